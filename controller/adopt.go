@@ -7,7 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/adopt"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/adopt"
 )
 
 // adoptCommand is `controller adopt`.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/initialize"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/initialize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
 // backupCommand is `controller backup`.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/bootcheck"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/bootcheck"
 )
 
 // bootCheckCommand is `controller bootcheck`.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/clone"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/clone"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
 // cloneCommand is `controller clone`.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
 // TestCloneDonor: what is not said of a donor, or said wrongly, is refused before a server is started.

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/doctor"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
 // doctorCommand is `controller doctor`.

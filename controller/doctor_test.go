@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/doctor"
 )
 
 // TestVerdict: notes are no reason to fail a script.

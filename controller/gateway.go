@@ -13,9 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/gateway"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/storekey"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/storekey"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
 // gatewayCommand is `controller gateway`.

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	s3 "github.com/crossplane-mysql/crossplane-mysql/controller/store"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
+	s3 "github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
 // TestGateway runs the program with what the controller writes for it, which is there only after it has begun, and changes.

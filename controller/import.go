@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/exit"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/clone"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/initialize"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/clone"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/initialize"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
 // half is what the commands of an import are told of it.

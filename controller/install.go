@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	serverversion "github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
+	serverversion "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
 // installCommand is `controller install`.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/rotate"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/stores"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
 // version is set when the program is built.

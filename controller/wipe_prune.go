@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/archive"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
 // wipeCommand is `controller wipe`.

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/adopt"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/storekey"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/adopt"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/storekey"
 )
 
 // storeKeyCommand is `kubectl mysql store-key`.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/doctor"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/doctor"
 )
 
 // doctorCommand is `kubectl mysql doctor`.

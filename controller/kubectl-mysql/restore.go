@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
 // restoreCommand is `kubectl mysql restore`.

@@ -8,7 +8,7 @@ import (
 )
 
 // The key of a server's certificate is one for ECDSA, and the controller, which has to log in, speaks TLS 1.2 or 1.3
-// (controller/certificate and controller/mysqld/sql).
+// (controller/internal/certificate and controller/internal/mysqld/sql).
 
 // servedSuites are the cipher suites of TLS 1.3 that the controller knows (crypto/tls in Go).
 var servedSuites = []string{"tls_aes_128_gcm_sha256", "tls_aes_256_gcm_sha384", "tls_chacha20_poly1305_sha256"}

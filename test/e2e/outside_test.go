@@ -53,7 +53,7 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 // whose server the kernel kills for memory the field to raise. Settings with which a server exits are refused in its words.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestCrashSaysWhatTheServerPrinted of controller/instance has the words")
+	framework.Repeats(t, "TestCrashSaysWhatTheServerPrinted of controller/internal/instance has the words")
 	s := framework.NewServer(t, framework.ClassComposition)
 	rows := s.Begin(t)
 	s.Set(t, map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "96Mi"}}})

@@ -311,7 +311,7 @@ func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client
 func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	t.Helper()
 	j := &batchv1.Job{}
-	readManifest(t, "controller/lifecycle/testdata/backup-job.yaml", j)
+	readManifest(t, "controller/internal/lifecycle/testdata/backup-job.yaml", j)
 	j.Namespace = v.namespace
 	if change != nil {
 		change(j)

@@ -9,7 +9,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/hostile"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/hostile"
 )
 
 const (

@@ -184,8 +184,8 @@ var typists = map[string]typist{
 	"helm show crds dist/crossplane-mysql-0.1.0.tgz | kubectl apply --server-side --force-conflicts --filename -": byChart,
 	"helm upgrade crossplane-mysql dist/crossplane-mysql-0.1.0.tgz --namespace crossplane-system":                 byChart,
 
-	"tar --zstd -xf":     {"controller/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
-	`tar \| zstd -1 -T0`: {"controller/archive/speed_test.go", `"zstd", "-1", "-T0"`},
+	"tar --zstd -xf":     {"controller/internal/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
+	`tar \| zstd -1 -T0`: {"controller/internal/archive/speed_test.go", `"zstd", "-1", "-T0"`},
 }
 
 // typedOnCluster are more of those.

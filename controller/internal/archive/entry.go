@@ -1,0 +1,221 @@
+package archive
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io/fs"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+)
+
+// Bounds on names. Linux has the same on a single name.
+const (
+	maxNameBytes = 255
+	maxPathBytes = 2048
+	maxDepth     = 32
+	maxLinkBytes = 1024
+	maxAttrBytes = 64 << 10
+)
+
+// attrPrefix of extended attributes in PAX records, as GNU tar writes them. Only
+// those of the name space user are kept: others are the system's.
+const (
+	attrPrefix = "SCHILY.xattr."
+	attrUser   = "user."
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// An entry is a file, a folder or a link within the data directory.
+type entry struct {
+	// name relative to the data directory; "." is that itself.
+	name     string
+	mode     fs.FileMode
+	uid, gid int
+	size     int64
+	modified time.Time
+	link     string
+	attrs    map[string]string
+}
+
+func (e *entry) isSymlink() bool { return e.mode.Type() == fs.ModeSymlink }
+
+// tarHeader of the entry in a tar file.
+func (e *entry) tarHeader() *tar.Header {
+	h := &tar.Header{
+		Format: tar.FormatPAX, Name: "./" + e.name, Mode: int64(e.mode.Perm()),
+		Uid: e.uid, Gid: e.gid, Size: e.size, ModTime: e.modified, Linkname: e.link, Typeflag: tar.TypeReg,
+	}
+	switch {
+	case e.mode.IsDir():
+		h.Typeflag = tar.TypeDir
+		h.Name = "./"
+		if e.name != "." {
+			h.Name += e.name + "/"
+		}
+	case e.isSymlink():
+		h.Typeflag = tar.TypeSymlink
+	}
+	if e.mode&fs.ModeSetgid != 0 {
+		h.Mode |= 0o2000
+	}
+	for name, value := range e.attrs {
+		if h.PAXRecords == nil {
+			h.PAXRecords = map[string]string{}
+		}
+		h.PAXRecords[attrPrefix+name] = value
+	}
+	return h
+}
+
+// fromHeader reads an entry that anybody may have written, and refuses what no
+// backup of ours has.
+func fromHeader(h *tar.Header) (*entry, error) {
+	e := &entry{name: path.Clean(h.Name), uid: h.Uid, gid: h.Gid, size: h.Size, modified: h.ModTime, link: h.Linkname}
+	e.mode = fs.FileMode(h.Mode & 0o777)
+	switch h.Typeflag {
+	case tar.TypeReg:
+	case tar.TypeDir:
+		e.mode |= fs.ModeDir
+	case tar.TypeSymlink:
+		e.mode |= fs.ModeSymlink
+	default:
+		return nil, exit.Damaged("%.100q is of type %q, which no backup holds", h.Name, h.Typeflag)
+	}
+	if h.Mode&0o2000 != 0 {
+		e.mode |= fs.ModeSetgid
+	}
+	if h.Mode&^0o2777 != 0 || h.Uid < 0 || h.Gid < 0 || h.Size < 0 || h.ModTime.Year() < 1900 || h.ModTime.Year() > 9999 {
+		return nil, exit.Damaged("%.100q has mode, owner, size or time that no backup holds", h.Name)
+	}
+	for key, value := range h.PAXRecords {
+		if err := e.takeAttribute(key, value); err != nil {
+			return nil, err
+		}
+	}
+	return e, e.checkName(h.Name)
+}
+
+// takeAttribute of a PAX record. Those of the standard are in the header's own fields.
+func (e *entry) takeAttribute(key, value string) error {
+	attr, ok := strings.CutPrefix(key, attrPrefix)
+	switch {
+	case ok && strings.HasPrefix(attr, attrUser) && len(value) <= maxAttrBytes:
+		if e.attrs == nil {
+			e.attrs = map[string]string{}
+		}
+		e.attrs[attr] = value
+		return nil
+	case ok, strings.HasPrefix(key, "GNU."), strings.HasPrefix(key, "LIBARCHIVE."):
+		return exit.Damaged("%.100q has the record %.100q, which no backup holds", e.name, key)
+	}
+	return nil
+}
+
+// checkName holds for what is archived as for what is unpacked, so that every
+// archive can be unpacked.
+func (e *entry) checkName(name string) error {
+	if err := checkName(e.name, name); err != nil {
+		return err
+	}
+	switch {
+	case e.mode.IsRegular() && e.mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0:
+		return exit.Damaged("%.100q has a mode that lets it run as another user", name)
+	case e.mode.IsRegular() && e.link != "", !e.mode.IsRegular() && e.size != 0:
+		return exit.Damaged("%.100q contradicts itself", name)
+	case e.isSymlink() && !staysInside(e.name, e.link):
+		return exit.Damaged("%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup", name, e.link)
+	case e.name == "." && !e.mode.IsDir():
+		return exit.Damaged("the data directory is not a directory")
+	}
+	return nil
+}
+
+// checkName is for a name, and for how it was written: "a/../b" is clean after
+// path.Clean, and no backup of ours has it.
+func checkName(name, written string) error {
+	if name == "." {
+		return nil
+	}
+	parts := strings.Split(name, "/")
+	if len(name) > maxPathBytes || len(parts) > maxDepth || !fs.ValidPath(name) || path.IsAbs(written) || strings.ContainsRune(name, 0) {
+		return exit.Damaged("%.100q is not a name within the data directory", written)
+	}
+	for _, part := range parts {
+		if len(part) > maxNameBytes {
+			return exit.Damaged("the name %.100q… is too long", part)
+		}
+	}
+	for part := range strings.SplitSeq(strings.TrimSuffix(written, "/"), "/") {
+		if part == ".." {
+			return exit.Damaged("%.100q is not a name within the data directory", written)
+		}
+	}
+	return nil
+}
+
+// staysInside is true for a relative link that names a place within the tree,
+// whatever other links are on its way: it goes up first, and only there. After a
+// link to ".", each further ".." would lead out.
+func staysInside(name, link string) bool {
+	if link == "" || len(link) > maxLinkBytes || path.IsAbs(link) || strings.ContainsRune(link, 0) {
+		return false
+	}
+	up := 0
+	for rest := link; strings.HasPrefix(rest+"/", "../"); up++ {
+		_, rest, _ = strings.Cut(rest, "/")
+		link = rest
+	}
+	return up <= strings.Count(name, "/") && !slices.Contains(strings.Split(link, "/"), "..")
+}
+
+// listingLine is the entry's line in the listing, with the CRC-32C of its content.
+// Names are quoted, so that no name can look like two lines.
+func (e *entry) listingLine(sum uint32) string {
+	attrs := make([]string, 0, len(e.attrs))
+	for name, value := range e.attrs {
+		attrs = append(attrs, fmt.Sprintf("%q=%q", name, value))
+	}
+	sort.Strings(attrs)
+	return fmt.Sprintf("%s %d %d %d %d %08x %q %q %s\n", e.mode, e.uid, e.gid, e.size, e.modified.UnixNano(), sum, e.name, e.link, attrs)
+}
+
+// outlineLine of an entry: what changes when a server writes to it.
+func (e *entry) outlineLine() string {
+	if !e.mode.IsRegular() {
+		return fmt.Sprintf("%s %q %q\n", e.mode.Type(), e.name, e.link)
+	}
+	return fmt.Sprintf("%d %d %q\n", e.size, e.modified.UnixNano(), e.name)
+}
+
+// A listing sums entries up in the order in which they come.
+type listing struct {
+	Contents
+
+	lines, outlines hash.Hash
+}
+
+func newListing() *listing { return &listing{lines: sha256.New(), outlines: sha256.New()} }
+
+func (l *listing) addEntry(e *entry, sum uint32) {
+	l.Entries++
+	l.DataBytes += e.size
+	l.LargestFile = max(l.LargestFile, e.size)
+	l.lines.Write([]byte(e.listingLine(sum)))
+	l.outlines.Write([]byte(e.outlineLine()))
+}
+
+func (l *listing) sumEntries() Contents {
+	c := l.Contents
+	c.Listing, c.Tree = hex.EncodeToString(l.lines.Sum(nil)), hex.EncodeToString(l.outlines.Sum(nil))
+	return c
+}

@@ -1,0 +1,276 @@
+package archive
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
+)
+
+// foreign makes the data look as a server of another house leaves it: at the root of its volume, with its
+// version, and without what the fixture has that no server puts there.
+func (p place) foreign(tb testing.TB) string {
+	tb.Helper()
+	dir := filepath.Join(p.data, v1.DataDirectory)
+	must(tb, os.Remove(filepath.Join(dir, "inside")))
+	p.put(tb, persistedOptions, []byte(`{"Version":2}`))
+	p.put(tb, "mysql_upgrade_history", []byte(`{"upgrade_history":[{"version":"9.7.4"}]}`))
+	must(tb, os.Mkdir(filepath.Join(dir, datavolume.LostAndFound), 0o700))
+	p.age(tb)
+	return dir
+}
+
+// newImport of a folder onto a new volume.
+func newImport(tb testing.TB, from string) *Import {
+	tb.Helper()
+	return &Import{
+		Half: datavolume.Half{Volume: tb.TempDir(), Directory: v1.DataDirectory, XR: "uid-2", Name: "volume/old"},
+		From: from, Target: targetVersion(tb, "9.7.4"), Output: io.Discard,
+	}
+}
+
+// imported is a snapshot of what an import brings, whoever owns it.
+func imported(tb testing.TB, dir string) string {
+	tb.Helper()
+	lines := strings.SplitAfter(snapshot(tb, dir), "\n")
+	out := strings.Builder{}
+	for n := 0; n+1 < len(lines); n += 2 { // An entry, and its sum.
+		f := strings.SplitN(lines[n], " ", 7) // Mode, uid, gid, size, time, another sum, and names.
+		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) || strings.Contains(f[6], datavolume.LostAndFound) {
+			continue
+		}
+		out.WriteString(strings.Join(append(f[:1], f[3:]...), " ") + lines[n+1])
+	}
+	return out.String()
+}
+
+// TestImport copies all that a server needs, once, and leaves the source as it is.
+func TestImport(t *testing.T) {
+	p := newPlace(t)
+	from := p.foreign(t)
+	before := snapshot(t, from)
+	i := newImport(t, from)
+	report, err := i.Run(t.Context())
+	must(t, err)
+	if report.Version != "9.7.4" || report.DataBytes < 9<<20 || report.Already {
+		t.Errorf("it reports %+v", report)
+	}
+	to := filepath.Join(i.Volume, v1.DataDirectory)
+	if diff := cmp.Diff(imported(t, from), imported(t, to)); diff != "" {
+		t.Errorf("imported: -want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, snapshot(t, from)); diff != "" {
+		t.Errorf("the source: -want, +got:\n%s", diff)
+	}
+	for _, name := range []string{serverID, persistedOptions, datavolume.LostAndFound, "host.pid"} {
+		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
+			t.Errorf("%s is of that server only", name)
+		}
+	}
+	if diff := cmp.Diff([]string{datavolume.MarkerName, v1.DataDirectory}, names(t, i.Volume)); diff != "" {
+		t.Errorf("on the volume: -want, +got:\n%s", diff)
+	}
+	if info, err := os.Stat(to); err != nil || info.Mode() != fs.ModeDir|0o750 {
+		t.Errorf("the data directory is %v, %v", info.Mode(), err)
+	}
+
+	// What the server has written since is not touched by a Job that is made again.
+	must(t, os.WriteFile(filepath.Join(to, "new"), nil, 0o600))
+	must(t, os.MkdirAll(i.Folder(), 0o700)) // As who made the data leaves it, in a pod that comes after.
+	report, err = i.Run(t.Context())
+	must(t, err)
+	if _, serr := os.Stat(filepath.Join(to, "new")); serr != nil || !report.Already {
+		t.Errorf("the next run: %+v, %v", report, serr)
+	}
+	if _, err := os.Stat(i.Folder()); err == nil {
+		t.Error("what was left is still there")
+	}
+
+	// A first start sees whose it is, and that its password is nobody's.
+	initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
+	must(t, err)
+	defer initial.Close()
+	old, err := initial.HasOldPassword()
+	must(t, err)
+	foreign, err := initial.IsImported()
+	must(t, err)
+	if !old || !foreign {
+		t.Errorf("old password: %t, imported: %t", old, foreign)
+	}
+}
+
+// TestImportRefuses what it cannot take, and writes nothing.
+func TestImportRefuses(t *testing.T) {
+	older, newer, other := targetVersion(t, "8.4.6"), targetVersion(t, "9.7.5"), filepath.Join(t.TempDir(), "version.json")
+	must(t, os.WriteFile(other, []byte(`{"version":"10.11.18-MariaDB","flavour":"mariadb"}`), 0o600))
+	without := func(names ...string) func(*Import) error {
+		return func(i *Import) (err error) {
+			for _, name := range names {
+				err = errors.Join(err, os.Remove(filepath.Join(i.From, name)))
+			}
+			return err
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(i *Import) error
+		code   int
+		say    string
+	}{
+		"Nothing": {func(i *Import) error { i.Within = "none"; return nil }, agent.ExitMissing, "no folder"},
+		"Outside": {func(i *Import) error {
+			i.Within = "way"
+			return os.Symlink("/", filepath.Join(i.From, "way"))
+		}, agent.ExitFailed, "escapes"},
+		"NoData":                {without("ibdata1"), agent.ExitMissing, "there is no ibdata1"},
+		"Above":                 {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitMissing, "set directory"},
+		"OlderServer":           {func(i *Import) error { i.Target = older; return nil }, agent.ExitVersion, "older"},
+		"NewerServer":           {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean, "nobody can see in its files"},
+		"OtherServer":           {func(i *Import) error { i.Target = other; return nil }, agent.ExitVersion, "do not read each other's files"},
+		"NoVersion":             {without("mysql_upgrade_history"), agent.ExitUnclean, "says nowhere which version"},
+		"NoVersionNoDictionary": {without("mysql_upgrade_history", "mysql.ibd"), agent.ExitVersion, "which server has written it"},
+		"DataOutside": {func(i *Import) error {
+			return os.WriteFile(filepath.Join(i.From, "shop", "x.isl"), []byte("/tmp/shop/x.ibd"), 0o600)
+		}, agent.ExitFailed, `nothing is imported: the rows of a table are outside of the data directory, in "/tmp/shop/x.ibd"`},
+		"Link": {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) }, agent.ExitFailed, "symbolic link"},
+		"Occupied": {func(i *Import) error {
+			to := filepath.Join(i.Volume, v1.DataDirectory)
+			return errors.Join(os.Mkdir(to, 0o700), os.WriteFile(filepath.Join(to, "ibdata1"), nil, 0o600))
+		}, agent.ExitOccupied, "already holds data"},
+		"OfAnother": {func(i *Import) error {
+			_, err := i.Run(t.Context())
+			i.XR = "uid-9"
+			return err
+		}, agent.ExitOccupied, "not what this import put there"},
+		"OtherImport": {func(i *Import) error {
+			_, err := i.Run(t.Context())
+			i.Name = "volume/other"
+			return err
+		}, agent.ExitOccupied, "not what this import put there"},
+		"NotMade":  {func(i *Import) error { i.From = ""; return nil }, agent.ExitFailed, "has left no data"},
+		"NoTarget": {func(i *Import) error { i.Target += gone; return nil }, agent.ExitFailed, "take over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			i := newImport(t, p.foreign(t))
+			must(t, tc.change(i))
+			before := names(t, filepath.Join(i.Volume, v1.DataDirectory))
+			report, err := i.Run(t.Context())
+			if agent.CodeOf(err) != tc.code || report.OK || !strings.Contains(report.Error, tc.say) {
+				t.Errorf("want %d and %q, got %+v", tc.code, tc.say, report)
+			}
+			if diff := cmp.Diff(before, names(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
+				t.Errorf("it changed the data: -want, +got:\n%s", diff)
+			}
+			if _, err := os.Lstat(i.Folder()); err == nil {
+				t.Error("half of it is left")
+			}
+		})
+	}
+}
+
+// TestImportOfRunning: a server that runs on the source is seen by its locks, and the Job is tried again.
+func TestImportOfRunning(t *testing.T) {
+	p := newPlace(t)
+	i := newImport(t, p.foreign(t))
+	server, out := role{Hold: filepath.Join(i.From, "ibdata1")}.start(t)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held: <nil>\n" {
+		t.Fatalf("it holds nothing: %q, %v", line, err)
+	}
+	report, err := i.Run(t.Context())
+	if agent.CodeOf(err) != agent.ExitBusy || !strings.Contains(report.Error, "a server still runs") {
+		t.Errorf("want it busy, got %+v", report)
+	}
+	must(t, server.Process.Kill())
+	_ = server.Wait() // It was killed.
+	_, err = i.Run(t.Context())
+	must(t, err)
+}
+
+// TestImportCrash kills the import after each step. The data directory is whole or not there at every moment,
+// and the next run ends well.
+func TestImportCrash(t *testing.T) {
+	for _, step := range []string{stepBegun, datavolume.StepUnpacked, datavolume.StepMarked, datavolume.StepRenamed} {
+		t.Run(step, func(t *testing.T) {
+			p := newPlace(t)
+			i := newImport(t, p.foreign(t))
+			if code, out := (role{Import: i, Crash: step}).run(t); code != killed {
+				t.Fatalf("it did not crash but ended with %d: %s", code, out)
+			}
+			if got := len(names(t, filepath.Join(i.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
+				t.Errorf("after the crash the data directory has %d entries", got)
+			}
+			if step != datavolume.StepRenamed { // A claim that is deleted now has nothing to back up.
+				initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
+				must(t, err)
+				if err := initial.Nothing(); err != nil {
+					t.Errorf("what was cut off is taken for data: %v", err)
+				}
+				initial.Close()
+			}
+			report, err := i.Run(t.Context())
+			must(t, err)
+			if report.Already != (step == datavolume.StepRenamed) {
+				t.Errorf("the next run: %+v", report)
+			}
+			if diff := cmp.Diff(imported(t, i.From), imported(t, filepath.Join(i.Volume, v1.DataDirectory))); diff != "" {
+				t.Errorf("imported: -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHalf: what a container made is taken by the one after it, and begun anew where that never ran.
+func TestHalf(t *testing.T) {
+	p := newPlace(t)
+	i := newImport(t, "")
+	made := func(isWhole bool) {
+		t.Helper()
+		m, err := i.Begin(t.Context())
+		must(t, err)
+		if m == nil {
+			t.Fatal("it has nothing to do")
+		}
+		defer m.Close()
+		if got := names(t, i.Folder()); len(got) > 0 {
+			t.Fatalf("it goes on with %v", got)
+		}
+		if _, err := i.Begin(t.Context()); agent.CodeOf(err) != agent.ExitBusy {
+			t.Errorf("another one begins beside it: %v", err)
+		}
+		must(t, os.CopyFS(i.Data(), os.DirFS(p.foreign(t))))
+		if isWhole {
+			must(t, m.Complete())
+		}
+	}
+	made(false)
+	if _, err := i.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "has left no data") {
+		t.Errorf("what nobody says is complete is taken: %v", err)
+	}
+	p = newPlace(t)
+	made(true) // In a pod that comes after.
+	_, err := i.Run(t.Context())
+	must(t, err)
+	if got := names(t, filepath.Join(i.Volume, v1.DataDirectory)); len(got) < 10 {
+		t.Errorf("it has %v", got)
+	}
+	for name, again := range map[string]func(context.Context) (*datavolume.Making, error){"Begin": i.Begin, "GoOn": i.GoOn} {
+		if m, err := again(t.Context()); m != nil || err != nil {
+			t.Errorf("%s after the end: %v, %v", name, m, err)
+		}
+	}
+	i.Name = "volume/other"
+	if _, err := i.Begin(t.Context()); agent.CodeOf(err) != agent.ExitOccupied {
+		t.Errorf("another import: %v", err)
+	}
+}

@@ -1,0 +1,201 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+)
+
+// A target takes what an archive holds. The proof of an archive has one that
+// drops everything.
+type target interface {
+	// beginEntry of the archive. The writer takes a file's content.
+	beginEntry(e *entry) (io.WriteCloser, error)
+}
+
+// readArchive reads all of it, hands its entries to the target, and compares all of it
+// with what it should be. No more is handed over than the contents allow.
+func readArchive(ctx context.Context, archive io.Reader, want written, t target, m *agent.Meter) error {
+	if f, ok := archive.(*os.File); ok {
+		readSoon(f)
+	}
+	d, err := newDecompressor(ctx, archive)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	l := newListing()
+	r := &reader{decompressor: d, target: t, listing: l, want: want.Contents, meter: m}
+	if err := r.readEntries(); err != nil {
+		return err
+	}
+	// What follows the end of the tar file would be hidden from whoever looks.
+	if _, err := d.readPart(1); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = exit.Damaged("the archive goes on after its end")
+		}
+		return err
+	}
+	switch sum := hex.EncodeToString(d.sum.Sum(nil)); {
+	case sum != want.sum:
+		return exit.Damaged("the archive's SHA-256 is %s and should be %s", sum, want.sum)
+	case d.size != want.size:
+		return exit.Damaged("the archive has %d bytes and should have %d", d.size, want.size)
+	case l.sumEntries() != want.Contents:
+		return exit.Damaged("the archive's content is not what its listing says")
+	}
+	return nil
+}
+
+type reader struct {
+	*decompressor
+
+	target  target
+	listing *listing
+	want    Contents
+	meter   *agent.Meter
+	// folders that the current entry may be in, the innermost last.
+	folders []string
+}
+
+func (r *reader) readEntries() error {
+	for {
+		// A reader of its own for each header: it reads no further than that, and
+		// the content is taken from where it is, without a copy.
+		h, err := tar.NewReader(r).Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return readError(err)
+		}
+		e, err := fromHeader(h)
+		if err != nil {
+			return err
+		}
+		if err := r.checkBounds(e); err != nil {
+			return err
+		}
+		if err := r.enterFolder(e); err != nil {
+			return err
+		}
+		sum, err := r.readEntry(e)
+		if err != nil {
+			return err
+		}
+		r.listing.addEntry(e, sum)
+	}
+}
+
+// checkBounds fails if more would be handed over than the manifest says: a small
+// archive can unpack to any number of bytes, and there is room for these only.
+func (r *reader) checkBounds(e *entry) error {
+	have := &r.listing.Contents
+	switch {
+	case have.Entries == 0 && e.name != ".":
+		return exit.Damaged("the archive does not begin with the data directory")
+	case have.Entries+1 > r.want.Entries:
+		return exit.Damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
+	case e.size > r.want.LargestFile, have.DataBytes+e.size > r.want.DataBytes:
+		return exit.Damaged("the archive's %.100q is larger than its manifest allows", e.name)
+	}
+	return nil
+}
+
+// enterFolder fails if the entry lies in none of the folders that the reader is in.
+// Each comes before what is in it, as in what writeTar makes: nothing is unpacked
+// through a link.
+func (r *reader) enterFolder(e *entry) error {
+	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
+		r.folders = r.folders[:len(r.folders)-1]
+		if len(r.folders) == 0 {
+			return exit.Damaged("the archive's %.100q does not come after its folder", e.name)
+		}
+	}
+	if e.mode.IsDir() {
+		r.folders = append(r.folders, e.name)
+	}
+	return nil
+}
+
+func (r *reader) readEntry(e *entry) (uint32, error) {
+	w, err := r.target.beginEntry(e)
+	if err != nil {
+		return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
+	}
+	if w == nil {
+		return 0, nil // A folder or a link has no content.
+	}
+	sum, err := r.readContent(e, w)
+	if cerr := w.Close(); err == nil && cerr != nil {
+		err = fmt.Errorf("cannot unpack %.100q: %w", e.name, cerr)
+	}
+	return sum, err
+}
+
+func (r *reader) readContent(e *entry, w io.Writer) (uint32, error) {
+	sum := uint32(0)
+	for left := e.size; left > 0; {
+		part, err := r.readPart(left)
+		if err != nil {
+			return 0, readError(err)
+		}
+		sum = crc32.Update(sum, castagnoli, part)
+		if _, err := w.Write(part); err != nil {
+			return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
+		}
+		r.meter.Add(int64(len(part)))
+		left -= int64(len(part))
+	}
+	return sum, r.skipPadding(e.size)
+}
+
+// skipPadding reads up to the next block.
+func (r *reader) skipPadding(size int64) error {
+	for left := (tarBlock - size%tarBlock) % tarBlock; left > 0; {
+		part, err := r.readPart(left)
+		if err != nil {
+			return readError(err)
+		}
+		left -= int64(len(part))
+	}
+	return nil
+}
+
+// readError of the tar format means that the archive is damaged; others are of
+// the file or the frames, and say what they are.
+func readError(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return exit.Damaged("cannot read the archive: %w", err)
+	}
+	return err
+}
+
+// A drain takes everything and keeps nothing, but for what an unpacker would refuse: what cannot be unpacked is not proven.
+type drain struct{ folders int }
+
+func (*drain) Write(p []byte) (int, error) { return len(p), nil }
+
+// Close does nothing.
+func (*drain) Close() error { return nil }
+
+func (d *drain) beginEntry(e *entry) (io.WriteCloser, error) {
+	switch {
+	case e.mode.IsRegular():
+		return d, nil
+	case e.mode.IsDir():
+		if d.folders++; d.folders > maxFolders {
+			return nil, tooManyFolders()
+		}
+	}
+	return nil, nil //nolint:nilnil // Nothing to write, and no error.
+}

@@ -1,0 +1,105 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+)
+
+// maxSurveyed of a volume that are looked at.
+const maxSurveyed = 1000
+
+// A Survey looks at what lies on a backup volume, and changes nothing there.
+type Survey struct {
+	// Volume is where the backup volume is mounted.
+	Volume string
+	// Output takes a line for each archive, as agent.ParseFound reads it.
+	Output io.Writer
+}
+
+// Run the survey. The report counts what was found.
+func (s *Survey) Run(ctx context.Context) (agent.Report, error) {
+	start := time.Now()
+	r := agent.Report{Command: "survey"}
+	err := exit.CodeOf(ctx, s.lookAtFolders(ctx, &r))
+	r.End(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
+	folders, err := os.ReadDir(s.Volume)
+	if err != nil {
+		return err
+	}
+	for _, d := range folders {
+		if !d.IsDir() || d.Name() == v1.RestoreTestFolder || d.Name() == datavolume.LostAndFound {
+			continue
+		}
+		if in, err := os.ReadDir(filepath.Join(s.Volume, d.Name())); err == nil && len(in) == 0 {
+			continue // A backup was to be there, and came to nothing.
+		}
+		if r.Entries++; r.Entries > maxSurveyed {
+			return fmt.Errorf("the volume has more than %d folders: is it one for backups?", maxSurveyed)
+		}
+		found, err := s.lookAt(ctx, d.Name())
+		if err != nil {
+			return err
+		}
+		line, err := found.Line()
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(s.Output, line); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// lookAt one folder. An error ends the survey; what is wrong with the folder is a problem of that.
+func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error) {
+	out := &agent.Found{Folder: folder}
+	m, err := s.readAll(ctx, filepath.Join(s.Volume, folder))
+	if m != nil {
+		size := resource.NewQuantity(m.Size, resource.DecimalSI)
+		out.Record, out.FinishedAt = m.Record, m.FinishedAt
+		out.Spec = v1.MySQLBackupSpec{
+			Instance: m.Instance, Image: m.Image, Version: m.Version, CleanShutdown: m.CleanShutdown, StorageSize: m.StorageSize, Number: m.Number,
+			Archive: &v1.Archive{Path: folder + "/" + m.Archive, SHA256: m.SHA256, Size: size.String(), DataBytes: m.DataBytes},
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, errNoManifest):
+		out.Problem = errNoManifest.Error() + " in it"
+	case err != nil:
+		out.Problem = v1.PrintableText(err.Error(), v1.MaxForeignText)
+	}
+	return out, nil
+}
+
+// readAll of the archive of a folder, whose name its manifest has.
+func (s *Survey) readAll(ctx context.Context, folder string) (*archiveManifest, error) {
+	m, err := readManifestIn(folder)
+	if err != nil {
+		return nil, err
+	}
+	err = proveArchive(ctx, filepath.Join(folder, m.Archive), m.writtenArchive(), s.Output)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("its archive %s is not there", m.Archive)
+	}
+	return m, err
+}

@@ -1,0 +1,136 @@
+package backup
+
+import (
+	"fmt"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// KeepBackupPV is the step that retains the volume of the backup PVC. A PVC may name any volume,
+// and only one that names the PVC, too, is its own.
+func KeepBackupPV(s *instance.State, step steps.Step) steps.Step {
+	if step.Action = steps.RetainBackupPV; s.BackupPV != nil {
+		return step
+	}
+	step.Action, step.After = steps.Wait, steps.RequeueLater
+	if step.PhaseText() != "" {
+		step.Message = fmt.Sprintf("Volume %q is not bound to PersistentVolumeClaim %s/%s, which names it", s.BackupPVC.Spec.VolumeName, s.BackupPVC.Namespace, s.BackupPVC.Name)
+	}
+	return step
+}
+
+// createBackupPVC makes the backup PVC, or another one for a volume that has lost its own. The
+// volume is made or reserved first: after a crash in between the PVC is still to be made. The
+// other way round it would wait for its volume for ever.
+func createBackupPVC(s *instance.State, _ steps.Step) []change.Change {
+	var out []change.Change
+	switch v := s.BackupPV; {
+	case v != nil:
+		out = append(out, change.PatchObject(v, func(v *corev1.PersistentVolume) {
+			v.Spec.ClaimRef = steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Backup)
+		}))
+	case s.HostPath():
+		out = append(out, change.NewObject(NewPV(s)))
+	}
+	return append(out, change.NewObject(NewPVC(s)))
+}
+
+// retainBackupPV makes the volume outlive its PVC, and say whose it is. The PVC's annotation,
+// which says that this is done, is written last.
+func retainBackupPV(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{
+		change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
+			steps.RetainPV(v)
+			steps.SetLabelsAndAnnotations(v, steps.BackupLabels(s.Life), PVAnnotations(s))
+			steps.MarkUID(v)
+		}),
+		change.PatchObject(s.BackupPVC, func(c *corev1.PersistentVolumeClaim) {
+			steps.MarkUID(c)
+			steps.SetAnnotation(c, v1.AnnotationRetainedPV, s.BackupPV.Name)
+		}),
+	}
+}
+
+// expandBackupPVC where its class lets it. Where it does not, the size is noted,
+// and not asked for again.
+func expandBackupPVC(s *instance.State, _ steps.Step) []change.Change {
+	size, _ := wantedSize(s)
+	return []change.Change{askForSize(s.BackupPVC, size)}
+}
+
+// DeleteBackupPVC as it was read: as soon as it has a volume, there may be
+// something on that.
+func DeleteBackupPVC(s *instance.State, _ steps.Step) []change.Change {
+	c := change.DeleteObject(s.BackupPVC, "")
+	c.If = change.AsRead
+	return []change.Change{c}
+}
+
+// NewPVC mounts the volume that holds the backups of all lives of
+// an instance. It has no owner and no XR's label: nothing takes it along.
+func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
+	size, _ := wantedSize(s)
+	annotations := agent.Annotations(s.Life)
+	annotations[v1.AnnotationMadeFor] = string(s.Life.XR)
+	c := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: steps.BackupLabels(s.Life), Annotations: annotations,
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			StorageClassName: s.Settings.BackupClass,
+		},
+	}
+	if c.Spec.StorageClassName == nil {
+		c.Spec.StorageClassName = s.DataPVC.Spec.StorageClassName
+	}
+	if s.HostPath() {
+		c.Spec.StorageClassName, c.Spec.VolumeName = new(""), s.Life.BackupPVName(s.NamespaceUID())
+	}
+	if v := s.BackupPV; v != nil {
+		c.Spec.StorageClassName, c.Spec.VolumeName = &v.Spec.StorageClassName, v.Name
+		if room, ok := v1.StorageOf(v.Spec.Capacity); ok && size.Cmp(room) > 0 {
+			c.Spec.Resources.Requests[corev1.ResourceStorage] = room // It binds first, and grows then.
+		}
+	}
+	return c
+}
+
+// NewPV is a folder beside the data's, on the same node.
+func NewPV(s *instance.State) *corev1.PersistentVolume {
+	size, _ := wantedSize(s)
+	name := s.Life.BackupPVName(s.NamespaceUID())
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: steps.BackupLabels(s.Life), Annotations: PVAnnotations(s), Finalizers: []string{v1.Finalizer},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
+			ClaimRef:                      steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Backup),
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			NodeAffinity:                  s.DataPV.Spec.NodeAffinity,
+		},
+	}
+	v.Spec.HostPath = &corev1.HostPathVolumeSource{
+		Path: path.Join(path.Dir(s.DataPV.Spec.HostPath.Path), name),
+		Type: new(corev1.HostPathDirectoryOrCreate),
+	}
+	return v
+}
+
+// PVAnnotations say whose backups a volume has.
+func PVAnnotations(s *instance.State) map[string]string {
+	a := agent.Annotations(s.Life)
+	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
+	return a
+}

@@ -1,0 +1,775 @@
+package doctor
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+const systemNamespace = "crossplane-mysql-system"
+
+var (
+	now  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	key  = instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "orders"}
+	life = key.Life("uid-1")
+)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+func annotations(i v1.Instance) map[string]string {
+	return map[string]string{v1.AnnotationClaimKind: i.Kind, v1.AnnotationClaimNamespace: i.Namespace, v1.AnnotationClaimName: i.Name, v1.AnnotationNamespaceUID: "ns-1"}
+}
+
+// object of a kind in the first API, as it is read.
+func object(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(v1.GroupVersion.WithKind(kind))
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	u.SetCreationTimestamp(ago(3 * time.Hour))
+	u.SetFinalizers([]string{v1.Finalizer})
+	return u
+}
+
+func claimObject() *unstructured.Unstructured {
+	return object(v1.KindMySQL, "shop", "orders", map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": "orders-x"}}})
+}
+
+func xrObject() *unstructured.Unstructured {
+	u := object(v1.KindXMySQL, "", "orders-x", map[string]any{
+		"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "orders"}, "storage_size": "1Gi"},
+		"status": map[string]any{
+			"volume": "pv-data", "started": true,
+			"conditions": []any{map[string]any{"type": v1.ConditionServing, "status": "True", "lastTransitionTime": "2026-03-01T09:00:00Z"}},
+		},
+	})
+	u.SetUID("uid-1")
+	return u
+}
+
+func decoded(u *unstructured.Unstructured) *instance.Composite {
+	return instance.Decode(u)
+}
+
+func volume(name string, labels map[string]string) corev1.PersistentVolume {
+	pvc := life.DataPVCName()
+	if labels[v1.LabelComponent] == v1.ComponentBackup {
+		pvc = life.BackupPVCName()
+	}
+	return corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations(life), Finalizers: []string{"kubernetes.io/pv-protection", v1.Finalizer}},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{Namespace: life.Namespace, Name: pvc},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+}
+
+func backupLabels() map[string]string {
+	l := key.Life("").Labels()
+	l[v1.LabelComponent] = v1.ComponentBackup
+	return l
+}
+
+func handle(name, volume string) corev1.PersistentVolumeClaim {
+	return corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: life.Labels(), Annotations: annotations(life), Finalizers: []string{v1.Finalizer}},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume},
+		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
+}
+
+func backupHandle() corev1.PersistentVolumeClaim {
+	c := handle(life.BackupPVCName(), "pv-backup")
+	c.Labels, c.Finalizers = backupLabels(), nil
+	return c
+}
+
+// record of a life, so long ago.
+func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.MySQLBackup {
+	i := key.Life(uid)
+	return v1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{Name: i.RecordName(), Labels: i.Labels(), CreationTimestamp: ago(since)},
+		Spec:       v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: i.Kind, Namespace: i.Namespace, NamespaceUID: "ns-1", Name: i.Name, XR: uid}},
+		Status:     v1.MySQLBackupStatus{Phase: phase},
+	}
+}
+
+func job(uid types.UID) metav1.PartialObjectMetadata {
+	i := key.Life(uid)
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
+}
+
+// healthy cluster: an instance that was backed up once in an earlier life.
+func healthy() *Cluster {
+	return &Cluster{
+		Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{},
+		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
+		Volumes: []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
+		PVCs:    []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},
+		Records: []v1.MySQLBackup{record("uid-0", v1.BackupProven, 4*time.Hour)},
+		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("crossplane-mysql-1"), RenewTime: &metav1.MicroTime{Time: now.Add(-2 * time.Second)},
+		}},
+	}
+}
+
+// gone is what an instance leaves: its backups.
+func gone(c *Cluster) {
+	c.Claims, c.XRs, c.Volumes, c.PVCs = nil, nil, c.Volumes[1:], c.PVCs[1:]
+}
+
+// lost is what is left where the XR went without a backup.
+func lost(c *Cluster) { c.Claims, c.XRs = nil, nil }
+
+// dying instances are at this step.
+func dying(c *Cluster, step string) {
+	for _, o := range []*instance.Composite{c.Claims[0], c.XRs[0]} {
+		o.SetDeletionTimestamp(new(ago(time.Minute)))
+	}
+	c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionPhase(step), Percent: 40, Message: "Volume is gone: bring it back"}
+}
+
+// ephemeral is a cluster with one Database that keeps no data.
+func ephemeral(c *Cluster) {
+	gone(c)
+	c.Volumes, c.Records = nil, nil
+	xr := xrObject()
+	xr.SetGroupVersionKind(v1.GroupVersionDatabase.WithKind(v1.KindXDatabase))
+	xr.SetFinalizers(nil)
+	xr.Object["spec"] = map[string]any{"type": "mongo", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "shop", "name": "orders"}}
+	unstructured.RemoveNestedField(xr.Object, "status", "volume")
+	c.XRs = []*instance.Composite{decoded(xr)}
+}
+
+// said are the findings in a line each, and the advice behind it.
+func said(r *Report) []string {
+	all := append(slices.Clone(r.Cluster), r.Rest...)
+	for i := range r.Instances {
+		all = append(all, r.Instances[i].Findings...)
+	}
+	out := make([]string, 0, len(all))
+	for _, f := range all {
+		out = append(out, string(f.Severity)+": "+f.Text+" | "+f.Advice)
+	}
+	return out
+}
+
+// noted is a backup that its volume knows.
+func noted(v *corev1.PersistentVolume, r v1.MySQLBackup) {
+	r.Spec.Archive = &v1.Archive{Path: r.Name}
+	text, err := json.Marshal(r.Note())
+	if err != nil {
+		panic(err)
+	}
+	v.Annotations[v1.AnnotationBackupPrefix+r.Name] = string(text)
+}
+
+// inherited volume of the backups, by namespace ns-2.
+func inherited(v *corev1.PersistentVolume) {
+	v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces] = "ns-2", "ns-1"
+}
+
+// TestExamine: each fault is named once, and nothing else is.
+func TestExamine(t *testing.T) {
+	old := key.Life("uid-0").RecordName()
+	mine := life.RecordName()
+	cases := map[string]struct {
+		change func(*Cluster)
+		// want are parts of each finding, kept apart by "…".
+		want []string
+	}{
+		"Healthy":  {change: func(*Cluster) {}},
+		"OnlyLeft": {change: gone},
+		"XRUnprotected": {
+			change: func(c *Cluster) { c.XRs[0].SetFinalizers(nil) },
+			want:   []string{"wrong: XMySQL orders-x has no finalizer otus.homework/protect-data, 3h after … | the controller puts it on within seconds; … --namespace crossplane-mysql-system"},
+		},
+		"ClaimUnprotected": {
+			change: func(c *Cluster) { c.Claims[0].SetFinalizers(nil) },
+			want:   []string{"wrong: MySQL shop/orders has no finalizer"},
+		},
+		"YoungUnprotected": {
+			change: func(c *Cluster) {
+				c.XRs[0].SetFinalizers(nil)
+				c.XRs[0].SetCreationTimestamp(ago(2 * time.Second))
+			},
+			want: []string{"note: XMySQL orders-x has no finalizer … 2s after … | look again in a minute"},
+		},
+		"DyingUnprotected": {
+			change: func(c *Cluster) {
+				dying(c, "Stopping")
+				c.XRs[0].SetFinalizers(nil)
+			},
+			want: []string{"wrong: XMySQL orders-x has no finalizer"},
+		},
+		"Discard": {
+			change: func(c *Cluster) { c.Claims[0].Spec.DeletionPolicy = v1.DeletionDiscard },
+			want:   []string{"note: deletionPolicy is Discard"},
+		},
+		"Skipped": {
+			change: func(c *Cluster) { c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"}) },
+			want:   []string{"note: the annotation otus.homework/skip-backup says … | … kubectl annotate xmysql orders-x otus.homework/skip-backup-"},
+		},
+		"SkippedByClaim": {
+			change: func(c *Cluster) {
+				c.Claims[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"})
+				c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"})
+			},
+			want: []string{"note: the annotation otus.homework/skip-backup says … | … kubectl annotate mysql --namespace shop orders otus.homework/skip-backup- && kubectl annotate xmysql orders-x otus.homework/skip-backup-"},
+		},
+		"SkippedEarlierLife": {
+			change: func(c *Cluster) { c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-0"}) },
+		},
+		"NotServing": {
+			change: func(c *Cluster) {
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, ago(time.Minute)
+				c.XRs[0].Status.Message = "Starting"
+			},
+			want: []string{"note: the server takes no clients for 60s: Starting"},
+		},
+		"Suspended": {
+			change: func(c *Cluster) {
+				c.XRs[0].Spec.Suspended = true
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, v1.ReasonSuspended, ago(999*time.Hour)
+			},
+			want: []string{"note: the server is off: spec.suspended is true"},
+		},
+		"SuspendedNoMore": {
+			change: func(c *Cluster) {
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, v1.ReasonSuspended, ago(time.Minute)
+				c.XRs[0].Status.Message = "spec.image: refused"
+			},
+			want: []string{"note: the server takes no clients for 60s: spec.image: refused"},
+		},
+		"NotServingForLong": {
+			change: func(c *Cluster) { c.XRs[0].Conditions = nil },
+			want:   []string{"wrong: the server takes no clients for 3h: nothing says why | … kubectl describe xmysql orders-x"},
+		},
+		"Certificate": {change: func(c *Cluster) { c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour))} }},
+		"CertificateEnded": {
+			change: func(c *Cluster) {
+				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour)), ServedNotAfter: new(ago(2 * time.Hour))}
+			},
+			want: []string{"wrong: the certificate that the server shows has ended, 120m ago … | … --namespace crossplane-mysql-system"},
+		},
+		"CertificateEndedOfAnIssuer": {
+			change: func(c *Cluster) {
+				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(time.Hour)), IssuerMessage: "ask for approval"}
+			},
+			want: []string{"wrong: the certificate that the server shows has ended … | ask for approval"},
+		},
+		"CertificateIsNotRenewed": {
+			change: func(c *Cluster) {
+				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour)), IssuerMessage: "ask for approval", Message: "restart it"}
+			},
+			want: []string{"note: the certificate that the server shows ends at 2026-03-01T13:00:00Z … : ask for approval. restart it"},
+		},
+		"ClaimGone": {
+			change: func(c *Cluster) { c.Claims = nil },
+			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | … kubectl delete xmysql orders-x"},
+		},
+		"ClaimGoneDiscard": {
+			change: func(c *Cluster) { c.Claims, c.XRs[0].Spec.DeletionPolicy = nil, v1.DeletionDiscard },
+			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | create the claim again", "note: deletionPolicy is Discard"},
+		},
+		"ClaimWithoutXR": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims = []*instance.Composite{decoded(claimObject())}
+			},
+			want: []string{"wrong: MySQL shop/orders has no composite resource, 3h after … | … kubectl describe mysql --namespace shop orders"},
+		},
+		"ClaimIsNotFreed": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims = []*instance.Composite{decoded(claimObject())}
+				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
+			},
+			want: []string{"wrong: MySQL shop/orders is being deleted, and its composite resource is gone"},
+		},
+		"ClaimOfCrossplane": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims = []*instance.Composite{decoded(claimObject())}
+				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
+				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
+			},
+			want: []string{`wrong: MySQL shop/orders is being deleted, nothing else of it is left, and Crossplane has not removed its finalizer | see that Crossplane runs. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
+		},
+		"NotRetained": {
+			change: func(c *Cluster) {
+				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			},
+			want: []string{"wrong: PersistentVolume pv-data with the data has the reclaim policy Delete … | kubectl patch pv pv-data --patch '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}'"},
+		},
+		"VolumeWithoutFinalizer": {
+			change: func(c *Cluster) { c.Volumes[0].Finalizers = nil },
+			want:   []string{"wrong: PersistentVolume pv-data with the data has no finalizer"},
+		},
+		"VolumeOfNobody": {
+			change: func(c *Cluster) { c.Volumes[0].Labels = nil },
+			want:   []string{`wrong: PersistentVolume pv-data does not say that its data is this life's: its label otus.homework/xr is "", not "uid-1"`},
+		},
+		"NotBoundYet": {
+			change: func(c *Cluster) {
+				c.Volumes[0].Status.Phase, c.PVCs[0].Status.Phase = corev1.VolumeAvailable, corev1.ClaimPending
+				c.Volumes[0].Finalizers = nil
+			},
+		},
+		"VolumeGone": {
+			change: func(c *Cluster) { c.Volumes = c.Volumes[1:] },
+			want:   []string{"wrong: PersistentVolume pv-data, which holds the data, is gone | bring it back"},
+		},
+		"VolumeTaken": {
+			change: func(c *Cluster) { c.Volumes[0].Spec.ClaimRef.Name = "somebody-else" },
+			want:   []string{"wrong: PersistentVolume pv-data, which holds the data, is bound to PersistentVolumeClaim shop/somebody-else | "},
+		},
+		"StrayVolume": {
+			change: func(c *Cluster) { c.Volumes = append(c.Volumes, volume("pv-other", life.Labels())) },
+			want:   []string{"wrong: PersistentVolume pv-other says that it has the data of XMySQL orders-x, which uses pv-data"},
+		},
+		"DataPVCGone": {
+			change: func(c *Cluster) { c.PVCs = c.PVCs[1:] },
+			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is gone; its volume is pv-data"},
+		},
+		"DataPVCTerminating": {
+			change: func(c *Cluster) { c.PVCs[0].DeletionTimestamp = new(ago(time.Minute)) },
+			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is being deleted since 60s"},
+		},
+		"Ephemeral": {
+			change: ephemeral,
+		},
+		"EphemeralHeld": {
+			change: func(c *Cluster) {
+				ephemeral(c)
+				c.XRs[0].SetDeletionTimestamp(new(ago(time.Hour)))
+				c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionHeld, Message: "Crossplane has not removed its finalizer"}
+			},
+			want: []string{"wrong: the deletion waits (Held): Crossplane has not removed its finalizer"},
+		},
+		"Dying": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
+			},
+			want: []string{"note: backup " + mine + " is Running, 60s after it was announced | "},
+		},
+		"Held": {
+			change: func(c *Cluster) { dying(c, "Held") },
+			want:   []string{"wrong: the deletion waits (Held): Volume is gone: bring it back"},
+		},
+		"DyingVolumeNotKept": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Volumes[0].Finalizers = nil
+			},
+			want: []string{"wrong: PersistentVolume pv-data with the data has no finalizer"},
+		},
+		"Releasing": {
+			change: func(c *Cluster) {
+				dying(c, "Releasing")
+				c.Volumes[0].Finalizers = nil
+				c.Records = append(c.Records, record("uid-1", v1.BackupProven, time.Minute))
+			},
+		},
+		"BackupLarge": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, 3*time.Hour))
+			},
+			want: []string{"note: backup " + mine + " is Running, 3h after it was announced | "},
+		},
+		"BackupEndless": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, 50*time.Hour))
+			},
+			want: []string{"wrong: backup " + mine + " is Running, 2d2h after it was announced | … kubectl get pods --all-namespaces --selector otus.homework/xr=uid-1"},
+		},
+		"BackupSlow": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", "", time.Hour))
+			},
+			want: []string{"wrong: backup " + mine + " is Pending, 60m after it was announced | … kubectl get pods --all-namespaces --selector otus.homework/xr=uid-1"},
+		},
+		"BackupFailed": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = append(c.Records, record("uid-1", v1.BackupFailed, time.Minute))
+				c.Records[1].Status.Message = "the volume is full"
+			},
+			want: []string{"wrong: backup " + mine + " is Failed, 60s after it was announced: the volume is full | it is tried again"},
+		},
+		"BackupOfNothing": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Records[0].Status.Phase = v1.BackupPending
+			},
+			want: []string{"wrong: backup " + old + " is Pending, 4h … nobody finishes it, and the next claim of this name waits for it | … kubectl delete mysqlbackup " + old},
+		},
+		"RescueUnannounced": {
+			change: lost,
+			want:   []string{"wrong: PersistentVolume pv-data has data of a composite resource that is gone (uid-1), and no backup of it is announced"},
+		},
+		"RescueHeld": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Volumes[0].UID, c.Volumes[0].Annotations[v1.AnnotationMarkedUID] = "new", "old"
+			},
+			want: []string{"wrong: PersistentVolume pv-data has data of an earlier instance of this name (composite resource uid-1) and was copied or restored from elsewhere … kubectl annotate pv pv-data " + v1.AnnotationTakeOver + "=new"},
+		},
+		"Rescue": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
+			},
+			want: []string{"note: PersistentVolume pv-data lost its composite resource and is being rescued; backup " + mine + " is Running, 60s"},
+		},
+		"RescueFailed": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Records = append(c.Records, record("uid-1", v1.BackupFailed, time.Minute))
+				c.Records[1].Status.Message = "the volume is full"
+			},
+			want: []string{"wrong: PersistentVolume pv-data lost its composite resource and is being rescued; … the volume is full"},
+		},
+		"RescueNotKept": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
+				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			},
+			want: []string{"note: PersistentVolume pv-data lost", "wrong: PersistentVolume pv-data with the data has the reclaim policy Delete"},
+		},
+		"Rescued": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Records = append(c.Records, record("uid-1", v1.BackupProven, time.Minute))
+			},
+			want: []string{"note: PersistentVolume pv-data lost its composite resource; its backup " + mine + " is proven"},
+		},
+		"RescueByClaim": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Volumes = c.Volumes[1:]
+			},
+			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc has data of a composite resource that is gone (uid-1)"},
+		},
+		"BackupPVGone": {
+			change: func(c *Cluster) { c.Volumes = c.Volumes[:1] },
+			want:   []string{"wrong: backup " + old + " is proven, and no volume says that it holds backups of namespace shop (ns-1)"},
+		},
+		"InStore": {
+			change: inStore(metav1.ConditionTrue),
+		},
+		"InLostStore": {
+			change: inStore(metav1.ConditionFalse),
+			want:   []string{"wrong: backup " + old + " lies in BackupStore offsite, which is not reachable: no way there"},
+		},
+		"InNoStore": {
+			change: func(c *Cluster) { inStore(metav1.ConditionTrue)(c); c.Stores = nil },
+			want:   []string{"wrong: backup " + old + " lies in BackupStore offsite, which is not there"},
+		},
+		"BackupPVOfAnotherNamespace": {
+			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
+			want:   []string{"wrong: backup " + old + " is proven, and no volume says"},
+		},
+		"BackupPVInherited": { // By a later namespace of the same name.
+			change: func(c *Cluster) { inherited(&c.Volumes[1]) },
+		},
+		"BackupPVInheritedAndGone": { // The only backups on it are the earlier namespace's.
+			change: func(c *Cluster) {
+				gone(c)
+				inherited(&c.Volumes[0])
+			},
+		},
+		"BackupPVNotKept": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Volumes[0].Finalizers = nil
+				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			},
+			want: []string{"wrong: PersistentVolume pv-backup with the backups has the reclaim policy Delete", "wrong: PersistentVolume pv-backup with the backups has no finalizer"},
+		},
+		"NotRestorable": {
+			change: func(c *Cluster) {
+				c.Records[0].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionFalse, Message: "table a.b is corrupt"}}
+			},
+			want: []string{"no server runs on it: table a.b is corrupt"},
+		},
+		"RecordGone": {
+			change: func(c *Cluster) {
+				gone(c)
+				noted(&c.Volumes[0], c.Records[0])
+				c.Records = nil
+			},
+			want: []string{
+				"wrong: backup " + old + " is on PersistentVolume pv-backup and has no record: no claim of this name starts beside it | to restore it: kubectl annotate pv pv-backup --overwrite otus.homework/make-record=" + old + "; to go without it: kubectl annotate pv pv-backup forget.otus.homework/" + old + "=",
+			},
+		},
+		"RecordForgotten": {
+			change: func(c *Cluster) {
+				gone(c)
+				noted(&c.Volumes[0], c.Records[0])
+				c.Volumes[0].Annotations[v1.AnnotationForgetPrefix+old] = old
+				c.Records = nil
+			},
+			want: []string{"note: backup " + old + " is on PersistentVolume pv-backup and has no record | to have the record again: kubectl annotate pv"},
+		},
+		"RecordGoneUnreadable": {
+			change: func(c *Cluster) {
+				gone(c)
+				noted(&c.Volumes[0], c.Records[0])
+				c.Volumes[0].Annotations[v1.AnnotationBackupPrefix+old] = "{"
+				c.Records = nil
+			},
+			want: []string{"cannot be read: no claim of this name starts beside it | to see what lies there: kubectl mysql adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
+		},
+		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
+		"RecordStays": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Records[0].DeletionTimestamp, c.Records[0].Status.Message = new(ago(time.Hour)), "The deletion waits: its claim is gone"
+			},
+			want: []string{"wrong: backup " + old + " is being deleted since 60m: The deletion waits: its claim is gone"},
+		},
+		"RescueBegun": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
+			},
+			want: []string{"note: PersistentVolume pv-data lost"},
+		},
+		"JobOfATest": {
+			change: func(c *Cluster) {
+				j := job("uid-9")
+				j.UID, j.Labels[v1.LabelComponent] = "test", v1.ComponentRestoreTest
+				c.Jobs = []metav1.PartialObjectMetadata{j}
+				c.Records[0].Status.RestoreTest = &v1.RestoreTest{Job: "test"}
+			},
+		},
+		"JobLeft": {
+			change: func(c *Cluster) {
+				c.Jobs = []metav1.PartialObjectMetadata{job("uid-9")}
+			},
+			want: []string{"note: Job shop/backup-orders-job was made for a composite resource that is gone (uid-9) | kubectl delete job --namespace shop backup-orders-job"},
+		},
+		"EmptyBackupPV": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Records = nil
+			},
+			want: []string{"note: PersistentVolume pv-backup is for backups, and neither a record nor a note says what is on it … | see what is on it before you touch it: kubectl describe pv pv-backup"},
+		},
+		"EmptyBackupPVOfALivingInstance": {
+			change: func(c *Cluster) { c.Records = nil },
+		},
+		"SeveralBackupPVs": {
+			change: func(c *Cluster) {
+				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
+				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
+			},
+			want: []string{"note: there are 2 volumes of backups, each of another namespace of that name: pv-backup, pv-earlier; … | kubectl get pv --selector otus.homework/instance="},
+		},
+		"SeveralBackupPVsAndTodays": {
+			change: func(c *Cluster) {
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
+				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
+				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
+			},
+			want: []string{"note: there are 2 volumes … pv-backup, pv-earlier (of an earlier namespace); a claim"},
+		},
+		"EarlierNamespace": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-2"}}}
+			},
+			want: []string{"note: the backups on pv-backup are of an earlier namespace of that name"},
+		},
+		"TodaysNamespace": {
+			change: func(c *Cluster) {
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "else", UID: "ns-2"}}, {ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
+			},
+		},
+		"XRWithoutClaim": {
+			change: func(c *Cluster) {
+				xr := xrObject()
+				xr.SetName("alone")
+				xr.SetUID("uid-2")
+				unstructured.RemoveNestedField(xr.Object, "spec", "claimRef")
+				c.XRs = append(c.XRs, decoded(xr))
+			},
+			want: []string{"wrong: XMySQL alone was made without a claim"},
+		},
+		"StrangeVolume": {
+			change: func(c *Cluster) {
+				c.Volumes = append(c.Volumes, volume("pv-strange", nil))
+			},
+			want: []string{"wrong: PersistentVolume pv-strange has our finalizer and does not say whose it is … | … kubectl get pv pv-strange --output yaml"},
+		},
+		"StrangePVC": {
+			change: func(c *Cluster) {
+				c.PVCs = append(c.PVCs, handle("strange", ""))
+				c.PVCs[2].Annotations = nil
+			},
+			want: []string{"wrong: PersistentVolumeClaim shop/strange has our finalizer and does not say whose it is"},
+		},
+		"SomebodyElsesVolume": {
+			change: func(c *Cluster) {
+				c.Volumes = append(c.Volumes, corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-else"}})
+			},
+		},
+		"NoController": {
+			change: func(c *Cluster) { c.Lease = nil },
+			want:   []string{"wrong: no controller is running: nothing is backed up until one is (there is no lease crossplane-mysql-system/controller.otus.homework)"},
+		},
+		"ControllerStopped": {
+			change: func(c *Cluster) { c.Lease.Spec.HolderIdentity = new("") },
+			want:   []string{"wrong: no controller is running: … (nobody holds the lease"},
+		},
+		"ControllerGone": {
+			change: func(c *Cluster) { c.Lease.Spec.RenewTime.Time = now.Add(-5 * time.Minute) },
+			want:   []string{"wrong: no controller is running: … was renewed 5m ago)"},
+		},
+		"LeaseUnread": {
+			change: func(c *Cluster) { c.Lease, c.Unread[kindLease] = nil, "forbidden" },
+			want:   []string{"note: kind Lease was not looked at: forbidden"},
+		},
+		"KindAbsent": {
+			change: func(c *Cluster) { c.Absent = []string{v1.KindDatabase, v1.KindXDatabase} },
+			want:   []string{"note: not installed, so there can be none of them: Database, XDatabase"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := healthy()
+			tc.change(c)
+			got := said(Examine(c))
+			if len(got) != len(tc.want) {
+				t.Fatalf("want %d findings, got\n%s", len(tc.want), strings.Join(got, "\n"))
+			}
+			for _, text := range got {
+				for _, destroys := range []string{"delete pv", v1.AnnotationSkipBackup + "=", `"requireRestorable":false`} {
+					if strings.Contains(text, destroys) {
+						t.Errorf("want no command that can destroy the only copy of the data (%s), got\n%s", destroys, text)
+					}
+				}
+			}
+			for i, want := range tc.want {
+				if !contains(got[i], want) {
+					t.Errorf("want\n%s\ngot\n%s", want, got[i])
+				}
+			}
+		})
+	}
+}
+
+// contains the parts, in their order.
+func contains(text, parts string) bool {
+	for part := range strings.SplitSeq(parts, "…") {
+		_, rest, found := strings.Cut(text, strings.TrimSpace(part))
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
+
+// TestLines: what an instance's line says of it.
+func TestLines(t *testing.T) {
+	cases := map[string]struct {
+		change func(*Cluster)
+		want   Instance
+	}{
+		"Running": {
+			change: func(c *Cluster) { c.Records[0].Status.ProvenAt = new(ago(90 * time.Minute)) },
+			want: Instance{
+				Severity: OK, State: "running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
+				Backups: Backups{Proven: 1, Newest: "90m", Volumes: []string{"pv-backup"}},
+			},
+		},
+		"Deleted": {
+			change: gone,
+			want:   Instance{Severity: OK, State: "deleted", Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}}},
+		},
+		"Deleting": {
+			change: func(c *Cluster) {
+				dying(c, "BackingUp")
+				c.Records = nil
+			},
+			want: Instance{
+				Severity: OK, State: "deleting: BackingUp, 40%", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
+				Backups: Backups{Volumes: []string{"pv-backup"}},
+			},
+		},
+		"NewestFirst": {
+			change: func(c *Cluster) {
+				c.Records = append(c.Records, record("uid-8", v1.BackupProven, time.Hour))
+			},
+			want: Instance{
+				Severity: OK, State: "running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
+				Backups: Backups{Proven: 2, Newest: "60m", Volumes: []string{"pv-backup"}},
+			},
+		},
+		"Rescue": {
+			change: lost,
+			want: Instance{
+				Severity: Wrong, State: "being rescued", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
+				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
+			},
+		},
+		"NotProtected": {
+			change: func(c *Cluster) {
+				c.XRs[0].Conditions = nil
+				c.Volumes[0].Finalizers, c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = nil, corev1.PersistentVolumeReclaimDelete
+			},
+			want: Instance{
+				Severity: Wrong, State: "not running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Delete"},
+				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := healthy()
+			tc.change(c)
+			r := Examine(c)
+			if len(r.Instances) != 1 {
+				t.Fatalf("want one instance, got %+v", r.Instances)
+			}
+			got := r.Instances[0]
+			got.Findings = nil
+			tc.want.Kind, tc.want.Namespace, tc.want.Name = "MySQL", "shop", "orders"
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// inStore has the backup in a store, and no volume for it.
+func inStore(reachable metav1.ConditionStatus) func(*Cluster) {
+	return func(c *Cluster) {
+		c.Volumes, c.PVCs = c.Volumes[:1], c.PVCs[:1]
+		c.Records[0].Spec.Archive = &v1.Archive{Store: "offsite", Path: "v1/ns-1/x/y/x.tar.zst"}
+		s := v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite"}}
+		s.Status.Conditions = []metav1.Condition{{Type: v1.ConditionReachable, Status: reachable, Message: "no way there"}}
+		c.Stores = []v1.BackupStore{s}
+	}
+}

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
+)
+
+// onVolumes has other volumes than the others.
+func onVolumes(c *Cluster, data, backup string) {
+	c.Volumes[0].Name, c.PVCs[0].Spec.VolumeName, c.XRs[0].Status.Volume = data, data, data
+	c.Volumes[1].Name, c.PVCs[1].Spec.VolumeName = backup, backup
+}
+
+// sample of a cluster: what is not well, what is, and what is left.
+func sample() *Report {
+	out := &Report{}
+	for _, of := range []struct {
+		name   string
+		change func(*Cluster)
+	}{
+		{"carts", func(c *Cluster) {
+			onVolumes(c, "pvc-7d03", "pvc-b1e8")
+			c.Records = nil
+			c.Volumes[0].Finalizers = nil
+		}},
+		{"orders", func(c *Cluster) { onVolumes(c, "pvc-2f61", "pvc-90c4") }},
+		{"stock", func(c *Cluster) {
+			onVolumes(c, "pvc-54aa", "pvc-e6f2")
+			gone(c)
+		}},
+	} {
+		c := healthy()
+		of.change(c)
+		r := Examine(c)
+		r.Instances[0].Name = of.name
+		out.Instances = append(out.Instances, r.Instances...)
+	}
+	return out
+}
+
+func TestWriteText(t *testing.T) {
+	all := healthy()
+	all.Lease = nil
+	all.Volumes = all.Volumes[:1]
+	all.Volumes = append(all.Volumes, volume("pv-strange", nil), corev1.PersistentVolume{})
+	for file, r := range map[string]*Report{
+		"sample.txt":  sample(),
+		"rest.txt":    Examine(all),
+		"nothing.txt": Examine(&Cluster{Now: now, SystemNamespace: systemNamespace, Lease: healthy().Lease, Absent: []string{v1.KindMySQL}}),
+	} {
+		t.Run(file, func(t *testing.T) {
+			var b strings.Builder
+			if err := r.WriteText(&b); err != nil {
+				t.Fatal(err)
+			}
+			golden.Text(t, file, b.String())
+		})
+	}
+}
+
+// TestForgedText: what somebody wrote into a status is no line of the report, and no word to a terminal.
+func TestForgedText(t *testing.T) {
+	const forged = "x\nok     MySQL prod/db\x1b[2J"
+	r := &Report{
+		Instances: []Instance{{Severity: Note, State: forged, Findings: []Finding{{Severity: Note, Text: forged, Advice: forged}}}},
+		Cluster:   []Finding{{Severity: Note, Text: forged}},
+	}
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "\x1b") || strings.Contains(b.String(), "\nok") || strings.Count(b.String(), "x ok     MySQL prod/db [2J") != 4 {
+		t.Errorf("%v, it prints\n%q", err, b.String())
+	}
+}
+
+// TestWriteJSON prints what can be read back, with its commands as they are.
+func TestWriteJSON(t *testing.T) {
+	var b strings.Builder
+	want := sample()
+	if err := want.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden.Text(t, "sample.json", b.String())
+	got := &Report{}
+	if err := json.Unmarshal([]byte(b.String()), got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+func TestCount(t *testing.T) {
+	r := &Report{
+		Cluster:   []Finding{noteFinding("", "one")},
+		Instances: []Instance{{Findings: []Finding{wrongFinding("", "two"), noteFinding("", "three")}}, {Findings: []Finding{wrongFinding("", "four")}}},
+		Rest:      []Finding{wrongFinding("", "five")},
+	}
+	if got := [...]int{r.Count(Note), r.Count(Wrong)}; got != [...]int{2, 3} {
+		t.Errorf("want 2 notes and 3 that are wrong, got %v", got)
+	}
+	for name, tc := range map[string]struct {
+		findings []Finding
+		want     Severity
+	}{
+		"None":      {nil, OK},
+		"Notes":     {[]Finding{noteFinding("", "one")}, Note},
+		"WrongLast": {[]Finding{noteFinding("", "one"), wrongFinding("", "two")}, Wrong},
+		"NoteLast":  {[]Finding{wrongFinding("", "one"), noteFinding("", "two")}, Wrong},
+	} {
+		if got := worstOf(tc.findings); got != tc.want {
+			t.Errorf("%s: want %s, got %s", name, tc.want, got)
+		}
+	}
+}

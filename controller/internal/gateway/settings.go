@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+)
+
+// A File is what the controller tells the gateway, as JSON.
+type File struct {
+	// Signers are the public keys of who signs grants: more than one while that changes.
+	Signers []ed25519.PublicKey `json:"signers"`
+	// Stores by the name of their BackupStore.
+	Stores map[string]StoreFile `json:"stores"`
+}
+
+// A StoreFile is what the gateway knows of one store.
+type StoreFile struct {
+	store.Settings
+
+	// Identity opens what is encrypted, as an age identity; empty where the cluster has none.
+	Identity string `json:"identity,omitempty"`
+}
+
+// Stores that a gateway serves, by a file that is read again when it changes.
+type Stores struct {
+	path string
+	now  func() time.Time
+
+	mu      sync.Mutex
+	raw     string
+	current opened
+}
+
+type opened struct {
+	signers []ed25519.PublicKey
+	stores  map[string]openStore
+}
+
+type openStore struct {
+	*store.Bucket
+
+	identities []age.Identity
+}
+
+// ReadStores of a file.
+func ReadStores(path string) (*Stores, error) {
+	s := &Stores{path: path, now: time.Now}
+	_, err := s.read()
+	return s, err
+}
+
+// read the file, if it is another one by now.
+func (s *Stores) read() (opened, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, err := os.ReadFile(s.path)
+	if err != nil {
+		return opened{}, err
+	}
+	if string(raw) == s.raw {
+		return s.current, nil
+	}
+	var f File
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return opened{}, fmt.Errorf("cannot read %s: %w", s.path, err)
+	}
+	next := opened{signers: f.Signers, stores: map[string]openStore{}}
+	for name, sf := range f.Stores {
+		o, err := sf.open()
+		if err != nil {
+			return opened{}, fmt.Errorf("BackupStore %s: %w", name, err)
+		}
+		next.stores[name] = o
+	}
+	s.raw, s.current = string(raw), next
+	return next, nil
+}
+
+func (f StoreFile) open() (openStore, error) {
+	b, err := store.Open(f.Settings)
+	if err != nil || f.Identity == "" {
+		return openStore{Bucket: b}, err
+	}
+	ids, err := age.ParseIdentities(strings.NewReader(f.Identity))
+	if err != nil {
+		return openStore{}, fmt.Errorf("the identity cannot be used: %w", err)
+	}
+	return openStore{Bucket: b, identities: ids}, nil
+}

@@ -1,0 +1,127 @@
+package lifecycle
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// TestHealthyDeletion: the list above decideDelete is what is done, in that order, where nothing goes wrong.
+func TestHealthyDeletion(t *testing.T) {
+	var want []steps.Action
+	for _, d := range parsed(t, "delete.go").Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "decideDelete" {
+			for _, line := range regexp.MustCompile(`(?m)^\t([A-Z]\w+)`).FindAllStringSubmatch(f.Doc.Text(), -1) {
+				want = append(want, steps.Action(line[1]))
+			}
+		}
+	}
+	if len(want) == 0 {
+		t.Fatal("there is no list above decideDelete")
+	}
+	if diff := cmp.Diff(want, healthyDeletion(t)); diff != "" {
+		t.Errorf("-the list, +what is done:\n%s", diff)
+	}
+}
+
+// healthyDeletion is what the controller does from the moment a claim is deleted whose server has taken a row. Nobody else
+// moves before it waits.
+func healthyDeletion(t *testing.T) []steps.Action {
+	t.Helper()
+	var out []steps.Action
+	w := &walk{world: modelStarts()["delete"].with(func(m *model) { m.creates, m.late = 1, true })}
+	for range 1000 {
+		before := w.world
+		lives, err := w.world.gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := Next(lives[0])
+		for _, c := range step.Changes {
+			w.world.write(c)
+		}
+		if why := w.world.check(); why != "" {
+			t.Fatalf("%s after %s", why, step.Action)
+		}
+		switch {
+		case w.world != before && w.world.deletes == 0:
+			out = append(out, step.Action)
+		case w.world == before && !w.next():
+			return out
+		}
+	}
+	t.Fatalf("it comes to no end: %v", out)
+	return nil
+}
+
+// next is what Kubernetes, Crossplane, the function and a Job do by themselves; where there is nothing, what users do: a claim,
+// a row, a deletion. False where nobody has anything to do.
+func (w *walk) next() bool {
+	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.to == w.world })
+	n := slices.IndexFunc(moves, func(x move) bool { return !x.user })
+	if n < 0 {
+		n = len(moves) - 1 // A row is the last of them.
+	}
+	if n >= 0 {
+		w.take(moves[n])
+	}
+	return n >= 0
+}
+
+// TestEachActionIsBuilt: one without a builder would be taken for ever, and write nothing.
+func TestEachActionIsBuilt(t *testing.T) {
+	waits := []steps.Action{steps.NoOp, steps.Wait}
+	actions := declaredActions(t, filepath.Join("..", "steps", "step.go"))
+	for _, a := range actions {
+		if built := builderOf(a) != nil; built == slices.Contains(waits, a) {
+			t.Errorf("%s has a builder: %t", a, built)
+		}
+	}
+	if want := len(builders) + len(backup.Builders) + len(catalog.Builders) + len(waits); len(actions) != want {
+		t.Errorf("there are %d actions for %d", len(actions), want)
+	}
+}
+
+// declaredActions are the constants of a file that are Actions.
+func declaredActions(t *testing.T, file string) []steps.Action {
+	t.Helper()
+	var out []steps.Action
+	ast.Inspect(parsed(t, file), func(n ast.Node) bool {
+		s, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := s.Type.(*ast.Ident); !ok || kind.Name != "Action" {
+			return false
+		}
+		for _, v := range s.Values {
+			text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, steps.Action(text))
+		}
+		return false
+	})
+	return out
+}
+
+func parsed(t *testing.T, file string) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -1,0 +1,98 @@
+package lifecycle
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
+)
+
+// TestManifests holds what is made against its golden file.
+func TestManifests(t *testing.T) {
+	onNode := running(dead, hostPath)
+	versioned := running(dead, func(s *instance.State) { s.DataPVC.Annotations = map[string]string{v1.AnnotationVersion: "8.4.6"} })
+	ofClass := running(dead)
+	ofClass.Settings.BackupClass = new("cheap")
+	placed := func(s *instance.State) {
+		s.XR.Status.UID = s.Life.XR
+		s.XR.Status.Nodes = &v1.NodePlacement{
+			NodeSelector: map[string]string{"disk": "ssd"},
+			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+			}}}},
+			Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}},
+		}
+	}
+	cases := map[string]any{
+		"backup-job-placed":     backup.NewJob(running(dead, placed)),
+		"online-job-placed":     backup.NewJob(running(placed, begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.BackupPVC.Status.Phase = corev1.ClaimPending })),
+		"backup-job":            backup.NewJob(versioned),
+		"backup-job-silent":     backup.NewJob(running(dead, silent)),
+		"backup-job-database":   backup.NewJob(running(dead, silent, asDatabase)),
+		"backup-job-hostpath":   backup.NewJob(onNode),
+		"backup-job-store":      backup.NewJob(running(dead, toStore)),
+		"backup-job-rescue":     backup.NewJob(running(dead, toStore, homeless)),
+		"backup-job-orphan":     backup.NewJob(running(dead, toStore, orphaned)),
+		"online-job":            backup.NewJob(running(begun(v1.BackupPending, time.Minute), online)),
+		"online-job-hostpath":   backup.NewJob(running(hostPath, begun(v1.BackupPending, time.Minute), online)),
+		"online-access":         backup.OfferClone(running(begun(v1.BackupPending, time.Minute), online)).Object,
+		"backup-access":         backup.GiveBackupAccess(running(dead, toStore)).Object,
+		"backup-access-orphan":  backup.GiveBackupAccess(running(dead, toStore, orphaned)).Object,
+		"backup-access-rescue":  backup.GiveBackupAccess(running(dead, toStore, homeless)).Object,
+		"restore-access":        restoreAccess(),
+		"wipe-job":              backup.WipeJob(onNode),
+		"prune-job":             backup.PruneJob(running(dead), []client.Object{&v1.MySQLBackup{}}),
+		"backup-claim":          backup.NewPVC(running()),
+		"backup-claim-class":    backup.NewPVC(ofClass),
+		"backup-claim-hostpath": backup.NewPVC(onNode),
+		"backup-claim-again": backup.NewPVC(running(func(s *instance.State) {
+			s.BackupPV = &corev1.PersistentVolume{}
+			s.BackupPV.Name, s.BackupPV.Spec.StorageClassName = "pvc-2", "fast"
+		})),
+		"backup-volume-hostpath": backup.NewPV(onNode),
+		"record":                 backup.NewRecord(versioned),
+	}
+	for name, got := range cases {
+		t.Run(name, func(t *testing.T) {
+			raw := golden.Manifest(t, name, got)
+			for _, secret := range []string{"password", "MYSQL_ROOT"} {
+				if bytes.Contains(raw, []byte(secret)) {
+					t.Errorf("a manifest speaks of a %s", secret)
+				}
+			}
+		})
+	}
+}
+
+// restoreAccess as it is given, without what the store's part of it is.
+func restoreAccess() client.Object {
+	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/ns/xr/old-a/k7v2m9xw4q.tar.zst"}}}}
+	return backup.GiveRestoreAccess(running(toStore, restoresFrom(from)), steps.Step{})[0].Object
+}
+
+// TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.
+func TestJobsHavePlatformsResources(t *testing.T) {
+	want := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
+	s := running(dead, hostPath)
+	s.Settings.JobResources = want
+	k := leaves(t)
+	a := k.archives()
+	a.Settings.JobResources = want
+	for _, j := range []*batchv1.Job{backup.NewJob(s), backup.WipeJob(s), backup.PruneJob(s, nil), catalog.EraseJob(a, k.record, k.volume)} {
+		if diff := cmp.Diff(*want, j.Spec.Template.Spec.Containers[0].Resources); diff != "" {
+			t.Errorf("Job %s: -want, +got:\n%s", j.Name, diff)
+		}
+	}
+}

@@ -1,0 +1,585 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// The model carries out the controller's own changes. What it knows of an object is read back
+// from it here: the inverse of objects.
+
+// written is the world after each of some changes, as far as it differs: the controller may end
+// after any of them. All of them were decided on this very world.
+func (m model) written(what string, changes []change.Change) []move {
+	var out []move
+	w := m
+	for i, c := range changes {
+		if _, possible := w.elsewhere(c); !possible {
+			if c.MayFail {
+				continue
+			}
+			break // What follows waits for it.
+		}
+		if c.Verb == change.OfferClone { // The account is made first.
+			half := w
+			half.lives[numberOf(c.Server.Of.XR)].image.cloner = true
+			out = append(out, move{name: what + " (the account, and no Secret)", to: half})
+		}
+		before := w
+		if w.write(c); w != before {
+			out = append(out, move{name: what + " (" + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(changes)) + ")", to: w})
+		}
+	}
+	return out
+}
+
+// elsewhere is true of what is done beside the API server, and possible if it can be now.
+func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
+	switch {
+	case c.Remote != nil && c.Verb == change.Publish && m.lives[numberOfObject(c.Object)].foreign != foreignNone:
+		return true, false // There is another note.
+	case c.Remote != nil:
+		return true, !m.down
+	case c.Verb == change.CheckData:
+		return true, true // A server that does not answer is stopped all the same.
+	case c.Server != nil:
+		return true, m.lives[numberOf(c.Server.Of.XR)].pod
+	}
+	return false, true
+}
+
+// holds is true if the API server takes a change of an object that is so by now, nil for gone.
+func holds(c change.Change, now client.Object) bool {
+	switch {
+	case c.Verb == change.Create:
+		return true
+	case now == nil:
+		return c.MayBeGone
+	case c.If == change.OfName:
+		return true
+	case c.If == change.AsRead && c.Verb == change.Delete:
+		return reflect.DeepEqual(now, c.Object)
+	case c.If == change.AsRead && c.Fields == nil:
+		return reflect.DeepEqual(now, c.Read)
+	case c.If == change.AsRead:
+		return reflect.DeepEqual(now, c.Object)
+	case kindOf(now) == "PersistentVolumeClaim": // All of a name have one UID.
+		return reflect.DeepEqual(now, c.Object)
+	}
+	return now.GetUID() == c.Object.GetUID() && reflect.DeepEqual(now.GetLabels(), c.Object.GetLabels())
+}
+
+// find the object that is meant by another; nil for none.
+func find(there []client.Object, like client.Object) client.Object {
+	n := slices.IndexFunc(there, func(o client.Object) bool {
+		return kindOf(o) == kindOf(like) && o.GetNamespace() == like.GetNamespace() && o.GetName() == like.GetName()
+	})
+	if n < 0 {
+		return nil
+	}
+	return there[n]
+}
+
+// writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
+var writtenAnnotations = []string{
+	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
+	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore, v1.AnnotationPublished,
+}
+
+// unknownAnnotation that a patch changes; empty if the model knows all of them.
+func unknownAnnotation(c change.Change) string {
+	if c.Verb != change.Patch {
+		return ""
+	}
+	was, is := c.Read.GetAnnotations(), c.Object.GetAnnotations()
+	for key := range maps.Keys(mergedKeys(was, is)) {
+		known := slices.Contains(writtenAnnotations, key) || strings.HasPrefix(key, v1.AnnotationBackupPrefix) || strings.HasPrefix(key, v1.AnnotationForgetPrefix)
+		if was[key] != is[key] && !known {
+			return key
+		}
+	}
+	return ""
+}
+
+func mergedKeys(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// write a change that holds.
+func (m *model) write(c change.Change) {
+	if key := unknownAnnotation(c); key != "" {
+		m.broken = "the model does not know annotation " + key
+	}
+	if f := removedForeignFinalizer(c); f != "" {
+		m.broken = "the controller removes finalizer " + f + ", which is not its own"
+	}
+	n := numberOfObject(c.Object)
+	if c.Remote != nil {
+		m.writeStore(n, c)
+		return
+	}
+	if c.Server != nil {
+		m.writeServer(numberOf(c.Server.Of.XR), c.Verb)
+		return
+	}
+	switch o := c.Object.(type) {
+	case *corev1.PersistentVolume:
+		if i := volumeNumber(o.Name); i >= 0 {
+			m.writeBackupPV(&m.volumes[i], c)
+			return
+		}
+		m.writeDataPV(slices.Index(volumeNames, o.Name), c)
+	case *corev1.PersistentVolumeClaim:
+		m.writePVC(n, c, o)
+	case *v1.MySQLBackup:
+		m.writeRecord(n, c)
+	case *batchv1.Job:
+		m.writeJob(n, c, o)
+	case *appsv1.Deployment:
+		if c.Verb == change.Delete {
+			m.lives[n].deployment = none
+			return
+		}
+		m.lives[n].deployment = int8(*o.Spec.Replicas) + 1 //nolint:gosec // It is 0 or 1.
+	default:
+		switch kindOf(c.Object) {
+		case v1.KindMySQL:
+			if c.Verb == change.Patch {
+				m.claimOurs = instance.HasFinalizer(c.Object)
+			}
+		case v1.KindXMySQL:
+			m.writeXR(n, c)
+		case "Deployment": // What is left of it.
+			m.lives[n].deployment = none
+		case "Service":
+			m.lives[n].service = false
+		case "Secret":
+			m.lives[n].image.access = false
+		default:
+			m.broken = "the model does not know how to " + string(c.Verb) + " a " + kindOf(c.Object)
+		}
+	}
+}
+
+// numberOfObject is the life that an object is of, and -1 where it does not say.
+func numberOfObject(o client.Object) int {
+	switch n := numberOf(types.UID(o.GetLabels()[v1.LabelXR])); {
+	case n >= 0:
+		return n
+	case numberOf(o.GetUID()) >= 0:
+		return numberOf(o.GetUID())
+	}
+	return slices.IndexFunc(uids, func(uid string) bool { return key().Life(types.UID(uid)).RecordName() == o.GetName() })
+}
+
+// differs is true if a patch changes what is read from an object.
+func differs[T comparable](c change.Change, read func(client.Object) T) bool {
+	return read(c.Read) != read(c.Object)
+}
+
+func annotationOf(key string) func(client.Object) string {
+	return func(o client.Object) string { return o.GetAnnotations()[key] }
+}
+
+func (m *model) writeXR(n int, c change.Change) {
+	l := &m.lives[n]
+	switch c.Verb { //nolint:exhaustive // Nobody makes one.
+	case change.Delete:
+		l.xr = dying1
+	case change.Patch:
+		if differs(c, instance.HasFinalizer) {
+			l.ours = instance.HasFinalizer(c.Object)
+		}
+		if differs(c, annotationOf(v1.AnnotationNothingToLose)) {
+			l.marked = true
+		}
+		if differs(c, annotationOf(v1.AnnotationPublished)) {
+			l.xrMark = publishedNumber(n, c.Object)
+		}
+	case change.PatchStatus:
+		m.writeXRStatus(l, c.Fields)
+	}
+}
+
+func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
+	for field, value := range fields {
+		switch field {
+		case "previousBackup":
+			l.looked, l.previous = true, m.numberNamed(value)
+			if held := m.numberNamed(fields["heldBackup"]); value == v1.PreviousHeld {
+				l.previous = -held
+			}
+		case "heldBackup": // It comes with previousBackup, as a number does.
+		case "backupNumber":
+			l.image.counted = l.image.counted || fields["previousBackup"] == nil && value != int64(1)
+		case "firstBackupNumber": // It comes with a number that is greater.
+		case "backupSchedule":
+			l.image.due = false // Whatever it says, it is of the next one.
+		case "requestedBackup", "scheduledBackup":
+			l.image.writeRequestStatus(value)
+		case "imageChange":
+			l.image.writeImageStatus(value)
+		case "deletion": // For people.
+		case "dataPVCDeleted":
+			l.fenced = value == true
+		case "message", "blockedBy", "restoredBy", "restoreSource", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
+		default:
+			m.broken = "the model does not know status." + field
+		}
+	}
+}
+
+// numberNamed is the number of the life whose record has a name, from 1; 0 where there is none.
+func (m *model) numberNamed(name any) int8 {
+	for i := range m.lives {
+		if name == lifeOf(i).RecordName() {
+			return int8(i + 1)
+		}
+	}
+	return 0
+}
+
+func isRetained(o client.Object) bool {
+	v, ok := o.(*corev1.PersistentVolume)
+	return ok && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && instance.HasFinalizer(v) // One that is set aside is lost.
+}
+
+func claimRefOf(o client.Object) corev1.ObjectReference {
+	if v, ok := o.(*corev1.PersistentVolume); ok && v.Spec.ClaimRef != nil {
+		return *v.Spec.ClaimRef
+	}
+	return corev1.ObjectReference{}
+}
+
+// placeOfObject is where a PVC of the data is, by its namespace and name.
+func placeOfObject(namespace, name, atHomeName string) int8 {
+	switch {
+	case namespace == v1.RescueNamespace:
+		return atRescue
+	case name == atHomeName:
+		return atHome
+	}
+	return besideHome
+}
+
+func (m *model) writeDataPV(n int, c change.Change) {
+	l := &m.lives[n]
+	if differs(c, isRetained) {
+		if l.retain = isRetained(c.Object); !l.retain && m.atStake(l) {
+			m.broken = "a volume gets its reclaim policy back before the backup of its data is proven"
+		}
+	}
+	if differs(c, instance.HasFinalizer) {
+		l.held = instance.HasFinalizer(c.Object)
+		if !l.held && m.required && l.xr != none && l.record == recordProven && !l.ran {
+			m.broken = "the data goes before a server has run on its backup"
+		}
+	}
+	if differs(c, annotationOf(v1.AnnotationNamespaceUID)) {
+		l.labelled = true
+	}
+	if differs(c, annotationOf(v1.AnnotationPublished)) {
+		l.pvMark = publishedNumber(n, c.Object)
+	}
+	if ref := claimRefOf(c.Object); differs(c, claimRefOf) {
+		if m.binds(n) {
+			m.broken = "a claim loses the volume that it is bound to"
+		}
+		l.ref, l.refPlace = refFree, placeOfObject(ref.Namespace, ref.Name, lifeOf(n).DataPVCName())
+	}
+}
+
+// atStake is true of rows that are on a life's volume and in no proven backup.
+func (m *model) atStake(l *modelLife) bool {
+	return l.rows > 0 && l.noted == 0 && l.record != recordProven
+}
+
+func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
+	if differs(c, isRetained) {
+		v.retained = isRetained(c.Object)
+	}
+	if differs(c, claimRefOf) {
+		ref := claimRefOf(c.Object)
+		v.at, v.free = atHome, true
+		if ref.Namespace == v1.RescueNamespace {
+			v.at = atRescue
+		}
+	}
+	if o := as[*corev1.PersistentVolume](c.Object); differs(c, annotationOf(v1.AnnotationNamespaceUID)) {
+		v.of = namespaceNumber(instance.NamespaceOf(o))
+		if earlier := instance.EarlierNamespaces(o); len(earlier) > 0 {
+			v.from = namespaceNumber(types.UID(earlier[0]))
+		}
+	}
+	if differs(c, annotationOf(v1.AnnotationMakeRecord)) {
+		v.asked = 0
+	}
+	for n := range m.lives {
+		m.writeNote(n, c)
+	}
+}
+
+func (m *model) writeNote(n int, c change.Change) {
+	l, name := &m.lives[n], lifeOf(n).RecordName()
+	if key := v1.AnnotationBackupPrefix + l.recordNameOfImage(n); differs(c, annotationOf(key)) {
+		l.image.noted = annotationOf(key)(c.Object) != ""
+	}
+	if key := v1.AnnotationBackupPrefix + name; differs(c, annotationOf(key)) {
+		l.noted = 0
+		if text := annotationOf(key)(c.Object); text != "" {
+			note := v1.BackupNote{}
+			if err := json.Unmarshal([]byte(text), &note); err != nil {
+				m.broken = "a note cannot be read"
+			}
+			l.noted = recordNumber(n, note.Record)
+		} else if l.archived > 0 {
+			m.broken = "the note of an archive goes, and the archive does not"
+		}
+	}
+	if key := v1.AnnotationForgetPrefix + name; differs(c, annotationOf(key)) {
+		l.forgotten = 0
+	}
+}
+
+func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim) {
+	if isBackupPVC(o) {
+		m.writeBackupPVC(c, o)
+		return
+	}
+	l := &m.lives[n]
+	state, held := &m.pvc, &m.pvcHeld
+	place := placeOfObject(o.Namespace, o.Name, lifeOf(n).DataPVCName())
+	if place != atHome {
+		state, held = &l.handle, &l.handleHeld
+	}
+	switch c.Verb { //nolint:exhaustive // It has no status that we write.
+	case change.Create:
+		if *state != none {
+			return
+		}
+		l.claimMark = 0
+		if *state, *held = alive1, true; place == atHome {
+			m.pvcLife = int8(n + 1) //nolint:gosec // There are two.
+		} else {
+			l.handlePlace = place
+		}
+	case change.Delete:
+		*state = dying1
+	case change.Patch:
+		*held = instance.HasFinalizer(o)
+		if place == atHome && differs(c, annotationOf(v1.AnnotationMarkedUID)) {
+			m.pvcMarked = true
+		}
+		if differs(c, annotationOf(v1.AnnotationNothingToLose)) {
+			l.claimMarked = true
+		}
+		if differs(c, annotationOf(v1.AnnotationPublished)) {
+			l.claimMark = publishedNumber(n, o)
+		}
+	}
+}
+
+// isBackupPVC is true for the usual one, and for one of a rescue.
+func isBackupPVC(o *corev1.PersistentVolumeClaim) bool {
+	return o.Name == lifeOf(0).BackupPVCName() || rescuedBackups(o) >= 0
+}
+
+// rescuedBackups is the life that has a backup PVC elsewhere, and -1 for the usual one.
+func rescuedBackups(o *corev1.PersistentVolumeClaim) int {
+	return slices.IndexFunc(uids, func(uid string) bool { return key().Life(types.UID(uid)).RescueName("backups") == o.Name })
+}
+
+func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim) {
+	switch c.Verb { //nolint:exhaustive // It has no status that we write.
+	case change.Create:
+		if m.backup == none {
+			m.bindBackups(o)
+		}
+	case change.Delete:
+		m.backup = dying1
+	case change.Patch:
+		m.backupRetained = o.Annotations[v1.AnnotationRetainedPV] != ""
+	}
+}
+
+// bindBackups is what Kubernetes does with a new backup PVC: it gets the volume that it names, or
+// a new one, at once or late.
+func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
+	m.backup, m.backupRetained, m.backupAt = alive1, false, atHome
+	if o.Namespace == v1.RescueNamespace {
+		m.backupAt = atRescue
+	}
+	m.backupOn = max(volumeNumber(o.Spec.VolumeName), 0)
+	if o.Spec.VolumeName == "" && m.volumes[0].made > 0 {
+		m.backupOn = 1
+	}
+	if m.backupPending = m.late && o.Spec.VolumeName == ""; !m.backupPending {
+		m.makeBackupVolume()
+	}
+}
+
+// makeBackupVolume is what Kubernetes does for a backup PVC that has none, unless there is one for it.
+func (m *model) makeBackupVolume() {
+	m.backupPending = false
+	v := &m.volumes[m.backupOn]
+	if v.at, v.free = m.backupAt, false; v.made == 0 {
+		if v.made = m.current; m.backupAt == atRescue {
+			v.made = m.lives[m.rescued()].born
+		}
+		v.of = v.made
+	}
+}
+
+func (m *model) writeRecord(n int, c change.Change) {
+	l := &m.lives[n]
+	if c.Object.GetName() == l.recordNameOfImage(n) {
+		m.writeImageRecord(n, c)
+		return
+	}
+	switch c.Verb { //nolint:exhaustive // There is no other.
+	case change.Create:
+		l.makeRecord()
+	case change.Delete:
+		l.recordDying = true
+	case change.Patch:
+		if differs(c, annotationOf(v1.AnnotationDeleteArchive)) {
+			l.condemned = true
+		}
+		if l.recordHeld = instance.HasFinalizer(c.Object); l.recordDying && !l.recordHeld {
+			if l.turn != turnNone {
+				m.broken = "a record goes before its restore test has ended, and nobody knows the Job any more"
+			}
+			l.loseRecord()
+		}
+	case change.PatchStatus:
+		m.writeRecordStatus(l, c)
+	}
+}
+
+func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
+	if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
+		if phase == v1.BackupProven && l.record != recordProven && l.foreign != foreignNone {
+			m.broken = "a record is proven by the note of another cluster"
+		}
+		l.record = phaseNumber(phase)
+	}
+	if differs(c, turnIn) {
+		l.turn = turnIn(c.Object)
+	}
+	if differs(c, concludedIn) {
+		l.verdict = verdictIn(c.Object)
+	}
+	if differs(c, isConcluded) {
+		l.heard = isConcluded(c.Object)
+	}
+}
+
+func phaseNumber(p v1.BackupPhase) int8 { return int8(slices.Index(recordPhases, p)) } //nolint:gosec // There are five.
+
+// turnIn a record.
+func turnIn(o client.Object) int8 {
+	switch t := as[*v1.MySQLBackup](o).Status.RestoreTest; {
+	case t == nil:
+		return turnNone
+	case t.Job == "":
+		return turnTaken
+	}
+	return turnNamed
+}
+
+// isConcluded is true of a record whose restore test has had its say.
+func isConcluded(o client.Object) bool {
+	t := as[*v1.MySQLBackup](o).Status.RestoreTest
+	return t != nil && t.Concluded
+}
+
+// concludedIn a record is when it got its verdict.
+func concludedIn(o client.Object) metav1.Time {
+	c := apimeta.FindStatusCondition(as[*v1.MySQLBackup](o).Status.Conditions, v1.ConditionRestorable)
+	if c == nil {
+		return metav1.Time{}
+	}
+	return c.LastTransitionTime
+}
+
+// verdictIn a record.
+func verdictIn(o client.Object) int8 {
+	c := apimeta.FindStatusCondition(as[*v1.MySQLBackup](o).Status.Conditions, v1.ConditionRestorable)
+	if c == nil {
+		return verdictNone
+	}
+	return verdictOf(c.Status)
+}
+
+func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
+	l := &m.lives[n]
+	deleted := c.Verb == change.Delete
+	switch o.Name {
+	case v1.EraseJobName(lifeOf(n).RecordName()):
+		if l.erase = alive1; deleted {
+			l.erase = dying1
+			return
+		}
+		l.erased = false
+	case lifeOf(n).Jobs().ImageChange(), lifeOf(n).Jobs().Request():
+		m.writeImageJob(n, c)
+	case lifeOf(n).Jobs().Restore():
+		l.restoreJob = false
+	case lifeOf(n).Jobs().RestoreTest():
+		if deleted {
+			m.trial.job = dying1
+			return
+		}
+		if m.trial.job == none {
+			m.trial = modelTrial{job: alive1, of: int8(n + 1)} //nolint:gosec // There are two.
+		}
+	case lifeOf(n).Jobs().Backup(), lifeOf(n).RescueName(v1.ComponentBackup):
+		if deleted {
+			l.job = dying1
+			return
+		}
+		if l.job == none {
+			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name, lifeOf(n).Jobs().Backup()), false, false, false
+		}
+	default:
+		m.broken = "the model does not know Job " + o.Name
+	}
+}
+
+func namespaceNumber(uid types.UID) int8 {
+	n, _ := strconv.Atoi(strings.TrimPrefix(string(uid), "ns-"))
+	return int8(n) //nolint:gosec // There are two.
+}
+
+// publishedNumber is the record, counted from one, whose archive an object says is published.
+func publishedNumber(n int, o client.Object) int8 {
+	uid, _, _ := strings.Cut(o.GetAnnotations()[v1.AnnotationPublished], " ")
+	return recordNumber(n, types.UID(uid))
+}
+
+// recordNumber of a life's record with such a UID.
+func recordNumber(n int, uid types.UID) int8 {
+	again := strings.TrimPrefix(string(uid), "record-"+uidOf(n))
+	return int8(1 + strings.Count(again, "-again")) //nolint:gosec // There are few.
+}

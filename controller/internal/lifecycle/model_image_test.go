@@ -1,0 +1,247 @@
+package lifecycle
+
+import (
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// What status.imageChange says.
+const (
+	imageNone int8 = iota
+	imageFenced
+	imageAllowed
+)
+
+// A modelImage is the change of a life's image to one of another series, with the backup before it; or the backup that its claim
+// asks for, with nothing after it.
+type modelImage struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+	modelClone
+
+	// wanted by the spec; pending, as the function has said; in the Deployment; and in the pod.
+	wanted, pending, composed, running bool
+	// The data is as a server of it has left it, who took clients.
+	changed, served bool
+	says            int8
+	// A backup is asked for, and what status.requestedBackup says.
+	asked    bool
+	answered v1.LastBackupPhase
+	// The server runs again before its backup is recorded.
+	resumed bool
+	// It is planned instead, and due.
+	planned, due bool
+	// The backup, as those of a modelLife.
+	record               int8
+	recordDying          bool
+	archived, archivedOn int8
+	noted                bool
+	job                  int8
+	done, failed, moved  bool
+	counted              bool
+}
+
+// stops is true while the function lets no server run.
+func (i modelImage) stops() bool {
+	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering() && !i.online && !i.resumed
+}
+
+// waits is true while the function holds the image back.
+func (i modelImage) waits() bool { return i.wanted && !i.served && i.says != imageAllowed }
+
+// images that change: what a user, the function and the Job of the backup do.
+func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+	l := m.lives[n]
+	i := l.image
+	change := func(how func(*modelImage)) func(*model) { return func(w *model) { how(&w.lives[n].image) } }
+	if l.xr == alive1 && m.namespace == alive1 && l.cross {
+		m.requestsOf(n, add)
+		add("the image is changed", true, m.imageChanges > 0 && l.pod && !i.wanted, func(w *model) {
+			w.imageChanges--
+			w.lives[n].image.wanted = true
+		})
+		add("the image is changed back", true, m.imageReverts > 0 && i.wanted && !i.changed, func(w *model) {
+			w.imageReverts--
+			w.lives[n].image.wanted = false
+		})
+	}
+	if l.xr != none && l.cross && m.namespace == alive1 && l.born == m.current {
+		add("the function says which image is pending", false, i.pending != (i.wanted && !i.served), change(func(i *modelImage) { i.pending = i.wanted && !i.served }))
+		add("the function changes the image", false, l.deployment != none && !i.waits() && i.composed != i.wanted, func(w *model) {
+			w.lives[n].image.composed = i.wanted
+			if i.stops() {
+				w.lives[n].deployment = 1
+			}
+		})
+		add("the function stops the server for a backup", false, l.deployment == 2 && i.stops(), func(w *model) { w.lives[n].deployment = 1 })
+		add("the function sees that the image has taken clients", false, l.pod && i.running && !i.served, change(func(i *modelImage) { i.served = true }))
+	}
+	mounts := i.online || m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome
+	runs := i.job == alive1 && !i.done && mounts && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries()
+	add("the volume of the image's backup is made", false, runs && m.backupPending, (*model).makeBackupVolume)
+	runs = runs && !m.backupPending
+	m.clones(n, runs, add)
+	add("the image's backup is done", false, runs && (!i.online || i.cloned > 0), func(w *model) {
+		w.lives[n].image.done, w.lives[n].image.archived, w.lives[n].image.archivedOn = true, l.rows+1, m.backupOn
+		if i.online {
+			w.lives[n].image.archived = i.cloned
+		} else if l.pod {
+			w.broken = "a backup is taken while the server runs"
+		}
+	})
+	add("the image's backup fails", true, runs && m.failures > 0, func(w *model) {
+		w.failures--
+		w.lives[n].image.done, w.lives[n].image.failed = true, true
+	})
+	add("the image's Job is gone", false, i.job == dying1 || i.job != none && m.namespace == none, change(func(i *modelImage) { i.job, i.done, i.failed, i.moved, i.cloned = none, false, false, false, 0 }))
+	add("the image's Job of the namespace goes", false, i.job == alive1 && m.namespace == dying1, change(func(i *modelImage) { i.job = dying1 }))
+}
+
+// startImage of the pod that starts now.
+func (m *model) startImage(l *modelLife) {
+	i := &l.image
+	if i.running = i.composed; !i.running || i.changed {
+		return
+	}
+	i.changed = true
+	if !i.noted || i.record != recordProven || i.archived != l.rows+1 {
+		m.broken = "a server of another series starts on data of which there is no backup"
+	}
+}
+
+// statusOfImage in the XR.
+func (l modelLife) statusOfImage(status map[string]any) {
+	i := l.image
+	if !l.started {
+		return
+	}
+	if status["servedImage"] = runningImage; i.served {
+		status["servedImage"] = nextImage
+	}
+	if i.pending {
+		status["pendingImage"] = nextImage
+	}
+	l.statusOfRequest(status)
+	if i.says != imageNone {
+		status["imageChange"] = map[string]any{"from": runningImage, "fence": i.says == imageFenced, "allowed": i.says == imageAllowed}
+	}
+}
+
+func (l modelLife) recordNameOfImage(n int) string { return lifeOf(n).RecordNameInLife(1) }
+
+// imageObjects are the record and the Job of the backup.
+func (l modelLife) imageObjects(n int) []client.Object {
+	i, life := l.image, lifeOf(n)
+	var out []client.Object
+	if i.record != recordNone {
+		out = append(out, l.recordOfImage(n))
+	}
+	if i.access {
+		out = append(out, accessOf(n))
+	}
+	if i.job == none {
+		return out
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.jobNameOfImage(n), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, life.DataPVCName()), agent.PVCVolume(steps.VolumeBackup, "backups")}
+	if i.online {
+		i.showClone(j, p)
+	}
+	j.Annotations = map[string]string{v1.AnnotationPVCs: modelLife{jobMoved: i.moved}.jobPVCs()}
+	if i.done {
+		endJob(j, p, i.failed)
+	}
+	return append(out, j, p)
+}
+
+func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
+	life := lifeOf(n)
+	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{
+		Name: l.recordNameOfImage(n), UID: types.UID("image-record-" + uidOf(n)), Labels: life.Labels(), Finalizers: []string{v1.Finalizer}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+	}}
+	if l.image.recordDying {
+		r.DeletionTimestamp = deletedAt(dying1)
+	}
+	r.Spec = v1.MySQLBackupSpec{
+		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born), Name: life.Name, XR: life.XR},
+		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: l.image.originOfImage(),
+		Request: l.requestOfImage(), Method: l.image.method(),
+		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName},
+	}
+	r.Status.Phase, r.Status.Message = recordPhases[l.image.record], modelFailure
+	return r
+}
+
+// writeImageStatus is what becomes of status.imageChange.
+func (i *modelImage) writeImageStatus(value any) {
+	c, ok := value.(map[string]any)
+	switch {
+	case !ok:
+		i.says = imageNone
+	case c["allowed"] == true:
+		i.says = imageAllowed
+	case c["fence"] == true:
+		i.says = imageFenced
+	}
+}
+
+func (m *model) writeImageRecord(n int, c change.Change) {
+	i := &m.lives[n].image
+	switch c.Verb { //nolint:exhaustive // There is no other.
+	case change.Create:
+		if i.record == recordNone {
+			i.record, i.recordDying = recordNew, false
+		}
+	case change.Delete:
+		i.recordDying = true
+	case change.Patch:
+		if !instance.HasFinalizer(c.Object) && i.recordDying {
+			i.record, i.recordDying = recordNone, false
+		}
+	case change.PatchStatus:
+		if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
+			i.record = phaseNumber(phase)
+		}
+	}
+}
+
+func (m *model) writeImageJob(n int, c change.Change) {
+	i := &m.lives[n].image
+	if c.Verb == change.Delete {
+		i.job = dying1
+		return
+	}
+	if i.job == none {
+		i.job, i.done, i.failed, i.moved, i.cloned = alive1, false, false, false, 0
+	}
+}
+
+// losePVC of the backups, with the archive where the volume goes, too: a Job was made for one that is gone.
+func (i *modelImage) losePVC(lost bool, volume int8) {
+	if i.moved = i.moved || i.job != none; lost && i.archivedOn == volume {
+		i.archived, i.noted = 0, false
+	}
+}
+
+// endJob with its report.
+func endJob(j *batchv1.Job, p *corev1.Pod, failed bool) {
+	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+catalog.ArchiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
+	if failed {
+		kind, message = batchv1.JobFailed, `{"command":"backup","ok":false,"error":"`+modelFailure+`"}`
+	}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+}

@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+)
+
+// A modelClone is of a server that goes on while it is backed up.
+type modelClone struct {
+	online bool
+	// The account in the server, and the Secret with it.
+	cloner, access bool
+	// Rows that the Job's clone has, plus one; 0 before it has them.
+	cloned int8
+}
+
+func (c modelClone) method() v1.BackupMethod {
+	if c.online {
+		return v1.MethodOnline
+	}
+	return v1.MethodCold
+}
+
+// clones of a server, by a Job that runs.
+func (m model) clones(n int, runs bool, add adder) {
+	l := m.lives[n]
+	i := l.image
+	runs = runs && i.online && i.cloned == 0
+	add("the server is cloned", false, runs && l.pod && i.cloner, func(w *model) {
+		if w.lives[n].image.cloned = l.rows + 1; !i.access {
+			w.broken = "a Job has an account, and no Secret says so"
+		}
+	})
+	add("the clone is refused", false, runs && l.pod && !i.cloner, func(w *model) { w.lives[n].image.done, w.lives[n].image.failed = true, true })
+	add("the clone finds no server", false, runs && !l.pod, func(w *model) { w.lives[n].image.done, w.lives[n].image.failed = true, true })
+}
+
+// accessOf a life's Job to its server.
+func accessOf(n int) client.Object {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: lifeOf(n).Accesses().Clone(), UID: "access", Labels: lifeOf(n).Labels()}}
+}
+
+// showClone in a Job, which mounts no data.
+func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
+	p.Spec.Volumes = nil
+	j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[1:]
+	j.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: agent.CloneContainerName}}
+	if c.cloned > 0 {
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: agent.CloneContainerName, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"clone","ok":true}`}}}}
+	}
+}
+
+// writeServer does what is done in the server of a life, which runs.
+func (m *model) writeServer(n int, verb change.Verb) {
+	i := &m.lives[n].image
+	if verb == change.CheckData {
+		return // The model has no data outside: a server that has is not stopped.
+	}
+	if i.cloner = verb == change.OfferClone; i.cloner {
+		i.access = true
+	}
+}

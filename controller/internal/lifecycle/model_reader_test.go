@@ -1,0 +1,575 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "default", Name: "db"} }
+
+func uidType(s string) types.UID { return types.UID(s) }
+
+// A modelReader answers the real Gatherer with the objects of a model.
+type modelReader struct {
+	of      model
+	objects []client.Object
+}
+
+// Get an object as it is, without a copy: nobody changes it.
+func (r modelReader) Get(_ context.Context, k client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind := kindOf(into)
+	for _, o := range r.objects {
+		if kindOf(o) == kind && o.GetNamespace() == k.Namespace && o.GetName() == k.Name {
+			fill(into, o)
+			return nil
+		}
+	}
+	return kerrors.NewNotFound(schema.GroupResource{Resource: kind}, k.Name)
+}
+
+// A worldReader is an API server, and a store beside it.
+type worldReader interface {
+	client.Reader
+	// model as it is now.
+	model() model
+}
+
+// List objects by namespace and labels.
+func (r modelReader) List(_ context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	kind := strings.TrimSuffix(listKind(l), "List")
+	for _, have := range r.objects {
+		if kindOf(have) != kind || o.Namespace != "" && o.Namespace != have.GetNamespace() || o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(have.GetLabels())) {
+			continue
+		}
+		switch l := l.(type) {
+		case *corev1.PersistentVolumeList:
+			l.Items = append(l.Items, *as[*corev1.PersistentVolume](have))
+		case *corev1.PersistentVolumeClaimList:
+			l.Items = append(l.Items, *as[*corev1.PersistentVolumeClaim](have))
+		case *corev1.PodList:
+			l.Items = append(l.Items, *as[*corev1.Pod](have))
+		case *batchv1.JobList:
+			l.Items = append(l.Items, *as[*batchv1.Job](have))
+		case *v1.MySQLBackupList:
+			l.Items = append(l.Items, *as[*v1.MySQLBackup](have))
+		case *unstructured.UnstructuredList:
+			l.Items = append(l.Items, *as[*unstructured.Unstructured](have))
+		case *metav1.PartialObjectMetadataList:
+			m := metav1.PartialObjectMetadata{}
+			fill(&m, have)
+			l.Items = append(l.Items, m)
+		}
+	}
+	return nil
+}
+
+func (r modelReader) model() model { return r.of }
+
+func as[T client.Object](o client.Object) T {
+	t, ok := o.(T)
+	if !ok {
+		panic(fmt.Sprintf("the model has a %T", o))
+	}
+	return t
+}
+
+func kindOf(o client.Object) string {
+	if k := o.GetObjectKind().GroupVersionKind().Kind; k != "" {
+		return k
+	}
+	return reflect.TypeOf(o).Elem().Name()
+}
+
+func listKind(l client.ObjectList) string {
+	if k := l.GetObjectKind().GroupVersionKind().Kind; k != "" {
+		return k
+	}
+	return reflect.TypeOf(l).Elem().Name()
+}
+
+// fill what was asked for.
+func fill(into, from client.Object) {
+	switch into := into.(type) {
+	case *metav1.PartialObjectMetadata:
+		into.Name, into.Namespace, into.UID = from.GetName(), from.GetNamespace(), from.GetUID()
+		into.Labels, into.Annotations, into.Finalizers = from.GetLabels(), from.GetAnnotations(), from.GetFinalizers()
+		into.DeletionTimestamp = from.GetDeletionTimestamp()
+	case *unstructured.Unstructured:
+		into.Object = as[*unstructured.Unstructured](from).Object
+	case *corev1.PersistentVolume:
+		*into = *as[*corev1.PersistentVolume](from)
+	case *corev1.PersistentVolumeClaim:
+		*into = *as[*corev1.PersistentVolumeClaim](from)
+	case *corev1.Namespace:
+		*into = *as[*corev1.Namespace](from)
+	case *v1.MySQLPlatform:
+		*into = *as[*v1.MySQLPlatform](from)
+	case *appsv1.Deployment:
+		*into = *as[*appsv1.Deployment](from)
+	case *batchv1.Job:
+		*into = *as[*batchv1.Job](from)
+	default:
+		panic(fmt.Sprintf("nobody asked for a %T before", into))
+	}
+}
+
+// lives of the model, as the real Gatherer sees them.
+func (m model) gather() ([]*instance.State, error) {
+	return gatherListed(m.gatherer())
+}
+
+// gatherListed are lives whose backups are listed in their status already: nothing depends on that,
+// and the model would have to know it.
+func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
+	lives, err := g.Gather(context.Background(), key())
+	for _, s := range lives {
+		if s.XR != nil {
+			s.XR.Status.Backups = v1.ListBackups(s.Records)
+		}
+	}
+	return lives, err
+}
+
+func (m model) gatherer() *instance.Gatherer { return gathererOf(modelReader{m, m.objects()}) }
+
+// gathererOf a model, with its store.
+func gathererOf(r worldReader) *instance.Gatherer {
+	g := gathererFrom(r)
+	g.Stores = modelStores{r}
+	return g
+}
+
+func gathererFrom(r client.Reader) *instance.Gatherer {
+	return &instance.Gatherer{Reader: r, Settings: instance.Settings{AgentImage: "agent"}, Clock: func() time.Time { return now }}
+}
+
+// restoreTestState is what package restoretest decides on.
+func (m model) restoreTestState() (*restoretest.State, error) {
+	s, err := restoretest.ReadState(context.Background(), m.gatherer(), key(), restoretest.Turns{}, 1)
+	if err != nil {
+		return nil, err
+	}
+	s.NewTurn = ""
+	if s.Record != nil {
+		s.NewTurn = turnOf(numberOf(s.XR()))
+	}
+	return s, nil
+}
+
+var verdicts = []metav1.ConditionStatus{verdictUnknown: metav1.ConditionUnknown, verdictFalse: metav1.ConditionFalse, verdictTrue: metav1.ConditionTrue}
+
+func verdictOf(s metav1.ConditionStatus) int8 { return int8(slices.Index(verdicts, s)) } //nolint:gosec // There are three.
+
+// trialObjects are the restore test's Job and its pod.
+func (m model) trialObjects() []client.Object {
+	if m.trial.job == none {
+		return nil
+	}
+	n := int(m.trial.of) - 1
+	life := lifeOf(n)
+	labels := life.Labels()
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
+	meta := metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: deletedAt(m.trial.job)}
+	j := &batchv1.Job{ObjectMeta: meta}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume("backup", "backups")}
+	j.Annotations[v1.AnnotationPVCs] = fmt.Sprintf(`{"backup":%q}`, backupsUID)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "trial", Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+	}}
+	if m.trial.says == verdictNone {
+		return []client.Object{j, p}
+	}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	message := map[int8]string{
+		verdictTrue: `{"command":"bootcheck","ok":true}`, verdictUnknown: `{"command":"bootcheck","exitCode":1,"error":"killed"}`,
+		verdictFalse: fmt.Sprintf(`{"command":"bootcheck","exitCode":%d,"error":"corrupt"}`, agent.ExitBroken),
+	}[m.trial.says]
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	return []client.Object{j, p}
+}
+
+func deletedAt(state int8) *metav1.Time {
+	if state != dying1 {
+		return nil
+	}
+	at := metav1.NewTime(now.Add(-time.Hour))
+	return &at
+}
+
+func ourFinalizer(has bool) []string {
+	if !has {
+		return nil
+	}
+	return []string{v1.Finalizer}
+}
+
+// objects of a model.
+func (m model) objects() []client.Object {
+	out := []client.Object{&v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{BackupStores: []string{modelStore}}}}
+	if m.namespace != none {
+		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: namespaceUID(m.current), DeletionTimestamp: deletedAt(m.namespace)}})
+	}
+	if m.claim != none {
+		out = append(out, m.claimObject())
+	}
+	if m.pvc != none {
+		l := lifeOf(int(m.pvcLife) - 1)
+		c := m.claimOf(int(m.pvcLife)-1, "default", l.DataPVCName(), "home", m.pvc, m.pvcHeld)
+		if m.pvcMarked {
+			steps.MarkUID(c)
+		}
+		out = append(out, c)
+	}
+	for i, v := range m.volumes {
+		if v.made > 0 {
+			out = append(out, m.backupPV(i))
+		}
+	}
+	if m.backup != none {
+		out = append(out, m.backupPVC())
+	}
+	out = append(out, m.trialObjects()...)
+	for n := range m.lives {
+		out = append(out, m.lives[n].objects(n, m.required)...)
+		out = append(out, m.eraseObject(n)...)
+		if l := m.lives[n]; l.handle != none {
+			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), handleUID, l.handle, l.handleHeld))
+		}
+	}
+	return out
+}
+
+// turnOf a life is the ID of the turn of its restore test, and trialOf the UID of the Job.
+func turnOf(n int) types.UID { return types.UID("turn-" + uidOf(n)) }
+
+func trialOf(n int) types.UID { return types.UID("trial-" + uidOf(n)) }
+
+func placeName(place int8) string {
+	if place == atRescue {
+		return v1.RescueNamespace
+	}
+	return "default"
+}
+
+func (m model) claimObject() client.Object {
+	u := ofKind(instance.ClaimKind)
+	u.SetNamespace("default")
+	u.SetName("db")
+	u.SetFinalizers(ourFinalizer(m.claimOurs))
+	u.SetDeletionTimestamp(deletedAt(m.claim))
+	spec := map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": m.required}}
+	if m.claimXR > 0 {
+		spec["resourceRef"] = map[string]any{"name": "x" + strconv.Itoa(int(m.claimXR))}
+	}
+	u.Object["spec"] = spec
+	return u
+}
+
+func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool) *corev1.PersistentVolumeClaim {
+	life, l := lifeOf(n), m.lives[n]
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(uid), Labels: life.Labels(), Annotations: agent.Annotations(life),
+		Finalizers: ourFinalizer(held), DeletionTimestamp: deletedAt(state),
+	}}
+	if l.claimMarked {
+		c.Annotations[v1.AnnotationNothingToLose] = uidOf(n)
+	}
+	if l.claimMark > 0 {
+		c.Annotations[v1.AnnotationPublished] = l.published(n, l.claimMark)
+	}
+	if l.toStore {
+		c.Annotations[v1.AnnotationBackupStore] = modelStore
+	}
+	c.Spec.StorageClassName = new("fast")
+	c.Status.Phase = corev1.ClaimPending
+	if l.pv {
+		c.Spec.VolumeName = volumeNames[n]
+	}
+	at := atHome
+	if uid == handleUID {
+		at = l.handlePlace
+	}
+	if l.pv && l.ref == refBound && l.refPlace == at {
+		c.Status.Phase = corev1.ClaimBound
+	}
+	return c
+}
+
+var volumeNames = []string{"pv-1", "pv-2"}
+
+func namespaceUID(n int8) types.UID { return types.UID("ns-" + strconv.Itoa(int(n))) }
+
+var backupPVNames = []string{"pv-b", "pv-c"}
+
+func volumeNumber(name string) int8 { return int8(slices.Index(backupPVNames, name)) } //nolint:gosec // There are two.
+
+func (m model) backupPV(n int) client.Object {
+	have := m.volumes[n]
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: backupPVNames[n], Finalizers: ourFinalizer(have.retained), Annotations: map[string]string{}}}
+	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	if have.retained {
+		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(lifeOf(0)), corev1.PersistentVolumeReclaimRetain
+		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationReclaimPolicy] = string(namespaceUID(have.of)), string(corev1.PersistentVolumeReclaimDelete)
+	}
+	if have.from > 0 {
+		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
+	}
+	m.annotated(v, n)
+	v.Spec.ClaimRef = steps.ReservedFor(placeName(have.at), m.backupName(have.at))
+	if !have.free {
+		v.Spec.ClaimRef.UID = backupsUID
+	}
+	return v
+}
+
+func (m model) backupName(at int8) string {
+	if at == atRescue {
+		return m.rescuing().RescueName("backups")
+	}
+	return lifeOf(0).BackupPVCName()
+}
+
+// rescuing is the life that is backed up elsewhere.
+func (m model) rescuing() v1.Instance { return lifeOf(m.rescued()) }
+
+func (m model) rescued() int {
+	return max(slices.IndexFunc(m.lives[:], func(l modelLife) bool { return l.handlePlace == atRescue && l.handle != none }), 0)
+}
+
+func (m model) backupPVC() client.Object {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: backupsUID, DeletionTimestamp: deletedAt(m.backup)}}
+	c.Spec.StorageClassName, c.Status.Phase = new("fast"), corev1.ClaimPending
+	if !m.backupPending {
+		c.Spec.VolumeName, c.Status.Phase = backupPVNames[m.backupOn], corev1.ClaimBound
+	}
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	if m.backupRetained {
+		c.Annotations = map[string]string{v1.AnnotationRetainedPV: c.Spec.VolumeName}
+	}
+	return c
+}
+
+// objects of one life.
+func (l modelLife) objects(n int, required bool) []client.Object {
+	life := lifeOf(n)
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: life.Labels()}
+	var out []client.Object
+	if l.xr != none {
+		out = append(out, l.xrObject(n, required))
+	}
+	if l.deployment != none {
+		out = append(out, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(l.deployment - 1))}})
+	}
+	if l.service {
+		out = append(out, &corev1.Service{ObjectMeta: meta})
+	}
+	if l.pod {
+		p := &corev1.Pod{ObjectMeta: meta, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
+		out = append(out, p)
+	}
+	if l.pv {
+		out = append(out, l.volumeObject(n))
+	}
+	if l.record != recordNone {
+		out = append(out, l.recordObject(n, l.recordNo))
+	}
+	if l.restoreJob {
+		out = append(out, l.restoreObjects(n)...)
+	}
+	return append(append(out, l.imageObjects(n)...), l.jobObjects(n)...)
+}
+
+func (l modelLife) xrObject(n int, required bool) client.Object {
+	u := ofKind(instance.XRKind)
+	u.SetName("x" + strconv.Itoa(n+1))
+	u.SetUID(types.UID(uidOf(n)))
+	u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	finalizers := ourFinalizer(l.ours)
+	if l.cross {
+		finalizers = append(finalizers, instance.FinalizerCrossplane)
+	}
+	u.SetFinalizers(finalizers)
+	u.SetDeletionTimestamp(deletedAt(l.xr))
+	status := map[string]any{"started": l.started, "dataPVCDeleted": l.fenced}
+	if l.volume {
+		status["volume"] = volumeNames[n]
+	}
+	if l.toStore {
+		status["backupStore"] = modelStore
+	}
+	if l.looked {
+		status["previousBackup"], status["backupNumber"] = v1.PreviousNone, l.backupNumber()
+		if l.image.counted {
+			status["firstBackupNumber"] = l.backupNumber() - 1
+		}
+		if l.previous < 0 {
+			status["previousBackup"], status["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
+		}
+		if l.previous > 0 {
+			status["previousBackup"] = lifeOf(int(l.previous - 1)).RecordName()
+		}
+	}
+	if l.restore > 0 {
+		phase := v1.RestoreRunning
+		if l.restored {
+			phase = v1.RestoreSucceeded
+		}
+		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
+	}
+	l.statusOfImage(status)
+	marks := map[string]string{}
+	if l.marked {
+		marks[v1.AnnotationNothingToLose] = uidOf(n)
+	}
+	if l.xrMark > 0 {
+		marks[v1.AnnotationPublished] = l.published(n, l.xrMark)
+	}
+	if len(marks) > 0 {
+		u.SetAnnotations(marks)
+	}
+	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": required}, "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
+	l.image.showRequest(as[*unstructured.Unstructured](u).Object["spec"].(map[string]any))
+	u.Object["status"] = status
+	return u
+}
+
+// backupNumber of a life that has looked for earlier ones: theirs are one, and two.
+func (l modelLife) backupNumber() int64 {
+	n := int64(max(l.previous, -l.previous)) + 1
+	if l.image.counted {
+		n++
+	}
+	return n
+}
+
+func (l modelLife) volumeObject(n int) client.Object {
+	life := lifeOf(n)
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held), Annotations: map[string]string{}}}
+	v.Spec.PersistentVolumeReclaimPolicy, v.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeBound
+	if l.retain {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
+	if l.labelled {
+		v.Labels = life.Labels()
+		v.Annotations = agent.Annotations(life)
+		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
+		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
+		if l.toStore {
+			v.Annotations[v1.AnnotationBackupStore] = modelStore
+		}
+		if l.looked { // It is marked again where that has changed since.
+			v.Annotations[v1.AnnotationBackupNumber] = strconv.FormatInt(l.backupNumber(), 10)
+			if l.image.counted {
+				v.Annotations[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(l.backupNumber()-1, 10)
+			}
+		}
+	}
+	if l.pvMark > 0 {
+		v.Annotations[v1.AnnotationPublished] = l.published(n, l.pvMark)
+	}
+	name, uid := life.DataPVCName(), "home"
+	if l.refPlace != atHome {
+		name, uid = life.RescueName("data"), handleUID
+	}
+	v.Spec.ClaimRef = steps.ReservedFor(placeName(l.refPlace), name)
+	switch l.ref {
+	case refBound:
+		v.Spec.ClaimRef.UID = types.UID(uid)
+	case refStale:
+		v.Spec.ClaimRef.UID = "gone"
+	}
+	return v
+}
+
+// modelFailure is what a Job says that fails.
+const modelFailure = "the volume is full"
+
+// UIDs of claims in the model: that of a rescue, and that of the backups.
+const (
+	handleUID  = "handle"
+	backupsUID = "backups"
+)
+
+// jobPVCs that the Job of the backup was made for.
+func (l modelLife) jobPVCs() string {
+	data, backups := "home", backupsUID
+	if l.jobPlace != atHome {
+		data = handleUID
+	}
+	if l.jobMoved {
+		backups = "earlier"
+	}
+	if l.toStore {
+		return fmt.Sprintf(`{"data":%q}`, data)
+	}
+	return fmt.Sprintf(`{"data":%q,"backup":%q}`, data, backups)
+}
+
+// restoreObjects are the Job of a restore that has ended, and its pod.
+func (l modelLife) restoreObjects(n int) []client.Object {
+	life := lifeOf(n)
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
+	p.Status.Phase = corev1.PodSucceeded
+	return []client.Object{j, p}
+}
+
+func (l modelLife) jobObjects(n int) []client.Object {
+	if l.job == none {
+		return nil
+	}
+	name := lifeOf(n).Jobs().Backup()
+	if l.jobPlace != atHome {
+		name = lifeOf(n).RescueName(v1.ComponentBackup)
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name, UID: types.UID("job-" + uidOf(n)), Labels: lifeOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	mounts := lifeOf(n).DataPVCName()
+	if l.jobPlace != atHome {
+		mounts = lifeOf(n).RescueName("data")
+	}
+	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, mounts), agent.PVCVolume(steps.VolumeBackup, "backups")}
+	if l.toStore {
+		j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[:1]
+	}
+	j.Annotations = map[string]string{v1.AnnotationPVCs: l.jobPVCs()}
+	if !l.jobDone {
+		return []client.Object{j, p}
+	}
+	endJob(j, p, l.jobFailed)
+	if end := p.Status.ContainerStatuses[0].State.Terminated; l.toStore {
+		end.Message = strings.Replace(end.Message, `"`+catalog.ArchiveName+`"`, `"aaaaaaaaaa.tar.zst","manifest":{}`, 1)
+	}
+	return []client.Object{j, p}
+}

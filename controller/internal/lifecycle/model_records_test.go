@@ -1,0 +1,373 @@
+package lifecycle
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// records are deleted by whoever may, at any step: as kubectl does, with the word
+// that the archive may go, or with the finalizer taken off.
+func (m model) records(add adder) {
+	for n := range m.lives {
+		l := m.lives[n]
+		there := l.record != recordNone
+		add("the record is deleted", true, m.drops > 0 && there && !l.recordDying, func(w *model) {
+			w.drops--
+			w.lives[n].recordDying = true
+		})
+		add("the record is deleted with its archive", true, m.drops > 0 && there && !l.recordDying, func(w *model) {
+			w.drops--
+			w.lives[n].recordDying, w.lives[n].condemned = true, true
+		})
+		add("the record's finalizer is taken off, and it is gone", true, m.drops > 0 && there, func(w *model) {
+			w.drops--
+			w.lives[n].loseRecord()
+		})
+		add("the record is gone", false, l.recordDying && !l.recordHeld, func(w *model) { w.lives[n].loseRecord() })
+		lacks := l.noted > 0 && !there
+		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted && !l.toStore, func(w *model) {
+			w.words--
+			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
+			for i := range w.lives {                    // It has one word.
+				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
+			}
+		})
+		// Of a volume where no life is left to do so; whoever asks a store does not know of that.
+		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
+			w.words--
+			w.lives[n].makeRecord()
+			w.lives[n].recordHeld = false
+		})
+		add("a person forgets the backup", true, m.words > 0 && lacks && l.forgotten != l.noted, func(w *model) {
+			w.words--
+			w.lives[n].forgotten = l.noted
+			w.truth = w.remaining()
+		})
+		add("the archive is removed", false, l.erase == alive1 && !l.erased && m.reaches(l), func(w *model) {
+			w.lives[n].erased, w.lives[n].archived = true, 0
+			if !l.condemned {
+				w.broken = "an archive is removed that nobody named"
+			}
+			w.truth = w.remaining()
+		})
+		add("the erasing Job is gone", false, l.erase == dying1 || l.erase != none && m.namespace == none, func(w *model) { w.lives[n].erase, w.lives[n].erased = none, false })
+	}
+}
+
+func (l *modelLife) loseRecord() {
+	l.record, l.recordDying, l.condemned, l.recordHeld, l.verdict, l.turn, l.heard = recordNone, false, false, false, verdictNone, turnNone, false
+}
+
+func (l *modelLife) makeRecord() {
+	if l.record == recordNone {
+		l.record, l.recordHeld, l.wanted = recordNew, true, false
+		l.recordNo++
+	}
+}
+
+// over is a life of which nothing is left but its backup.
+func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == none }
+
+// reaches is true if a Job can get at the archive of a life.
+func (m model) reaches(l modelLife) bool {
+	if l.toStore {
+		return !m.down
+	}
+	return m.backupIsHome() && m.backupOn == l.archivedOn && m.namespace == alive1
+}
+
+// beside is true if another life has an archive that nobody said to forget.
+func (m model) beside(n int) bool {
+	for i, l := range m.lives {
+		if i != n && l.archived > 0 && l.noted > 0 && l.forgotten != l.noted {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsForRecord is true while a record of another life is being deleted, which a
+// Job cannot get at.
+func (m model) waitsForRecord(n int) bool {
+	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.recordDying && l.condemned }) && n >= 0
+}
+
+// remaining rows, once a person gave some up.
+func (m model) remaining() int8 {
+	var most int8
+	for _, l := range m.lives {
+		if l.pv && l.held {
+			most = max(most, l.rows)
+		}
+		if l.archived > 0 && (l.noted == 0 || l.forgotten != l.noted) {
+			most = max(most, l.archived-1)
+		}
+	}
+	return min(most, m.truth)
+}
+
+// A third decision is NextOfArchives, or it with a bug.
+type third func(*instance.Archives) []catalog.ArchiveStep
+
+func (m model) archives(r worldReader) (*instance.Archives, error) {
+	a, err := gathererOf(r).Archives(context.Background(), key())
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// archived are the steps about records whose life is over.
+func (m model) archived(decide third) ([]move, error) {
+	if m.quiet() {
+		return nil, nil
+	}
+	a, err := m.archives(modelReader{m, m.objects()})
+	if err != nil {
+		return nil, err
+	}
+	var out []move
+	for _, step := range decide(a) {
+		if !idleArchive(step) {
+			out = append(out, m.written("the controller does "+string(step.Action), step.Changes)...)
+		}
+	}
+	return out, nil
+}
+
+// quiet is a world in which neither a record nor a volume asks for anything. The
+// controller does not look closer then, either.
+func (m model) quiet() bool {
+	return m.volumes[0].asked+m.volumes[1].asked == 0 && !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
+		proven := l.record == recordProven
+		if i := l.image; i.record != recordNone && (i.recordDying || i.noted != (i.record == recordProven)) {
+			return true
+		}
+		return l.record != recordNone && (l.recordDying || !l.recordHeld || proven != (l.noted == l.recordNo) || !proven && l.noted > 0)
+	})
+}
+
+// idleArchive is a step that writes nothing that the model knows.
+func idleArchive(step catalog.ArchiveStep) bool {
+	return step.Action == steps.Wait || step.Action == catalog.TellRecord
+}
+
+var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven, recordNew: ""}
+
+// recordObject of a life, the nth of its name.
+func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
+	life := lifeOf(n)
+	r := backup.NewRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
+	r.Name, r.Spec.Origin = life.RecordName(), v1.OriginDeletion
+	r.UID = types.UID("record-" + uidOf(n) + strings.Repeat("-again", int(number)-1))
+	r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
+	r.Finalizers, r.DeletionTimestamp = ourFinalizer(l.recordHeld), nil
+	if l.recordDying {
+		r.DeletionTimestamp = deletedAt(dying1)
+	}
+	if l.condemned {
+		r.Annotations = map[string]string{v1.AnnotationDeleteArchive: string(r.UID)}
+	}
+	r.Status.Phase = recordPhases[l.record]
+	r.Status.Message = modelFailure
+	r.Spec.Image, r.Spec.Version, r.Spec.Number = "mysql:8.4", "8.4.6", int64(n)+1
+	if l.image.counted {
+		r.Spec.Number++
+	}
+	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
+	if l.toStore {
+		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst", SHA256: strings.Repeat("a", 64)}
+	}
+	if l.turn != turnNone {
+		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}
+	}
+	if l.turn == turnNamed {
+		r.Status.RestoreTest.Job = trialOf(n)
+	}
+	if l.verdict != verdictNone {
+		r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	}
+	return r
+}
+
+// annotated with what a volume for backups knows of them.
+func (m model) annotated(v *corev1.PersistentVolume, at int) {
+	for n, l := range m.lives {
+		name := lifeOf(n).RecordName()
+		if l.image.noted && int(l.image.archivedOn) == at {
+			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = catalog.NoteText(l.recordOfImage(n))
+		}
+		if l.toStore {
+			continue
+		}
+		if l.noted > 0 && int(l.archivedOn) == at {
+			v.Annotations[v1.AnnotationBackupPrefix+name] = catalog.NoteText(l.recordObject(n, l.noted))
+		}
+		if l.forgotten > 0 && int(l.archivedOn) == at {
+			v.Annotations[v1.AnnotationForgetPrefix+name] = string(l.recordObject(n, l.forgotten).UID)
+		}
+	}
+	if of := m.volumes[at].asked; of > 0 {
+		v.Annotations[v1.AnnotationMakeRecord] = lifeOf(int(of) - 1).RecordName()
+	}
+}
+
+// eraseObject is the Job that removes the archive of a life.
+func (m model) eraseObject(n int) []client.Object {
+	l, life := m.lives[n], lifeOf(n)
+	if l.erase == none {
+		return nil
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: v1.EraseJobName(life.RecordName()), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
+		Annotations: map[string]string{v1.AnnotationErases: "backups/" + backupPVNames[l.archivedOn]},
+	}}
+	if l.erased {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	}
+	return []client.Object{j}
+}
+
+// recordStarts of the model: somebody deletes a record. Where a person has a word
+// after it there are too many states to take all of them: they are walked through.
+func recordStarts() map[string]model {
+	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1, drops: 1}
+	return map[string]model{
+		"record deleted":             base,
+		"store, record deleted":      base.with(func(m *model) { m.store, m.words = true, 1 }),
+		"store down, record deleted": base.with(func(m *model) { m.store, m.outages = true, 1 }),
+		"record deleted, and a word": base.with(func(m *model) { m.words = 2 }),
+		"record deleted, namespace":  base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow, m.words = 1, 1, 0, true, 1 }),
+		"tested record deleted":      base.with(func(m *model) { m.testsRestores, m.words = true, 1 }),
+		"two records deleted":        base.with(func(m *model) { m.deletes, m.drops, m.words, m.writes = 2, 2, 1, 2 }),
+		"two records lost": base.with(func(m *model) {
+			over := modelLife{born: 1, rows: 1, archived: 2, noted: 1, recordNo: 1}
+			m.creates, m.deletes, m.drops, m.words, m.lives = 0, 0, 0, 4, [2]modelLife{over, over}
+			m.backup, m.backupRetained, m.volumes[0] = alive1, true, modelVolume{made: 1, of: 1, retained: true}
+		}),
+	}
+}
+
+// TestModelRecords: whatever record is deleted at whatever moment, no server starts
+// empty beside an archive of its name, and no archive goes but one that was named.
+func TestModelRecords(t *testing.T) {
+	t.Parallel()
+	recordsAreKept(t, "record deleted")
+}
+
+// recordsAreKept, or nothing is lost by it, in all that can follow a start.
+func recordsAreKept(t *testing.T, start string) {
+	t.Helper()
+	states, held, trace := explore(t, Next, restoretest.Next, catalog.NextOfArchives, recordStarts()[start])
+	if trace != nil {
+		t.Errorf("after %d states:\n%s", states, strings.Join(trace, "\n"))
+	}
+	if held > 0 {
+		t.Errorf("%d states wait for a person with data that is not needed any more", held)
+	}
+	t.Logf("%d states", states)
+}
+
+// TestModelRecordsFindsBugs in what is decided about records.
+func TestModelRecordsFindsBugs(t *testing.T) {
+	t.Parallel()
+	withoutNotes := func(s *instance.State) steps.Step {
+		if s.XR != nil && !s.XR.IsDeleting() {
+			s.Notes = nil
+		}
+		return Next(s)
+	}
+	cases := map[string]struct {
+		reason  string
+		creates int8
+		tested  bool
+		next    decision
+		third   third
+	}{
+		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutNotes},
+		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.", next: func(s *instance.State) steps.Step {
+			if step := Next(s); step.Action != steps.NoteBackup {
+				return step
+			}
+			s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
+			return withChanges(s, backup.WriteIndex(s))
+		}},
+		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			for i := range a.Records {
+				a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
+			}
+			return catalog.NextOfArchives(a)
+		}},
+		"erased without a Job": {creates: 1, reason: "The note goes before the archive.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			next := catalog.NextOfArchives(a)
+			for i := range next {
+				if r := next[i].Record; next[i].Action == catalog.StartErase {
+					next[i].Changes = append(catalog.RemoveNotes(a.Volumes, r.Name), steps.RemoveFinalizer(r))
+				}
+			}
+			return next
+		}},
+		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.", next: func(s *instance.State) steps.Step {
+			if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsProven() && s.Backup == nil) {
+				s.Notes = nil
+			}
+			return Next(s)
+		}},
+		"a finalizer too early": {creates: 1, reason: "The record goes before the Job that is found by it.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			steps := catalog.NextOfArchives(a)
+			for i := range steps {
+				if c := steps[i].Changes; steps[i].Action == catalog.Erased {
+					c[len(c)-1], c[len(c)-2] = c[len(c)-2], c[len(c)-1]
+				}
+			}
+			return steps
+		}},
+		"a turn is not waited for": {creates: 1, tested: true, reason: "The record goes before the Job that it names.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			for i := range a.Records {
+				a.Records[i].Status.RestoreTest = nil
+			}
+			return catalog.NextOfArchives(a)
+		}},
+		"never let go": {creates: 1, reason: "Records that are deleted stay.", third: func(a *instance.Archives) []catalog.ArchiveStep {
+			return slices.DeleteFunc(catalog.NextOfArchives(a), func(s catalog.ArchiveStep) bool { return s.Action == catalog.LetRecordGo })
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := recordStarts()["record deleted"].with(func(m *model) { m.creates, m.testsRestores = tc.creates, tc.tested })
+			isFound(t, tc.reason, tc.next, tc.third, start)
+		})
+	}
+}
+
+// isFound by the model: a bug in what is decided about lives, or about records; nil is what is so.
+func isFound(t *testing.T, reason string, next decision, decide third, start model) {
+	t.Helper()
+	if next == nil {
+		next = Next
+	}
+	if decide == nil {
+		decide = catalog.NextOfArchives
+	}
+	states, held, trace := explore(t, next, restoretest.Next, decide, start)
+	if trace == nil && held == 0 {
+		t.Errorf("%s It is not found in %d states", reason, states)
+	}
+}

@@ -1,0 +1,305 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// A walk through the model. TestModel reads a state at once; in truth the world
+// goes on between one read and the next. Too many ways lead through that to take
+// all of them: a walk takes one by chance, which its number alone decides.
+type walk struct {
+	rand  *rand.Rand
+	world model
+	trace []string
+	// patience of users: one in so many moves may be theirs.
+	patience int
+	// Bugs that were put in on purpose: data PVCs come from a cache; changes have no
+	// precondition.
+	lags, rash bool
+	// held is true if a step of the last pass waits for a person.
+	held bool
+
+	// seen are the objects of seenOf.
+	seen   modelReader
+	seenOf model
+}
+
+// walks in which a bug is looked for.
+const walks = 1000
+
+// walksOfStart that each start is worth: those of WALKS, as `make test-all` sets it.
+func walksOfStart(t *testing.T) int {
+	t.Helper()
+	text := cmp.Or(os.Getenv("WALKS"), "200")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("WALKS is %q; it is a number of walks, one or more", text)
+	}
+	return n
+}
+
+func newWalk(number int, start model) *walk {
+	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, patience: 1 << (number % 4)} //nolint:gosec // Each run is to be the same.
+}
+
+func (w *walk) objects(of model) modelReader {
+	if w.seen.objects == nil || w.seenOf != of {
+		w.seen, w.seenOf = modelReader{of, of.objects()}, of
+	}
+	return w.seen
+}
+
+// A tornReader answers one gathering, and lets the world go on before one of the
+// answers.
+type tornReader struct {
+	of *walk
+	// before the gathering.
+	before model
+	// at so many reads from now the world goes on.
+	at int
+}
+
+func (w *walk) torn() *tornReader {
+	return &tornReader{of: w, before: w.world, at: 1 + w.rand.IntN(16)}
+}
+
+func (r *tornReader) Get(ctx context.Context, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	r.meanwhile()
+	from := r.of.world
+	if _, ok := into.(*corev1.PersistentVolumeClaim); ok && r.of.lags && k.Name == lifeOf(0).DataPVCName() {
+		from = r.before
+	}
+	return r.of.objects(from).Get(ctx, k, into, opts...)
+}
+
+func (r *tornReader) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	r.meanwhile()
+	return r.of.objects(r.of.world).List(ctx, l, opts...)
+}
+
+func (r *tornReader) model() model {
+	r.meanwhile()
+	return r.of.world
+}
+
+// meanwhile much happens at one moment of a gathering, and nothing at the others.
+func (r *tornReader) meanwhile() {
+	if r.at--; r.at != 0 {
+		return
+	}
+	for range 1 + r.of.rand.IntN(10) {
+		r.of.others(true)
+	}
+}
+
+// others than the controller do something; false if they do not.
+func (w *walk) others(users bool) bool {
+	users = users && w.rand.IntN(w.patience) == 0
+	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.to == w.world || x.user && !users })
+	if len(moves) == 0 {
+		return false
+	}
+	w.take(moves[w.rand.IntN(len(moves))])
+	return true
+}
+
+func (w *walk) take(x move) {
+	if x.to != w.world {
+		w.trace, w.world = append(w.trace, x.name), x.to
+	}
+}
+
+// pass of the controller: a step of one life, and one of its restore test.
+func (w *walk) pass(r worldReader) error {
+	began := len(w.trace)
+	lives, err := gatherListed(gathererOf(r))
+	if err != nil {
+		return err
+	}
+	if began < len(w.trace) {
+		w.trace = slices.Insert(w.trace, began, "the controller begins to read")
+	}
+	w.held = false
+	next := map[int]steps.Step{}
+	for n, s := range lives {
+		step := Next(s)
+		w.held = w.held || step.Phase == v1.DeletionHeld && step.Message != ""
+		if !idle(step) {
+			next[n] = step
+		}
+	}
+	if len(next) > 0 {
+		n := slices.Sorted(maps.Keys(next))[w.rand.IntN(len(next))]
+		w.write("the controller does "+string(next[n].Action), next[n].Changes)
+	}
+	what, tests, err := w.world.restoreTestChanges(restoretest.Next)
+	if err != nil {
+		return err
+	}
+	w.write(what, tests)
+	return w.archivesPass(r)
+}
+
+// archivesPass is a step about a record whose life is over, if there is one to do.
+func (w *walk) archivesPass(r worldReader) error {
+	if w.world.quiet() {
+		return nil
+	}
+	a, err := w.world.archives(r)
+	if err != nil {
+		return err
+	}
+	steps := slices.DeleteFunc(catalog.NextOfArchives(a), idleArchive)
+	if len(steps) == 0 {
+		return nil
+	}
+	step := steps[w.rand.IntN(len(steps))]
+	w.write("the controller does "+string(step.Action), step.Changes)
+	return nil
+}
+
+// write changes as the API server takes them. Before each of them the world may go on, and
+// much may happen: a controller that was held up writes what it decided long ago.
+func (w *walk) write(what string, changes []change.Change) {
+	mine := map[string]client.Object{}
+	for _, c := range changes {
+		if w.rand.IntN(4) == 0 {
+			for range 1 + w.rand.IntN(10) {
+				w.others(true)
+			}
+		}
+		if w.rash {
+			c.If = change.OfName
+		}
+		if elsewhere, possible := w.world.elsewhere(c); elsewhere && !possible {
+			if c.MayFail {
+				continue
+			}
+			return
+		} else if elsewhere {
+			to := w.world
+			to.write(c)
+			w.take(move{name: what, to: to})
+			continue
+		}
+		name := kindOf(c.Object) + " " + c.Object.GetNamespace() + "/" + c.Object.GetName()
+		now := find(w.objects(w.world).objects, c.Object)
+		switch own, again := mine[name]; {
+		case again && own == nil:
+			continue // Somebody else made it.
+		case again && c.If == change.AsRead && !reflect.DeepEqual(now, own), !again && !holds(c, now):
+			return
+		case c.Verb == change.Create && now != nil:
+			mine[name] = nil
+			continue
+		case now == nil && c.Verb != change.Create:
+			continue
+		}
+		to := w.world
+		to.write(c)
+		w.take(move{name: what, to: to})
+		mine[name] = find(w.objects(w.world).objects, c.Object)
+	}
+}
+
+// why a walk ended badly; empty if it did not. Users do what they may, and then it
+// goes on to the end.
+func (w *walk) why(mayWait bool) string {
+	for range 200 {
+		before := w.world
+		if w.rand.IntN(3) > 0 || !w.others(true) {
+			if err := w.pass(w.torn()); err != nil {
+				return err.Error()
+			}
+		}
+		if why := w.world.check(); why != "" {
+			return why
+		}
+		if w.world == before && len(w.world.moves()) == 0 {
+			break
+		}
+	}
+	for range 2000 {
+		before := w.world
+		if err := w.pass(w.objects(w.world)); err != nil {
+			return err.Error()
+		}
+		rests := !w.others(false) && w.world == before
+		switch why := w.world.check(); {
+		case why != "":
+			return why
+		case rests && w.held && mayWait:
+			return ""
+		case rests && w.held:
+			return "it waits for a person, who has done nothing wrong"
+		case rests:
+			return w.world.stuck()
+		}
+	}
+	return "it comes to no end"
+}
+
+// TestModelTorn: the promises of TestModel, while the world does not wait until
+// the controller has read all of it.
+func TestModelTorn(t *testing.T) {
+	t.Parallel()
+	number := walksOfStart(t)
+	for name, start := range modelStarts() {
+		t.Run(name, func(t *testing.T) { t.Parallel(); walkAll(t, start, number) })
+	}
+	for name, start := range recordStarts() { // They are longer.
+		t.Run(name, func(t *testing.T) { t.Parallel(); walkAll(t, start, (number+4)/5) })
+	}
+}
+
+func walkAll(t *testing.T, start model, walks int) {
+	t.Helper()
+	for number := range walks {
+		w := newWalk(number, start)
+		if why := w.why(start.mayWait()); why != "" {
+			t.Fatalf("walk %d: %s:\n%s", number, why, strings.Join(w.trace, "\n"))
+		}
+	}
+}
+
+// TestModelTornFindsBugs in what is read, and in how it is written.
+func TestModelTornFindsBugs(t *testing.T) {
+	for name, bug := range map[string]struct {
+		reason string
+		start  model
+		put    func(*walk)
+	}{
+		"cache":           {reason: "With a data PVC from a cache, a volume looks as if its claim were gone.", start: modelStarts()["data PVC"], put: func(w *walk) { w.lags = true }},
+		"no precondition": {reason: "What a person asked for meanwhile is thrown away.", start: recordStarts()["two records lost"], put: func(w *walk) { w.rash = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for number := range walks {
+				w := newWalk(number, bug.start)
+				bug.put(w)
+				if why := w.why(true); why != "" {
+					t.Logf("walk %d: %s", number, why)
+					return
+				}
+			}
+			t.Errorf("%s It is not found in %d walks", bug.reason, walks)
+		})
+	}
+}

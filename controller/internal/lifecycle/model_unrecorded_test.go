@@ -1,0 +1,63 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// refusesNote is a cluster in which no backup of an instance that goes on is ever recorded: what is written for that is refused.
+func refusesNote(next decision) decision {
+	return func(s *instance.State) steps.Step {
+		if s.IsDeleting() {
+			return next(s)
+		}
+		refusedAs(steps.NoteBackup, instance.Refusal{Message: "the note is refused", Passing: true})(s)
+		step := next(s)
+		if step.Action == steps.NoteBackup {
+			step.Changes = nil
+		}
+		return step
+	}
+}
+
+// manyNotes fill an index but for what is kept free for the backup of a deletion.
+var manyNotes = strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200)
+
+// hasFullIndex is a cluster whose backup volumes record no backup of an instance that goes on.
+func hasFullIndex(next decision) decision {
+	return func(s *instance.State) steps.Step {
+		if !s.IsDeleting() && s.BackupPV != nil {
+			steps.SetAnnotation(s.BackupPV, "example.org/others", manyNotes)
+		}
+		return next(s)
+	}
+}
+
+// TestModelUnrecorded: a backup that is never recorded, because the note is refused or the index is full, loses no row, keeps no server
+// off, and holds no deletion up.
+func TestModelUnrecorded(t *testing.T) {
+	t.Parallel()
+	for name, world := range map[string]func(decision) decision{"note refused": refusesNote, "index full": hasFullIndex} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			states, held, trace := explore(t, world(Next), restoretest.Next, catalog.NextOfArchives, modelStarts()["request"])
+			if trace != nil || held > 0 {
+				t.Errorf("after %d states, of which %d wait for a person:\n%s", states, held, strings.Join(trace, "\n"))
+			}
+			off := func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.ResumeServer {
+					return step
+				}
+				return steps.Step{Action: steps.Wait}
+			}
+			if states, _, trace := explore(t, world(off), restoretest.Next, catalog.NextOfArchives, modelStarts()["request"]); trace == nil {
+				t.Errorf("a server that stays off is not found in %d states", states)
+			}
+		})
+	}
+}

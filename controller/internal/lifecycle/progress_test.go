@@ -1,0 +1,81 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// TestHint: the command that gives the data up stands in the message of claim and XR, for
+// those who wait, and in nothing that others repeat, such as doctor.
+func TestHint(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		hint   string
+	}{
+		"Failed":     {reason: "It is tried again.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), hint: v1.AnnotationSkipBackup + "=" + xrUID},
+		"Held":       {reason: "A person has to act.", state: fenced(func(s *instance.State) { s.PVCNameConflict = true }), hint: v1.AnnotationSkipBackup + "=" + xrUID},
+		"NotStarted": {reason: "The backup may be the only copy, and no server runs on it.", state: provenState(requireRestorable, restorable(0, metav1.ConditionFalse)), hint: `"requireRestorable":false`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			step := Next(tc.state)
+			shown := 0
+			for _, c := range step.Changes {
+				deletion, ok := c.Fields["deletion"].(map[string]any)
+				if !ok {
+					continue
+				}
+				shown++
+				if message, _ := c.Fields["message"].(string); !strings.Contains(message, tc.hint) {
+					t.Errorf("%s want the hint %q in the message %q", tc.reason, tc.hint, message)
+				}
+				if message, _ := deletion["message"].(string); message == "" || strings.Contains(message, tc.hint) {
+					t.Errorf("%s want no hint in %q", tc.reason, message)
+				}
+			}
+			if shown == 0 {
+				t.Errorf("%s %s shows nothing", tc.reason, step.Action)
+			}
+		})
+	}
+}
+
+// TestShowInRecord: what waits without XR and claim says so in its record, where nothing else has been said.
+func TestShowInRecord(t *testing.T) {
+	waits := func(s *instance.State) { s.PVCNameConflict = true }
+	said := func(s *instance.State) { s.Record().Status.Message = Next(s).Message }
+	cases := map[string]struct {
+		reason string
+		state  *instance.State
+		want   bool
+	}{
+		"Waits":   {reason: "The next claim waits for it.", state: fenced(orphaned, originGone, waits), want: true},
+		"Said":    {reason: "Once is enough.", state: fenced(orphaned, originGone, waits, said)},
+		"Failed":  {reason: "It has why.", state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken)},
+		"Runs":    {reason: "Percentages are for a status.", state: fenced(orphaned, originGone, mounted, phase(v1.BackupRunning), withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }))},
+		"Has XR":  {reason: "That has it.", state: fenced(waits)},
+		"Refused": {reason: "A quota has no room for its Job.", state: fenced(orphaned, originGone, mounted, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			step, says := Next(tc.state), ""
+			for _, c := range step.Changes {
+				if r, ok := c.Object.(*v1.MySQLBackup); ok && c.Verb == change.PatchStatus && step.Action != steps.MarkRunning {
+					says = r.Status.Message
+				}
+			}
+			if (says != "") != tc.want || tc.want && says != step.Message || step.Message == "" {
+				t.Errorf("%s the record says %q, and the step (%s) %q", tc.reason, says, step.Action, step.Message)
+			}
+		})
+	}
+}

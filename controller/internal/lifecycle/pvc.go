@@ -1,0 +1,105 @@
+package lifecycle
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim only
+// mounts it. A PVC that is being deleted cannot be mounted by a new pod and cannot be
+// brought back: it is let go when nothing uses it, and made again on its volume.
+
+// replaceDeletedPVC of a living instance. Its volume is retained first, or it would go with
+// the PVC; then the server stops, and the function makes the PVC again.
+func replaceDeletedPVC(s *instance.State) steps.Step {
+	c := s.DataPVC
+	switch {
+	case c.Spec.VolumeName == "":
+		return backup.DeletePVCStep(c, steps.Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
+	case s.DataPV == nil:
+		return steps.Step{Action: steps.NoOp, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
+	case !s.IsDataPVRetained() || !isDataPVMarked(s):
+		return steps.Step{Action: steps.RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+	case !isFenced(s):
+		return steps.Step{Action: steps.FenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
+	}
+	if step, more := backup.FreePVC(s); more {
+		return step
+	}
+	if step, more := steps.DeleteAndWait(backup.JobsOnData(s)); more {
+		return step
+	}
+	if len(s.Pods) > 0 {
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}
+	}
+	return backup.DeletePVCStep(c, steps.Step{})
+}
+
+// deletePVC deletes PVCs, and drops the finalizer of those that are being deleted. A
+// crash in between leaves that to the next step, not to Crossplane.
+func deletePVC(_ *instance.State, step steps.Step) []change.Change {
+	out := make([]change.Change, 0, len(step.Targets))
+	for _, c := range step.Targets {
+		out = append(out, steps.DeleteOrRelease(c))
+	}
+	return out
+}
+
+// reserveDataPV makes the volume one for the PVC that is wanted now, and for no other.
+func reserveDataPV(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
+		v.Spec.ClaimRef = steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Data)
+	})}
+}
+
+func createPVC(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{change.NewObject(pvcOnDataPV(s))}
+}
+
+// pvcOnDataPV is a PVC of the data volume, with what must be known of it.
+func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
+	v := s.DataPV
+	annotations := agent.Annotations(s.Life)
+	for _, key := range []string{
+		v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationChoice,
+		v1.AnnotationBackupStore, v1.AnnotationNodes,
+	} {
+		maps.Copy(annotations, entryOf(v.Annotations, key))
+	}
+	if s.Orphan != nil {
+		maps.Copy(annotations, entryOf(s.Orphan.Annotations, v1.AnnotationNothingToLose))
+	}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Data, Labels: s.Life.Labels(), Annotations: annotations, Finalizers: []string{v1.Finalizer},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      v.Spec.AccessModes,
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: v.Spec.Capacity[corev1.ResourceStorage]}},
+			StorageClassName: &v.Spec.StorageClassName,
+			VolumeName:       v.Name,
+		},
+	}
+}
+
+func entryOf(from map[string]string, key string) map[string]string {
+	if value, ok := from[key]; ok {
+		return map[string]string{key: value}
+	}
+	return nil
+}
+
+// isFenced is true if a living instance's server must not run.
+func isFenced(s *instance.State) bool {
+	return s.XR.Status.DataPVCDeleted
+}

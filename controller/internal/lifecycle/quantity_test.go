@@ -1,0 +1,60 @@
+package lifecycle
+
+import (
+	"runtime/metrics"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// allocated bytes of a call. Small ones are counted some time later, megabytes of
+// them, so a limit has room for that; who calculates with an endless number needs
+// tens. How long it takes says nothing on a busy machine.
+func allocated(f func()) uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	before := s[0].Value.Uint64()
+	f()
+	metrics.Read(s)
+	return s[0].Value.Uint64() - before
+}
+
+// TestEndlessClaim: who may edit the backup PVC may ask for 1e9999999 of
+// it. The API server keeps that as it is, and the library reads it at once, and
+// calculates for seconds as soon as it is compared. It counts as nothing: the
+// claim is made again, or is asked to grow.
+func TestEndlessClaim(t *testing.T) {
+	asking := func(text string) func(*instance.State) {
+		return func(s *instance.State) {
+			s.BackupPVC.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
+		}
+	}
+	cases := map[string]struct {
+		reason string
+		change func(*instance.State)
+		want   steps.Action
+	}{
+		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: steps.ExpandBackupPVC},
+		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: steps.NoOp},
+		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: steps.DeleteBackupPVC},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, text := range []string{"1e9999999", "1e1000", "12345678901234567890e999"} {
+				s := running(tc.change, asking(text))
+				var step steps.Step
+				if cost := allocated(func() { step = Next(s) }); cost > 8<<20 {
+					t.Errorf("the controller calculates with %s: %d bytes", text, cost)
+				}
+				if step.Action != tc.want {
+					t.Errorf("%s\nwith %s: want %s, got %s %s", tc.reason, text, tc.want, step.Action, step.Message)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// setNodeAffinity to the node that the data is on, the data's last: once that is pinned nobody looks
+// for the node any more.
+func setNodeAffinity(s *instance.State, _ steps.Step) []change.Change {
+	pin := func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = agent.OnNode(s.Node) }
+	var out []change.Change
+	if v := s.BackupPV; s.BackupPVC != nil && v != nil && v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil && v.Labels[v1.LabelInstance] == s.Life.Key() {
+		out = append(out, change.PatchObject(v, pin))
+	}
+	return append(out, change.PatchObject(s.DataPV, pin))
+}
+
+// retainDataPV makes the data volume stay whatever becomes of its PVC, and say whose it is.
+func retainDataPV(s *instance.State, _ steps.Step) []change.Change {
+	out := []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
+		steps.RetainPV(v)
+		steps.SetLabelsAndAnnotations(v, s.Life.Labels(), backup.IdentityAnnotations(s))
+		steps.MarkUID(v)
+	})}
+	if c := s.DataPVC; c != nil && !steps.IsMarkedUID(c) {
+		out = append(out, change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) { steps.MarkUID(c) }).OrGone())
+	}
+	return out
+}
+
+// releaseDataPV leaves the data volume to the reclaim policy that it had. One in a folder has
+// no class that would remove it, and goes with the XR.
+func releaseDataPV(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
+		steps.UnretainPV(v)
+		if s.HostPath() && v.Name == s.Life.DataPVName() {
+			addOwnerXR(v, s.Identity().XR)
+		}
+	})}
+}
+
+// addOwnerXR makes an XR the owner of a volume, so that the garbage collector takes it along,
+// also if the XR is gone already. An orphaning deletion has taken the reference that was there.
+func addOwnerXR(v *corev1.PersistentVolume, xr metav1.OwnerReference) {
+	if slices.ContainsFunc(v.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == xr.UID }) {
+		return
+	}
+	xr.Name = cmp.Or(xr.Name, "gone") // A reference without a name is refused.
+	v.OwnerReferences = append(v.OwnerReferences, xr)
+}
+
+func releaseDataPVC(s *instance.State, _ steps.Step) []change.Change {
+	return []change.Change{steps.DeleteOrRelease(s.DataPVC)}
+}

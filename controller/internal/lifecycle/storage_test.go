@@ -1,0 +1,127 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// TestDropBackupPVC: a claim that got a volume since it was read may have a
+// backup on it, and stays.
+func TestDropBackupPVC(t *testing.T) {
+	cases := map[string]struct {
+		since func(*corev1.PersistentVolumeClaim)
+		stays bool
+	}{
+		"AsRead":     {},
+		"BoundSince": {since: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pvc-3" }, stays: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ctx, w := context.Background(), newWorld(t, -1, false, byClaim)
+			read, now := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
+			at := client.ObjectKey{Namespace: "default", Name: running().Life.BackupPVCName()}
+			if err := w.Get(ctx, at, read); err != nil {
+				t.Fatal(err)
+			}
+			if tc.since != nil {
+				changed := read.DeepCopy()
+				tc.since(changed)
+				if err := w.Update(ctx, changed); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := w.apply(ctx, backup.DeleteBackupPVC(&instance.State{BackupPVC: read}, steps.Step{}))
+			if kerrors.IsConflict(err) != tc.stays {
+				t.Errorf("want a conflict: %t, got %v", tc.stays, err)
+			}
+			if err := w.Get(ctx, at, now); kerrors.IsNotFound(err) == tc.stays {
+				t.Errorf("want it to stay: %t, got %v", tc.stays, err)
+			}
+		})
+	}
+}
+
+// TestRetainBackupPV: whoever may make a PVC may name any volume in it, and
+// gets none by that.
+func TestRetainBackupPV(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ref     *corev1.ObjectReference
+		refused bool
+	}{
+		"Bound":     {ref: steps.ReservedFor(home, "backup-db-pvc")},
+		"Another's": {ref: steps.ReservedFor("another", "backup-db-pvc"), refused: true},
+		"Earlier":   {ref: &corev1.ObjectReference{Namespace: home, Name: "backup-db-pvc", UID: "earlier"}, refused: true},
+		"Nobody's":  {refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, objects := context.Background(), deleted(byClaim)
+			for _, o := range objects {
+				if v, ok := o.(*corev1.PersistentVolume); ok && v.Name == "pvc-2" {
+					v.Annotations[v1.AnnotationNamespaceUID], v.Spec.ClaimRef = earlierUID, tc.ref
+				}
+			}
+			w := newWorldOf(t, -1, false, objects)
+			lives, err := gathererFrom(w).Gather(ctx, key())
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := withChanges(lives[0], backup.KeepBackupPV(lives[0], steps.Step{Phase: v1.DeletionBackingUp}))
+			if refused := step.Action == steps.Wait && strings.Contains(step.Message, "is not bound"); refused != tc.refused {
+				t.Errorf("want it refused: %t, got %+v", tc.refused, step)
+			}
+			v := &corev1.PersistentVolume{}
+			if err := errors.Join(w.apply(ctx, step.Changes), w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v)); err != nil {
+				t.Fatal(err)
+			}
+			if got := instance.NamespaceOf(v); (got == earlierUID) != tc.refused {
+				t.Errorf("the volume is of namespace %q", got)
+			}
+		})
+	}
+}
+
+// TestGoesWith: the volume of a folder is the garbage collector's when its XR is gone, whatever a deletion has orphaned.
+func TestGoesWith(t *testing.T) {
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"}
+	mine := func(name string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "otus.homework/v1", Kind: "XMySQL", Name: name, UID: xrUID}
+	}
+	composed := mine("db-x")
+	composed.Controller = new(true)
+	cases := map[string]struct {
+		reason     string
+		nameless   bool
+		have, want []metav1.OwnerReference
+	}{
+		"Composed": {reason: "Crossplane said so.", have: []metav1.OwnerReference{composed}, want: []metav1.OwnerReference{composed}},
+		"Orphaned": {reason: "The deletion of the XR took it off.", have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other, mine("db-x")}},
+		"Lost":     {reason: "Of an XR that is gone only the UID is known. A reference without a name is refused.", nameless: true, want: []metav1.OwnerReference{mine("gone")}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := fenced(hostPath)
+			s.XR.SetAPIVersion("otus.homework/v1")
+			if tc.nameless {
+				s.XR.SetName("")
+			}
+			s.DataPV.OwnerReferences = tc.have
+			addOwnerXR(s.DataPV, s.Identity().XR)
+			if diff := cmp.Diff(tc.want, s.DataPV.OwnerReferences); diff != "" {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

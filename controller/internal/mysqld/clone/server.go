@@ -1,0 +1,92 @@
+package clone
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/local"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/process"
+	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+)
+
+const (
+	// stopTime is how long one may take to write everything out.
+	stopTime = 10 * time.Minute
+	// maxBytes that it sends over one connection.
+	maxBytes = 16 << 20
+)
+
+// A server is a process of the program, and one connection to it.
+type server struct {
+	*process.Process
+
+	db *sql.DB
+}
+
+func (c *Clone) socket() string { return filepath.Join(c.Folder, "s") }
+
+// start the program on a folder.
+func (c *Clone) start(program, folder string, options ...string) (*process.Process, error) {
+	list := append([]string{
+		"--no-defaults", "--loose-persisted-globals-load=OFF",
+		"--datadir=" + filepath.Join(c.Folder, folder), "--tmpdir=" + filepath.Join(c.Folder, tmpFolder),
+		"--socket=" + c.socket(), "--pid-file=" + c.socket() + ".pid",
+		"--skip-networking", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
+		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
+		"--innodb-buffer-pool-size=64M", "--max-connections=16", "--loose-innodb-use-native-aio=OFF",
+		"--innodb-page-size=" + strconv.Itoa(c.Donor.Layout.PageSize), "--lower-case-table-names=" + strconv.Itoa(c.Donor.Layout.LowerCase),
+	}, options...)
+	if os.Geteuid() == 0 {
+		list = append(list, "--user=root")
+	}
+	return local.Start(c.command, program, list, c.Output)
+}
+
+// serve a folder: it returns once the server answers, however long that takes.
+func (c *Clone) serve(ctx context.Context, program, folder string, options ...string) (*server, error) {
+	p, err := c.start(program, folder, options...)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{Process: p}
+	if s.db, err = c.openDB(); err == nil {
+		err = local.Await(ctx, s.db, p, func() error {
+			return fmt.Errorf("the server does not start (%s): %s", p.End(), p.Log.Complaints())
+		})
+	}
+	if err != nil {
+		s.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *Clone) openDB() (*sql.DB, error) {
+	db, err := local.Open(c.socket(), maxBytes, nil)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // What a statement says of its session counts for the next one.
+	return db, nil
+}
+
+// Kill the server, which has been told to stop, or has failed.
+func (s *server) Kill() {
+	if s.db != nil {
+		_ = s.db.Close()
+	}
+	s.Process.Kill()
+}
+
+// cause of an error: what the server complains of, where it has ended.
+func (s *server) cause(err error) error {
+	if mysqldsql.IsUnreachable(err) && s.Ended() {
+		return fmt.Errorf("the server has ended (%s): %s", s.End(), s.Log.Complaints())
+	}
+	return err
+}

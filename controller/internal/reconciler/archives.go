@@ -1,0 +1,130 @@
+package reconciler
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// An archiveReconciler reconciles records with the archives that they are about.
+type archiveReconciler struct {
+	gather *instance.Gatherer
+	writer writer
+	// cache tells where there is nothing to do. What is decided on is read from the
+	// API server.
+	cache  client.Reader
+	events events.EventRecorder
+}
+
+// Reconcile the records of an instance. They are sources of its events, and so are
+// volumes and Jobs.
+func (r *archiveReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if idle, err := r.isIdle(ctx, k); err != nil || idle {
+		return reconcile.Result{}, err
+	}
+	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, isChangedOrGone)
+}
+
+// watchArchives watches what may say something of archives. The kind of their
+// claims need not be installed: the backups are there all the same.
+func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(strings.ToLower(of.Claim.Kind)+"-archives").
+		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
+		WithLogConstructor(logFor(mgr)).
+		Complete(r)
+}
+
+// isIdle is true where neither records nor volumes ask for anything.
+func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
+	records, err := instance.Records(ctx, r.cache, k.Life(""))
+	if err != nil {
+		return false, err
+	}
+	volumes := &metav1.PartialObjectMetadataList{}
+	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))
+	if err := r.cache.List(ctx, volumes, client.MatchingLabels{v1.LabelInstance: k.Life("").Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
+		return false, err
+	}
+	return len(catalog.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil
+}
+
+// runPass over all records once.
+func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
+	a, err := r.gather.Archives(ctx, k)
+	if err != nil {
+		return 0, false, err
+	}
+	var changes []change.Change
+	var taken, erasures []catalog.ArchiveStep
+	for _, step := range catalog.NextOfArchives(a) {
+		switch step.Action { //nolint:exhaustive // All others are written.
+		case steps.Wait:
+			after = sooner(after, step.After)
+		case catalog.EraseFromStore:
+			erasures = append(erasures, step)
+		default:
+			changes, taken = append(changes, step.Changes...), append(taken, step)
+		}
+	}
+	if err := r.writer.Apply(ctx, changes); err != nil {
+		return after, false, err
+	}
+	for _, step := range erasures {
+		done, wait, err := r.erase(ctx, a, step)
+		if err != nil {
+			return after, false, err
+		}
+		if done {
+			taken = append(taken, step)
+		}
+		after = sooner(after, wait)
+	}
+	for _, step := range taken {
+		r.announceStep(ctx, step)
+	}
+	return after, len(taken) > 0, nil
+}
+
+// erase an archive from its store. What that says where it does not do so stands in the record, and others do not wait for it.
+func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, step catalog.ArchiveStep) (done bool, after time.Duration, err error) {
+	err = r.writer.Apply(ctx, step.Changes)
+	if err == nil || kerrors.IsConflict(err) {
+		return err == nil, 0, err
+	}
+	log.FromContext(ctx).Error(err, "An archive could not be removed from its store", "record", step.Record.Name)
+	told := catalog.EraseFailed(a, step, err)
+	err = r.writer.Apply(ctx, told.Changes)
+	return false, told.After, err
+}
+
+// announceStep says what was done to a record, in an event of the record's own: the
+// claim may be gone.
+func (r *archiveReconciler) announceStep(ctx context.Context, step catalog.ArchiveStep) {
+	log.FromContext(ctx).Info(string(step.Action), "message", step.Message)
+	if step.Record != nil && step.Message != "" {
+		sendEvent(r.events, step.Record, eventsOfArchives[step.Action], string(step.Action), step.Message)
+	}
+}

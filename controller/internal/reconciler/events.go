@@ -1,0 +1,150 @@
+package reconciler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// An announcement is an event before it is sent.
+type announcement struct {
+	reason  v1.EventReason
+	warning bool
+}
+
+// maxNote in bytes of an event, of which the API server takes 1024.
+const maxNote = 1000
+
+// sendEvent about an object. All events are sent here, so that none is too long, or
+// has anything in it that a terminal would obey.
+func sendEvent(to events.EventRecorder, about runtime.Object, a announcement, action, message string) {
+	kind := corev1.EventTypeNormal
+	if a.warning {
+		kind = corev1.EventTypeWarning
+	}
+	to.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
+}
+
+// eventsOfStores that come, or go.
+var eventsOfStores = map[bool]announcement{
+	true:  {reason: v1.EventStoreReachable},
+	false: {reason: v1.EventStoreLost, warning: true},
+}
+
+// eventsOfPhases of a deletion.
+var eventsOfPhases = map[v1.DeletionPhase]announcement{
+	v1.DeletionAnnounced:   {reason: v1.EventBackupAnnounced},
+	v1.DeletionStopping:    {reason: v1.EventServerStopped},
+	v1.DeletionBackingUp:   {reason: v1.EventBackupStarted},
+	v1.DeletionRestoreTest: {reason: v1.EventRestoreTestAwaited},
+	v1.DeletionFailed:      {reason: v1.EventBackupFailed, warning: true},
+	v1.DeletionReleasing:   {reason: v1.EventDataReleased},
+	v1.DeletionHeld:        {reason: v1.EventDeletionHeld, warning: true},
+}
+
+// eventsOfActions that say more than their phase, or have none.
+var eventsOfActions = map[steps.Action]announcement{
+	steps.AddFinalizers:        {reason: v1.EventInstanceProtected},
+	steps.DeleteOrphanedXR:     {reason: v1.EventOrphanDeleted},
+	steps.CreateBackupPVC:      {reason: v1.EventBackupPVCCreated},
+	steps.DeleteBackupPVC:      {reason: v1.EventBackupPVCReplaced},
+	steps.ReleaseBackupPV:      {reason: v1.EventBackupPVCReplaced},
+	steps.AdoptBackupPV:        {reason: v1.EventBackupVolumeAdopted},
+	steps.RecordPreviousBackup: {reason: v1.EventPreviousBackupFound},
+	steps.ReportPodFailure:     {reason: v1.EventPodFailed, warning: true},
+	steps.ReportCopy:           {reason: v1.EventCopyFound, warning: true},
+	steps.SetNodeAffinity:      {reason: v1.EventNodeChosen},
+	steps.RetainDataPV:         {reason: v1.EventVolumeRetained},
+	steps.FenceServer:          {reason: v1.EventPVCDeleted},
+	steps.UnfenceServer:        {reason: v1.EventPVCRestored},
+	steps.BeginImageChange:     {reason: v1.EventImageChangeBegun},
+	steps.AllowImage:           {reason: v1.EventImageAllowed},
+	steps.NoteBackup:           {reason: v1.EventBackupProven},
+	steps.MarkProven:           {reason: v1.EventBackupProven},
+	steps.ReleaseDataPVC:       {reason: v1.EventDataReleased},
+	steps.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
+}
+
+// eventsOfRequest are about a backup that the claim requests, eventsOfSchedule about one that the schedule has planned.
+var (
+	eventsOfRequest = map[steps.Action]announcement{
+		steps.BeginBackup:  {reason: v1.EventRequestedBackupBegun},
+		steps.EndBackup:    {reason: v1.EventRequestedBackupEnded},
+		steps.ResumeServer: {reason: v1.EventRequestedBackupCopied},
+		steps.GiveUpBackup: {reason: v1.EventRequestedBackupFailed, warning: true},
+	}
+	eventsOfSchedule = map[steps.Action]announcement{
+		steps.BeginBackup:  {reason: v1.EventScheduledBackupBegun},
+		steps.EndBackup:    {reason: v1.EventScheduledBackupEnded},
+		steps.ResumeServer: {reason: v1.EventScheduledBackupCopied},
+		steps.GiveUpBackup: {reason: v1.EventScheduledBackupFailed, warning: true},
+	}
+)
+
+// eventsOfAttempts are about a backup of an instance that goes on.
+var eventsOfAttempts = map[steps.AttemptPhase]announcement{
+	steps.AttemptAnnounced: {reason: v1.EventBackupAnnounced},
+	steps.AttemptStopping:  {reason: v1.EventServerStopped},
+	steps.AttemptRunning:   {reason: v1.EventBackupStarted},
+	steps.AttemptFailed:    {reason: v1.EventBackupFailed, warning: true},
+	steps.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
+}
+
+// eventsInLife are those of actions that have their phase's event in a deletion.
+var eventsInLife = map[steps.Action]announcement{
+	steps.DeletePVC:     {reason: v1.EventPVCDeleted},
+	steps.ReserveDataPV: {reason: v1.EventPVCDeleted},
+	steps.CreatePVC:     {reason: v1.EventPVCDeleted},
+	steps.NoOp:          {reason: v1.EventPVCDeleted, warning: true},
+}
+
+// eventOf a step that has a message; none where it has no reason.
+func eventOf(step steps.Step) announcement {
+	if step.Refused {
+		return announcement{reason: v1.EventStepRefused, warning: true}
+	}
+	ofOrigin := eventsOfRequest
+	if step.Origin == v1.OriginSchedule {
+		ofOrigin = eventsOfSchedule
+	}
+	for _, events := range []map[steps.Action]announcement{ofOrigin, eventsOfActions} {
+		if a, ok := events[step.Action]; ok {
+			return a
+		}
+	}
+	switch {
+	case step.Phase != "":
+		return eventsOfPhases[step.Phase]
+	case step.Attempt != "":
+		return eventsOfAttempts[step.Attempt]
+	}
+	return eventsInLife[step.Action]
+}
+
+// eventsOfArchives are about what becomes of a record and its archive.
+var eventsOfArchives = map[steps.Action]announcement{
+	catalog.RemakeRecord: {reason: v1.EventBackupRecreated},
+	catalog.ProveRecord:  {reason: v1.EventBackupProven},
+	catalog.LetRecordGo:  {reason: v1.EventArchiveKept},
+	catalog.StartErase:   {reason: v1.EventArchiveRemovalStarted},
+	catalog.Erased:       {reason: v1.EventArchiveRemoved},
+	catalog.TellRecord:   {reason: v1.EventArchiveRemovalHeld},
+	catalog.TellLost:     {reason: v1.EventBackupLost, warning: true},
+}
+
+// eventOfVerdict on whether a server starts from a backup.
+func eventOfVerdict(status metav1.ConditionStatus) announcement {
+	switch status {
+	case metav1.ConditionTrue:
+		return announcement{reason: v1.EventRestoreTestPassed}
+	case metav1.ConditionFalse:
+		return announcement{reason: v1.EventRestoreTestFailed, warning: true}
+	case metav1.ConditionUnknown:
+	}
+	return announcement{reason: v1.EventRestoreTestUndecided}
+}

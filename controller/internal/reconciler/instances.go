@@ -1,0 +1,285 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// A gatherer reads the lives of an instance.
+type gatherer interface {
+	Gather(ctx context.Context, k instance.Key) ([]*instance.State, error)
+}
+
+// A writer carries out what was decided.
+type writer interface {
+	Apply(ctx context.Context, changes []change.Change) error
+}
+
+// An instanceReconciler gathers, decides and acts until there is nothing to do but wait.
+type instanceReconciler struct {
+	gather gatherer
+	writer writer
+	events events.EventRecorder
+	meter  *meter
+	turns  *turns
+
+	mu       sync.Mutex
+	reported map[instance.Key]map[types.UID]lastReported
+}
+
+// lastReported of a life, in the log and in an event. What repeats is not said
+// again.
+type lastReported struct {
+	log, event string
+	// refusal of its last step, or nil, and since when the same action is refused.
+	refusal *instance.Refusal
+	refused time.Time
+	// waits is the phase in which it waits, and since when.
+	waits string
+	since time.Time
+	// crossplane has not let it go since then.
+	crossplane time.Time
+}
+
+// whileRefused is the pause before a write that Kubernetes refused is tried again.
+const whileRefused = 10 * time.Second
+
+// slowest is the longest pause between two looks at what waits for the cluster.
+const slowest = 30 * time.Second
+
+// shareOfLook is what each instance of a namespace that waits adds to the pauses of all of them: there are
+// two looks a second at most at what waits there, some fifty reads, which is half of what the controller may
+// ask the API server for.
+const shareOfLook = 500 * time.Millisecond
+
+// pace of looks at what waits: a quarter of the time that it has waited, or what the step asks for, so
+// that what never ends costs next to nothing, and a crowd in one namespace holds up no other. Much of it
+// ends with an event, which is a look of its own.
+func pace(asked, waited time.Duration, crowd int) time.Duration {
+	return max(asked, min(waited/4, slowest), time.Duration(crowd)*shareOfLook)
+}
+
+// Reconcile an instance, if its namespace has a worker left.
+func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if !r.turns.takeTurn(k.Namespace) {
+		return reconcile.Result{RequeueAfter: nextTurn}, nil
+	}
+	defer r.turns.giveTurn(k.Namespace)
+	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, kerrors.IsConflict)
+}
+
+// runPass over all lives once.
+func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
+	lives, err := r.gather.Gather(ctx, k)
+	if err != nil {
+		return 0, false, err
+	}
+	r.meter.observeLives(k, lives)
+	r.forgetLives(k, lives)
+	for _, s := range lives {
+		s.Refusal, s.CrossplaneAwaited = r.refusalOf(k, s), r.noteCrossplane(k, s)
+		step := lifecycle.Next(s)
+		r.announceStep(ctx, k, s, step)
+		err := r.writer.Apply(ctx, step.Changes)
+		refusal := steady(refusalBy(err, step), s.Refusal)
+		refused := r.noteRefusal(k, s, refusal)
+		acted = acted || isNews(refusal, s.Refusal) // The next pass tells people.
+		switch {
+		case refusal != nil:
+			after = sooner(after, pace(whileRefused, refused, r.crowdOf(k.Namespace)))
+			continue
+		case err != nil:
+			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
+		}
+		if waited := r.noteWait(k, s, step); step.Action == steps.Wait {
+			after = sooner(after, pace(step.After, waited, r.crowdOf(k.Namespace)))
+		} else if step.Action == steps.NoOp {
+			after = sooner(after, step.After)
+		}
+		if step.Action == steps.Wait || step.Action == steps.NoOp {
+			continue
+		}
+		r.meter.countStep(s, step)
+		acted = true
+	}
+	return after, acted, nil
+}
+
+// refusalBy Kubernetes, by a server or by a store, of what a step was to write: a quota or a policy of somebody's is behind
+// it, who hears of it only if people do. Nil for any other error.
+func refusalBy(err error, step steps.Step) *instance.Refusal {
+	if by, ok := errors.AsType[*change.MissingError](err); ok {
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Missing: true}
+	}
+	if by, ok := errors.AsType[*change.ServerError](err); ok {
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Passing: !by.Final}
+	}
+	if !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) && !kerrors.IsBadRequest(err) || kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
+}
+
+// steady returns the previous refusal if the new one differs only in words with a digit, such as a port or the ID of a request, so that the status is
+// not rewritten for nothing.
+func steady(now, last *instance.Refusal) *instance.Refusal {
+	if isNews(now, last) || now == nil || !instance.SaysSame(now.Message, last.Message) {
+		return now
+	}
+	return last
+}
+
+// isNews reports whether a refusal is of another action or kind than the last one. One that only has other words is told with the next look: a webhook
+// may have other words for each try, and the passes would never end.
+func isNews(now, last *instance.Refusal) bool {
+	if now == nil || last == nil {
+		return now != last
+	}
+	return now.Of != last.Of || now.Passing != last.Passing || now.Missing != last.Missing
+}
+
+// refusalOf the last step of a life, or nil.
+func (r *instanceReconciler) refusalOf(k instance.Key, s *instance.State) *instance.Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reported[k][s.Life.XR].refusal
+}
+
+// noteRefusal of a step, or that there is none, and return for how long this action has been refused.
+func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.reported[k][s.Life.XR]
+	if last.refusal == nil && refusal == nil {
+		return 0
+	}
+	if refusal != nil && (last.refusal == nil || last.refusal.Of != refusal.Of) {
+		last.refused = s.Now
+	}
+	last.refusal = refusal
+	r.remember(k, s.Life.XR, last)
+	return s.Now.Sub(last.refused)
+}
+
+// remember what was said of a life. The caller has the lock.
+func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastReported) {
+	if r.reported[k] == nil {
+		r.reported[k] = map[types.UID]lastReported{}
+	}
+	r.reported[k][xr] = last
+}
+
+// noteWait of a life, and return how long it has waited in this phase of its deletion.
+func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step steps.Step) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.reported[k][s.Life.XR]
+	waited := !last.since.IsZero()
+	switch {
+	case step.Action != steps.Wait && !waited:
+		return 0
+	case step.Action != steps.Wait:
+		last.since = time.Time{}
+		r.remember(k, s.Life.XR, last)
+		return 0
+	case !waited || last.waits != step.PhaseText():
+		last.waits, last.since = step.PhaseText(), s.ReadAt
+		r.remember(k, s.Life.XR, last)
+	}
+	return s.ReadAt.Sub(last.since)
+}
+
+// noteCrossplane where it has not let a life go, and return for how long that has been seen.
+func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) time.Duration {
+	awaited, _ := s.AwaitsCrossplane()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.reported[k][s.Life.XR]
+	switch {
+	case awaited == nil && last.crossplane.IsZero():
+		return 0
+	case awaited == nil:
+		last.crossplane = time.Time{}
+	case last.crossplane.IsZero():
+		last.crossplane = s.ReadAt
+	default:
+		return s.ReadAt.Sub(last.crossplane)
+	}
+	r.remember(k, s.Life.XR, last)
+	return 0
+}
+
+// crowdOf a namespace: how many lives of its instances wait, or are refused what they need.
+func (r *instanceReconciler) crowdOf(namespace string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for k, lives := range r.reported {
+		if k.Namespace != namespace {
+			continue
+		}
+		for _, last := range lives {
+			if !last.since.IsZero() || last.refusal != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// forgetLives forgets what was said of lives that are over.
+func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := map[types.UID]lastReported{}
+	for _, s := range lives {
+		if last, ok := r.reported[k][s.Life.XR]; ok && (s.Life.XR != "" || s.Claim != nil) {
+			now[s.Life.XR] = last
+		}
+	}
+	r.reported[k] = now
+	if len(now) == 0 {
+		delete(r.reported, k)
+	}
+}
+
+// announceStep says what is done: each step in the log, and what is news to people
+// in an event of the claim. Neither says the same twice in a row.
+func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step steps.Step) {
+	if step.Message == "" && (step.Action == steps.NoOp || step.Action == steps.Wait) {
+		return
+	}
+	a := eventOf(step)
+	said := step.Message
+	if step.Action == steps.Wait && step.Percent > 0 { // Percentages are for the status.
+		said = ""
+	}
+	r.mu.Lock()
+	last := r.reported[k][s.Life.XR]
+	news := last
+	news.log, news.event = string(step.Action)+step.PhaseText()+said, string(a.reason)+said
+	r.remember(k, s.Life.XR, news)
+	r.mu.Unlock()
+	if news.log != last.log {
+		log.FromContext(ctx).Info(string(step.Action), "phase", step.PhaseText(), "message", step.Text(), "xr", s.Life.XR)
+	}
+	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {
+		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)
+	}
+}

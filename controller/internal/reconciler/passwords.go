@@ -1,0 +1,477 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crossplane/crossplane-runtime/v2/pkg/event"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
+)
+
+// A rotator brings wanted passwords into running servers.
+type rotator interface {
+	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
+	ForgetInstance(of v1.Instance, living []types.UID)
+}
+
+// A generator makes the password of an instance that names none. It is false while it
+// cannot.
+type generator interface {
+	GeneratePassword(ctx context.Context, in rotate.Input) (bool, error)
+}
+
+// A certifier keeps the certificates of servers.
+type certifier interface {
+	Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string, issuer *v1.IssuerReference) (*servercert.Plan, error)
+}
+
+// An xrGatherer reads the XRs of an instance, and of one of them its data volume. There is
+// an event of an XR for whatever Crossplane writes to it, and a server to ask after few.
+type xrGatherer interface {
+	GatherXRs(ctx context.Context, k instance.Key) ([]*instance.State, error)
+	ReadData(ctx context.Context, s *instance.State) error
+}
+
+// Pauses between looks without an event.
+const (
+	// reread is how soon a changed Secret of a claim is seen. It is not watched:
+	// that would need the right to read all Secrets of the cluster at all times. Where Crossplane
+	// watches it, it is seen with the status.
+	reread = 10 * time.Second
+	// whileIssued is how soon a certificate is seen that an issuer was asked for.
+	whileIssued = 2 * time.Second
+	// whileNotLetIn is how soon it is seen that a namespace has let the controller in.
+	whileNotLetIn = 30 * time.Second
+	// recheck is how soon a password that somebody changed in the server is seen.
+	recheck = 10 * time.Minute
+	// recheckOutside is how soon it is seen that data which was stored outside of the data directory was moved.
+	recheckOutside = time.Minute
+)
+
+// A passwordReconciler keeps the password of each running server the wanted
+// one, and the connection Secret right.
+type passwordReconciler struct {
+	gather    xrGatherer
+	reader    client.Reader
+	writer    writer
+	rotator   rotator
+	generator generator
+	certifier certifier
+	events    events.EventRecorder
+	clock     func() time.Time
+	meter     *meter
+
+	turns   *turns
+	strains *strains
+	retries retries
+
+	mu    sync.Mutex
+	asked map[instance.Key]asking
+}
+
+// An asking is when a server was last asked, in which of its starts, and the version that it said and its volume has.
+type asking struct {
+	at      time.Time
+	start   string
+	version string
+}
+
+// Reconcile the credentials of an instance.
+func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if !c.turns.takeTurn(k.Namespace) {
+		return reconcile.Result{RequeueAfter: nextTurn}, nil
+	}
+	defer c.turns.giveTurn(k.Namespace)
+	result, err := c.reconcileLives(ctx, k)
+	if err == nil {
+		c.retries.endRetries(k)
+	}
+	return result, err
+}
+
+func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	lives, err := c.gather.GatherXRs(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c.forgetLives(k, lives)
+	lives = slices.DeleteFunc(lives, func(s *instance.State) bool {
+		return s.XR == nil || s.XR.Stale || s.XR.IsDeleting() || s.XR.Type != v1.TypeMySQL
+	})
+	if len(lives) == 0 {
+		return reconcile.Result{}, nil
+	}
+	platform, err := instance.ReadPlatform(ctx, c.reader)
+	if errors.As(err, new(*instance.UnreadablePlatformError)) {
+		return c.leaveAlone(ctx, lives, err.Error())
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result := reconcile.Result{}
+	for _, s := range lives {
+		shown, err := c.keepCertificate(ctx, s, platform)
+		if err != nil {
+			if result, err = c.orNotLetIn(ctx, s, result, err); err != nil {
+				return reconcile.Result{}, err
+			}
+			continue
+		}
+		if shown == nil {
+			result.RequeueAfter = reread // It was just written, which is an event.
+			continue
+		}
+		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef") { // What cannot be read is not the wish for another password.
+			return c.leaveAlone(ctx, []*instance.State{s}, s.XR.WhyUnreadable())
+		}
+		start, serving := servedSince(s.XR)
+		if !serving {
+			result, err = c.generatePassword(ctx, s, platform)
+			if result, err = c.orNotLetIn(ctx, s, result, err); err != nil {
+				return reconcile.Result{}, err
+			}
+			continue
+		}
+		held, err := c.isHeld(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if held {
+			result, err := c.reconcileLife(ctx, k, s, platform, shown, start)
+			return c.orNotLetIn(ctx, s, result, err)
+		}
+	}
+	return result, nil
+}
+
+// leaveAlone passwords and certificates as they are, and say why.
+func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, why string) (reconcile.Result, error) {
+	out := make([]change.Change, 0, len(lives))
+	for _, s := range lives {
+		out = append(out, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: why})...)
+	}
+	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
+}
+
+// isHeld is true if the XR cannot go unseen, or nothing of it needs to be kept.
+func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (bool, error) {
+	if s.XR.HasFinalizer() {
+		return true, nil
+	}
+	err := c.gather.ReadData(ctx, s)
+	return s.Ephemeral(), err
+}
+
+// orNotLetIn says so in the status, where that is the error of a pass, or that a Secret is somebody else's, or that there is no
+// certificate yet.
+func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result, err error) (reconcile.Result, error) {
+	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
+	_, foreign := errors.AsType[*secrets.ForeignError](err)
+	unissued, waits := errors.AsType[*servercert.UnissuedError](err)
+	if !notLetIn && !foreign && !waits {
+		return result, err
+	}
+	after := whileNotLetIn
+	if waits && unissued.Soon {
+		after = whileIssued
+	}
+	return reconcile.Result{RequeueAfter: after}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
+}
+
+// generatePassword of a server that names none. The function waits for it, and Crossplane asks
+// it again where the status changes.
+func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (reconcile.Result, error) {
+	if platform == nil || !platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec).Generated {
+		return reconcile.Result{}, nil
+	}
+	made, err := c.generator.GeneratePassword(ctx, newInput(s))
+	if err != nil || !made {
+		return reconcile.Result{RequeueAfter: reread}, err
+	}
+	if was := s.XR.Status.Credentials; was != nil && was.State != v1.CredentialsFailed {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{
+		State: v1.CredentialsChanging, Message: fmt.Sprintf("The password of this instance is in Secret %s/%s; clients read the connection Secret", s.Life.Namespace, s.Life.GeneratedSecretName()),
+	}))
+}
+
+// servedSince is the time from which the XR's server is up, and true if it is: it
+// takes clients, or waits for the first login, which is ours.
+func servedSince(xr *instance.Composite) (since string, ok bool) {
+	if xr == nil {
+		return "", false
+	}
+	at, ok := xr.MayServe()
+	return at.UTC().Format(time.RFC3339), ok
+}
+
+// startOfServer is another text after each start of a server that clients know. Before the first login the condition changes
+// with its message as well, and says nothing about a start.
+func startOfServer(xr *instance.Composite, start string) string {
+	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionServing) {
+		return start
+	}
+	return "first"
+}
+
+func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
+	start = string(s.Life.XR) + " " + start
+	c.mu.Lock()
+	last := c.asked[k]
+	c.mu.Unlock()
+	now := c.clock()
+	leftAlone, left := c.strains.pauseOf(k, start, now)
+	if left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	in, err := c.rotationInput(ctx, s, platform)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	in.LeftAlone, in.ServerStart = leftAlone, startOfServer(s.XR, start)
+	shown.describe(&in, s)
+	if last.start != start {
+		last = asking{start: start}
+	}
+	in.VerifyPassword = now.Sub(last.at) >= recheckOf(s)
+	result, err := c.rotator.Reconcile(ctx, in)
+	c.meter.countRotation(result)
+	pause := c.strains.noteStrain(k, start, c.clock(), result)
+	if serr := c.showResult(ctx, s, result, &last); err == nil {
+		err = serr
+	}
+	switch {
+	case kerrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	if pause > 0 {
+		log.FromContext(ctx).Info("The server is asked less often", "pause", pause.String(), "state", result.Credentials.State, "message", result.Credentials.Message)
+	}
+	if result.Strained {
+		return reconcile.Result{RequeueAfter: pause}, nil
+	}
+	if in.VerifyPassword && result.Credentials.State == v1.CredentialsInSync {
+		c.mu.Lock()
+		c.asked[k] = asking{at: now, start: start, version: last.version}
+		c.mu.Unlock()
+	}
+	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, platform, result))}, nil
+}
+
+// forgetLives of an instance that is gone. One whose server is down is not gone,
+// and keeps its pause.
+func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
+	living := make([]types.UID, 0, len(lives))
+	for _, s := range lives {
+		living = append(living, s.Life.XR)
+	}
+	if c.rotator != nil {
+		c.rotator.ForgetInstance(k.Life(""), living)
+	}
+	if len(lives) > 0 {
+		return
+	}
+	c.strains.forgetStrain(k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, k)
+}
+
+// isPasswordWatched is true where Crossplane watches the Secret with the password, and the function writes into the status that it is
+// another one, which is an event. A function that refuses writes nothing, nor does one that is not called.
+func isPasswordWatched(s *instance.State, platform *v1.MySQLPlatformSpec) bool {
+	return platform != nil && platform.CoreWatches && s.XR.Status.PasswordVersion != "" &&
+		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) && meta.IsStatusConditionTrue(s.XR.Conditions, "Synced")
+}
+
+func recheckOf(s *instance.State) time.Duration {
+	if s.XR.Status.OutsideData != "" {
+		return recheckOutside
+	}
+	return recheck
+}
+
+func requeueAfter(s *instance.State, platform *v1.MySQLPlatformSpec, result rotate.Result) time.Duration {
+	after := recheckOf(s)
+	if s.XR.Spec.PasswordSecretRef != nil && !isPasswordWatched(s, platform) {
+		after = reread
+	}
+	if result.RequeueAfter > 0 {
+		after = min(after, result.RequeueAfter)
+	}
+	return after
+}
+
+// newInput for the Rotator, with what the XR says.
+func newInput(s *instance.State) rotate.Input {
+	return rotate.Input{
+		Instance: s.Life,
+		Owner:    metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(), UID: s.XR.GetUID()},
+		Database: s.XR.Spec.Database,
+		Host:     s.Life.Host(),
+		Port:     v1.Port,
+	}
+}
+
+// rotationInput for the Rotator. Where the wanted password cannot be used it is
+// left empty, which the Rotator says to people.
+func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (rotate.Input, error) {
+	in := newInput(s)
+	var err error
+	if in.PublishedIn, in.Published, err = c.publishedPassword(ctx, s); err != nil {
+		return in, err
+	}
+	if platform == nil {
+		in.NotAllowed = fmt.Sprintf("there is no %s %s, which says what claims may ask for", v1.KindMySQLPlatform, v1.PlatformName)
+		platform = &v1.MySQLPlatformSpec{}
+	}
+	source := platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec)
+	if source.Generated && in.NotAllowed == "" {
+		// Somebody may have deleted it; and an earlier release of ours made none.
+		if _, err := c.generator.GeneratePassword(ctx, in); err != nil {
+			return in, err
+		}
+	}
+	wanted, labels, err := c.wantedPassword(ctx, s, source)
+	if p, perr := v1.Password(wanted); perr == nil {
+		in.Wanted = sql.Password(p)
+	}
+	if nerr := platform.CheckPassword(source, string(in.Wanted), labels); nerr != nil {
+		in.NotAllowed = nerr.Error()
+	}
+	return in, err
+}
+
+// publishedPassword is what Crossplane has in the Secret that the claim asks it for.
+func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.State) (in string, p sql.Password, err error) {
+	if s.Claim == nil {
+		return "", "", nil
+	}
+	if in, _, _ = unstructured.NestedString(s.Claim.Object, "spec", "writeConnectionSecretToRef", "name"); in == "" {
+		return "", "", nil
+	}
+	text, err := c.readSecretKey(ctx, s.Life.Namespace, in, v1.PasswordKey)
+	return in, sql.Password(text), err
+}
+
+// wantedPassword from where it is, and the labels of the Secret that has it.
+func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State, from v1.PasswordSource) (string, map[string]string, error) {
+	switch {
+	case from.Stated != nil:
+		return *from.Stated, nil, nil
+	case from.Secret == nil:
+		return "", nil, nil
+	}
+	secret, err := c.readSecret(ctx, s.Life.Namespace, from.Secret.Name)
+	if from.Generated && secret.Labels[v1.LabelXR] != string(s.Life.XR) {
+		return "", nil, err // Somebody else's; the claim says so.
+	}
+	return string(secret.Data[from.Secret.Key]), secret.Labels, err
+}
+
+// readSecretKey is the value of a key; empty where there is none.
+func (c *passwordReconciler) readSecretKey(ctx context.Context, namespace, name, key string) (string, error) {
+	s, err := c.readSecret(ctx, namespace, name)
+	return string(s.Data[key]), err
+}
+
+// readSecret is a Secret; an empty one where there is none.
+func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	s, err := secrets.Read(ctx, c.reader, namespace, name)
+	if s == nil {
+		s = &corev1.Secret{}
+	}
+	return s, err
+}
+
+// showResult says in events and in the status how the password is, and notes the server's version where last
+// does not have it.
+func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, r rotate.Result, last *asking) error {
+	for _, e := range r.Events {
+		if s.Claim != nil {
+			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
+		}
+	}
+	if err := c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r), showOutside(s, r))); err != nil {
+		return err
+	}
+	if r.Version == "" || r.Version == last.version {
+		return nil
+	}
+	noted, err := c.noteVersion(ctx, s, r.Version)
+	if noted {
+		last.version = r.Version
+	}
+	return err
+}
+
+// showCredentials in the status of the XR.
+func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Change {
+	now.Message = v1.PrintableText(now.Message, maxNote) // It may repeat what a webhook said of a Secret.
+	if was := s.XR.Status.Credentials; now.State == "" || was != nil && equality.Semantic.DeepEqual(*was, now) {
+		return nil
+	}
+	fields := map[string]any{"state": now.State, "message": now.Message}
+	if now.ChangedAt != nil {
+		fields["changedAt"] = now.ChangedAt
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"credentials": fields})}
+}
+
+// showOutside says in the status which data is stored outside of the data directory.
+func showOutside(s *instance.State, r rotate.Result) []change.Change {
+	text := v1.PrintableText(r.Outside, maxNote)
+	if !r.LookedOutside || text == s.XR.Status.OutsideData {
+		return nil
+	}
+	fields := map[string]any{"outsideData": nil}
+	if text != "" {
+		fields["outsideData"] = text
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, fields)}
+}
+
+// noteVersion on the data PVC: a backup is of a server that has stopped, and cannot be asked any more. It is false
+// where that is to be tried again.
+func (c *passwordReconciler) noteVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
+	if err := c.gather.ReadData(ctx, s); err != nil {
+		return false, err
+	}
+	pvc := s.DataPVC
+	if pvc == nil || !controllerutil.ContainsFinalizer(pvc, v1.Finalizer) {
+		return s.Ephemeral(), nil
+	}
+	if pvc.Annotations[v1.AnnotationVersion] == version {
+		return true, nil
+	}
+	err := c.writer.Apply(ctx, []change.Change{change.PatchObject(pvc, func(pvc *corev1.PersistentVolumeClaim) {
+		metav1.SetMetaDataAnnotation(&pvc.ObjectMeta, v1.AnnotationVersion, version)
+	})})
+	return err == nil, err
+}

@@ -1,0 +1,309 @@
+package reconciler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
+)
+
+// TestShowCredentials: a message that repeats what a webhook said prints, and is written once.
+func TestShowCredentials(t *testing.T) {
+	s := &instance.State{XR: &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}}
+	now := v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "cannot create Secret: denied:\n\x1b[2Jno"}
+	const want = "cannot create Secret: denied: [2Jno"
+	changes := showCredentials(s, now)
+	if len(changes) != 1 {
+		t.Fatalf("want one change, got %d", len(changes))
+	}
+	if got, _ := changes[0].Fields["credentials"].(map[string]any); got["message"] != want {
+		t.Errorf("want %q, got %v", want, got)
+	}
+	s.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: want}
+	if again := showCredentials(s, now); len(again) != 0 {
+		t.Errorf("want nothing to say again, got %v", again)
+	}
+}
+
+// TestNoteVersion: the volume has the version that the server said, and is read for it until it has, and once in each start.
+func TestNoteVersion(t *testing.T) {
+	now, said := time.Unix(1, 0), "8.4.6"
+	var noted []string
+	volume := &volumeOf{pvc: &corev1.PersistentVolumeClaim{}}
+	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
+		out := rotate.Result{Credentials: v1.CredentialsStatus{State: v1.CredentialsInSync}, Well: true}
+		if in.VerifyPassword {
+			out.Version = said
+		}
+		return out
+	}), func() time.Time { return now })
+	c.gather = volume
+	c.writer = writerFn(func(changes []change.Change) error {
+		for _, ch := range changes {
+			if pvc, ok := ch.Object.(*corev1.PersistentVolumeClaim); ok {
+				volume.pvc = pvc
+				noted = append(noted, volume.pvc.Annotations[v1.AnnotationVersion])
+			}
+		}
+		return nil
+	})
+	for i, step := range []struct {
+		reason string
+		after  time.Duration
+		do     func()
+		reads  int
+		noted  []string
+	}{
+		{reason: "Nobody holds the volume yet.", reads: 1},
+		{reason: "The server is not asked.", after: time.Second, reads: 1},
+		{reason: "It is held.", after: recheck, do: func() { volume.pvc.Finalizers = []string{v1.Finalizer} }, reads: 2, noted: []string{"8.4.6"}},
+		{reason: "It has the version.", after: recheck, reads: 2, noted: []string{"8.4.6"}},
+		{reason: "A new start.", after: time.Second, do: func() { volume.start, said = volume.start.Add(time.Hour), "8.4.7" }, reads: 3, noted: []string{"8.4.6", "8.4.7"}},
+		{reason: "And one of the same version.", after: time.Second, do: func() { volume.start = volume.start.Add(time.Hour) }, reads: 4, noted: []string{"8.4.6", "8.4.7"}},
+	} {
+		now = now.Add(step.after)
+		if step.do != nil {
+			step.do()
+		}
+		if _, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.noted, noted); volume.reads != step.reads || diff != "" {
+			t.Errorf("%d: %s Want %d reads, got %d; noted, -want, +got:\n%s", i, step.reason, step.reads, volume.reads, diff)
+		}
+	}
+}
+
+// volumeOf an instance that serves since a start.
+type volumeOf struct {
+	pvc   *corev1.PersistentVolumeClaim
+	start time.Time
+	reads int
+}
+
+func (v *volumeOf) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
+	s := livingDatabase(k)
+	s.XR.SetFinalizers([]string{v1.Finalizer})
+	s.XR.Conditions[0].LastTransitionTime = metav1.NewTime(v.start)
+	return []*instance.State{s}, nil
+}
+
+func (v *volumeOf) ReadData(_ context.Context, s *instance.State) error {
+	v.reads++
+	s.DataPVC = v.pvc
+	return nil
+}
+
+// TestPublishedPassword is that of the Secret which the claim asks Crossplane for, and nothing while there is none.
+func TestPublishedPassword(t *testing.T) {
+	there := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "for-clients"}, Data: map[string][]byte{v1.PasswordKey: []byte("a")}}
+	c := &passwordReconciler{reader: fake.NewClientBuilder().WithObjects(there).Build()}
+	for name, tc := range map[string]struct {
+		spec     map[string]any
+		in, want string
+	}{
+		"Published": {map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "for-clients"}}, "for-clients", "a"},
+		"NotYet":    {map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "other"}}, "other", ""},
+		"Nowhere":   {map[string]any{}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{"spec": tc.spec}}}
+			in, got, err := c.publishedPassword(t.Context(), &instance.State{Life: v1.Instance{Namespace: "default"}, Claim: claim})
+			if in != tc.in || string(got) != tc.want || err != nil {
+				t.Errorf("want %q in %q, got %q in %q, %v", tc.want, tc.in, got, in, err)
+			}
+		})
+	}
+}
+
+// A writerFn takes changes.
+type writerFn func(changes []change.Change) error
+
+func (f writerFn) Apply(_ context.Context, changes []change.Change) error { return f(changes) }
+
+// schemeOf what the controller reads and writes as Go types.
+func schemeOf(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s, err := instance.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestGeneratedPassword: who names no password gets one that nobody has chosen, once, and before the first start.
+func TestGeneratedPassword(t *testing.T) {
+	platform := func(legacy v1.LegacyPassword) client.Object {
+		return &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{LegacyPassword: legacy}}
+	}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db.database-password"}, Data: map[string][]byte{v1.PasswordKey: []byte("theirs")}}
+	cases := map[string]struct {
+		reason string
+		have   []client.Object
+		kind   string
+		ref    *v1.SecretKeySelector
+		made   bool
+		again  time.Duration
+	}{
+		"None":       {reason: "The claim names no password.", have: []client.Object{platform("")}, kind: v1.KindDatabase, made: true},
+		"Named":      {reason: "It names one.", have: []client.Object{platform("")}, kind: v1.KindDatabase, ref: &v1.SecretKeySelector{Name: "s", Key: "k"}},
+		"MySQL":      {reason: "A MySQL has to name one.", have: []client.Object{platform("")}, kind: v1.KindMySQL},
+		"Legacy":     {reason: "The platform has said what it gets.", have: []client.Object{platform(v1.LegacyPasswordAllow)}, kind: v1.KindDatabase},
+		"NoPlatform": {reason: "The platform has said nothing.", kind: v1.KindDatabase},
+		"Foreign":    {reason: "Somebody else's Secret has that name.", have: []client.Object{platform(""), theirs}, kind: v1.KindDatabase, again: reread},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(tc.have...).Build()
+			var said []change.Change
+			c := &passwordReconciler{
+				reader: kube, generator: &rotate.Rotator{Kube: kube},
+				writer: writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil }),
+			}
+			s := livingDatabase(instance.Key{Kind: tc.kind, Namespace: "team", Name: "db"})
+			s.XR.Spec.Password, s.XR.Spec.PasswordSecretRef = nil, tc.ref
+			spec, err := instance.ReadPlatform(t.Context(), c.reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first corev1.Secret
+			for pass := range 2 {
+				got, err := c.generatePassword(t.Context(), s, spec)
+				if err != nil || got.RequeueAfter != tc.again || (len(said) > 0) != tc.made {
+					t.Fatalf("%s pass %d: %+v, %v, %v", tc.reason, pass, got, said, err)
+				}
+				secret := corev1.Secret{}
+				if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "db.database-password"}, &secret); client.IgnoreNotFound(err) != nil {
+					t.Fatal(err)
+				}
+				if ours := secret.Labels[v1.LabelXR] == "db"; ours != tc.made || ours && len(secret.Data[v1.PasswordKey]) < 20 {
+					t.Errorf("%s It has become %+v", tc.reason, secret)
+				}
+				if pass == 1 && string(first.Data[v1.PasswordKey]) != string(secret.Data[v1.PasswordKey]) {
+					t.Errorf("%s Another one was made", tc.reason)
+				}
+				first = secret
+			}
+		})
+	}
+}
+
+// TestPlatformsWord: the rotation has what the platform says of the wanted password, and where there is no platform none is
+// brought in.
+func TestPlatformsWord(t *testing.T) {
+	for name, tc := range map[string]struct {
+		platform *v1.MySQLPlatformSpec
+		want     string
+	}{
+		"Allows":  {&v1.MySQLPlatformSpec{MinPasswordLength: 13}, ""},
+		"Longer":  {&v1.MySQLPlatformSpec{MinPasswordLength: 14}, "14 characters"},
+		"Secret":  {&v1.MySQLPlatformSpec{RequirePasswordSecret: true}, "in a Secret"},
+		"Nothing": {nil, "there is no MySQLPlatform"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &passwordReconciler{reader: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build()}
+			in, err := c.rotationInput(t.Context(), livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}), tc.platform)
+			if err != nil || (in.NotAllowed == "") != (tc.want == "") || !strings.Contains(in.NotAllowed, tc.want) || in.Wanted != "correct horse" {
+				t.Errorf("want %q, got %+v, %v", tc.want, in, err)
+			}
+		})
+	}
+}
+
+// TestNotLetIn: where the Secrets of a namespace may not be read its instances say so, whichever is read first, and the pass
+// is no error.
+func TestNotLetIn(t *testing.T) {
+	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
+		t.Run(name, func(t *testing.T) {
+			kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if _, ok := o.(*corev1.Secret); ok {
+						return kerrors.NewForbidden(corev1.Resource("secrets"), k.Name, nil)
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+			})
+			var said []change.Change
+			c := newCredentials(t, nil, time.Now)
+			c.generator = &rotate.Rotator{Kube: kube}
+			c.writer = writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil })
+			c.gather = gatherNamingNone{serving}
+			got, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
+			if err != nil || got.RequeueAfter != whileNotLetIn || len(said) != 1 {
+				t.Fatalf("got %+v, %v, %v", got, said, err)
+			}
+			if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || !strings.Contains(status["message"].(string), "--clusterrole crossplane-mysql-contents") {
+				t.Errorf("it says %v", status)
+			}
+		})
+	}
+}
+
+// gatherNamingNone gathers a database that names no password, and takes clients or not.
+type gatherNamingNone struct{ serving bool }
+
+func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
+	s := livingDatabase(k)
+	s.XR.Spec.Password = nil
+	if !g.serving {
+		s.XR.Conditions = nil
+	}
+	return []*instance.State{s}, nil
+}
+
+func (gatherNamingNone) ReadData(context.Context, *instance.State) error { return nil }
+
+// TestRequeueAfter: a Secret of a claim that nobody watches is read every few seconds, and one that Crossplane watches when the status
+// says that it is another one.
+func TestRequeueAfter(t *testing.T) {
+	watched := &v1.MySQLPlatformSpec{CoreWatches: true}
+	cases := map[string]struct {
+		reason   string
+		platform *v1.MySQLPlatformSpec
+		ref      bool
+		version  string
+		not      string // What of the XR is not so.
+		result   rotate.Result
+		want     time.Duration
+	}{
+		"Stated":     {reason: "It comes with the claim.", platform: watched, want: recheck},
+		"Unwatched":  {reason: "Nobody tells.", platform: &v1.MySQLPlatformSpec{}, ref: true, version: "1", want: reread},
+		"NoPlatform": {reason: "Nobody has said that it is watched.", ref: true, version: "1", want: reread},
+		"Watched":    {reason: "The function tells.", platform: watched, ref: true, version: "1", want: recheck},
+		"Unseen":     {reason: "It is not there, or the function is of an earlier release.", platform: watched, ref: true, want: reread},
+		"Refused":    {reason: "The function writes nothing.", platform: watched, ref: true, version: "1", not: v1.ConditionAccepted, want: reread},
+		"Paused":     {reason: "Nobody calls it.", platform: watched, ref: true, version: "1", not: "Synced", want: reread},
+		"Sooner":     {reason: "A change is under way.", platform: watched, ref: true, version: "1", result: rotate.Result{RequeueAfter: time.Second}, want: time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
+			if s.XR.Spec.PasswordSecretRef = nil; tc.ref {
+				s.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
+			}
+			s.XR.Status.PasswordVersion = tc.version
+			for _, c := range []string{v1.ConditionAccepted, "Synced"} {
+				is := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[c != tc.not]
+				s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{Type: c, Status: is})
+			}
+			if got := requeueAfter(s, tc.platform, tc.result); got != tc.want {
+				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
+)
+
+// A restoreTestReconciler reconciles backups of one kind: a server is started from mostly the newest
+// one of each instance.
+type restoreTestReconciler struct {
+	kind   instance.Kind
+	gather *instance.Gatherer
+	writer writer
+	// cache tells where there is nothing to do. What is decided on is read from the
+	// API server.
+	cache  client.Reader
+	reader client.Reader
+	events events.EventRecorder
+	meter  *meter
+	atOnce int
+	clock  func() time.Time
+	// turns is held while one is taken, by the reconcilers of all kinds.
+	turns *sync.Mutex
+	// failed says of the key of an instance when a Job for it could not be made.
+	failed *sync.Map
+}
+
+// afterFailure is how long to wait before a Job is made that could not be. That its turn was given back is an event.
+const afterFailure = time.Minute
+
+// Reconcile the backups of an instance. Jobs and records are sources of its
+// events.
+func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
+	if left := r.pauseOf(k); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	if idle, after, err := r.isIdle(ctx, k); err != nil || idle {
+		return reconcile.Result{RequeueAfter: after}, err
+	}
+	s, err := r.readState(ctx, k)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	step := restoretest.Next(s)
+	if step.Action == restoretest.Start { // By the cache it has a turn. It is certain while nobody else takes one.
+		r.turns.Lock()
+		defer r.turns.Unlock()
+		if s.Others, err = r.readTurns(ctx, r.reader, eachBackup, k); err != nil {
+			return reconcile.Result{}, err
+		}
+		step = restoretest.Next(s)
+	}
+	if step.Action != restoretest.NoOp && step.Action != restoretest.Wait {
+		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
+	}
+	err = r.writer.Apply(ctx, step.Changes)
+	if refusal := err; step.Action == restoretest.Start && isRefused(refusal) { // By a quota or a policy.
+		if s, err = r.readState(ctx, k); err != nil {
+			return reconcile.Result{}, err
+		}
+		step = restoretest.Refused(s, refusal)
+		err = r.writer.Apply(ctx, step.Changes)
+	}
+	switch {
+	case isChangedOrGone(err):
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil && step.Action == restoretest.Start:
+		r.failed.Store(k, r.clock())
+		return reconcile.Result{}, errors.Join(err, r.giveBack(ctx, k))
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	if step.Action == restoretest.Conclude {
+		r.announceVerdict(s.Record, step)
+		r.meter.countVerdict(step.Verdict.Status)
+	}
+	return reconcile.Result{RequeueAfter: step.After}, nil
+}
+
+// pauseOf an instance whose Job could not be made, as far as it is not over.
+func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
+	at, _ := r.failed.Load(k)
+	since, failed := at.(time.Time)
+	if left := afterFailure - r.clock().Sub(since); failed && left > 0 {
+		return left
+	}
+	r.failed.Delete(k)
+	return 0
+}
+
+// giveBack the turn of a Job that could not be made, such as for want of the way to its store.
+func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) error {
+	s, err := r.readState(ctx, k)
+	if err != nil {
+		return err
+	}
+	return r.writer.Apply(ctx, restoretest.GiveBack(s).Changes)
+}
+
+// watchBackups, whether the kind of their claims is installed or not: a test that
+// runs is to end, and its record is to be free. One worker: it only sees that Jobs
+// run, and not too many.
+func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.TypedController[instance.Key], error) {
+	return builder.TypedControllerManagedBy[instance.Key](mgr).
+		Named(strings.ToLower(r.kind.Claim.Kind)+"-backups").
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(r.kind.OfAnnotated)).
+		Watches(&v1.MySQLBackup{}, enqueueKeys(r.kind.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: cacheSyncTimeout}).
+		WithLogConstructor(logFor(mgr)).
+		Build(r)
+}
+
+// readState of the backup that is to be tried, beside what others try.
+func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
+	others, err := r.readTurns(ctx, r.cache, eachCachedBackup, k)
+	if err != nil {
+		return nil, err
+	}
+	return restoretest.ReadState(ctx, r.gather, k, others, r.atOnce)
+}
+
+// readTurns of restore tests that other instances have taken. Of all MySQLBackups only those are kept that have a turn.
+func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader, each func(context.Context, client.Reader, func(*v1.MySQLBackup)) error, k instance.Key) (restoretest.Turns, error) {
+	var tried []v1.MySQLBackup
+	err := each(ctx, from, func(b *v1.MySQLBackup) {
+		if b.Status.RestoreTest != nil {
+			tried = append(tried, *b)
+		}
+	})
+	return restoretest.TurnsOf(tried, k.Life(""), r.clock()), err
+}
+
+// isIdle is true where there is nothing to test now, and nothing left of it; and how long that is so.
+func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idle bool, after time.Duration, err error) {
+	records, err := instance.Records(ctx, r.cache, k.Life(""))
+	if err != nil {
+		return false, 0, err
+	}
+	switch restoretest.LeftToDo(records) {
+	case restoretest.LeftNothing:
+		idle = true
+	case restoretest.LeftJob:
+		idle, err = r.hasNoJob(ctx, k)
+	case restoretest.LeftVerdict:
+		ends, eerr := r.isEnding(ctx, k)
+		idle, err = !ends, eerr
+	case restoretest.LeftTest:
+		others, err := r.readTurns(ctx, r.cache, eachCachedBackup, k)
+		if err != nil {
+			return false, 0, err
+		}
+		after, idle = restoretest.MustWait(records, others, r.atOnce, r.clock())
+	}
+	return idle, after, err
+}
+
+// hasNoJob is true if no Job has the name of one that tests a restore.
+func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
+	j := &metav1.PartialObjectMetadata{}
+	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Life("").Jobs().RestoreTest()}, j)
+	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
+}
+
+// isEnding is true if a life of the instance is being deleted. The API server is
+// asked: a cache of a kind that is not installed is never filled.
+func (r *restoreTestReconciler) isEnding(ctx context.Context, k instance.Key) (bool, error) {
+	l := &metav1.PartialObjectMetadataList{}
+	xr := r.kind.XR
+	l.SetGroupVersionKind(xr.GroupVersion().WithKind(xr.Kind + "List"))
+	err := r.reader.List(ctx, l, instance.XRsOf(k))
+	if instance.IsNotInstalled(err) {
+		return false, nil // The XRD was uninstalled, and all instances with it.
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil
+}
+
+// announceVerdict in an event of the record: the claim may be gone.
+func (r *restoreTestReconciler) announceVerdict(b *v1.MySQLBackup, step restoretest.Step) {
+	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
+}

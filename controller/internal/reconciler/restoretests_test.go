@@ -1,0 +1,296 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// backedUp is an instance that is gone, whose backup nobody has looked at yet.
+func backedUp(namespace, name string) []client.Object {
+	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
+	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: life.BackupPVCName(), UID: "claim-of-" + life.XR, Labels: life.Labels(), Annotations: map[string]string{}}}
+	pvc.Labels[v1.LabelComponent] = v1.ComponentBackup
+	pvc.Spec.VolumeName = "pv-" + string(life.XR)
+	pvc.Status.Phase = corev1.ClaimBound
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pvc.Spec.VolumeName}}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: pvc.Name, UID: pvc.UID}
+	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), Labels: life.Labels()}}
+	r.Spec = v1.MySQLBackupSpec{
+		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: namespace, NamespaceUID: types.UID("ns-" + namespace), Name: name, XR: life.XR},
+		Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
+		Archive: &v1.Archive{PVCName: pvc.Name, Path: r.Name + "/data.tar.zst", SHA256: strings.Repeat("a", 64)},
+	}
+	r.Status.Phase = v1.BackupProven
+	return []client.Object{pvc, pv, r}
+}
+
+// A tester is the reconciler of restore tests, over an API server that numbers what is created.
+type tester struct {
+	*restoreTestReconciler
+
+	kube client.WithWatch
+}
+
+func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tester {
+	t.Helper()
+	for _, n := range namespaces {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n, UID: types.UID("ns-" + n)}})
+	}
+	made := 0
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.MySQLBackup{}).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			made++
+			o.SetUID(types.UID(fmt.Sprintf("made-%d", made)))
+			return k.Create(ctx, o, opts...)
+		},
+	}).Build()
+	clock := func() time.Time { return time.Unix(1_000_000, 0) }
+	return &tester{kube: kube, restoreTestReconciler: &restoreTestReconciler{
+		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"}, Clock: clock}, writer: change.Writer{Client: kube},
+		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock), atOnce: 2, clock: clock, turns: &sync.Mutex{}, failed: &sync.Map{},
+	}}
+}
+
+// try until nothing is left to do now, and return the Job that is tried; nil if it has to wait.
+func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
+	t.Helper()
+	k := instance.Key{Kind: v1.KindMySQL, Namespace: namespace, Name: name}
+	for range 5 {
+		if _, err := v.Reconcile(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := v.record(t, namespace, name)
+	if r.Status.RestoreTest == nil {
+		return nil
+	}
+	j := &batchv1.Job{}
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").Jobs().RestoreTest()}, j); err != nil {
+		t.Fatal(err)
+	}
+	if r.Status.RestoreTest.Job != j.UID {
+		t.Fatalf("the record names Job %q, and there is %q", r.Status.RestoreTest.Job, j.UID)
+	}
+	return j
+}
+
+func (v *tester) record(t *testing.T, namespace, name string) *v1.MySQLBackup {
+	t.Helper()
+	r := &v1.MySQLBackup{}
+	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Name: life.RecordName()}, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// tenants make a Job with each label and annotation that the controller gives its own, for an instance of whatever name.
+func tenants(namespace, name string, of v1.Instance) *batchv1.Job {
+	labels := of.Labels()
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("tenants-" + name), Labels: labels, Annotations: map[string]string{
+		v1.AnnotationClaimKind: of.Kind, v1.AnnotationClaimNamespace: of.Namespace, v1.AnnotationClaimName: of.Name,
+	}}}
+}
+
+// TestStrangersTakeNoTurn: Jobs with our labels that a tenant makes are not counted, and labels that a tenant takes from
+// ours do not hide them.
+func TestStrangersTakeNoTurn(t *testing.T) {
+	victim := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
+	objects := []client.Object{ //nolint:prealloc // A list of what there is.
+		tenants("evil", "x", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "x", XR: "x"}),
+		tenants("evil", "y", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "y", XR: "y"}),
+		tenants("evil", "z", victim), tenants("a", "another", victim),
+	}
+	for _, of := range [][2]string{{"a", "one"}, {"a", "two"}, {"b", "one"}, {"c", "one"}} {
+		objects = append(objects, backedUp(of[0], of[1])...)
+	}
+	v := newTester(t, []string{"a", "b", "c", "evil"}, objects...)
+	one := v.try(t, "a", "one")
+	if one == nil {
+		t.Fatal("Jobs of a tenant have taken all turns")
+	}
+	if v.try(t, "a", "two") != nil {
+		t.Error("a namespace has two turns")
+	}
+	if v.try(t, "b", "one") == nil {
+		t.Error("another namespace has none")
+	}
+	one.Labels = nil
+	if err := v.kube.Update(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if v.try(t, "c", "one") != nil || v.try(t, "a", "two") != nil {
+		t.Error("a Job without labels is not counted")
+	}
+	if v.try(t, "a", "one") == nil {
+		t.Error("nor is it looked after")
+	}
+}
+
+// TestStrangersJobIsNotHeard: one of our Job's name is neither removed nor believed, and the record says what is in the way.
+func TestStrangersJobIsNotHeard(t *testing.T) {
+	of := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
+	cases := map[string]struct {
+		reason string
+		meta   func(*batchv1.Job)
+	}{
+		"Labelled":   {reason: "With all that ours has.", meta: func(*batchv1.Job) {}},
+		"Unlabelled": {reason: "With nothing.", meta: func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			j := tenants("a", of.Jobs().RestoreTest(), of)
+			tc.meta(j)
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}}}
+			v := newTester(t, []string{"a"}, append(backedUp("a", "one"), j, p)...)
+			if v.try(t, "a", "one") != nil {
+				t.Fatal("it has a turn")
+			}
+			c := v.record(t, "a", "one").Status.Conditions
+			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "kubectl delete job --namespace a "+of.Jobs().RestoreTest()) {
+				t.Errorf("%s The record says %+v", tc.reason, c)
+			}
+			if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); err != nil {
+				t.Errorf("%s It is gone: %v", tc.reason, err)
+			}
+		})
+	}
+}
+
+// TestTurnAfterCrash: whatever was done when the controller ended, the test goes on, and is counted once.
+func TestTurnAfterCrash(t *testing.T) {
+	for name, undo := range map[string]func(*testing.T, *tester, *v1.MySQLBackup, *batchv1.Job){
+		"Reserved": func(t *testing.T, v *tester, r *v1.MySQLBackup, j *batchv1.Job) {
+			t.Helper()
+			r.Status.RestoreTest.Job = ""
+			if err := v.kube.Delete(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"Unnamed": func(_ *testing.T, _ *tester, r *v1.MySQLBackup, _ *batchv1.Job) { r.Status.RestoreTest.Job = "" },
+		"JobGone": func(t *testing.T, v *tester, _ *v1.MySQLBackup, j *batchv1.Job) {
+			t.Helper()
+			if err := v.kube.Delete(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+			j := v.try(t, "a", "one")
+			r := v.record(t, "a", "one")
+			undo(t, v, r, j)
+			if err := v.kube.Status().Update(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if v.try(t, "a", "one") == nil {
+				t.Error("it has no turn any more")
+			}
+		})
+	}
+}
+
+// TestTurnIsRefused: where a quota or a policy refuses the Job, the turn is another's, and the record says why.
+func TestTurnIsRefused(t *testing.T) {
+	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+	refusing := interceptor.NewClient(v.kube, interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			return kerrors.NewForbidden(batchv1.Resource("jobs"), o.GetName(), errors.New("exceeded quota: none"))
+		},
+	})
+	v.writer = change.Writer{Client: refusing}
+	if v.try(t, "a", "one") != nil {
+		t.Error("it holds its turn")
+	}
+	c := v.record(t, "a", "one").Status.Conditions
+	if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "exceeded quota: none") {
+		t.Errorf("The record says %+v", c)
+	}
+}
+
+// TestTurnOfNoJob: where the Job cannot be made for now the turn is another's, and it is tried again after a while, whatever happens
+// meanwhile.
+func TestTurnOfNoJob(t *testing.T) {
+	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+	now, tries := v.clock(), 0
+	v.clock = func() time.Time { return now }
+	v.writer = change.Writer{Client: interceptor.NewClient(v.kube, interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			tries++
+			return errors.New("the API server is busy")
+		},
+	})}
+	k := instance.Key{Kind: v1.KindMySQL, Namespace: "a", Name: "one"}
+	for pass := range 2 {
+		if _, err := v.Reconcile(t.Context(), k); err == nil || !strings.Contains(err.Error(), "is busy") {
+			t.Errorf("pass %d: want it said, got %v", pass, err)
+		}
+		if r := v.record(t, "a", "one"); r.Status.RestoreTest != nil || len(r.Status.Conditions) > 0 {
+			t.Errorf("pass %d: it holds its turn, or a verdict: %+v", pass, r.Status)
+		}
+		if got, err := v.Reconcile(t.Context(), k); err != nil || got.RequeueAfter != afterFailure || tries != pass+1 {
+			t.Errorf("pass %d: want a pause, got %v, %v after %d tries", pass, got, err, tries)
+		}
+		now = now.Add(afterFailure)
+	}
+	v.writer = change.Writer{Client: v.kube}
+	if v.try(t, "a", "one") == nil {
+		t.Error("it has no turn once a Job can be made")
+	}
+}
+
+// TestTurnWithoutKind: where the XRD was uninstalled, with the instances, a test that had begun ends, and a verdict that was
+// not good is looked at no more.
+func TestTurnWithoutKind(t *testing.T) {
+	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
+	j := v.try(t, "a", "one")
+	if j == nil {
+		t.Fatal("it has no turn")
+	}
+	uninstalled := interceptor.NewClient(v.kube, interceptor.Funcs{
+		List: func(ctx context.Context, k client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if gvk := l.GetObjectKind().GroupVersionKind(); strings.HasPrefix(gvk.Kind, instance.XRKind.Kind) {
+				return &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+			}
+			return k.List(ctx, l, opts...)
+		},
+	})
+	v.cache, v.reader, v.gather.Reader = uninstalled, uninstalled, uninstalled
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: v.clock()}}}
+	if err := v.kube.Status().Update(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if v.try(t, "a", "one") != nil {
+		t.Error("its turn has not ended")
+	}
+	if c := v.record(t, "a", "one").Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionUnknown {
+		t.Errorf("the record says %+v", c)
+	}
+	if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); !kerrors.IsNotFound(err) {
+		t.Errorf("its Job: %v", err)
+	}
+}

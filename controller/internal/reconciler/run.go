@@ -1,0 +1,123 @@
+// Package reconciler has what the controller runs: for each kind of claim a reconciler of its
+// instances, of their passwords, of the archives of their backups and of the restore tests.
+// Each reads what there is, has another package decide, and writes that.
+package reconciler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/clock"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
+)
+
+// Options of the controller.
+type Options struct {
+	// Settings of what is made for instances.
+	Settings instance.Settings
+	// Namespace is the controller's own.
+	Namespace string
+	// LeaderElection waits until no other controller runs.
+	LeaderElection bool
+	// MetricsAddress and HealthAddress to serve on, such as :8443; 0 is none.
+	MetricsAddress, HealthAddress string
+	// MaxConcurrent instances are looked after at the same time, and RestoreTestsAtOnce
+	// backups are tested that no deletion waits for.
+	MaxConcurrent, RestoreTestsAtOnce int
+	// PasswordGrace is how long an old password works after a change.
+	PasswordGrace time.Duration
+	// ClusterDomain of the Services' names, such as cluster.local.
+	ClusterDomain string
+}
+
+// Limits on the calls to the API server, in a second and at once. A deletion has
+// about twenty steps, before each of which all is read anew.
+const (
+	qps   = 100
+	burst = 200
+)
+
+// Run the reconcilers until the context ends.
+func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
+	cfg.QPS, cfg.Burst = qps, burst
+	watch := clock.NewWatch()
+	cfg.Wrap(watch.Wrap)
+	mgr, err := o.newManager(cfg)
+	if err != nil {
+		return err
+	}
+	all, err := o.newReconcilers(mgr, cfg, watch)
+	if err != nil {
+		return err
+	}
+	for _, of := range instance.Kinds() {
+		if err := all.watchKind(mgr, of, o.MaxConcurrent); err != nil {
+			return err
+		}
+	}
+	if err := mgr.Add(all.stores.watchStores(mgr)); err != nil {
+		return err
+	}
+	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Namespace}); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// reconcilers of all kinds; restoreTests lacks its kind.
+type reconcilers struct {
+	instances    *instanceReconciler
+	passwords    *passwordReconciler
+	archives     *archiveReconciler
+	restoreTests restoreTestReconciler
+	stores       *storeReconciler
+	composites   composites
+}
+
+func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock.Watch) (*reconcilers, error) {
+	pods, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	holders, lanes := stores.NewHolders(), stores.NewLanes(time.Now)
+	live := instance.PagedReader{Reader: mgr.GetAPIReader()}
+	all := stores.Cluster{Reader: live, Namespace: o.Namespace, Clock: watch.Now, Holders: holders, Lanes: lanes}
+	g := &instance.Gatherer{Reader: live, Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now, Skew: watch.Skew}
+	r := &rotate.Rotator{
+		Kube: apiClient{mgr.GetClient(), live}, Dial: dialServer(cfg, pods),
+		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
+	}
+	c, err := newComposites(mgr)
+	if err != nil {
+		return nil, err
+	}
+	w := change.Writer{Client: mgr.GetClient(), Stores: all, Servers: rotate.Donors{Rotator: r}}
+	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, watch.Now)
+	meter.skew = watch.Skew
+	return &reconcilers{
+		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
+		passwords: &passwordReconciler{
+			gather: g, reader: live, writer: w, events: recorder, clock: time.Now,
+			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: watch.Now, Skew: watch.Skew, ClusterDomain: o.ClusterDomain},
+			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
+		},
+		stores:   &storeReconciler{kube: mgr.GetClient(), reader: live, writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
+		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
+		restoreTests: restoreTestReconciler{
+			gather: g, writer: w, cache: mgr.GetClient(), reader: live, events: recorder, meter: meter,
+			atOnce: o.RestoreTestsAtOnce, clock: watch.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
+		},
+		composites: c,
+	}, nil
+}

@@ -1,0 +1,272 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
+)
+
+const (
+	// storeInterval is how often a store is looked at that can be reached, and lostStoreInterval one that cannot. Its Secrets are not
+	// watched: they are in a namespace where the controller lists none.
+	storeInterval     = 5 * time.Minute
+	lostStoreInterval = 10 * time.Second
+	// probeTimeout of a look. A store that takes longer takes no backup. storeTimeout is that of what a person asks for.
+	probeTimeout = time.Minute
+	storeTimeout = 5 * time.Minute
+	// storesAtOnce are looked at. One that swallows packets takes until its timeout, and others must not wait for it: there are never as many
+	// BackupStores, and a worker that has nothing to do costs nothing.
+	storesAtOnce = 256
+)
+
+// A storeReconciler reconciles BackupStores with what they are found to be, and the gateway with all of them.
+type storeReconciler struct {
+	kube      client.Client
+	reader    client.Reader
+	writer    writer
+	events    events.EventRecorder
+	namespace string
+	clock     func() time.Time
+	holders   *stores.Holders
+	lanes     *stores.Lanes
+}
+
+// Reconcile one BackupStore.
+func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	s := &v1.BackupStore{}
+	if err := r.reader.Get(ctx, q.NamespacedName, s); err != nil {
+		if kerrors.IsNotFound(err) {
+			return reconcile.Result{}, r.tellGateway(ctx)
+		}
+		return reconcile.Result{}, err
+	}
+	// The gateway first: it is to know what the status says can be used.
+	if err := r.tellGateway(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	after, err := r.lookAtStore(ctx, s)
+	if kerrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil // Somebody has changed it meanwhile.
+	}
+	return reconcile.Result{RequeueAfter: after}, err
+}
+
+// watchStores as soon as their kind is there: it need not be, before an update has brought it.
+func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		err := wait.PollUntilContextCancel(ctx, installPollInterval, true, func(context.Context) (bool, error) {
+			if _, err := mgr.GetRESTMapper().RESTMapping(v1.GroupVersion.WithKind(v1.KindBackupStore).GroupKind(), v1.Version); err != nil {
+				mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", v1.KindBackupStore, "error", err.Error())
+				return false, nil // It is looked for again, whatever it was.
+			}
+			// A status that it writes is no reason to look again.
+			return true, ctrl.NewControllerManagedBy(mgr).
+				For(&v1.BackupStore{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+				WithOptions(controller.Options{MaxConcurrentReconciles: storesAtOnce}).
+				Complete(r)
+		})
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // The controller was told to stop.
+		}
+		return err
+	}
+}
+
+// lookAtStore and write what was found.
+func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
+	with, err := r.cluster().SecretsOf(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	was := s.IsReachable()
+	open, found, err := r.probe(ctx, s, with)
+	if errors.As(err, new(*unwrittenError)) {
+		return 0, err
+	}
+	next, err := stores.NextStatus(s, open, found, err, r.clock())
+	if err != nil {
+		return 0, err
+	}
+	if next.LastBackupAt, err = r.lastBackupIn(ctx, s); err != nil {
+		return 0, err
+	}
+	if next.Record, err = r.makeRecord(ctx, s, open); err != nil {
+		return 0, err
+	}
+	if next.Adoption, err = r.adopt(ctx, s, open); err != nil {
+		return 0, err
+	}
+	if err := r.writer.Apply(ctx, []change.Change{change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status = next })}); err != nil {
+		return 0, err
+	}
+	now := s.DeepCopy()
+	now.Status = next
+	r.announceStore(now, was)
+	if now.IsReachable() {
+		return storeInterval, nil
+	}
+	return lostStoreInterval, nil
+}
+
+// probe a store that can be opened: its holder first, as nothing is written into a prefix that another cluster holds. The status of s is
+// what was written meanwhile.
+func (r *storeReconciler) probe(ctx context.Context, s *v1.BackupStore, with stores.Secrets) (*stores.Store, store.Finding, error) {
+	open, err := stores.Open(s, with)
+	if err != nil {
+		return nil, store.Finding{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if err := r.hold(ctx, s, open); err != nil {
+		return open, store.Finding{}, err
+	}
+	found, err := open.Look(ctx)
+	if err == nil {
+		r.lanes.Answered(s.Name)
+	}
+	return open, found, err
+}
+
+// An unwrittenError is the API server's, and says nothing of the store.
+type unwrittenError struct{ error }
+
+// Unwrap it.
+func (e *unwrittenError) Unwrap() error { return e.error }
+
+// hold the prefix of a store.
+func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *stores.Store) error {
+	all := &v1.BackupStoreList{}
+	if err := r.reader.List(ctx, all); err != nil {
+		return &unwrittenError{err}
+	}
+	return r.holders.Hold(ctx, open, s, all.Items, r.clock(), func(next *v1.StoreHolder) error {
+		written := change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status.Holder = next })
+		if err := r.writer.Apply(ctx, []change.Change{written}); err != nil {
+			return &unwrittenError{err}
+		}
+		now := &v1.BackupStore{}
+		if err := r.reader.Get(ctx, client.ObjectKeyFromObject(s), now); err != nil {
+			return &unwrittenError{err}
+		}
+		*s = *now
+		return nil
+	})
+}
+
+// lastBackupIn a store; nil where there is none.
+func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (*metav1.Time, error) {
+	var last *metav1.Time
+	err := eachBackup(ctx, r.reader, func(b *v1.MySQLBackup) {
+		if at := b.Status.ProvenAt; at != nil && b.InStore() && b.Spec.Archive.Store == s.Name && (last == nil || last.Before(at)) {
+			last = at.DeepCopy()
+		}
+	})
+	return last, err
+}
+
+// makeRecord again of a backup in the store, where somebody asks for it. It is proven by the note, as each that somebody makes.
+func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreRecord, error) {
+	asked := s.Annotations[v1.AnnotationMakeRecord]
+	switch was := s.Status.Record; {
+	case asked == "":
+		return nil, nil //nolint:nilnil // No question, and no error.
+	case was != nil && was.Asked == asked && was.Made:
+		return was, nil
+	case open == nil:
+		return &v1.StoreRecord{Asked: asked, Message: "the store's settings cannot be used"}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	n, err := open.NoteIn(ctx, asked)
+	if err != nil {
+		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
+	}
+	err = r.makeRecordOf(ctx, n)
+	switch {
+	case isRefused(err): // What else the status has to say does not wait for that.
+		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("MySQLBackup %s is there", n.Name)}, nil
+}
+
+// makeRecordOf a note, if there is none yet.
+func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) error {
+	return r.writer.Apply(ctx, []change.Change{catalog.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
+}
+
+// announceStore when it comes, or goes.
+func (r *storeReconciler) announceStore(s *v1.BackupStore, was bool) {
+	if s.IsReachable() == was {
+		return
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1.ConditionReachable); c != nil {
+		sendEvent(r.events, s, eventsOfStores[s.IsReachable()], "Look", c.Message)
+	}
+}
+
+func (r *storeReconciler) cluster() stores.Cluster {
+	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock, Holders: r.holders, Lanes: r.lanes}
+}
+
+// tellGateway which stores there are, and how they are reached. One whose settings cannot be used is not served.
+func (r *storeReconciler) tellGateway(ctx context.Context) error {
+	all := &v1.BackupStoreList{}
+	if err := r.reader.List(ctx, all); err != nil {
+		return err
+	}
+	var open []*stores.Store
+	for i := range all.Items {
+		with, err := r.cluster().SecretsOf(ctx, &all.Items[i])
+		if err != nil {
+			return err
+		}
+		if s, err := stores.Open(&all.Items[i], with); err == nil {
+			open = append(open, s)
+		}
+	}
+	state, err := r.cluster().GatewayState(ctx)
+	if err != nil {
+		return err
+	}
+	signer, err := stores.NextSigner(state)
+	if err != nil {
+		return err
+	}
+	if signer != nil {
+		if err := r.kube.Create(ctx, signer); err != nil {
+			return err // Where another one was made meanwhile, that counts.
+		}
+		state.Signer = signer
+	}
+	next, err := stores.NextGateway(state, open)
+	switch {
+	case err != nil || next == nil:
+		return err
+	case state.Gateway == nil:
+		return r.kube.Create(ctx, next)
+	}
+	return r.kube.Update(ctx, next)
+}

@@ -1,0 +1,67 @@
+package reconciler
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+)
+
+func secretOf(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data:       map[string][]byte{v1.PasswordKey: []byte(namespace + " " + name)},
+	}
+}
+
+// TestWhosePassword: whatever spec and status of an instance say, its server is
+// offered no password but those of Secrets of its own namespace.
+func TestWhosePassword(t *testing.T) {
+	ref := func(name string) v1.MySQLSpec {
+		return v1.MySQLSpec{PasswordSecretRef: &v1.SecretKeySelector{Name: name, Key: v1.PasswordKey}}
+	}
+	cases := map[string]struct {
+		reason string
+		spec   v1.MySQLSpec
+		wanted sql.Password
+	}{
+		"Own":          {reason: "A Secret of the namespace.", spec: ref("mine"), wanted: "team mine"},
+		"Others":       {reason: "A Secret that only another namespace has.", spec: ref("theirs")},
+		"OthersByPath": {reason: "A name that looks like a path.", spec: ref("../secrets/theirs")},
+		"OthersByName": {reason: "A name with a namespace.", spec: ref("other/theirs")},
+	}
+	have := []client.Object{
+		secretOf("team", "mine"), secretOf("other", "theirs"), secretOf("system", "token"),
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			reader := interceptor.NewClient(fake.NewClientBuilder().WithObjects(have...).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if k.Namespace != "team" {
+						t.Errorf("%s: it reads from %s", tc.reason, k)
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+			})
+			c := &passwordReconciler{reader: reader, clock: time.Now}
+			xr := claimOf()
+			xr.Spec.MySQLSpec = tc.spec
+			in, err := c.rotationInput(t.Context(), &instance.State{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Life("uid"), XR: xr}, &v1.MySQLPlatformSpec{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in.Wanted != tc.wanted {
+				t.Errorf("%s It wants %q", tc.reason, in.Wanted)
+			}
+		})
+	}
+}

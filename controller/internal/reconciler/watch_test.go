@@ -1,0 +1,42 @@
+package reconciler
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+type withKinds struct {
+	ctrl.Manager
+
+	mapper meta.RESTMapper
+}
+
+func (m withKinds) GetRESTMapper() meta.RESTMapper { return m.mapper }
+
+func (withKinds) GetLogger() logr.Logger { return logr.Discard() }
+
+// TestWhenInstalled: an XRD that is deleted takes the XRs' kind first, and a claim may still be there.
+func TestWhenInstalled(t *testing.T) {
+	of := instance.Kinds()[0]
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(of.Claim, meta.RESTScopeNamespace)
+	for kind, want := range map[schema.GroupVersionKind]bool{of.Claim: true, of.XR: false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*installPollInterval)
+			defer cancel()
+			begun := false
+			err := whenInstalled(withKinds{mapper: mapper}, kind, func() error { begun = true; return nil })(ctx)
+			if err != nil || begun != want {
+				t.Errorf("%s: begun: %v, %v", kind.Kind, begun, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,191 @@
+package restoretest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	kerrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// testedLife has a backup to test.
+var testedLife = v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
+
+func kinds(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s, err := instance.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func objectMeta(name string, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}
+}
+
+// xrOf the claim "db".
+func xrOf(name, uid string, deleting bool) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}}}
+	u.SetGroupVersionKind(instance.XRKind)
+	u.SetName(name)
+	u.SetUID(types.UID(uid))
+	u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "default", "crossplane.io/claim-name": "db"})
+	u.SetFinalizers([]string{v1.Finalizer})
+	if deleting {
+		u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	}
+	return u
+}
+
+// boundClaim has bound an XR, or none yet.
+func boundClaim(xr string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": xr}}}}
+	u.SetGroupVersionKind(instance.ClaimKind)
+	u.SetNamespace("default")
+	u.SetName("db")
+	return u
+}
+
+// restoreTestJob of the first life, whose server has said its word.
+func restoreTestJob() []client.Object {
+	labels := testedLife.Labels()
+	labels[v1.LabelComponent] = v1.ComponentRestoreTest
+	j := &batchv1.Job{ObjectMeta: objectMeta(testedLife.Jobs().RestoreTest(), labels)}
+	j.UID = "job"
+	p := &corev1.Pod{ObjectMeta: objectMeta("p", nil)}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "tools", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":7}`}}},
+	}
+	stranger := &corev1.Pod{ObjectMeta: objectMeta("stranger", labels)} // Labels are anybody's.
+	stranger.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}},
+	}
+	return []client.Object{j, p, stranger}
+}
+
+// TestReadAttempt finds out who has the name, and what the Job said.
+func TestReadAttempt(t *testing.T) {
+	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
+	backups.UID = "claim"
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-backup"}, Spec: corev1.PersistentVolumeSpec{
+		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: testedLife.BackupPVCName(), UID: "claim"},
+	}}
+	noKind := &apimeta.NoKindMatchError{GroupKind: instance.XRKind.GroupKind()}
+	cases := map[string]struct {
+		reason string
+		there  []client.Object
+		refuse error
+		home   bool
+		// lives is true of a home that has an XR.
+		lives, inLife, inStore bool
+	}{
+		"Gone":        {reason: "Nobody has the name.", home: true},
+		"Dying":       {reason: "Its own life has not ended.", there: []client.Object{xrOf("x", "uid-1", true)}, home: true, lives: true},
+		"Earlier":     {reason: "It was taken while its life went on: the deletion takes another one.", there: []client.Object{xrOf("x", "uid-1", true)}, inLife: true},
+		"InStore":     {reason: "A copy needs nothing that the life has.", there: []client.Object{xrOf("x", "uid-1", false), boundClaim("x")}, inLife: true, inStore: true, home: true, lives: true},
+		"BackInStore": {reason: "Nor that another has.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}, inStore: true, home: true, lives: true},
+		"NewInStore":  {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}, inStore: true, home: true},
+		"Back":        {reason: "Another life needs the volumes.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
+		"BackAlready": {reason: "Its own has not ended, and goes first.", there: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true, lives: true},
+		"NewClaim":    {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}},
+		"Uninstalled": {reason: "Without the XRD there are no instances, and their backups are there.", refuse: noKind, home: true},
+		"UninstalledNow": {
+			reason: "The API server says it first.",
+			refuse: kerrors.NewNotFound(schema.GroupResource{Group: v1.Group, Resource: "xmysqls"}, ""), home: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+			objects := append(append(restoreTestJob(), ns, backups.DeepCopy(), volume.DeepCopy()), tc.there...)
+			c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					if k := l.GetObjectKind().GroupVersionKind().Kind; tc.refuse != nil && k == instance.XRKind.Kind {
+						return tc.refuse
+					}
+					return c.List(ctx, l, opts...)
+				},
+			}).Build()
+			g := &instance.Gatherer{Reader: c, Clock: time.Now}
+			life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
+			record := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName()}}
+			if record.Spec.Instance.XR = life.XR; tc.inLife {
+				record.Name = life.RecordNameInLife(1)
+			}
+			if tc.inStore {
+				record.Spec.Archive = &v1.Archive{Store: "offsite"}
+			}
+			v, err := readAttempt(t.Context(), g, instance.Key{Kind: life.Kind, Namespace: life.Namespace, Name: life.Name}, record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (v.Home != nil) != tc.home || tc.home && (v.Home.XR != nil) != tc.lives {
+				t.Errorf("%s Home is %+v", tc.reason, v.Home)
+			}
+			if tc.home && (v.Volume == nil) != tc.inStore {
+				t.Errorf("%s The volume of the backups is %v", tc.reason, v.Volume)
+			}
+			if v.Job == nil || v.Reports["bootcheck"].Tables != 7 {
+				t.Errorf("the Job's word is not heard: %+v", v.Reports)
+			}
+		})
+	}
+}
+
+// notesRead counts who asks a store for a note.
+type notesRead struct {
+	instance.Stores
+
+	times int
+}
+
+func (n *notesRead) ReadNote(context.Context, string, v1.BackedUpInstance, string) (*v1.StoreNote, error) {
+	n.times++
+	return nil, nil //nolint:nilnil // None, and no error.
+}
+
+// TestReadNote: a store is asked where the backup is about to be tried, and not while it waits.
+func TestReadNote(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		state  *State
+		times  int
+	}{
+		"Gone":      {reason: "It is tried now.", state: proven(inStore), times: 1},
+		"InLife":    {reason: "So it is beside its server.", state: proven(inLife), times: 1},
+		"HasTurn":   {reason: "The Job comes next.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), times: 1},
+		"Due":       {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), times: 1},
+		"NotDue":    {reason: "It waits for tomorrow.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour))},
+		"Away":      {reason: "It waits for the server.", state: proven(inLife, away(0))},
+		"Queued":    {reason: "It waits for others.", state: proven(inLife, busy([]string{"a", "b"}, nil))},
+		"Off":       {reason: "Nobody wants it.", state: proven(inLife, func(s *State) { s.AtOnce = 0 })},
+		"Running":   {reason: "The Job has it.", state: proven(inLife, jobFrom(0))},
+		"Known":     {reason: "There is a verdict.", state: proven(inLife, verdict(metav1.ConditionTrue, 0))},
+		"OnVolume":  {reason: "There is no store.", state: proven()},
+		"Elsewhere": {reason: "Another life has the name.", state: proven(inStore, func(s *State) { s.Home = nil })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &notesRead{}
+			if tc.state.readNote(t.Context(), n); n.times != tc.times {
+				t.Errorf("%s Want it asked %d times, got %d", tc.reason, tc.times, n.times)
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package restoretest
+
+import (
+	"bytes"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
+)
+
+// TestManifests holds the Job against its golden file.
+func TestManifests(t *testing.T) {
+	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
+	turn("")(onNode)
+	fromStore, hostFromStore := proven(inStore, turn("")), proven(inStore, turn(""))
+	hostFromStore.Record.Spec.StorageClass = ""
+	for name, s := range map[string]*State{
+		"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode, "restoretest-job-store": fromStore, "restoretest-job-store-hostpath": hostFromStore,
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := golden.Manifest(t, name, newJob(s, s.restoreTest().ID))
+			if bytes.Contains(raw, []byte("assword")) {
+				t.Error("the Job speaks of a password")
+			}
+		})
+	}
+}
+
+// TestServerSeesTheCopyOnly: the image is the claim's, and the backups on the
+// volume are not for it to change.
+func TestServerSeesTheCopyOnly(t *testing.T) {
+	pod := newJob(proven(), "turn").Spec.Template.Spec
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		if c.Image == agentImage {
+			continue
+		}
+		if len(c.SecurityContext.Capabilities.Add) > 0 {
+			t.Errorf("%s has capabilities", c.Name)
+		}
+		for _, m := range c.VolumeMounts {
+			if m.Name != "tools" && m.SubPath != v1.RestoreTestFolder {
+				t.Errorf("%s mounts %s at %q", c.Name, m.Name, m.SubPath)
+			}
+		}
+	}
+}
+
+// TestPlatformsResources: a quota that asks for limits must not refuse the Job. The server has
+// what a server takes.
+func TestPlatformsResources(t *testing.T) {
+	s := proven()
+	s.JobResources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
+	pod := newJob(s, "turn").Spec.Template.Spec
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		if got := c.Resources.Limits.Memory().String(); (c.Name == containerBootCheck) == (got == "256Mi") {
+			t.Errorf("%s may have %s of memory", c.Name, got)
+		}
+	}
+}

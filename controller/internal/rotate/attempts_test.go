@@ -1,0 +1,140 @@
+package rotate
+
+import (
+	"strings"
+	"testing"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+)
+
+// TestDecideAttempt: a password that was refused is not tried again, and none is tried that could lock the account.
+func TestDecideAttempt(t *testing.T) {
+	old, other, right := digest{1}, digest{2}, digest{3}
+	cases := map[string]struct {
+		reason        string
+		failed, limit int
+		about         digest
+		refused       bool
+		left          string
+	}{
+		"First":      {reason: "Nothing is known.", about: other},
+		"Again":      {reason: "It was refused.", about: old, refused: true},
+		"AgainFree":  {reason: "It was refused, and the server counts nothing: it may count by now.", about: old, failed: 7, refused: true},
+		"Enough":     {reason: "Two are left.", about: other, failed: 1, limit: 3},
+		"Last":       {reason: "The last one would lock the account.", about: other, failed: 2, limit: 3, left: "after 3 failed logins in a row (FAILED_LOGIN_ATTEMPTS), and 1 are left"},
+		"OnlyOne":    {reason: "One failed login locks it.", about: other, limit: 1, left: "1 are left"},
+		"LastRight":  {reason: "It was accepted before, and resets the count.", about: right, failed: 2, limit: 3},
+		"LastRefuse": {reason: "That is known without a login.", about: old, failed: 2, limit: 3, refused: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &serverAttempts{refused: map[digest]bool{old: true}, accepted: map[digest]bool{right: true}, failed: tc.failed, limit: tc.limit}
+			refused, err := s.decideAttempt(tc.about)
+			if refused != tc.refused || (err != nil) != (tc.left != "") || err != nil && !strings.Contains(err.Error(), tc.left) {
+				t.Errorf("%s got refused %v, %v", tc.reason, refused, err)
+			}
+		})
+	}
+}
+
+// TestRefusedPasswordIsTriedOnce: root's password was changed in the server. Each known password is tried once, whatever the
+// number of passes, and again after a restart of the server, which resets its count. Another password is tried.
+func TestRefusedPasswordIsTriedOnce(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	in := c.input("a")
+	in.ServerStart, in.VerifyPassword = "first", true
+	c.mustRest(r, in)
+	for _, a := range c.accounts {
+		a.primary = testForeign
+	}
+	tries := func(want int, why string) {
+		t.Helper()
+		c.logins = 0
+		for range 5 {
+			got, err := r.Reconcile(t.Context(), in)
+			if err != nil || got.Credentials.State != v1.CredentialsFailed {
+				t.Errorf("%s: want it to fail without a retry, got %+v, %v", why, got.Credentials, err)
+			}
+		}
+		if c.logins != want {
+			t.Errorf("%s: want %d failed logins in five passes, got %d", why, want, c.logins)
+		}
+	}
+	tries(1, "one password is known")
+	in.Wanted = "b"
+	tries(1, "another password is wanted")
+	in.ServerStart = "second"
+	tries(2, "the server restarts")
+	in.Wanted = testForeign
+	if got := c.mustRest(r, in); got.Credentials.State != v1.CredentialsInSync {
+		t.Errorf("the right password: got %+v", got.Credentials)
+	}
+}
+
+// TestChangeHasNoFailedLogin: a change of the password on a server that locks root after one failed login.
+func TestChangeHasNoFailedLogin(t *testing.T) {
+	for name, limit := range map[string]int{"Unlimited": 0, "One": 1, "Two": 2} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			for _, a := range c.accounts {
+				a.FailedLogins = limit
+			}
+			r := c.rotator()
+			for _, p := range []sql.Password{"a", "b", "c", "a"} {
+				c.mustRest(r, c.input(p))
+				if c.connection() != p {
+					t.Errorf("want %s to be published", p)
+				}
+			}
+			if c.refusals > 0 {
+				t.Errorf("want no failed login, got %d", c.refusals)
+			}
+		})
+	}
+}
+
+// TestAttemptsLeft: a new program finds a wrong password wanted, and a server that locks root after few failed logins: it
+// does not use them up.
+func TestAttemptsLeft(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	for _, a := range c.accounts {
+		a.FailedLogins = 2
+	}
+	r := c.rotator()
+	in := c.input("a")
+	in.ServerStart, in.VerifyPassword = "first", true
+	c.mustRest(r, in)
+	for _, a := range c.accounts {
+		a.primary = testForeign
+	}
+	in.Wanted = "b"
+	got, err := r.Reconcile(t.Context(), in)
+	if err != nil || got.Credentials.State != v1.CredentialsFailed || !strings.Contains(got.Credentials.Message, "1 are left") {
+		t.Errorf("want to know what is left, got %+v, %v", got.Credentials, err)
+	}
+	if c.refusals != 1 {
+		t.Errorf("want one failed login of two, got %d", c.refusals)
+	}
+	in.Wanted, in.ServerStart = testForeign, "after a restart"
+	if got := c.mustRest(r, in); got.Credentials.State != v1.CredentialsInSync {
+		t.Errorf("want the right password to be tried after a restart, got %+v", got.Credentials)
+	}
+}
+
+// TestAccountOutcomes: whatever keeps root out of the server has a message of its own that says what to do.
+func TestAccountOutcomes(t *testing.T) {
+	for number, says := range map[uint16]string{
+		1044: "GRANT ALL PRIVILEGES", 1142: "GRANT ALL PRIVILEGES", 1227: "GRANT ALL PRIVILEGES",
+		1130: "CREATE USER root@'%'", 1524: "IDENTIFIED WITH caching_sha2_password", 1820: "PASSWORD EXPIRE NEVER", 1862: "PASSWORD EXPIRE NEVER",
+		1819: "validate_password", 3118: "ACCOUNT UNLOCK", 3638: "password_history", 3955: "FAILED_LOGIN_ATTEMPTS", 4150: "max_password_errors", 4151: "ACCOUNT UNLOCK",
+	} {
+		if got := adviceFor(&sql.Error{Doing: "log in to the server", Number: number, State: "HY000", Text: "no"}); !strings.Contains(got, says) {
+			t.Errorf("%d: want %q in %q", number, says, got)
+		}
+	}
+	if adviceFor(&sql.Error{Number: 3118}) == adviceFor(&sql.Error{Number: 3955}) {
+		t.Error("a lock by an administrator and one by failed logins have one message")
+	}
+}

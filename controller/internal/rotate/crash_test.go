@@ -1,0 +1,155 @@
+package rotate
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+)
+
+// reconcile until nothing more can be done, and let time pass in between.
+func (c *cluster) rest(r *Rotator, in Input) (Result, error) {
+	all := Result{}
+	for range 20 {
+		got, err := r.Reconcile(c.t.Context(), in)
+		got.Done, got.Events = append(all.Done, got.Done...), append(all.Events, got.Events...)
+		all = got
+		if err != nil || got.RequeueAfter == 0 {
+			return all, err
+		}
+		c.clock = c.clock.Add(got.RequeueAfter)
+	}
+	c.t.Errorf("no rest: %+v", all)
+	return all, nil
+}
+
+func (c *cluster) mustRest(r *Rotator, in Input) Result {
+	c.t.Helper()
+	got, err := c.rest(r, in)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return got
+}
+
+// A story is a life of an instance, told to a rotator whose program may crash.
+type story struct {
+	reason            string
+	primary, retained sql.Password
+	root              sql.Password
+	version           string
+	tell              func(c *cluster, do func(Input))
+}
+
+func stories() map[string]story {
+	return map[string]story{
+		"New": {
+			reason: "A new server has the wanted password.", primary: "a", root: "a",
+			tell: func(c *cluster, do func(Input)) { do(c.input("a")) },
+		},
+		"Changed": {
+			reason: "One change.", primary: "a", root: "a",
+			tell: func(c *cluster, do func(Input)) { do(c.input("a")); do(c.input("b")) },
+		},
+		"ChangedBeforeTheStart": {
+			reason: "The server was given another password at its first start.", primary: "a", root: "a",
+			tell: func(c *cluster, do func(Input)) { do(c.input("b")) },
+		},
+		"ThereAndBack": {
+			reason: "Back to the first before the old one is discarded.", primary: "a", root: "a",
+			tell: func(c *cluster, do func(Input)) {
+				do(c.input("a"))
+				do(c.input("b"))
+				do(c.input("a"))
+				do(c.input("b"))
+			},
+		},
+		"ChangedByOthers": {
+			reason: "Somebody changed it before anybody else logged in, and kept the first.", primary: "q", retained: "r", root: "r",
+			tell: func(c *cluster, do func(Input)) {
+				in := c.input("a")
+				in.Database = "other"
+				do(in)
+				in.Wanted = "q"
+				do(in)
+			},
+		},
+		"Older": {
+			reason: "The wanted password is the older of two, which nobody knows.", primary: "q", retained: "a", root: "a",
+			tell: func(c *cluster, do func(Input)) { do(c.input("a")) },
+		},
+		"MariaDB": {
+			reason: "There is no old password.", primary: "a", root: "a", version: "10.11.18-MariaDB",
+			tell: func(c *cluster, do func(Input)) { do(c.input("a")); do(c.input("b")); do(c.input("c")) },
+		},
+		"Moved": {
+			reason: "Another database and another address.", primary: "a", root: "a",
+			tell: func(c *cluster, do func(Input)) {
+				do(c.input("a"))
+				in := c.input("b")
+				in.Database, in.Host, in.Port = "new", "db.example.com", 3307
+				do(in)
+			},
+		},
+	}
+}
+
+// TestCrash crashes at each effect of each story, before and after it, and
+// starts again; then the user wants the same, or something else.
+func TestCrash(t *testing.T) {
+	crashes := 0
+	for name, s := range stories() {
+		t.Run(name, func(t *testing.T) {
+			total := len(s.run(t, 0, false, "").effects)
+			for n := 1; n <= total; n++ {
+				for _, after := range []bool{false, true} {
+					for _, then := range []sql.Password{"", "z"} {
+						s.run(t, n, after, then)
+						crashes++
+					}
+				}
+			}
+		})
+	}
+	t.Logf("%d crashes", crashes)
+}
+
+// run a story that crashes at the nth effect, after which the user may want
+// another password.
+func (s story) run(t *testing.T, n int, after bool, then sql.Password) *cluster {
+	t.Helper()
+	c := newCluster(t, s.primary, s.retained, root(s.root))
+	c.failAt, c.after = n, after
+	if s.version != "" {
+		c.version = s.version
+	}
+	where := fmt.Sprintf("%s crash at effect %d (after: %v), then %q", s.reason, n, after, string(then))
+	c.check = func() {
+		if p := c.connection(); p != "" && !c.accepts(p) && (s.version == "" || !c.accepts(passwordOf(c.secret(testInstance().PendingSecretName())))) {
+			t.Errorf("%s: the connection Secret's password is refused after %q", where, c.effects)
+		}
+	}
+	s.tell(c, func(in Input) {
+		r := c.rotator()
+		if _, err := c.rest(r, in); err != nil {
+			if then != "" {
+				in.Wanted = then
+			}
+			r = c.rotator()
+			c.mustRest(r, in)
+		}
+		// No program but the one that did the change looks again.
+		got := c.mustRest(r, in)
+		connection, pending := c.secret(testInstance().ConnectionSecretName()), c.secret(testInstance().PendingSecretName())
+		if got.Credentials.State != v1.CredentialsInSync || passwordOf(connection) != in.Wanted || pending != nil || !in.isDescribed(connection) {
+			t.Errorf("%s: ends with %+v, pending %v", where, got, pending != nil)
+		}
+		for _, a := range c.accounts {
+			if a.primary != in.Wanted || a.retained != "" {
+				t.Errorf("%s: root@%s has %q and %q", where, a.Host, string(a.primary), string(a.retained))
+			}
+		}
+	})
+	return c
+}

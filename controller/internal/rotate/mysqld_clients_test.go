@@ -1,0 +1,102 @@
+//go:build mysqld
+
+package rotate
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// A client of docs/clients, with the Debian packages that it takes, of which one brings the file.
+type exampleClient struct {
+	command  []string
+	packages []string
+	file     string
+}
+
+// TestRealClients: each client of docs/clients is let in to the server whose authority it was given, by that server's
+// name, and tells another one nothing.
+func TestRealClients(t *testing.T) {
+	k, other := newKeptCertificate(t), newKeptCertificate(t)
+	port := freePort(t)
+	s := newServer(t, "hunter2", append(k.options(), "--require-secure-transport=ON", "--skip-networking=OFF", "--bind-address=127.0.0.1", "--port="+port)...)
+	dir := filepath.Join("..", "..", "..", "docs", "clients")
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	must(t, os.WriteFile(hosts, []byte("127.0.0.1 shop.team.svc other.team.svc\n"), 0o600))
+	for name, c := range map[string]exampleClient{
+		"Python": {[]string{"/usr/bin/python3", filepath.Join(dir, "verify.py")}, []string{"python3", "python3-pymysql"}, "/usr/lib/python3/dist-packages/pymysql"},
+		"PHP":    {[]string{"php", filepath.Join(dir, "verify.php")}, []string{"php-cli", "php-mysql"}, "/usr/bin/php"},
+		"Java":   {[]string{"java", "-cp", "/usr/share/java/mariadb-java-client.jar", filepath.Join(dir, "Verify.java")}, []string{"default-jdk-headless", "libmariadb-java"}, "/usr/share/java/mariadb-java-client.jar"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.install(t)
+			for _, tc := range []struct {
+				why, host string
+				of        *keptCertificate
+				wellKnown bool
+			}{
+				{"It is the server.", "shop.team.svc", k, true},
+				{"It is another server.", "other.team.svc", k, false},
+				{"It is of another authority.", "shop.team.svc", other, false},
+			} {
+				before := s.connections(t)
+				out, err := c.run(hosts, tc.host, port, filepath.Join(tc.of.dir, v1.CAKey))
+				if (err == nil) != tc.wellKnown || tc.wellKnown != strings.HasPrefix(out, "TLS_") {
+					t.Errorf("%s %v: %s", tc.why, err, out)
+				}
+				if came := s.connections(t) != before; came != tc.wellKnown {
+					t.Errorf("%s it was told the password: %v", tc.why, came)
+				}
+			}
+		})
+	}
+}
+
+// connections of root that the server has let in so far.
+func (s *server) connections(t *testing.T) int {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.dir, "general"))
+	must(t, err)
+	return strings.Count(string(raw), "Connect\troot@")
+}
+
+// install its packages, if they are not there.
+func (c exampleClient) install(t *testing.T) {
+	t.Helper()
+	_, missing := exec.LookPath(c.command[0])
+	if _, err := os.Stat(c.file); err == nil && missing == nil {
+		return
+	}
+	out, err := exec.Command("sh", "-c", "apt-get update -q && apt-get install -qy --no-install-recommends "+strings.Join(c.packages, " ")).CombinedOutput() //nolint:noctx // It comes to its end.
+	if err != nil {
+		t.Fatalf("cannot install %v: %v\n%s", c.packages, err, out)
+	}
+}
+
+// run it where these names of hosts are known, and no others.
+func (c exampleClient) run(hosts string, args ...string) (string, error) {
+	cmd := exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}, append(c.command, args...)...)...) //nolint:noctx // It comes to its end.
+	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	cmd.Stdin = strings.NewReader("hunter2\n")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// freePort of this machine.
+func freePort(t *testing.T) string {
+	t.Helper()
+	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, free.Close())
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	must(t, err)
+	return port
+}

@@ -1,0 +1,129 @@
+//go:build mysqld
+
+package rotate
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
+)
+
+// client of the server, as root.
+func (s *server) client(t *testing.T, password, statements string) string {
+	t.Helper()
+	cmd := s.root.Client("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+filepath.Join(s.dir, "s"), "--batch", "--skip-column-names", "--show-warnings")
+	cmd.Env = append(os.Environ(), "MYSQL_PWD="+password)
+	cmd.Stdin = strings.NewReader(statements)
+	out, err := cmd.CombinedOutput()
+	if _, failed := err.(*exec.ExitError); err != nil && !failed { //nolint:errorlint // It is the client's own.
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// folderOutside of the data directory, where the server may write.
+func folderOutside(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // Another user writes there.
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // For the server's user.
+	rootfs.Own(t, dir)
+	return dir
+}
+
+func tablesOutside(folder string) string {
+	return fmt.Sprintf(`CREATE DATABASE shop; USE shop;
+CREATE TABLE a (i INT PRIMARY KEY) ENGINE=InnoDB DATA DIRECTORY='%[1]s'; INSERT INTO a VALUES (42);
+CREATE TABLE p (i INT) ENGINE=InnoDB PARTITION BY HASH (i) (PARTITION p0 DATA DIRECTORY='%[1]s', PARTITION p1); INSERT INTO p VALUES (1), (2);
+CREATE TABLE inside (i INT PRIMARY KEY);
+`, folder)
+}
+
+// TestRealFlavourDataOutside: a server that lets a table be stored elsewhere says so, with the name of the table, and the statement
+// that is told to people moves it back with all its rows.
+func TestRealFlavourDataOutside(t *testing.T) {
+	folder := folderOutside(t)
+	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+folder)
+	statements := tablesOutside(folder)
+	if s.mariadb {
+		statements += fmt.Sprintf("CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='%[1]s' INDEX DIRECTORY='%[1]s'; INSERT INTO m VALUES (1);\n", folder)
+	}
+	if out := s.client(t, "0tus-secret", statements); strings.Contains(out, "ERROR") {
+		t.Fatal(out)
+	}
+	session := s.login(t, "0tus-secret")
+	found, err := session.OutsideData(t.Context())
+	must(t, err)
+	text := sql.OutsideText(found)
+	wanted := []string{"`shop`.`a`", "`shop`.`p`", folder}
+	if s.mariadb {
+		wanted = append(wanted, "`shop`.`m`")
+	}
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %s in %q", want, text)
+		}
+	}
+	if strings.Contains(text, "inside") {
+		t.Errorf("a table in the data directory is named: %q", text)
+	}
+	for range 4 { // The text has the statement for one of them each time.
+		if found, err = session.OutsideData(t.Context()); len(found) == 0 {
+			break
+		}
+		_, move, _ := strings.Cut(sql.OutsideText(found), "data directory: SET")
+		if out := s.client(t, "0tus-secret", "SET"+move+";"); strings.Contains(out, "ERROR") {
+			t.Fatalf("%s: %s", move, out)
+		}
+	}
+	if err != nil || len(found) > 0 {
+		t.Errorf("after all were moved: %v, %v", found, err)
+	}
+	if out := s.client(t, "0tus-secret", "SELECT i FROM shop.a; SELECT COUNT(*) FROM shop.p"); out != "42\n2\n" {
+		t.Errorf("the rows are %q", out)
+	}
+	left := 0
+	must(t, filepath.WalkDir(folder, func(_ string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			left++
+		}
+		return err
+	}))
+	if left > 0 {
+		t.Errorf("%d files are left outside", left)
+	}
+}
+
+// TestRealFlavourDataStaysInside: with the product's own setting no table is stored elsewhere.
+func TestRealFlavourDataStaysInside(t *testing.T) {
+	folder := folderOutside(t)
+	s := newServer(t, "0tus-secret", "--loose-symbolic-links=OFF")
+	out := s.client(t, "0tus-secret", tablesOutside(folder))
+	if !strings.Contains(out, "DATA DIRECTORY> option ignored") && !strings.Contains(out, "ERROR") {
+		t.Errorf("the server has not said that it stores nothing elsewhere: %q", out)
+	}
+	session := s.login(t, "0tus-secret")
+	found, err := session.OutsideData(t.Context())
+	if entries, rerr := os.ReadDir(folder); err != nil || rerr != nil || len(found) > 0 || len(entries) > 0 {
+		t.Errorf("stored elsewhere: %v, %v, %v, %v", found, entries, err, rerr)
+	}
+}
+
+// TestRealFlavourWithoutClone: a server that cannot be cloned says so when a backup with method Online begins, and what to do.
+func TestRealFlavourWithoutClone(t *testing.T) {
+	s := newServer(t, "0tus-secret")
+	if !s.mariadb {
+		t.Skip("MySQL has CLONE")
+	}
+	_, _, err := s.login(t, "0tus-secret").OfferClone(t.Context(), sql.CloneAccount)
+	if !sql.IsNoDonor(err) || !strings.Contains(err.Error(), "take backups with method Cold") {
+		t.Errorf("want it refused for good, with what to do, got %v", err)
+	}
+}

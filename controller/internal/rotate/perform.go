@@ -1,0 +1,174 @@
+package rotate
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
+)
+
+// kept Secrets of the instance, nil where there is none.
+type kept struct {
+	connection, pending, initial *corev1.Secret
+}
+
+func (p *pass) readSecrets(ctx context.Context) (err error) {
+	i := p.in.Instance
+	if p.kept.connection, err = secrets.Own(ctx, p.Kube, i, i.ConnectionSecretName()); err != nil {
+		return err
+	}
+	if p.kept.pending, err = secrets.Own(ctx, p.Kube, i, i.PendingSecretName()); err != nil {
+		return err
+	}
+	p.kept.initial, err = secrets.Own(ctx, p.Kube, i, i.RootSecretName())
+	return err
+}
+
+// gatherState of the Secrets and of the server. There is a session, so the server
+// answers, and accepts one password at least.
+func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotationState, error) {
+	s := rotationState{
+		Wanted: p.in.Wanted, Connection: passwordOf(p.kept.connection), Pending: passwordOf(p.kept.pending),
+		Reachable: true, Dual: p.dual, Retained: slices.ContainsFunc(accounts, func(a sql.Account) bool { return a.Retained }),
+		Since: p.sincePublished(), Grace: p.Grace, Settle: p.Settle,
+		Described: p.kept.connection != nil && p.in.isDescribed(p.kept.connection),
+	}
+	for _, ask := range []struct {
+		about sql.Password
+		into  *bool
+	}{{s.Connection, &s.AcceptsConnection}, {s.Wanted, &s.AcceptsWanted}, {s.Pending, &s.AcceptsPending}} {
+		ok, err := p.serverAccepts(ctx, ask.about, s.Dual && !s.Retained)
+		if err != nil {
+			return rotationState{}, err
+		}
+		*ask.into = ok
+	}
+	s.AcceptsInitial = p.accepted[passwordOf(p.kept.initial)]
+	return s, nil
+}
+
+// serverAccepts asks the server once for each password, until something changes there. A server that has a single one
+// is not asked for another: that login would fail, and count towards the lock of the account.
+func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSingle bool) (bool, error) {
+	if candidate == "" {
+		return false, nil
+	}
+	if known, ok := p.accepted[candidate]; ok {
+		return known, nil
+	}
+	if hasSingle && slices.Contains(slices.Collect(maps.Values(p.accepted)), true) {
+		return false, nil
+	}
+	s, err := p.tryPassword(ctx, candidate)
+	if err != nil {
+		return false, err
+	}
+	if s != nil {
+		s.Close()
+	}
+	p.accepted[candidate] = s != nil
+	return s != nil, nil
+}
+
+// performStep forgets what the server accepts before it changes that: where no
+// answer comes, the server may have changed it all the same.
+func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.Account) error {
+	switch s.Do {
+	case Create:
+		return p.createConnection(ctx, s.Password)
+	case Stage:
+		return p.stagePassword(ctx, s.Password)
+	case Change:
+		clear(p.accepted)
+		p.attempts.noteSet(&p.in, s.Password, false)
+		return p.session.SetPassword(ctx, accounts, s.Password, s.Retain)
+	case Promote:
+		return p.promotePassword(ctx, s.Password)
+	case Discard:
+		clear(p.accepted)
+		p.attempts.noteSet(&p.in, passwordOf(p.kept.connection), true)
+		return p.session.DiscardOld(ctx, accounts)
+	case ReplaceAll:
+		clear(p.accepted)
+		p.attempts.noteSet(&p.in, s.Password, true)
+		if err := p.session.SetPassword(ctx, accounts, s.Password, false); err != nil {
+			return err
+		}
+		return p.session.DiscardOld(ctx, accounts)
+	case Forget:
+		return deleteSecret(ctx, p.Kube, p.kept.pending)
+	case Describe:
+		return p.describeConnection(ctx)
+	case NoOp, Wait, Unreachable, Refused:
+	}
+	return nil
+}
+
+// createConnection makes the connection Secret, after the database that it leads to.
+func (p *pass) createConnection(ctx context.Context, to sql.Password) error {
+	if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
+		return err
+	}
+	s := p.in.connectionSecret(nil, to, p.in.Database)
+	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
+	if err := p.Kube.Create(ctx, s); err != nil {
+		return secrets.Failed(err, "create", s.Namespace, s.Name)
+	}
+	return nil
+}
+
+func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
+	s := &corev1.Secret{ObjectMeta: p.in.secretMeta(p.in.Instance.PendingSecretName()), Type: corev1.SecretTypeOpaque}
+	write := func() error { return p.Kube.Create(ctx, s) }
+	if old := p.kept.pending; old != nil {
+		s = old.DeepCopy()
+		p.in.markOwned(s)
+		write = func() error { return p.Kube.Update(ctx, s) }
+	}
+	s.Data = map[string][]byte{keyPassword: []byte(wanted)}
+	s.Annotations[v1.AnnotationPasswordStagedAt] = timeText(p.currentTime())
+	if err := write(); err != nil {
+		return secrets.Failed(err, "write", s.Namespace, s.Name)
+	}
+	return nil
+}
+
+// promotePassword to the connection Secret. The database stays as it is: it
+// is described on its own, once it exists.
+func (p *pass) promotePassword(ctx context.Context, to sql.Password) error {
+	old := p.kept.connection
+	s := p.in.connectionSecret(old, to, string(old.Data[keyDatabase]))
+	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
+	delete(s.Annotations, v1.AnnotationPasswordWindow)
+	if staged := timeOf(p.kept.pending, v1.AnnotationPasswordStagedAt); !p.dual && !staged.IsZero() {
+		s.Annotations[v1.AnnotationPasswordWindow] = p.currentTime().Sub(staged).Round(time.Millisecond).String()
+	}
+	return p.updateSecret(ctx, s)
+}
+
+// describeConnection makes the database before it names it to clients.
+func (p *pass) describeConnection(ctx context.Context) error {
+	old := p.kept.connection
+	if string(old.Data[keyDatabase]) != p.in.Database {
+		if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
+			return err
+		}
+	}
+	return p.updateSecret(ctx, p.in.connectionSecret(old, passwordOf(old), p.in.Database))
+}
+
+// updateSecret fails where somebody else wrote the Secret since it was read.
+func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
+	if err := p.Kube.Update(ctx, s); err != nil {
+		return secrets.Failed(err, "update", s.Namespace, s.Name)
+	}
+	return nil
+}
+
+func timeText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,274 @@
+package rotate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
+)
+
+// TestSteps of a change, in their order, with what the status says meanwhile.
+func TestSteps(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	got, err := r.Reconcile(t.Context(), c.input("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Action{Stage, Change, Promote}, got.Done); diff != "" {
+		t.Errorf("The new password works at once: -want, +got:\n%s", diff)
+	}
+	if got.Credentials.State != v1.CredentialsInSync || !strings.Contains(got.Credentials.Message, "until 2026-01-02T03:") || got.RequeueAfter != time.Minute {
+		t.Errorf("The old one goes on to work: %+v", got)
+	}
+	got, err = r.Reconcile(t.Context(), c.input("c"))
+	if err != nil || got.Credentials.State != v1.CredentialsChanging || got.RequeueAfter != 5*time.Second || len(got.Done) > 0 {
+		t.Errorf("Another change waits a little: %+v, %v", got, err)
+	}
+	c.clock = c.clock.Add(got.RequeueAfter)
+	got, err = r.Reconcile(t.Context(), c.input("c"))
+	if diff := cmp.Diff([]Action{Discard, Stage, Change, Promote}, got.Done); diff != "" || err != nil {
+		t.Errorf("And pushes the oldest out: %v -want, +got:\n%s", err, diff)
+	}
+	got = c.mustRest(r, c.input("c"))
+	if diff := cmp.Diff([]Action{Discard, Forget}, got.Done); diff != "" {
+		t.Errorf("In the end one is left: -want, +got:\n%s", diff)
+	}
+}
+
+// TestNotAllowed: what the platform does not allow is brought into no server; one that has it already is well.
+func TestNotAllowed(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	for wanted, state := range map[sql.Password]string{"a": v1.CredentialsInSync, "b": v1.CredentialsFailed} {
+		in := c.input(wanted)
+		in.NotAllowed = "it is too short"
+		c.effects = nil
+		got, err := r.Reconcile(t.Context(), in)
+		if err != nil || got.Credentials.State != state || len(c.effects) > 0 || strings.Contains(got.Credentials.Message, "too short") != (wanted == "b") {
+			t.Errorf("%q: %+v, %v, %v", wanted, got, c.effects, err)
+		}
+	}
+	got, err := r.Reconcile(t.Context(), c.input("b"))
+	if err != nil || c.connection() != "b" {
+		t.Errorf("Allowed again: %+v, %v", got, err)
+	}
+}
+
+// TestClocksDiffer: the controller that goes on with a change may have another clock than the one that began it. The
+// old password works for the grace, and not much longer.
+func TestClocksDiffer(t *testing.T) {
+	for name, off := range map[string]time.Duration{"Ahead": time.Hour, "Behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			first := c.rotator()
+			c.mustRest(first, c.input("a"))
+			if _, err := first.Reconcile(t.Context(), c.input("b")); err != nil {
+				t.Fatal(err)
+			}
+			c.clock = c.clock.Add(off)
+			next := c.rotator()
+			for _, wait := range []time.Duration{0, 30 * time.Second} {
+				c.clock = c.clock.Add(wait)
+				if got, err := next.Reconcile(t.Context(), c.input("b")); err != nil || len(got.Done) > 0 || got.RequeueAfter != time.Minute-wait {
+					t.Errorf("after %s: want it to wait for the rest of a minute, got %+v, %v", wait, got, err)
+				}
+			}
+			c.clock = c.clock.Add(30 * time.Second)
+			got, err := next.Reconcile(t.Context(), c.input("b"))
+			if diff := cmp.Diff([]Action{Discard, Forget}, got.Done); diff != "" || err != nil {
+				t.Errorf("after the grace: %v -want, +got:\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// TestPublished: clients may take their password from Crossplane's Secret. The old one works until they find the new one
+// there, and have had the time to take it in.
+func TestPublished(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	in := c.input("b")
+	in.PublishedIn, in.Published = "for-clients", "a"
+	reconcile := func(later time.Duration) Result {
+		c.clock = c.clock.Add(later)
+		got, err := r.Reconcile(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	reconcile(0)
+	for range 3 {
+		got := reconcile(time.Hour)
+		if len(got.Done) > 0 || got.RequeueAfter != publishing || !strings.Contains(got.Credentials.Message, "until Crossplane has published the new one in Secret "+in.Instance.Namespace+"/for-clients") {
+			t.Fatalf("want it to wait for Crossplane, got %+v", got)
+		}
+	}
+	in.Published = "b"
+	for _, later := range []time.Duration{time.Hour, 30 * time.Second} {
+		if got := reconcile(later); len(got.Done) > 0 {
+			t.Errorf("want clients to have a minute from when it is seen to be published, got %v", got.Done)
+		}
+	}
+	if diff := cmp.Diff([]Action{Discard, Forget}, reconcile(30*time.Second).Done); diff != "" {
+		t.Errorf("after the grace: -want, +got:\n%s", diff)
+	}
+}
+
+// TestQuiet: an instance that rests costs no login.
+func TestQuiet(t *testing.T) {
+	c := newCluster(t, "a", "", root("a"))
+	r := c.rotator()
+	c.mustRest(r, c.input("a"))
+	c.clock = c.clock.Add(time.Hour)
+	before := c.logins
+	got := c.mustRest(r, c.input("a"))
+	if c.logins != before || got.Credentials.State != v1.CredentialsInSync {
+		t.Errorf("%d logins, %+v", c.logins-before, got)
+	}
+	in := c.input("a")
+	in.VerifyPassword = true
+	if got := c.mustRest(r, in); c.logins == before || got.Version != "8.4.6" {
+		t.Errorf("VerifyPassword asks the server: %d logins, %+v", c.logins-before, got)
+	}
+}
+
+// TestRepair of what somebody else did.
+func TestRepair(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		harm   func(c *cluster)
+		wanted sql.Password
+	}{
+		"ServerChanged": {reason: "The wanted password was set by hand.", wanted: "h", harm: func(c *cluster) { c.accounts[0].primary, c.accounts[1].primary = "h", "h" }},
+		"SecretDeleted": {reason: "The connection Secret is made again.", wanted: "a", harm: func(c *cluster) {
+			if err := c.Delete(c.t.Context(), c.secret("shop-connection")); err != nil {
+				c.t.Fatal(err)
+			}
+		}},
+		"SecretEdited": {reason: "Nobody but the controller says what the server accepts.", wanted: "a", harm: func(c *cluster) {
+			s := c.secret("shop-connection")
+			s.Data[keyPassword] = []byte("evil")
+			if err := c.Update(c.t.Context(), s); err != nil {
+				c.t.Fatal(err)
+			}
+		}},
+		"ByHandWithRetain": {reason: "It is not known which of the two is the older one.", wanted: "a", harm: func(c *cluster) {
+			c.accounts[0].primary, c.accounts[0].retained = "h", "a"
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			c.mustRest(c.rotator(), c.input("a"))
+			c.clock = c.clock.Add(time.Hour)
+			tc.harm(c)
+			in := c.input(tc.wanted)
+			in.VerifyPassword = true
+			got := c.mustRest(c.rotator(), in)
+			if got.Credentials.State != v1.CredentialsInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) || c.accounts[0].retained != "" {
+				t.Errorf("%s %+v", tc.reason, got)
+			}
+		})
+	}
+}
+
+func TestMessages(t *testing.T) {
+	down := func(err error) func(*cluster) { return func(c *cluster) { c.down = err } }
+	number := func(n uint16) func(*cluster) { return down(&sql.Error{Doing: "log in", Number: n, State: "HY000"}) }
+	cases := map[string]struct {
+		reason string
+		harm   func(c *cluster)
+		wanted sql.Password
+		state  string
+		says   string
+		fails  bool
+	}{
+		"Down":      {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
+		"Refused":   {reason: "Somebody has to say what root's password is.", harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: v1.CredentialsFailed, says: "Set the password of this instance to the one that the server accepts"},
+		"Expired":   {reason: "No program can go on.", harm: number(1862), wanted: "b", state: v1.CredentialsFailed, says: "expired", fails: true},
+		"Locked":    {reason: "No program can go on.", harm: number(3118), wanted: "b", state: v1.CredentialsFailed, says: "ACCOUNT UNLOCK", fails: true},
+		"Blocked":   {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: v1.CredentialsFailed, says: "FLUSH HOSTS", fails: true},
+		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: v1.CredentialsFailed, says: "controller's address", fails: true},
+		"ReadOnly":  {reason: "No change is possible.", harm: number(1290), wanted: "b", state: v1.CredentialsFailed, says: "super_read_only", fails: true},
+		"Policy":    {reason: "Another password helps.", harm: number(1819), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
+		"History":   {reason: "Another password helps.", harm: number(3638), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
+		"Busy":      {reason: "Connections come free.", harm: number(1040), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
+		"Missing":   {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "", state: v1.CredentialsFailed, says: "cannot be read"},
+		"Stranger":  {reason: "It is no server.", harm: down(fmt.Errorf("cannot log in: %w", sql.ErrNonsense)), wanted: "b", state: v1.CredentialsFailed, says: "see which pods it selects"},
+		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b", state: v1.CredentialsChanging, says: "another session"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "a", "", root("a"))
+			c.mustRest(c.rotator(), c.input("a"))
+			effects := len(c.effects)
+			tc.harm(c)
+			got, err := c.rotator().Reconcile(t.Context(), c.input(tc.wanted))
+			if got.Credentials.State != tc.state || !strings.Contains(got.Credentials.Message, tc.says) || (err != nil) != tc.fails || got.RequeueAfter == 0 {
+				t.Errorf("%s got %+v, %v", tc.reason, got, err)
+			}
+			if len(c.effects) != effects {
+				t.Errorf("%s did %q", tc.reason, c.effects[effects:])
+			}
+		})
+	}
+}
+
+// TestTimesAfter: who was left alone is listened to for longer.
+func TestTimesAfter(t *testing.T) {
+	for leftAlone, want := range map[time.Duration]time.Duration{
+		0: 0, 8 * time.Second: 0, 10 * time.Second: 0, 16 * time.Second: 8 * time.Second, 32 * time.Second: 16 * time.Second, time.Hour: 20 * time.Second,
+	} {
+		var got time.Duration
+		if times := timesAfter(leftAlone); times != nil {
+			got = times.Handshake
+		}
+		if got != want {
+			t.Errorf("after %s a handshake has %s, want %s", leftAlone, got, want)
+		}
+	}
+}
+
+// TestStrained: what a server must not cost.
+func TestStrained(t *testing.T) {
+	denied := rotationStep{Do: Refused}
+	cases := map[string]struct {
+		reason string
+		last   rotationStep
+		err    error
+		took   time.Duration
+		want   bool
+		well   bool
+	}{
+		"Well":        {reason: "It is quick.", took: 999 * time.Millisecond, well: true},
+		"Busy":        {reason: "A change takes its time where much is to do.", took: 4 * time.Second, well: true},
+		"Slow":        {reason: "It came to its end: where much is to do, all are slow.", took: time.Minute, well: true},
+		"Denied":      {reason: "It is quick to say no.", last: denied, took: time.Millisecond},
+		"DeniedSlow":  {reason: "It could have said so at once.", last: denied, took: time.Second, want: true},
+		"Down":        {reason: "Nobody listens.", err: errGone, took: time.Millisecond},
+		"Unknown":     {reason: "Nothing is known of it.", last: rotationStep{Do: Unreachable}, took: time.Millisecond},
+		"NoAnswer":    {reason: "It did not answer in its time.", err: sql.ErrSlow, took: 5 * time.Second, want: true},
+		"Flood":       {reason: "It sent too much.", err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
+		"Nonsense":    {reason: "It is no server.", err: sql.ErrNonsense, want: true},
+		"OtherPlugin": {reason: "It wants the password in clear text.", err: sql.ErrPlugin, want: true},
+		"API":         {reason: "The API server is no database server.", err: secrets.Failed(errBoom, "read", "default", "db-connection"), took: time.Minute},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got, well := isStrained(tc.last, tc.err, tc.took), isWell(tc.last, tc.err); got != tc.want || well != tc.well {
+				t.Errorf("%s Got %v, %v", tc.reason, got, well)
+			}
+		})
+	}
+}

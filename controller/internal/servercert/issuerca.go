@@ -1,0 +1,95 @@
+package servercert
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
+)
+
+// versionKey of a Secret with the authorities of an issuer: of two Secrets the higher one counts. The controller may create and delete Secrets of its
+// namespace, and may not change those that others keep there.
+const versionKey = "version"
+
+// slots for such Secrets.
+const slots = 2
+
+// An issuerCA is one of those Secrets.
+type issuerCA struct {
+	slot, version int
+	secret        *corev1.Secret
+}
+
+// issuerCAs that are there, the one that counts first.
+func (k *Keeper) issuerCAs(ctx context.Context, i v1.Instance) ([]issuerCA, error) {
+	var out []issuerCA
+	for slot := 1; slot <= slots; slot++ {
+		secret, err := secrets.Read(ctx, k.Kube, k.Namespace, i.IssuerCAName(slot))
+		if err != nil {
+			return nil, err
+		}
+		if secret == nil {
+			continue
+		}
+		version, _ := strconv.Atoi(string(secret.Data[versionKey])) // It is zero then.
+		of := issuerCA{slot: slot, version: version, secret: secret}
+		if len(out) > 0 && version > out[0].version {
+			out = []issuerCA{of, out[0]}
+			continue
+		}
+		out = append(out, of)
+	}
+	return out, nil
+}
+
+func (k *Keeper) readIssuerCAs(ctx context.Context, s *State) error {
+	all, err := k.issuerCAs(ctx, s.Instance)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	s.IssuerCAs = all[0].secret.Data[v1.CAKey]
+	return nil
+}
+
+// keepIssuerCAs as planned: the new Secret is there before the old one goes.
+func (k *Keeper) keepIssuerCAs(ctx context.Context, s *State, p *Plan) error {
+	if bytes.Equal(s.IssuerCAs, p.IssuerCAs) {
+		return nil
+	}
+	all, err := k.issuerCAs(ctx, s.Instance)
+	if err != nil {
+		return err
+	}
+	if len(p.IssuerCAs) == 0 {
+		return k.dropIssuerCAs(ctx, all)
+	}
+	slot, version := 1, 1
+	if len(all) > 0 {
+		slot, version = slots+1-all[0].slot, all[0].version+1
+		if err := k.dropIssuerCAs(ctx, all[1:]); err != nil {
+			return err
+		}
+		all = all[:1]
+	}
+	secret := s.newSecret(k.Namespace, s.Instance.IssuerCAName(slot))
+	secret.Data = map[string][]byte{v1.CAKey: p.IssuerCAs, versionKey: []byte(strconv.Itoa(version))}
+	if err := k.Kube.Create(ctx, secret); err != nil {
+		return secrets.Failed(err, "make", secret.Namespace, secret.Name)
+	}
+	return k.dropIssuerCAs(ctx, all)
+}
+
+// dropIssuerCAs that count no more.
+func (k *Keeper) dropIssuerCAs(ctx context.Context, all []issuerCA) error {
+	for _, of := range all {
+		if err := client.IgnoreNotFound(k.Kube.Delete(ctx, of.secret, client.Preconditions{UID: &of.secret.UID})); err != nil {
+			return secrets.Failed(err, "delete", of.secret.Namespace, of.secret.Name)
+		}
+	}
+	return nil
+}

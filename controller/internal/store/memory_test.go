@@ -1,0 +1,121 @@
+package store_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
+)
+
+func openMemory(t *testing.T, m *s3memory.Server) *store.Bucket {
+	t.Helper()
+	b, err := store.Open(m.Settings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestObjectLock: a bucket with Object Lock takes whatever is written, as each upload has a checksum.
+func TestObjectLock(t *testing.T) {
+	m := s3memory.New(t)
+	m.Locked = true
+	b := openMemory(t, m)
+	if found, err := b.Probe(t.Context(), "v1/probe/x/y", []byte("canary")); err != nil || !found.WritesOnce || !found.Deletes {
+		t.Errorf("want a store that works, got %+v, %v", found, err)
+	}
+	id, err := b.BeginUpload(t.Context(), "v1/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := []byte("abc")
+	if _, err := b.PutPart(t.Context(), "v1/a", id, 1, bytes.NewReader(raw), 3, store.ContentMD5([]byte("another"))); err == nil {
+		t.Error("the store takes a part that was changed on its way")
+	}
+	if _, err := b.PutPart(t.Context(), "v1/a", id, 1, bytes.NewReader(raw), 3, store.ContentMD5(raw)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSessionToken: every request has the session token of the credentials.
+func TestSessionToken(t *testing.T) {
+	m := s3memory.New(t)
+	m.Token = "token-of-the-session"
+	if _, err := openMemory(t, m).Probe(t.Context(), "v1/probe/x/y", []byte("canary")); !store.Is(err, store.Unknown) {
+		t.Errorf("without it want a refusal, got %v", err)
+	}
+	at := m.Settings()
+	at.SessionToken = m.Token
+	b, err := store.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Probe(t.Context(), "v1/probe/x/y", []byte("canary")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPutIf: an object is replaced only if it is the one that was read, also in a store that knows no conditions.
+func TestPutIf(t *testing.T) {
+	for name, unconditional := range map[string]bool{"Conditional": false, "NotImplemented": true} {
+		t.Run(name, func(t *testing.T) {
+			m := s3memory.New(t)
+			m.Unconditional = unconditional
+			b, ctx := openMemory(t, m), t.Context()
+			if err := b.PutIf(ctx, "v1/x", []byte("one"), "0123456789abcdef0123456789abcdef"); !store.Is(err, store.Exists) && !store.Is(err, store.NotFound) {
+				t.Errorf("want that there is none, got %v", err)
+			}
+			if err := b.PutIf(ctx, "v1/x", []byte("one"), ""); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.PutIf(ctx, "v1/x", []byte("two"), ""); !store.Is(err, store.Exists) {
+				t.Errorf("want that it is there, got %v", err)
+			}
+			_, etag, err := b.ReadTagged(ctx, "v1/x", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.PutIf(ctx, "v1/x", []byte("two"), etag); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.PutIf(ctx, "v1/x", []byte("three"), etag); !store.Is(err, store.Exists) {
+				t.Errorf("want that it is another one, got %v", err)
+			}
+			if raw, _, err := b.ReadTagged(ctx, "v1/x", 10); err != nil || string(raw) != "two" {
+				t.Errorf("want what was written last, got %q, %v", raw, err)
+			}
+		})
+	}
+}
+
+// TestPathStyleIsNamed: an endpoint that does not serve buckets under host names of their own says which field to set.
+func TestPathStyleIsNamed(t *testing.T) {
+	m := s3memory.New(t)
+	at := m.Settings()
+	at.Endpoint, at.PathStyle = strings.Replace(at.Endpoint, "127.0.0.1", "localhost", 1), false
+	look := func(at store.Settings) error {
+		t.Helper()
+		b, err := store.Open(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Put(t.Context(), "x", []byte("abc"))
+	}
+	// Whether bucket.localhost has an address depends on the machine: the certificate has no such name, either.
+	if err := look(at); !store.Is(err, store.PathStyle) || !strings.Contains(err.Error(), "set pathStyle: true") {
+		t.Errorf("want the field, got %v", err)
+	}
+	at = m.Settings()
+	for status, code := range map[int]string{http.StatusMovedPermanently: "", http.StatusBadRequest: "", http.StatusMisdirectedRequest: ""} {
+		m.Seen = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(status)
+			return true
+		}
+		if err := look(at); store.Is(err, store.PathStyle) {
+			t.Errorf("%d %s: it has the bucket in the path already, got %v", status, code, err)
+		}
+	}
+}

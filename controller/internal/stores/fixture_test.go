@@ -1,0 +1,53 @@
+package stores
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+)
+
+var now = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+
+func newIdentity(t *testing.T) *age.X25519Identity {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// newBackupStore with its Secrets, which have an identity if there is one.
+func newBackupStore(to, with *age.X25519Identity) (*v1.BackupStore, Secrets) {
+	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite", Generation: 3}, Spec: v1.BackupStoreSpec{
+		Endpoint: "https://s3.test", Bucket: "backups", CredentialsSecretRef: v1.LocalSecret{Name: "credentials"}, KeySecretRef: v1.LocalSecret{Name: "key"},
+	}}
+	secrets := Secrets{
+		Credentials: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{v1.StoreAccessKey: []byte("a\n"), v1.StoreSecretKey: []byte("s")}},
+		Key:         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().String() + "\n")}},
+	}
+	if to != nil {
+		s.Spec.Recipients = []string{to.Recipient().String()}
+	}
+	if with != nil {
+		secrets.Key.Data[v1.StoreIdentity] = []byte("# of the test\n" + with.String())
+	}
+	return s, secrets
+}
+
+func newNote(record, object string) *v1.StoreNote { //nolint:unparam // Tests with the tag store name other records.
+	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
+	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
+	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
+	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Store: "offsite", Path: path.Join(v1.StoreFolder(i, record), object), SHA256: strings.Repeat("a", 64)}}
+	return n
+}

@@ -1,0 +1,320 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
+)
+
+// TestDecideHold: who holds a prefix, by what is in the bucket and what this cluster has written.
+func TestDecideHold(t *testing.T) {
+	at := metav1.NewTime(now)
+	next := Holder{ID: "new", Nonce: "n9", RenewedAt: at}
+	ours := map[string][]string{"a": {"n1", "n2"}}
+	for name, tc := range map[string]struct {
+		reason string
+		state  holdState
+		want   *Holder
+		says   string
+	}{
+		"First":      {reason: "No cluster has held the prefix.", want: &next},
+		"Renewed":    {reason: "The last nonce is ours.", state: holdState{found: &Holder{ID: "a", Nonce: "n2"}, known: ours}, want: &Holder{ID: "a", Nonce: "n9", RenewedAt: at}},
+		"Crash":      {reason: "The process ended before it wrote the next one.", state: holdState{found: &Holder{ID: "a", Nonce: "n1"}, known: ours}, want: &Holder{ID: "a", Nonce: "n9", RenewedAt: at}},
+		"Copy":       {reason: "Another cluster with our status has renewed it.", state: holdState{found: &Holder{ID: "a", Nonce: "n3"}, known: ours}, want: &Holder{ID: "a", Nonce: "n3", Contested: true}, says: "take-over-prefix=a"},
+		"Contested":  {reason: "A copy has seen us.", state: holdState{found: &Holder{ID: "a", Nonce: "n2", Contested: true}, known: ours}, says: "Neither publishes nor deletes"},
+		"Newcomer":   {reason: "A cluster that never used the prefix disturbs nobody.", state: holdState{found: &Holder{ID: "b", Nonce: "n5", RenewedAt: at}}, says: "another cluster holds this bucket and prefix (holder b, renewed at 2026-02-03T04:05:06Z)"},
+		"Used":       {reason: "Both used it before there were holders: one is a copy.", state: holdState{found: &Holder{ID: "b", Nonce: "n5"}, used: true}, want: &Holder{ID: "b", Nonce: "n5", Contested: true}, says: "two clusters"},
+		"HandedOver": {reason: "A person decided for the other cluster: it is not contested again.", state: holdState{found: &Holder{ID: "b", Nonce: "n5", Replaced: []string{"a"}}, known: ours, used: true}, says: "another cluster holds"},
+		"TakesOver":  {reason: "A person decides for this one.", state: holdState{found: &Holder{ID: "b", Nonce: "n5", Contested: true, Replaced: []string{"a"}}, takeOver: "b"}, want: &Holder{ID: "new", Nonce: "n9", RenewedAt: at, Replaced: []string{"a", "b"}}},
+		"TookOver":   {reason: "The word was for an earlier holder.", state: holdState{found: &Holder{ID: "c", Nonce: "n5"}, takeOver: "b"}, says: "holder c"},
+		"Unreadable": {reason: "It has another key's signature.", state: holdState{unreadable: "unreadable-1"}, says: "take-over-prefix=unreadable-1"},
+		"Mended":     {reason: "A person says that it is nobody's.", state: holdState{unreadable: "unreadable-1", takeOver: "unreadable-1"}, want: &next},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.state.store, tc.state.next = "offsite", next
+			got := decideHold(tc.state)
+			if diff := cmp.Diff(tc.want, got.write); diff != "" {
+				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
+			}
+			if (tc.says == "") != (got.why == "") || !strings.Contains(got.why, tc.says) {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got.why)
+			}
+		})
+	}
+}
+
+// A holdingCluster is a cluster with a BackupStore, as far as the hold on its prefix is concerned.
+type holdingCluster struct {
+	*Holders
+
+	open *Store
+	of   *v1.BackupStore
+}
+
+func newHoldingCluster(t *testing.T, m *s3memory.Server) *holdingCluster {
+	t.Helper()
+	of, secrets := newBackupStore(nil, nil)
+	at := m.Settings()
+	of.Spec.Endpoint, of.Spec.CABundle, of.Spec.PathStyle, of.Spec.Bucket = at.Endpoint, at.CA, true, at.Bucket
+	open, err := Open(of, secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &holdingCluster{Holders: NewHolders(), open: open, of: of}
+}
+
+// copy of a cluster with its etcd, and without its process.
+func (c *holdingCluster) copy() *holdingCluster {
+	return &holdingCluster{Holders: NewHolders(), open: c.open, of: c.of.DeepCopy()}
+}
+
+// look at the holder, as each probe does.
+func (c *holdingCluster) look(ctx context.Context) error {
+	err := c.Hold(ctx, c.open, c.of, []v1.BackupStore{*c.of}, now, func(next *v1.StoreHolder) error {
+		c.of.Status.Holder = next
+		return nil
+	})
+	if err == nil {
+		c.of.Status.ProbedAt = &metav1.Time{Time: now}
+	}
+	return err
+}
+
+func (c *holdingCluster) holds(ctx context.Context) bool { return c.Check(ctx, c.open) == nil }
+
+func (c *holdingCluster) takeOver(t *testing.T) {
+	t.Helper()
+	found, unreadable, _, err := c.open.readHolder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := holdState{found: found, unreadable: unreadable}
+	c.of.Annotations = map[string]string{v1.AnnotationTakeOverPrefix: state.holderID()}
+}
+
+func isHeld(err error) bool { return errors.As(err, new(*HeldError)) }
+
+// TestTwoClustersOnePrefix: a cluster and its copy stop to publish and to delete as soon as both have looked, whatever the store can do, and
+// the one that a person names goes on alone.
+func TestTwoClustersOnePrefix(t *testing.T) {
+	for name, kind := range map[string]func(*s3memory.Server){
+		"Conditional": func(*s3memory.Server) {}, "NotImplemented": func(m *s3memory.Server) { m.Unconditional = true }, "Ignored": func(m *s3memory.Server) { m.Careless = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := s3memory.New(t)
+			kind(m)
+			ctx := t.Context()
+			ours := newHoldingCluster(t, m)
+			if ours.holds(ctx) {
+				t.Error("nothing was held before a look")
+			}
+			for range 3 {
+				if err := ours.look(ctx); err != nil || !ours.holds(ctx) {
+					t.Fatalf("want the hold renewed, got %v", err)
+				}
+			}
+			theirs := ours.copy()
+			if theirs.holds(ctx) {
+				t.Error("a copy has not looked yet")
+			}
+			if err := theirs.look(ctx); err != nil || !theirs.holds(ctx) || ours.holds(ctx) {
+				t.Fatalf("want one of them to hold it: %v, %t and %t", err, theirs.holds(ctx), ours.holds(ctx))
+			}
+			for _, c := range []*holdingCluster{ours, theirs, ours, theirs} {
+				if err := c.look(ctx); !isHeld(err) || ours.holds(ctx) || theirs.holds(ctx) {
+					t.Fatalf("want neither of them to hold it: %v", err)
+				}
+			}
+			ours.takeOver(t)
+			for range 3 {
+				if err := ours.look(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if err := theirs.look(ctx); !isHeld(err) || !ours.holds(ctx) || theirs.holds(ctx) {
+					t.Fatalf("want ours to hold it alone: %v, %t and %t", err, ours.holds(ctx), theirs.holds(ctx))
+				}
+			}
+		})
+	}
+}
+
+// TestHoldSurvivesCrash: the process ends between what it writes down and what it writes to the store, and the next one goes on.
+func TestHoldSurvivesCrash(t *testing.T) {
+	m := s3memory.New(t)
+	ctx, c := t.Context(), newHoldingCluster(t, m)
+	if err := c.look(ctx); err != nil {
+		t.Fatal(err)
+	}
+	crash := errors.New("crash")
+	for range 2 * maxNonces {
+		err := c.Hold(ctx, c.open, c.of, []v1.BackupStore{*c.of}, now, func(next *v1.StoreHolder) error {
+			c.of.Status.Holder = next
+			return crash
+		})
+		if !errors.Is(err, crash) {
+			t.Fatal(err)
+		}
+	}
+	if n := len(c.of.Status.Holder.Nonces); n > maxNonces {
+		t.Errorf("the status has %d nonces", n)
+	}
+	next := c.copy() // The same cluster, and a new process.
+	if err := next.look(ctx); err != nil || !next.holds(ctx) {
+		t.Errorf("want the hold back, got %v", err)
+	}
+	if err := next.look(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHoldOfTwoStores: two BackupStores of one cluster may have one prefix.
+func TestHoldOfTwoStores(t *testing.T) {
+	m := s3memory.New(t)
+	ctx, c := t.Context(), newHoldingCluster(t, m)
+	second := &holdingCluster{Holders: c.Holders, open: c.open, of: c.of.DeepCopy()}
+	second.of.Name = "second"
+	for range 6 {
+		for _, one := range []*holdingCluster{c, second} {
+			err := one.Hold(ctx, one.open, one.of, []v1.BackupStore{*c.of, *second.of}, now, func(next *v1.StoreHolder) error {
+				one.of.Status.Holder = next
+				return nil
+			})
+			if err != nil || !one.holds(ctx) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestHoldNewcomer: a new cluster at the bucket of a living one disturbs nothing, and waits for a person.
+func TestHoldNewcomer(t *testing.T) {
+	m := s3memory.New(t)
+	ctx, c := t.Context(), newHoldingCluster(t, m)
+	if err := c.look(ctx); err != nil {
+		t.Fatal(err)
+	}
+	other := newHoldingCluster(t, m)
+	if err := other.look(ctx); !isHeld(err) || !strings.Contains(err.Error(), "not written with this BackupStore's key") {
+		t.Errorf("it has another key: want that nothing is published, got %v", err)
+	}
+	other.open.Seal = c.open.Seal
+	for range 2 {
+		if err := other.look(ctx); !isHeld(err) || !strings.Contains(err.Error(), "another cluster holds") {
+			t.Errorf("want that nothing is published, got %v", err)
+		}
+		if err := c.look(ctx); err != nil || !c.holds(ctx) {
+			t.Fatal(err)
+		}
+	}
+	other.takeOver(t)
+	if err := other.look(ctx); err != nil || !other.holds(ctx) || c.holds(ctx) {
+		t.Errorf("want the prefix taken over, got %v", err)
+	}
+	if err := c.look(ctx); !isHeld(err) || c.holds(ctx) || !other.holds(ctx) {
+		t.Errorf("want that the other one goes on alone, got %v", err)
+	}
+}
+
+// TestNothingWithoutHold: nothing is published, deleted, or prepared for that, by a cluster that does not hold the prefix.
+func TestNothingWithoutHold(t *testing.T) {
+	m := s3memory.New(t)
+	ctx, c := t.Context(), newHoldingCluster(t, m)
+	if err := c.look(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n := newNote("one", "x.tar.zst")
+	n.Spec.Archive.Size = "3"
+	if err := c.open.Put(ctx, n.Spec.Archive.Path, []byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	theirs := c.copy()
+	if err := theirs.look(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(ctx, c.open); !isHeld(err) {
+		t.Errorf("want that nothing is done, got %v", err)
+	}
+	if err := c.open.Remove(ctx, n.Spec.Instance, "one", "another sum"); err != nil { // There is no note.
+		t.Error(err)
+	}
+	if err := c.open.Put(ctx, n.Spec.Archive.Path, []byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.open.Publish(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"Remove": c.open.Remove(ctx, n.Spec.Instance, "one", strings.Repeat("b", 64)),
+		"Tidy": c.open.Tidy(ctx, func() *v1.StoreNote {
+			other := newNote("one", "y.tar.zst")
+			other.Spec.Archive.SHA256 = strings.Repeat("b", 64)
+			return other
+		}()),
+	} {
+		if other := new(otherNoteError); !errors.As(err, &other) {
+			t.Errorf("%s of what another note says: want a refusal, got %v", what, err)
+		}
+	}
+	if _, err := c.open.Stat(ctx, n.Spec.Archive.Path); err != nil {
+		t.Errorf("want the archive untouched, got %v", err)
+	}
+	if err := c.open.Remove(ctx, n.Spec.Instance, "one", n.Spec.Archive.SHA256); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.open.Stat(ctx, n.Spec.Archive.Path); !store.Is(err, store.NotFound) {
+		t.Errorf("want it removed, got %v", err)
+	}
+}
+
+// TestProbesOfOneName: two BackupStores of one name in two clusters do not write over each other's probe.
+func TestProbesOfOneName(t *testing.T) {
+	m := s3memory.New(t)
+	c := newHoldingCluster(t, m)
+	if _, err := c.open.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	was := process
+	defer func() { process = was }()
+	keys := map[string]bool{}
+	for _, process = range []string{"one", "two"} {
+		raw, err := c.open.encrypt("word")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[c.open.probeKey()] = true
+		if err := c.open.Put(t.Context(), c.open.probeKey(), raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(keys) != 2 || len(m.Keys()) != 2 {
+		t.Errorf("want an object for each, got %v", m.Keys())
+	}
+}
+
+// TestHeldCondition: the BackupStore says the whole command by which a person takes the prefix over.
+func TestHeldCondition(t *testing.T) {
+	m := s3memory.New(t)
+	c := newHoldingCluster(t, m)
+	if err := c.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := newHoldingCluster(t, m)
+	other.open.Seal = c.open.Seal
+	held := other.look(t.Context())
+	next, err := NextStatus(other.of, other.open, store.Finding{}, held, now)
+	if err != nil || len(next.Conditions) != 1 {
+		t.Fatal(next, err)
+	}
+	command := "kubectl annotate backupstore offsite --overwrite otus.homework/take-over-prefix=" + c.of.Status.Holder.ID
+	if is := next.Conditions[0]; is.Status != metav1.ConditionFalse || is.Reason != v1.ReasonPrefixHeld || !strings.HasSuffix(is.Message, command) {
+		t.Errorf("want the command, got %+v", is)
+	}
+}

@@ -1,0 +1,135 @@
+package stores
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
+)
+
+// Names of what the gateway has, in the controller's namespace.
+const (
+	// GatewayName is that of its Deployment and its Service.
+	GatewayName = "crossplane-mysql-gateway"
+	// GatewaySecret has what it is told, and SignerSecret what only the controller has: who signs grants and certificates.
+	GatewaySecret = "crossplane-mysql-gateway"
+	SignerSecret  = "crossplane-mysql-gateway-signer"
+)
+
+// Keys of the gateway's Secret, beside those of TLS.
+const (
+	StoresFile = "stores.json"
+	signerKey  = "signer"
+	caCertKey  = "ca.crt"
+	caKeyKey   = "ca.key"
+)
+
+// A GatewayState is what there is for the gateway. A Secret that is not there is nil.
+type GatewayState struct {
+	// Namespace is the controller's own.
+	Namespace string
+	// Address of the Service; nil where there is none.
+	Address         net.IP
+	Signer, Gateway *corev1.Secret
+	Now             time.Time
+}
+
+// NextSigner is the Secret with the keys of grants and certificates. It is made once; nil where there is nothing to write.
+func NextSigner(s *GatewayState) (*corev1.Secret, error) {
+	if s.Signer != nil {
+		if _, _, err := readSigner(s.Signer); err != nil {
+			return nil, fmt.Errorf("the Secret %s cannot be used: %w. Delete it: a new one is made, and Jobs that are under way are tried again", s.Signer.Name, err)
+		}
+		return nil, nil //nolint:nilnil // Nothing to write, and no error.
+	}
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := certificate.NewAuthority(s.Now, "crossplane-mysql gateway authority")
+	if err != nil {
+		return nil, err
+	}
+	out := newSecret(s.Namespace, SignerSecret)
+	out.Data = map[string][]byte{signerKey: private.Seed(), caCertKey: ca.Certificate, caKeyKey: ca.Key}
+	return out, nil
+}
+
+func newSecret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1.LabelManagedBy: v1.ManagedBy}},
+		Type:       corev1.SecretTypeOpaque,
+	}
+}
+
+func readSigner(s *corev1.Secret) (gateway.Signer, certificate.Pair, error) {
+	seed := s.Data[signerKey]
+	ca := certificate.Pair{Certificate: s.Data[caCertKey], Key: s.Data[caKeyKey]}
+	if len(seed) != ed25519.SeedSize {
+		return nil, ca, fmt.Errorf("its %s is not %d bytes", signerKey, ed25519.SeedSize)
+	}
+	return gateway.Signer(ed25519.NewKeyFromSeed(seed)), ca, ca.Check()
+}
+
+// NextGateway is the Secret that the gateway reads; nil where it has that already.
+func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
+	signer, ca, err := readSigner(s.Signer)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := fileOf(signer, open)
+	if err != nil {
+		return nil, err
+	}
+	out := newSecret(s.Namespace, GatewaySecret)
+	current := certificate.Pair{}
+	if s.Gateway != nil {
+		out = s.Gateway.DeepCopy()
+		current = certificate.Pair{Certificate: out.Data[corev1.TLSCertKey], Key: out.Data[corev1.TLSPrivateKeyKey]}
+	}
+	same := bytes.Equal(out.Data[StoresFile], raw)
+	if names := gatewayNames(s); ca.WhyRenew(current, s.Now, names) != "" {
+		same = false
+		if current, err = ca.Sign(s.Now, names); err != nil {
+			return nil, err
+		}
+	}
+	if same {
+		return nil, nil //nolint:nilnil // Nothing to write, and no error.
+	}
+	out.Data = map[string][]byte{StoresFile: raw, corev1.TLSCertKey: current.Certificate, corev1.TLSPrivateKeyKey: current.Key}
+	return out, nil
+}
+
+// gatewayNames are the gateway's name in the cluster, and its address as far as it has one.
+func gatewayNames(s *GatewayState) certificate.Names {
+	out := certificate.Names{DNS: []string{GatewayName + "." + s.Namespace + ".svc"}}
+	if s.Address != nil {
+		out.IPs = []net.IP{s.Address}
+	}
+	return out
+}
+
+// fileOf stores that are open, for the gateway.
+func fileOf(signer gateway.Signer, open []*Store) ([]byte, error) {
+	public, ok := ed25519.PrivateKey(signer).Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, errors.New("the signer has no public key")
+	}
+	f := gateway.File{Signers: []ed25519.PublicKey{public}, Stores: map[string]gateway.StoreFile{}}
+	for _, s := range open {
+		f.Stores[s.Name] = s.file
+	}
+	return json.Marshal(f)
+}

@@ -1,0 +1,132 @@
+//go:build store
+
+// Package gatewaytest runs a gateway before a real S3 server, and Jobs' folders for it.
+package gatewaytest
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
+)
+
+// StoreName is that of the BackupStore.
+const StoreName = "offsite"
+
+// A Gateway before a store.
+type Gateway struct {
+	// Store is the way from the gateway to the S3 server, and Jobs the one from Jobs to the gateway.
+	Store  *storetest.Proxy
+	Bucket *store.Bucket
+	Signer gateway.Signer
+
+	settings store.Settings
+	public   ed25519.PublicKey
+	server   *httptest.Server
+	file     string
+	log      *bytes.Buffer
+}
+
+// Start one. The identity, if any, opens what is encrypted.
+func Start(t *testing.T, identity string) *Gateway {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gateway{Signer: gateway.Signer(private), public: public, file: filepath.Join(t.TempDir(), "stores.json"), log: &bytes.Buffer{}}
+	g.Store, g.settings = storetest.Start(t)
+	if g.Bucket, err = store.Open(g.settings); err != nil {
+		t.Fatal(err)
+	}
+	g.Serve(t, identity)
+	stores, err := gateway.ReadStores(g.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.server = httptest.NewUnstartedServer(gateway.NewServer(stores, slog.New(slog.NewTextHandler(&locked{to: g.log}, nil))))
+	g.server.StartTLS()
+	t.Cleanup(func() {
+		g.server.Close()
+		if t.Failed() {
+			t.Logf("the gateway has said:\n%s", g.log)
+		}
+	})
+	return g
+}
+
+// Serve the store with another identity from now on.
+func (g *Gateway) Serve(t *testing.T, identity string) {
+	t.Helper()
+	g.serve(t, StoreName, identity)
+}
+
+// ServeAs serves the store by another name from now on.
+func (g *Gateway) ServeAs(t *testing.T, name string) {
+	t.Helper()
+	g.serve(t, name, "")
+}
+
+// Folder of a Job with a grant.
+func (g *Gateway) Folder(t *testing.T, grant gateway.Grant) string {
+	t.Helper()
+	grant.Store = StoreName
+	token, err := g.Signer.Sign(grant, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return FolderOf(t, g.server, token)
+}
+
+// Client of a Job with a grant.
+func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
+	t.Helper()
+	c, err := gateway.NewClient(g.Folder(t, grant), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// FolderOf a Job with a token for a server.
+func FolderOf(t *testing.T, s *httptest.Server, token string) string {
+	t.Helper()
+	dir := t.TempDir()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	for name, raw := range map[string][]byte{gateway.URLFile: []byte(s.URL), gateway.CAFile: ca, gateway.TokenFile: []byte(token)} {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Kill what is under way, as the end of a pod does. The next request finds another gateway.
+func (g *Gateway) Kill() { g.server.CloseClientConnections() }
+
+// URL and HTTP client of the gateway, for requests that no Client makes.
+func (g *Gateway) URL() (string, *http.Client) { return g.server.URL, g.server.Client() }
+
+func (g *Gateway) serve(t *testing.T, name, identity string) {
+	t.Helper()
+	raw, err := json.Marshal(gateway.File{
+		Signers: []ed25519.PublicKey{g.public}, Stores: map[string]gateway.StoreFile{name: {Settings: g.settings, Identity: identity}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(g.file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,226 @@
+// Package s3memory is an S3 server in memory, for tests.
+package s3memory
+
+import (
+	"cmp"
+	"crypto/md5" //nolint:gosec // S3's ETag and Content-MD5 are of it.
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+)
+
+// A Server is an S3 server of one bucket in memory. It has what tests cannot ask of a real server: rules that a bucket may have,
+// and a view of each request.
+type Server struct {
+	http *httptest.Server
+
+	// Locked is a bucket with Object Lock: an upload without a checksum is refused, as AWS refuses it.
+	Locked bool
+	// Unconditional is a server that answers 501 to a conditional write, and Careless one that ignores the condition.
+	Unconditional, Careless bool
+	// Token is the session token that each request must have; empty for none.
+	Token string
+	// Seen is called with each request, before it is answered. It may answer itself.
+	Seen func(http.ResponseWriter, *http.Request) (answered bool)
+
+	mu      sync.Mutex
+	objects map[string][]byte
+	parts   map[string]map[int][]byte
+	uploads int
+}
+
+// New server over TLS, which ends with the test.
+func New(t *testing.T) *Server {
+	t.Helper()
+	m := &Server{objects: map[string][]byte{}, parts: map[string]map[int][]byte{}}
+	m.http = httptest.NewTLSServer(m)
+	t.Cleanup(m.http.Close)
+	return m
+}
+
+// CA has signed the server's certificate.
+func (m *Server) CA() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.http.Certificate().Raw}))
+}
+
+// Settings of its bucket.
+func (m *Server) Settings() store.Settings {
+	return store.Settings{Endpoint: m.http.URL, Bucket: "bucket", PathStyle: true, CA: m.CA(), AccessKey: "access", SecretKey: "secret"}
+}
+
+// Keys that it has.
+func (m *Server) Keys() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.objects))
+}
+
+// ServeHTTP answers one request.
+func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m.Seen != nil && m.Seen(w, r) {
+		return
+	}
+	if m.Token != "" && r.Header.Get("X-Amz-Security-Token") != m.Token {
+		refuse(w, http.StatusForbidden, "InvalidAccessKeyId")
+		return
+	}
+	key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/bucket"), "/")
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch q := r.URL.Query(); {
+	case key == "" && q.Has("list-type"):
+		m.list(w, q.Get("prefix"))
+	case key == "" && q.Has("uploads"):
+		_, _ = io.WriteString(w, `<ListMultipartUploadsResult></ListMultipartUploadsResult>`)
+	case r.Method == http.MethodPut:
+		m.put(w, r, key, content(r, body))
+	case r.Method == http.MethodPost && q.Has("uploads"):
+		m.uploads++
+		id := "upload-" + strconv.Itoa(m.uploads)
+		m.parts[id] = map[int][]byte{}
+		_, _ = fmt.Fprintf(w, `<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>`, id)
+	case r.Method == http.MethodPost && q.Has("uploadId"):
+		m.complete(w, r, key, q.Get("uploadId"))
+	case r.Method == http.MethodDelete:
+		delete(m.parts, q.Get("uploadId"))
+		if !q.Has("uploadId") {
+			delete(m.objects, key)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		m.get(w, r, key)
+	}
+}
+
+// content of a request, whose chunks may be signed one by one.
+func content(r *http.Request, body []byte) []byte {
+	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
+		return body
+	}
+	var out []byte
+	for {
+		head, rest, ok := strings.Cut(string(body), "\r\n")
+		size, _, _ := strings.Cut(head, ";")
+		n, err := strconv.ParseInt(size, 16, 64)
+		if !ok || err != nil || n == 0 || int64(len(rest)) < n {
+			return out
+		}
+		out = append(out, rest[:n]...)
+		body = []byte(strings.TrimPrefix(rest[n:], "\r\n"))
+	}
+}
+
+func etagOf(raw []byte) string {
+	sum := md5.Sum(raw) //nolint:gosec // As above.
+	return hex.EncodeToString(sum[:])
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `<Error><Code>%[1]s</Code><Message>%[1]s</Message></Error>`, code)
+}
+
+// put an object or a part.
+func (m *Server) put(w http.ResponseWriter, r *http.Request, key string, raw []byte) {
+	sum := md5.Sum(raw) //nolint:gosec // As above.
+	given := r.Header.Get("Content-Md5")
+	switch {
+	case m.Locked && given == "":
+		refuse(w, http.StatusBadRequest, "InvalidRequest")
+		return
+	case given != "" && given != base64.StdEncoding.EncodeToString(sum[:]):
+		refuse(w, http.StatusBadRequest, "BadDigest")
+		return
+	}
+	w.Header().Set("ETag", strconv.Quote(etagOf(raw)))
+	if id := r.URL.Query().Get("uploadId"); id != "" {
+		n, _ := strconv.Atoi(r.URL.Query().Get("partNumber"))
+		m.parts[id][n] = raw
+		return
+	}
+	if m.mayWrite(w, r, key) {
+		m.objects[key] = raw
+	}
+}
+
+// mayWrite reports whether a condition holds, and answers if it does not.
+func (m *Server) mayWrite(w http.ResponseWriter, r *http.Request, key string) bool {
+	there, ok := m.objects[key]
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	switch {
+	case match == "" && none == "" || m.Careless:
+		return true
+	case m.Unconditional:
+		refuse(w, http.StatusNotImplemented, "NotImplemented")
+	case none != "" && ok, match != "" && (!ok || strings.Trim(match, `"`) != etagOf(there)):
+		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+	default:
+		return true
+	}
+	return false
+}
+
+func (m *Server) complete(w http.ResponseWriter, r *http.Request, key, id string) {
+	var raw []byte
+	for n := 1; n <= len(m.parts[id]); n++ {
+		raw = append(raw, m.parts[id][n]...)
+	}
+	if !m.mayWrite(w, r, key) {
+		return
+	}
+	m.objects[key] = raw
+	delete(m.parts, id)
+	_, _ = fmt.Fprintf(w, `<CompleteMultipartUploadResult><ETag>"%s"</ETag></CompleteMultipartUploadResult>`, etagOf(raw))
+}
+
+func (m *Server) get(w http.ResponseWriter, r *http.Request, key string) {
+	raw, ok := m.objects[key]
+	if !ok {
+		refuse(w, http.StatusNotFound, "NoSuchKey")
+		return
+	}
+	w.Header().Set("ETag", strconv.Quote(etagOf(raw)))
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	w.Header().Set("Last-Modified", time.Unix(1, 0).UTC().Format(http.TimeFormat))
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(raw)
+	}
+}
+
+func (m *Server) list(w http.ResponseWriter, prefix string) {
+	type object struct {
+		Key  string `xml:"Key"`
+		Size int    `xml:"Size"`
+		ETag string `xml:"ETag"`
+	}
+	out := struct {
+		XMLName  xml.Name `xml:"ListBucketResult"`
+		Contents []object `xml:"Contents"`
+	}{}
+	for key, raw := range m.objects {
+		if strings.HasPrefix(key, prefix) {
+			out.Contents = append(out.Contents, object{key, len(raw), etagOf(raw)})
+		}
+	}
+	slices.SortFunc(out.Contents, func(a, b object) int { return cmp.Compare(a.Key, b.Key) })
+	_ = xml.NewEncoder(w).Encode(out)
+}

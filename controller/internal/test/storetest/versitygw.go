@@ -1,0 +1,92 @@
+//go:build store
+
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+)
+
+// Keys of the server's only account.
+const (
+	Access = "access"
+	Secret = "secret-of-the-test"
+)
+
+// Start a versitygw on loopback, with one bucket, behind a Proxy. VERSITYGW is the program: `go run ./test/tools versitygw`.
+// It ends with the test, and with the test's process. Where S3_SERVER is the address of another server, without TLS and with the same
+// credentials, that is it.
+func Start(t *testing.T) (*Proxy, store.Settings) {
+	t.Helper()
+	if address := os.Getenv("S3_SERVER"); address != "" {
+		return front(t, address)
+	}
+	program := os.Getenv("VERSITYGW")
+	if program == "" {
+		t.Fatal("these tests need the S3 server versitygw: make store-test builds it, and sets VERSITYGW")
+	}
+	dir := t.TempDir()
+	address := freeAddress(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, program, "--access", Access, "--secret", Secret, "--port", address, "--quiet", "posix", "--sidecar", t.TempDir(), dir) //nolint:gosec // The test says which program.
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = &log, &log
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = c.Wait() // It was killed.
+		if t.Failed() {
+			t.Logf("the S3 server has said:\n%s", log.String())
+		}
+	})
+	return front(t, address)
+}
+
+// front of a server, with a bucket.
+func front(t *testing.T, address string) (*Proxy, store.Settings) {
+	t.Helper()
+	p := startProxy(t, address)
+	s := p.Settings(t, Access, Secret)
+	makeBucket(t, s)
+	return p, s
+}
+
+// makeBucket once the server answers.
+func makeBucket(t *testing.T, s store.Settings) {
+	t.Helper()
+	b, err := store.Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := b.MakeBucket(t.Context())
+		if err == nil || store.Is(err, store.Exists) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // It is free again.
+	return l.Addr().String()
+}
