@@ -94,9 +94,11 @@ func TestNewSettingsStopNoServer(t *testing.T) {
 		t.Fatalf("want both refused for a new instance, got %v", err)
 	}
 	runs := given(inUse, config(pairs...))
-	r := &resolved{Input: runs, engine: engineOf(runs), spec: withDefaults(runs.XR.Spec.MySQLSpec)}
-	r.image, _ = resolveImage(r, nil)
-	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = wishOf(r) + ".0"
+	r, _, err := readInput(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = digestOf(r.wish) + ".0"
 	if _, err := Compose(runs); err != nil {
 		t.Errorf("want a server that runs with them left alone, got %v", err)
 	}

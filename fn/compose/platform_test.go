@@ -35,7 +35,7 @@ func TestNotAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in.Observed.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + ".x"}}}
+		in.Observed.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + ".x"}}}
 		in.Observed.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}}
 	}
 	cases := map[string]struct {
@@ -127,13 +127,14 @@ func TestLimitResources(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			got, errs, err := limitResources(given, tc.most, field.NewPath("resources"))
+			most, err := maxResources(tc.most)
+			got, errs := limitResources(given, most, field.NewPath("resources"))
 			if err != nil || len(errs) != tc.errs || got.Limits.Memory().String() != tc.limit {
 				t.Errorf("%s Got %s, %v, %v", tc.reason, got.Limits.Memory(), errs, err)
 			}
 		})
 	}
-	if _, _, err := limitResources(corev1.ResourceRequirements{}, amounts("1e-9999999"), field.NewPath("resources")); err == nil {
+	if _, err := maxResources(amounts("1e-9999999")); err == nil {
 		t.Error("want an amount out of all proportion refused")
 	}
 }
