@@ -55,6 +55,20 @@ func load(tb testing.TB, example string) *caller {
 	return c
 }
 
+// exampleNames returns the names of all examples.
+func exampleNames(tb testing.TB) []string {
+	tb.Helper()
+	files, err := filepath.Glob("../examples/*/xr.yaml")
+	if err != nil || len(files) == 0 {
+		tb.Fatal("no example found", err)
+	}
+	names := make([]string, 0, len(files))
+	for _, file := range files {
+		names = append(names, filepath.Base(filepath.Dir(file)))
+	}
+	return names
+}
+
 // at a path of maps, or nil.
 func at(m map[string]any, path ...string) any {
 	var v any = m

@@ -57,12 +57,8 @@ func TestReadme(t *testing.T) {
 		t.Errorf("only %d excerpts were compared", compared)
 	}
 	listed := file(t, "../examples/README.md")
-	dirs, err := filepath.Glob("../examples/*/xr.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range dirs {
-		if name := filepath.Base(filepath.Dir(d)); !strings.Contains(listed, "["+name+"]("+name+")") {
+	for _, name := range exampleNames(t) {
+		if !strings.Contains(listed, "["+name+"]("+name+")") {
 			t.Errorf("examples/README.md does not list %s", name)
 		}
 	}

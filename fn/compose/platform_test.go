@@ -79,7 +79,7 @@ func TestNotAllowed(t *testing.T) {
 			if !tc.refused && (kept != nil) != tc.warned {
 				t.Errorf("%s Kept: %v", tc.reason, kept)
 			}
-			_, composed := Compose(tc.in)
+			_, composed := tryCompose(t, tc.in)
 			if tc.refused && composed == nil {
 				t.Errorf("%s It is composed all the same", tc.reason)
 			}
@@ -90,12 +90,12 @@ func TestNotAllowed(t *testing.T) {
 // TestPlatformMissing: nothing is made before it is known, and nothing is changed where there is none.
 func TestPlatformMissing(t *testing.T) {
 	unknown := given(func(in *Input) { in.Required.Platform = Required[v1.MySQLPlatform]{} })
-	out, err := Compose(unknown)
+	out, err := tryCompose(t, unknown)
 	if err != nil || len(out.Resources) > 0 || out.Requirements[RequiredPlatform].Name != v1.PlatformName {
 		t.Errorf("unknown: %d resources, %v, %v", len(out.Resources), out.Requirements, err)
 	}
 	missing := given(func(in *Input) { in.Required.Platform.Items = nil })
-	out, err = Compose(missing)
+	out, err = tryCompose(t, missing)
 	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Reason != v1.ReasonNoPlatform || len(out.Requirements) == 0 {
 		t.Errorf("missing: %v, %v", out.Requirements, err)
 	}
