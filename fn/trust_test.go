@@ -142,10 +142,16 @@ func fieldsOf(at string, schema map[string]any) []string {
 // claimFields of the XRD of a kind.
 func claimFields(t *testing.T, xrd string) []string {
 	t.Helper()
+	return fieldsOf("", claimSchema(t, xrd))
+}
+
+// claimSchema is the schema of the spec in an XRD.
+func claimSchema(t *testing.T, xrd string) map[string]any {
+	t.Helper()
 	d := documents(t, filepath.Join("..", "apis", xrd))[0]
 	version, _ := at(d, "spec", "versions").([]any)[0].(map[string]any)
 	spec, _ := at(version, "schema", "openAPIV3Schema", "properties", "spec").(map[string]any)
-	return fieldsOf("", spec)
+	return spec
 }
 
 // TestEveryFieldHasAReach: somebody has said of each field of a claim what it
