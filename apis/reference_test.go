@@ -15,10 +15,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Pages that users read about the fields of a claim. The reference is the first one.
+// Pages that users read about fields.
 const (
-	pageClaims = "../docs/claims.md"
-	pageImport = "../docs/import.md"
+	pageClaims   = "../docs/claims.md"
+	pageImport   = "../docs/import.md"
+	pagePlatform = "../docs/platform.md"
 )
 
 // refused is a field that is there to be refused.
@@ -38,7 +39,7 @@ func fieldsOf(of reflect.Type, path string) []string {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		child := strings.TrimPrefix(path+"."+name, ".")
 		switch {
-		case child == refused:
+		case child == refused, name == "metadata":
 			continue
 		case options == "inline":
 			child = path
@@ -62,7 +63,7 @@ func namesIn(text string) []string {
 	return name.FindAllString(strings.Join(codeSpan.FindAllString(text, -1), " "), -1)
 }
 
-// rowsOf the tables of a page whose head begins with the word field.
+// rowsOf the tables of a page of fields or settings.
 func rowsOf(page string) []row {
 	var out []row
 	head := ""
@@ -73,7 +74,7 @@ func rowsOf(page string) []row {
 			head = ""
 		case head == "":
 			head = cells[1]
-		case strings.HasPrefix(head, " field"):
+		case strings.HasPrefix(head, " field"), strings.HasPrefix(head, " setting"):
 			out = append(out, row{namesIn(cells[1]), namesIn(head + line)})
 		}
 	}
@@ -92,20 +93,28 @@ func isDocumented(field string, rows []row) bool {
 	})
 }
 
-// TestEveryFieldIsDocumented: the reference has a row of each field of a claim.
+// TestEveryFieldIsDocumented: the pages have a row of each field of a claim, of the MySQLPlatform and of a Composition's input.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	mysql, database, found := strings.Cut(text(t, pageClaims), "\n## Database\n")
 	if !found {
 		t.Fatalf("%s has no section on the Database", pageClaims)
 	}
-	for _, field := range fieldsOf(reflect.TypeFor[v1.MySQLSpec](), "") {
-		if !isDocumented(field, rowsOf(mysql+text(t, pageImport))) {
-			t.Errorf("spec.%s of a MySQL has no row: add it to a table of fields in %s, or to the row of the field that contains it", field, pageClaims)
-		}
-	}
-	for _, field := range fieldsOf(reflect.TypeFor[v1.DatabaseSpec](), "") {
-		if !strings.Contains(field, ".") && !isDocumented(field, rowsOf(database)) {
-			t.Errorf("spec.%s of a Database has no row: add it to the table of the section on the Database in %s", field, pageClaims)
+	for _, c := range []struct {
+		of   reflect.Type
+		page string
+		rows []row
+		// top is true if only the fields that no other field contains have a row there.
+		top bool
+	}{
+		{of: reflect.TypeFor[v1.MySQLSpec](), page: pageClaims, rows: rowsOf(mysql + text(t, pageImport))},
+		{of: reflect.TypeFor[v1.DatabaseSpec](), page: pageClaims + ", in the section on the Database", rows: rowsOf(database), top: true},
+		{of: reflect.TypeFor[v1.MySQLPlatformSpec](), page: pagePlatform, rows: rowsOf(text(t, pagePlatform))},
+		{of: reflect.TypeFor[v1.Settings](), page: pagePlatform, rows: rowsOf(text(t, pagePlatform)), top: true},
+	} {
+		for _, field := range fieldsOf(c.of, "") {
+			if !(c.top && strings.Contains(field, ".")) && !isDocumented(field, c.rows) {
+				t.Errorf("%s of %s has no row: add it to a table of fields in %s, or to the row of the field that contains it", field, c.of.Name(), c.page)
+			}
 		}
 	}
 }
