@@ -1,6 +1,7 @@
 package apis_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -116,6 +118,23 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 				t.Errorf("%s of %s has no row: add it to a table of fields in %s, or to the row of the field that contains it", field, c.of.Name(), c.page)
 			}
 		}
+	}
+}
+
+// TestChartHasEveryField: the schema of the Helm chart's values has the fields of the MySQLPlatform. Without it Kubernetes drops a
+// field that it does not know, and Helm says nothing.
+func TestChartHasEveryField(t *testing.T) {
+	const file = "../package/chart/values.schema.json"
+	schema := map[string]any{}
+	read(t, file, &schema)
+	for _, name := range []string{"platform", "spec"} {
+		properties, _ := schema["properties"].(map[string]any)
+		schema, _ = properties[name].(map[string]any)
+	}
+	got, _ := schema["properties"].(map[string]any)
+	want := slices.DeleteFunc(fieldsOf(reflect.TypeFor[v1.MySQLPlatformSpec](), ""), func(field string) bool { return strings.Contains(field, ".") })
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Errorf("platform.spec in %s has other fields than MySQLPlatformSpec. -MySQLPlatformSpec, +values.schema.json:\n%s", file, diff)
 	}
 }
 
