@@ -1,9 +1,16 @@
 package apis_test
 
 import (
+	"encoding/json"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // database of a spec over the original one; nil removes a field.
@@ -81,4 +88,57 @@ func TestDatabaseSchema(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAsMySQL: a field that both APIs have means the same in both, so that AsMySQL copies it.
+func TestAsMySQL(t *testing.T) {
+	database := v1.XDatabaseSpec{}
+	fill(reflect.ValueOf(&database).Elem())
+	both := fieldsOf(reflect.TypeFor[v1.XMySQLSpec](), "")
+	want, got := jsonOf(t, database), jsonOf(t, database.AsMySQL())
+	for name, value := range want {
+		if diff := cmp.Diff(value, got[name]); slices.Contains(both, name) && diff != "" {
+			t.Errorf("spec.%s of a Database is lost: copy it in AsMySQL (apis/v1/database.go). -want, +got:\n%s", name, diff)
+		}
+	}
+}
+
+// fill all fields of a value.
+func fill(v reflect.Value) {
+	switch v.Kind() { //nolint:exhaustive // A spec has no others.
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			fill(f)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		item := reflect.New(v.Type().Elem()).Elem()
+		fill(item)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("1").Convert(v.Type().Key()), item)
+	case reflect.String:
+		v.SetString("1")
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		v.SetInt(1)
+	}
+}
+
+func jsonOf(t *testing.T, v any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]any{}
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"maps"
 	"os"
@@ -19,6 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
 var (
@@ -111,7 +115,7 @@ func TestBackupNodes(t *testing.T) {
 // same, and the request is as it was.
 func TestPure(t *testing.T) {
 	f := &Function{log: logging.NewNopLogger()}
-	for _, name := range []string{"running", "restore-before", "hostpath", "name-taken"} {
+	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			req, first := load(t, name).run(t)
 			// Something that an earlier function of the pipeline wants.
@@ -127,6 +131,15 @@ func TestPure(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, req, protocmp.Transform()); diff != "" {
 				t.Errorf("The request must not be changed: -before, +after:\n%s", diff)
+			}
+			in, err := parseRequest(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, _ := json.Marshal(in)
+			_, _ = compose.Compose(*in)
+			if again, _ := json.Marshal(in); !bytes.Equal(parsed, again) {
+				t.Errorf("Compose writes to its input. -before, +after:\n%s", cmp.Diff(string(parsed), string(again)))
 			}
 			if _, ok := one.GetDesired().GetResources()["theirs"]; !ok {
 				t.Error("What an earlier function wants must stay.")

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
@@ -20,7 +22,7 @@ import (
 
 // odd values for every field that takes text.
 var odd = []any{
-	"", ".", "..", "../x", "../../kube-system/token", "/etc/shadow", "other/x", "other:x", "-x", "--help", "a b", "a\nb", "a\x00b", "$(HOME)", "${HOME}", "$(id)", "`id`",
+	"", ".", "..", "../x", "../../kube-system/token", "/etc/shadow", "other/x", marker, "other:x", "-x", "--help", "a b", "a\nb", "a\x00b", "$(HOME)", "${HOME}", "$(id)", "`id`",
 	"a,b", "a=b", "a: b", "*", "%2e%2e%2f", "x.database", "backup-x", "crossplane-mysql-system", "\u202ex", strings.Repeat("a", 253), strings.Repeat("../", 80), 7, true, nil,
 	[]any{"x"}, map[string]any{"namespace": "other", "name": "x"},
 }
@@ -33,6 +35,8 @@ type reach struct {
 	odd []any
 	// keys of a map; those of the odd values otherwise.
 	keys []string
+	// form of all values that the function accepts, if no text of a user fits into it.
+	form string
 }
 
 // reaches of every field that a claim of either kind has. Who adds a field says
@@ -40,20 +44,20 @@ type reach struct {
 var reaches = map[string]reach{
 	"backup.beforeImageChange":              {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
 	"backup.keep":                           {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
-	"backup.keepFor":                        {to: "how long this instance's backups stay", odd: []any{"1", "0d", "1m", "-1d", "999999h", 1}},
+	"backup.keepFor":                        {form: "a duration", to: "how long this instance's backups stay", odd: []any{"1", "0d", "1m", "-1d", "999999h", 1}},
 	"backup.method":                         {to: "whether this instance's server is stopped for a backup that it asks for", odd: []any{"Hot", "cold", true}},
 	"backup.request":                        {to: "a record of this instance, and whether its server is stopped for a backup", odd: []any{"a b", "../x", strings.Repeat("x", 64), 1}},
 	"backup.requireRestorable":              {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
-	"backup.schedule":                       {to: "in which minutes this instance is backed up", odd: []any{"* * * *", "@every 1s", "TZ=UTC 0 3 * * *", "at night", strings.Repeat("1,", 60), 1}},
-	"backup.timeZone":                       {to: "which minutes those are", odd: []any{"../../etc/passwd", "/etc/localtime", "a b", 1}},
+	"backup.schedule":                       {form: "a schedule of cron", to: "in which minutes this instance is backed up", odd: []any{"* * * *", "@every 1s", "TZ=UTC 0 3 * * *", "at night", strings.Repeat("1,", 60), 1}},
+	"backup.timeZone":                       {form: "a name of the IANA database", to: "which minutes those are", odd: []any{"../../etc/passwd", "/etc/localtime", "a b", 1}},
 	"backup.store":                          {to: "which store this instance's backups go to, by the gateway, of those that the platform allows", odd: []any{"theirs", "Volume", "volume", "a/b"}},
 	"compositeDeletePolicy":                 {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
 	"config[]":                              {to: "my.cnf of the server, and of one without data that is tried first, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
 	"database":                              {to: "the name of a schema in the server, and an environment variable of it"},
 	"deletionPolicy":                        {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
 	"image":                                 {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
-	"networkPolicy.from[].ipBlock.cidr":     {to: "who reaches this server", odd: []any{"0.0.0.0/0", "::/0", "10.0.0.1/8"}},
-	"networkPolicy.from[].ipBlock.except[]": {to: "who does not", odd: []any{"10.0.0.0/8"}},
+	"networkPolicy.from[].ipBlock.cidr":     {form: "a range of addresses", to: "who reaches this server", odd: []any{"0.0.0.0/0", "::/0", "10.0.0.1/8"}},
+	"networkPolicy.from[].ipBlock.except[]": {form: "a range of addresses", to: "who does not", odd: []any{"10.0.0.0/8"}},
 	"networkPolicy.from[].namespaceSelector.matchLabels[]": {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "hostPID", "../x", ""}},
 	"networkPolicy.from[].podSelector.matchLabels[]":       {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "namespace", "x y"}},
 	"password":               {to: "root of this server"},
@@ -61,17 +65,17 @@ var reaches = map[string]reach{
 	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"ours", "theirs", "kube-system/theirs"}},
 	"requireTLS":             {to: "whether this server takes clients that do not encrypt", odd: []any{"true", 1}},
 	"resources.claims[].name": {
-		to: "nothing: it is refused", odd: []any{"gpu"},
+		form: "none", to: "nothing: it is refused", odd: []any{"gpu"},
 	},
-	"resources.claims[].request":       {to: "nothing: it is refused", odd: []any{"gpu"}},
-	"resources.limits[]":               {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
-	"resources.requests[]":             {to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
+	"resources.claims[].request":       {form: "none", to: "nothing: it is refused", odd: []any{"gpu"}},
+	"resources.limits[]":               {form: "a quantity", to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
+	"resources.requests[]":             {form: "a quantity", to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
 	"restore.from":                     {to: "backups of another claim of the claim's namespace", odd: []any{"../other", "theirs"}},
 	"restore.backup":                   {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
-	"restore.import.dump.name":         {to: "an object in the folder of the claim's namespace in a store, which the platform team has put there", odd: []any{"a.sql", "../other/a.sql", "a/b.sql", "a.sql.exe", ".sql"}},
-	"restore.import.dump.sha256":       {to: "whether that object is taken", odd: []any{strings.Repeat("0", 64), strings.Repeat("A", 64)}},
+	"restore.import.dump.name":         {to: "an object in the folder of the claim's namespace in a store, which the platform team has put there", odd: []any{"a.sql", marker + ".sql", "../other/a.sql", "a/b.sql", "a.sql.exe", ".sql"}},
+	"restore.import.dump.sha256":       {form: "a checksum", to: "whether that object is taken", odd: []any{strings.Repeat("0", 64), strings.Repeat("A", 64)}},
 	"restore.import.dump.store":        {to: "a store that the platform allows", odd: []any{"offsite", "theirs", "Volume"}},
-	"restore.import.server.host":       {to: "a server that the platform allows", odd: []any{"db.allowed", "db.allowed.", "evil/db.allowed", "allowed", "evilallowed", "10.0.0.1", "::1", "-x.allowed", "kubernetes.default.svc"}},
+	"restore.import.server.host":       {to: "a server that the platform allows", odd: []any{"db.allowed", marker + ".allowed", "db.allowed.", "evil/db.allowed", "allowed", "evilallowed", "10.0.0.1", "::1", "-x.allowed", "kubernetes.default.svc"}},
 	"restore.import.server.port":       {to: "a port of that server", odd: []any{0, -1, 443, 65536, 1 << 40}},
 	"restore.import.server.secretName": {to: "username, password and ca.crt of a Secret of the claim's namespace", odd: []any{"ours", "theirs", "other/theirs"}},
 	"restore.import.volume.directory":  {to: "a folder of that volume", odd: []any{"data", "lib/mysql", "a/../b", "a/./b", "a//b", "a/", ".hidden", "a/.."}},
@@ -79,16 +83,16 @@ var reaches = map[string]reach{
 	"restore.insteadOf":                {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
 	"restore.policy":                   {to: "whether this instance's backups are used", odd: []any{"Never"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].key":            {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].operator":       {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].operator":       {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].values[]":       {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].key":                 {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].operator":            {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].key":                 {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
+	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].operator":            {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].values[]":            {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
 	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].key":      {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].operator": {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].operator": {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
 	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].values[]": {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].key":           {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].operator":      {to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].key":           {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
+	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].operator":      {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
 	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].values[]":      {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
 	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].weight":                                       {to: "nodes that take everybody's pods", odd: []any{-1, 1000}},
 	"scheduling.podAffinity[].topologyKey":                     {to: "nodes near pods of the claim's namespace", odd: []any{"kubernetes.io/hostname", "a b"}},
@@ -96,9 +100,9 @@ var reaches = map[string]reach{
 	"scheduling.podAntiAffinity[].topologyKey":                 {to: "nodes without pods of the claim's namespace, which come to none that this server is on", odd: []any{"kubernetes.io/hostname", "a b"}},
 	"scheduling.podAntiAffinity[].weight":                      {to: "nodes without pods of the claim's namespace", odd: []any{0, 101}},
 	"scheduling.priorityClassName":                             {to: "the place of other pods, by the classes that the platform allows", odd: []any{"system-node-critical", "system-cluster-critical", "../x"}},
-	"scheduling.tolerations[].effect":                          {to: "nodes with taints that the platform allows", odd: []any{"NoSchedule", "NoExecute", "All"}},
+	"scheduling.tolerations[].effect":                          {form: "a word of Kubernetes", to: "nodes with taints that the platform allows", odd: []any{"NoSchedule", "NoExecute", "All"}},
 	"scheduling.tolerations[].key":                             {to: "nodes with taints that the platform allows", odd: []any{"node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable", "", "theirs", allowedTaint}},
-	"scheduling.tolerations[].operator":                        {to: "nodes with taints that the platform allows: without a key it is refused", odd: []any{"Exists", "Equal", "Gt"}},
+	"scheduling.tolerations[].operator":                        {form: "a word of Kubernetes", to: "nodes with taints that the platform allows: without a key it is refused", odd: []any{"Exists", "Equal", "Gt"}},
 	"scheduling.tolerations[].tolerationSeconds":               {to: "how long it stays on a node that is not well", odd: []any{-1, 1 << 40}},
 	"scheduling.tolerations[].value":                           {to: "nodes with taints that the platform allows", odd: []any{"a b", "x"}},
 	"scheduling.topologySpreadConstraints[].maxSkew":           {to: "nodes with fewer servers of the claim's namespace", odd: []any{0, -1, 1 << 40}},
@@ -116,18 +120,18 @@ var reaches = map[string]reach{
 	},
 	"service.type":     {to: "a port of the nodes, or a load balancer", odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
 	"storageClassName": {to: "a storage class, as in any PersistentVolumeClaim"},
-	"storageSize":      {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"storageSize":      {form: "a quantity", to: "room on a storage class", odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
 	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1, true}},
-	"storage_size":     {to: "room on a storage class", odd: []any{"1Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"storage_size":     {form: "a quantity", to: "room on a storage class", odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
 	"type":             {to: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
 }
 
 // fieldsOf a schema, by their paths: [] is any key or any item.
-func fieldsOf(at string, schema map[string]any) []string {
+func fieldsOf(at string, schema map[string]any) map[string]map[string]any {
 	if properties, ok := schema["properties"].(map[string]any); ok {
-		out := make([]string, 0, len(properties))
+		out := map[string]map[string]any{}
 		for name, child := range properties {
-			out = append(out, fieldsOf(strings.TrimPrefix(at+"."+name, "."), child.(map[string]any))...)
+			maps.Copy(out, fieldsOf(strings.TrimPrefix(at+"."+name, "."), child.(map[string]any)))
 		}
 		return out
 	}
@@ -136,16 +140,22 @@ func fieldsOf(at string, schema map[string]any) []string {
 			return fieldsOf(at+"[]", child)
 		}
 	}
-	return []string{at}
+	return map[string]map[string]any{at: schema}
 }
 
 // claimFields of the XRD of a kind.
 func claimFields(t *testing.T, xrd string) []string {
 	t.Helper()
+	return slices.Sorted(maps.Keys(fieldsOf("", claimSchema(t, xrd))))
+}
+
+// claimSchema is the schema of the spec in an XRD.
+func claimSchema(t *testing.T, xrd string) map[string]any {
+	t.Helper()
 	d := documents(t, filepath.Join("..", "apis", xrd))[0]
 	version, _ := at(d, "spec", "versions").([]any)[0].(map[string]any)
 	spec, _ := at(version, "schema", "openAPIV3Schema", "properties", "spec").(map[string]any)
-	return fieldsOf("", spec)
+	return spec
 }
 
 // TestEveryFieldHasAReach: somebody has said of each field of a claim what it
@@ -177,6 +187,8 @@ func (c *caller) with(field, key string, value any) *caller {
 		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec", "restore")
 	}
 	switch field {
+	case "backup.request", "backup.schedule":
+		c.xr = setIn(c.xr, "Cold", "spec", "backup", "method")
 	case "passwordSecretRef.name":
 		c.xr = setIn(c.xr, v1.PasswordKey, "spec", "passwordSecretRef", "key")
 	case "passwordSecretRef.key":
@@ -191,7 +203,7 @@ func (c *caller) with(field, key string, value any) *caller {
 }
 
 // allowedTaint is what claims may tolerate in this test.
-const allowedTaint = "ours"
+const allowedTaint = marker
 
 // siblings of a field without which what it is in would be refused whatever it says, by what that is in.
 var siblings = map[string]map[string]any{
@@ -269,9 +281,16 @@ func strangers() []map[string]any {
 	}
 	ours := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "mysql-instance"}.Key()
 	theirs := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "other", "name": "theirs"}, "data": map[string]any{"password": "c2VjcmV0"}}
-	account := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "default", "name": "ours"}, "data": map[string]any{"password": "c2VjcmV0"}}
-	volume := map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"namespace": "default", "name": "theirs"}}
-	return []map[string]any{record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), theirs, account, volume}
+	account := func(name string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "default", "name": name}, "data": map[string]any{"password": "c2VjcmV0", marker: "c2VjcmV0"}}
+	}
+	volume := func(name string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"namespace": "default", "name": name}}
+	}
+	return []map[string]any{
+		record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), record(marker, "default", "x"), theirs,
+		account("ours"), account(marker), volume("theirs"), volume(marker),
+	}
 }
 
 // TestNoFieldReachesFurther gives each field of a claim hostile values: what is
@@ -281,32 +300,43 @@ func TestNoFieldReachesFurther(t *testing.T) {
 	bases := map[string]func(*caller){"StorageClass": func(*caller) {}, "HostPath": onHostPath}
 	examples := map[string]string{
 		"fresh-instance": "xrd-xmysqls.yaml", "restore-before": "xrd-xmysqls.yaml", "restore-named": "xrd-xmysqls.yaml",
-		"database-mysql": "xrd-xdatabases.yaml", "database-restore": "xrd-xdatabases.yaml",
+		"database-mysql": "xrd-xdatabases.yaml", "database-restore": "xrd-xdatabases.yaml", "running": "xrd-xmysqls.yaml",
 	}
-	composed, servers := map[string]int{}, map[string]int{}
+	composed, servers, texts, used := map[string]int{}, map[string]int{}, map[string]int{}, map[place]bool{}
 	for example, xrd := range examples {
 		for base, prepare := range bases {
+			prepared := load(t, example)
+			prepare(prepared)
+			prepared.cluster = append(prepared.cluster, strangers()...)
+			prepared.letImport()
+			_, unchanged := prepared.run(t)
 			for _, field := range append(claimFields(t, xrd), "") {
 				t.Run(example+"/"+base+"/"+field, func(t *testing.T) {
 					for _, h := range hostile(field) {
-						c := load(t, example)
-						prepare(c)
-						c.cluster = append(c.cluster, strangers()...)
-						c.letImport()
+						c := *prepared
+						c.xr = runtime.DeepCopyJSON(c.xr)
 						if field != "" {
 							c.with(field, h.key, h.value)
 						}
 						_, rsp := c.run(t)
 						for name, r := range rsp.GetDesired().GetResources() {
 							composed[base+" "+name]++
-							if name == v1.ResourceDeployment && field != "" {
+							if name == v1.ResourceDeployment && field != "" && example != "running" { // It runs on with what is refused.
 								servers[field]++
+								texts[field] += strings.Count(h.key+fmt.Sprint(h.value), marker)
 							}
 							for _, command := range commandsOf(r.GetResource().AsMap()) {
 								composed[base+" "+command]++
 							}
 						}
-						for _, complaint := range beyond(c, rsp) {
+						g := beyond(&c, rsp)
+						if strings.Contains(h.key+fmt.Sprint(h.value), marker) {
+							g.texts(field, rsp, used)
+						}
+						if isUnnoticed(unchanged, rsp) && !cannotChange(xrd, field) {
+							g.complainf("the server's pod changes, and the digest of the wish does not: see compose.TestWish")
+						}
+						for _, complaint := range g.complaints {
 							t.Errorf("spec.%s %q: %.100q: %s", field, h.key, fmt.Sprint(h.value), complaint)
 						}
 					}
@@ -318,6 +348,17 @@ func TestNoFieldReachesFurther(t *testing.T) {
 		if servers[field] == 0 && !strings.HasPrefix(r.to, "nothing: ") {
 			t.Errorf("no value of %s came as far as to a server: it may do what it likes there", field)
 		}
+		switch {
+		case texts[field] == 0 && r.form == "" && takesText(t, field):
+			t.Errorf("no text in %s was accepted, so nothing shows where it would stand: add an odd value with the marker to its line in reaches, or the form of its values", field)
+		case texts[field] > 0 && r.form != "":
+			t.Errorf("text in %s was accepted, which is not %s: remove the form from its line in reaches", field, r.form)
+		}
+	}
+	for _, p := range places {
+		if !used[p] {
+			t.Errorf("no text of %q stands in %q: remove the place", p.field, p.path)
+		}
 	}
 	for base := range bases {
 		for _, command := range []string{"import", "import-server", "import-dump"} {
@@ -326,14 +367,14 @@ func TestNoFieldReachesFurther(t *testing.T) {
 			}
 		}
 		for _, name := range compose.ResourceNames() {
-			if name == v1.ResourceSettingsCheck {
-				continue // These examples have no running server. compose.TestSettingsJob looks at the Job of one.
-			}
 			least := 100
-			if name == v1.ResourceServerPolicy {
+			switch name {
+			case v1.ResourceServerPolicy:
 				least = 30 // Only its own fields make one.
+			case v1.ResourceSettingsCheck:
+				least = 10 // Only new settings of the one example that runs make one.
 			}
-			if n := composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) {
+			if n := composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) && (base != "HostPath" || name != v1.ResourceSettingsCheck) {
 				t.Errorf("%s: only %d of %s were looked at", base, n, name)
 			}
 		}
@@ -360,7 +401,8 @@ func (c *caller) letImport() {
 		if kindOf(o) == v1.KindMySQLPlatform {
 			o = setIn(o, []any{"*.allowed"}, "spec", "importServers")
 			o = setIn(o, []any{allowedTaint}, "spec", "allowedTolerations")
-			c.cluster[i] = setIn(o, []any{"offsite"}, "spec", "backupStores")
+			o = setIn(o, []any{marker}, "spec", "allowedPriorityClasses")
+			c.cluster[i] = setIn(o, []any{"offsite", marker}, "spec", "backupStores")
 		}
 	}
 }
@@ -385,16 +427,16 @@ func hostile(field string) []hostileValue {
 		}
 		return out
 	}
-	for _, key := range r.keys {
-		for _, v := range append([]any{"/x/evil.so", "a\nplugin_load=x", "0.0.0.0/0", 1}, r.odd...) {
+	for _, key := range append(slices.Clone(r.keys), marker) {
+		for _, v := range append([]any{marker, "/x/evil.so", "a\nplugin_load=x", "0.0.0.0/0", 1}, r.odd...) {
 			out = append(out, hostileValue{key: key, value: v})
 		}
 	}
 	return out
 }
 
-// beyond says what a response has that reaches further than its claim may.
-func beyond(c *caller, rsp *fnv1.RunFunctionResponse) []string {
+// beyond looks for what in a response reaches further than its claim may.
+func beyond(c *caller, rsp *fnv1.RunFunctionResponse) *guard {
 	g := &guard{caller: c, hostPath: at(c.input, "volumes") == "HostPath"}
 	ref := at(c.xr, "spec", "claimRef").(map[string]any)
 	g.instance = v1.Instance{Kind: ref["kind"].(string), Namespace: ref["namespace"].(string), Name: ref["name"].(string), XR: ""}
@@ -404,7 +446,7 @@ func beyond(c *caller, rsp *fnv1.RunFunctionResponse) []string {
 	for key, s := range rsp.GetRequirements().GetResources() {
 		g.need(key, s)
 	}
-	return g.complaints
+	return g
 }
 
 // A guard looks at what is composed for an instance.
@@ -462,11 +504,14 @@ func (g *guard) object(name string, o map[string]any) {
 		g.complainf("%s has the finalizers %v", name, f)
 	}
 	g.annotations(name, meta)
+	if kind == "Deployment" { // A Job has annotations for service meshes.
+		g.annotations(name, mapAt(o, "spec", "template", "metadata"))
+	}
 	g.labels(name, o)
 	g.walk(name, "", o)
 	switch kind {
 	case "Deployment", "Job":
-		if pod, ok := at(o, "spec", "template", "spec").(map[string]any); ok {
+		if pod, ok := at(o, "spec", "template", "spec").(map[string]any); ok && !g.isObserved(pod) {
 			g.pod(name, pod)
 		}
 	case "NetworkPolicy":
@@ -478,6 +523,11 @@ func (g *guard) object(name string, o map[string]any) {
 			g.complainf("%s is filled from elsewhere", name)
 		}
 	}
+}
+
+// isObserved reports whether a pod is as it is observed, and so is not made now.
+func (g *guard) isObserved(pod map[string]any) bool {
+	return slices.ContainsFunc(g.observed, func(o map[string]any) bool { return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod)) })
 }
 
 // volume on a node: in a folder of its own below the platform's, for this claim
@@ -541,7 +591,7 @@ func (g *guard) labels(name string, o map[string]any) {
 var forbidden = []string{
 	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName", "serviceAccountName", "serviceAccount", "externalIPs", "externalName",
 	"ownerReferences", "imagePullSecrets", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions", "csi", "nfs", "projected", "envFrom", "valueFrom",
-	"priorityClassName", "runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
+	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
 // walk all of an object.
@@ -560,6 +610,9 @@ func (g *guard) walk(name, key string, value any) {
 			}
 			if k == "tolerations" {
 				g.tolerations(name, child)
+			}
+			if k == "priorityClassName" && child != marker {
+				g.complainf("%s has the priority class %v", name, child)
 			}
 			if (k == "namespaces" || k == "namespaceSelector") && name != v1.ResourceServerPolicy && name != v1.ResourceJobPolicy {
 				g.complainf("%s looks at other namespaces: %s: %v", name, k, child)
@@ -702,7 +755,7 @@ func (g *guard) mounted(name string, v map[string]any) {
 	if n, ok := at(g.xr, "spec", "restore", "import", "volume", "pvcName").(string); ok && of["claimName"] == n && of["readOnly"] == true && n != "" && !slices.Contains([]string{i.DataPVCName(), i.BackupPVCName()}, n) {
 		return // It is of the namespace, as the names of all PersistentVolumeClaims of a pod are.
 	}
-	if items, _ := of["items"].([]any); of["secretName"] == "ours" && len(items) == 3 {
+	if items, _ := of["items"].([]any); slices.Contains([]any{"ours", marker}, of["secretName"]) && len(items) == 3 {
 		return // The account, and no other key.
 	}
 	if name == v1.ResourceRestore && at(g.xr, "spec", "restore", "import", "dump") != nil {

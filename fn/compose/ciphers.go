@@ -15,7 +15,7 @@ var servedSuites = []string{"tls_aes_128_gcm_sha256", "tls_aes_256_gcm_sha384", 
 
 // checkCiphers refuses TLS settings that leave no cipher for the server's key: no client could log in.
 func checkCiphers(r *resolved, path *field.Path) field.ErrorList {
-	if !mayBeCertified(r) {
+	if !mayBeCertified(r.serverInput) {
 		return nil
 	}
 	values := map[string]string{}

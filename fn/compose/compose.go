@@ -44,8 +44,8 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 	out := map[string]Resource{
 		v1.ResourceDataPVC:      {Object: dataPVC(r, s), Ready: pvcReady(r.Observed.DataPVC)},
 		v1.ResourceRootPassword: {Object: rootPassword(r, begin, password), Ready: r.Observed.RootPassword != nil},
-		v1.ResourceConfig:       {Object: configMap(r, of), Ready: r.Observed.Config != nil},
-		v1.ResourceDeployment:   {Object: deployment(r, begin, of), Ready: deploymentReady(r.Observed.Deployment), AsObserved: of.asObserved()},
+		v1.ResourceConfig:       {Object: configMap(r.serverInput, of), Ready: r.Observed.Config != nil},
+		v1.ResourceDeployment:   {Object: deployment(r.serverInput, begin, of), Ready: deploymentReady(r.Observed.Deployment), AsObserved: of.asObserved()},
 		v1.ResourceService:      {Object: service(r), Ready: serviceReady(r.Observed.Service)},
 		v1.ResourceJobPolicy:    {Object: jobPolicy(r), Ready: true}, // Clients wait for no policy.
 	}

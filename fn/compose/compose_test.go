@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,14 +65,39 @@ func TestRenderConfig(t *testing.T) {
 	}
 }
 
-// compose the input, which must be accepted.
+// composed is the output for an input, which must be accepted.
 func composed(t *testing.T, in Input) *Output {
 	t.Helper()
-	out, err := Compose(in)
+	out, err := tryCompose(t, in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// tryCompose composes an input twice. The same input must give the same output, and it must not change.
+func tryCompose(t *testing.T, in Input) (*Output, error) {
+	t.Helper()
+	before := jsonOf(t, in)
+	out, err := Compose(in)
+	again, errAgain := Compose(in)
+	if diff := cmp.Diff(out, again) + cmp.Diff(fmt.Sprint(err), fmt.Sprint(errAgain)); diff != "" {
+		t.Errorf("Compose returns something else for the same input. -first, +second:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, jsonOf(t, in)); diff != "" {
+		t.Errorf("Compose writes to its input: copy a map or a list before you change it. -before, +after:\n%s", diff)
+	}
+	return out, err
+}
+
+// jsonOf an input, with an indent for a readable difference.
+func jsonOf(t *testing.T, in Input) string {
+	t.Helper()
+	text, err := json.MarshalIndent(in, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func container(t *testing.T, out *Output) corev1.Container {
@@ -228,7 +255,7 @@ func TestOwns(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := Compose(tc.in)
+			_, err := tryCompose(t, tc.in)
 			if got := err != nil && strings.Contains(err.Error(), "Service default/db exists"); got != tc.taken {
 				t.Errorf("%s want taken %t, got %v", tc.reason, tc.taken, err)
 			}
@@ -245,7 +272,7 @@ func TestLargerBackup(t *testing.T) {
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 	}
 	follow := func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }
-	if _, err := Compose(given(previous("b1"), larger, small)); err == nil || !strings.Contains(err.Error(), "set it to 2Gi or more") {
+	if _, err := tryCompose(t, given(previous("b1"), larger, small)); err == nil || !strings.Contains(err.Error(), "set it to 2Gi or more") {
 		t.Errorf("want the refusal that says what to do, got %v", err)
 	}
 	out := composed(t, given(previous("b1"), larger, small, follow))
@@ -271,7 +298,7 @@ func TestWarning(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Compose(given(tc.change)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := tryCompose(t, given(tc.change)); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s Before the start it must be refused: %v", tc.reason, err)
 			}
 			fence := func(in *Input) { in.XR.Status.DataPVCDeleted = true }

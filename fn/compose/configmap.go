@@ -8,14 +8,14 @@ import (
 )
 
 // configMap holds the my.cnf of a revision, and the last that has served.
-func configMap(r *resolved, of revision) *corev1.ConfigMap {
+func configMap(s *serverInput, of revision) *corev1.ConfigMap {
 	data := map[string]string{v1.ConfigKey: of.config}
 	if of.served != "" {
 		data[v1.ServedConfigKey] = of.served
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: r.meta(r.instance.ConfigMapName(), nil),
+		ObjectMeta: s.meta(s.instance.ConfigMapName(), nil),
 		Data:       data,
 	}
 }

@@ -52,11 +52,11 @@ func settingOf(settings map[string]v1.Setting, name string) (value string, set b
 // startsWithGTIDs reports whether the server of an instance has GTIDs by default. An instance has them from its first
 // start on. One that started without them keeps running without them: a newer release of this function changes nothing.
 // The my.cnf counts too, because the status may never have been written.
-func startsWithGTIDs(r *resolved) bool {
-	if !r.started || r.XR.Status.GTIDs {
+func startsWithGTIDs(in Input, started bool) bool {
+	if !started || in.XR.Status.GTIDs {
 		return true
 	}
-	c := r.Observed.Config
+	c := in.Observed.Config
 	return c != nil && strings.Contains(c.Data[v1.ConfigKey], withoutGTIDs[0])
 }
 

@@ -31,7 +31,7 @@ func chooseImport(r *resolved) (start, error) {
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
-	if from.Dump != nil && mayBeCertified(r) && !hasCertificate(r) { // The server that loads it has the my.cnf, which names the certificate.
+	if from.Dump != nil && mayBeCertified(r.serverInput) && !r.hasCertificate { // The server that loads it has the my.cnf, which names the certificate.
 		return holdUntilCertified(r, start{replicas: 1}), nil
 	}
 	return startAfter(r, &v1.RestoreStatus{Import: from.DeepCopy(), Phase: v1.RestoreRunning}), nil
@@ -125,7 +125,7 @@ func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
 	tools.ReadOnly = true
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
-		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.image)},
+		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.wish.Image)},
 		Volumes:         []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("data", r.instance.DataPVCName())},
 	}
 	mounts, command := []corev1.VolumeMount{tools, data}, of.Import()
@@ -142,7 +142,7 @@ func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
 		importDump(r, from.Dump, of, &pod)
 	}
 	pod.Containers = []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), mounts, command...)}
-	schedule(r, &pod)
+	schedule(r.serverInput, &pod)
 	return pod
 }
 
@@ -151,7 +151,7 @@ func importServer(r *resolved, from *v1.ImportedServer, of agent.Importing, pod 
 	tools := agent.ToolsMount()
 	tools.ReadOnly = true
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
-	clone := agent.Container("import-server", r.image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{
+	clone := agent.Container("import-server", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{
 		tools, data, {Name: importAccountVolume, MountPath: importAccountPath, ReadOnly: true},
 	}, of.Server(from.Host, from.ServerPort(), importAccountPath)...)
 	pod.InitContainers = append(pod.InitContainers, append(ownData(r, data), clone)...)
@@ -165,14 +165,14 @@ func importDump(r *resolved, from *v1.ImportedDump, of agent.Importing, pod *cor
 	fetch := agent.Container("fetch-dump", r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 		data, {Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true},
 	}, of.Fetch(object, from.SHA256)...)
-	load := agent.Container("import-dump", r.image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{agent.ToolsMount(), data}, // Its socket is beside the tools.
+	load := agent.Container("import-dump", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{agent.ToolsMount(), data}, // Its socket is beside the tools.
 		of.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)
-	lay(&load.Resources, r.serverResources)
+	lay(&load.Resources, r.resources)
 	if r.spec.Database != "" {
 		load.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}
 	pod.Volumes = append(pod.Volumes, agent.AccessVolume(r.instance.Accesses().Restore()))
-	for _, of := range serverVolumes(r)[1:] { // All but the data, which it makes.
+	for _, of := range serverVolumes(r.serverInput)[1:] { // All but the data, which it makes.
 		load.VolumeMounts = append(load.VolumeMounts, of.mounts...)
 		pod.Volumes = append(pod.Volumes, of.Volume)
 	}

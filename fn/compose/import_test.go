@@ -155,7 +155,7 @@ func TestImportPod(t *testing.T) {
 		"DumpHostPath":   {in: given(ofDump, onHostPath), containers: []string{"tools", "version", "fetch-dump", "own", "import-dump", "restore"}, mounts: []string{"tools", "data", "scratch", "config", "tls"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := Compose(tc.in)
+			out, err := tryCompose(t, tc.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,11 +244,11 @@ func TestImportResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := given(ofDump, func(in *Input) { in.XR.Spec.Resources, in.Settings.JobResources = tc.own, tc.jobs })
 			alone := given(func(in *Input) { in.XR.Spec.Resources = tc.own })
-			out, err := Compose(in)
+			out, err := tryCompose(t, in)
 			if err != nil {
 				t.Fatal(err)
 			}
-			other, err := Compose(alone)
+			other, err := tryCompose(t, alone)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,34 +22,34 @@ func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 
 // initContainers come before the server: the one that makes its database, or sees
 // that it has its data, and in a folder of the node the one that hands it over.
-func initContainers(r *resolved) []corev1.Container {
-	tools := agent.ToolsContainer(r.platform.AgentImage)
-	initialize := agent.Container("initialize", r.image, agent.Memory, agent.ServerSecurity(), append([]corev1.VolumeMount{
+func initContainers(s *serverInput) []corev1.Container {
+	tools := agent.ToolsContainer(s.platform.AgentImage)
+	initialize := agent.Container("initialize", s.wish.Image, agent.Memory, agent.ServerSecurity(), append([]corev1.VolumeMount{
 		agent.ToolsMount(),
 		{Name: "data", MountPath: dataPath},
 		{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
-		{Name: "config", MountPath: r.engine.config, ReadOnly: true},
-	}, scratchMounts(r).mounts...), agent.Initialize(r.instance.XR, dataPath, passwordPath, socketsPath)...)
-	if isCertified(r) { // The my.cnf names it.
-		initialize.VolumeMounts = append(initialize.VolumeMounts, tlsMount(r).mounts...)
+		{Name: "config", MountPath: s.engine.config, ReadOnly: true},
+	}, scratchMounts(s).mounts...), agent.Initialize(s.instance.XR, dataPath, passwordPath, socketsPath)...)
+	if isCertified(s) { // The my.cnf names it.
+		initialize.VolumeMounts = append(initialize.VolumeMounts, tlsMount(s).mounts...)
 	}
-	if r.spec.Database != "" {
-		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
+	if s.wish.Database != "" {
+		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: s.wish.Database}}
 	}
 	// They are over before the server begins, and so may have what it has.
-	tools.Resources, initialize.Resources = r.serverResources, r.serverResources
-	if !r.hostPath {
+	tools.Resources, initialize.Resources = s.resources, s.resources
+	if !s.hostPath {
 		return []corev1.Container{tools, initialize}
 	}
-	own := agent.OwnContainer(r.platform.AgentImage, corev1.VolumeMount{Name: "data", MountPath: dataPath})
-	own.Resources = r.serverResources
+	own := agent.OwnContainer(s.platform.AgentImage, corev1.VolumeMount{Name: "data", MountPath: dataPath})
+	own.Resources = s.resources
 	return []corev1.Container{tools, own, initialize}
 }
 
 // initVolumes are those that only the init containers mount.
-func initVolumes(r *resolved) []corev1.Volume {
+func initVolumes(s *serverInput) []corev1.Volume {
 	return []corev1.Volume{
 		agent.ToolsVolume(),
-		{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: r.instance.RootSecretName()}}},
+		{Name: "root-password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: s.instance.RootSecretName()}}},
 	}
 }

@@ -15,13 +15,13 @@ func qualifiedName(namespace, name string) string {
 }
 
 // meta of a composed object.
-func (r *resolved) meta(name string, extra map[string]string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: r.instance.Namespace, Name: name, Labels: r.labels(extra)}
+func (f *facts) meta(name string, extra map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: f.instance.Namespace, Name: name, Labels: f.labels(extra)}
 }
 
 // labels of a composed object.
-func (r *resolved) labels(extra map[string]string) map[string]string {
-	l := r.instance.Labels()
+func (f *facts) labels(extra map[string]string) map[string]string {
+	l := f.instance.Labels()
 	maps.Copy(l, extra)
 	return l
 }

@@ -70,7 +70,7 @@ func TestFixedSettings(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, err := Compose(tc.in)
+			out, err := tryCompose(t, tc.in)
 			if tc.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refused) {
 					t.Errorf("%s want a refusal with %q, got %v", tc.reason, tc.refused, err)
@@ -90,18 +90,20 @@ func TestFixedSettings(t *testing.T) {
 // TestNewSettingsStopNoServer: what a newer release of the function refuses stays with a server that runs with it.
 func TestNewSettingsStopNoServer(t *testing.T) {
 	pairs := []string{"relay_log", "OFF", "tls_version", ""}
-	if _, err := Compose(given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") || !strings.Contains(err.Error(), "tls_version") {
+	if _, err := tryCompose(t, given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") || !strings.Contains(err.Error(), "tls_version") {
 		t.Fatalf("want both refused for a new instance, got %v", err)
 	}
 	runs := given(inUse, config(pairs...))
-	r := &resolved{Input: runs, engine: engineOf(runs), spec: withDefaults(runs.XR.Spec.MySQLSpec)}
-	r.image, _ = resolveImage(r, nil)
-	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = wishOf(r) + ".0"
-	if _, err := Compose(runs); err != nil {
+	r, _, err := readInput(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs.Observed.Deployment.Annotations[v1.AnnotationRevision] = digestOf(r.wish) + ".0"
+	if _, err := tryCompose(t, runs); err != nil {
 		t.Errorf("want a server that runs with them left alone, got %v", err)
 	}
 	runs.XR.Spec.Config["back_log"] = "7"
-	if _, err := Compose(runs); err == nil {
+	if _, err := tryCompose(t, runs); err == nil {
 		t.Error("want them refused with the next change")
 	}
 }

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,36 +29,38 @@ func resolvePlatform(in Input) (v1.MySQLPlatformSpec, error) {
 	return p.Spec, nil
 }
 
-// checkAllowed refuses what the platform does not allow. What a started instance has already
-// it keeps, and says so.
+// checkAllowed refuses what the platform does not allow. A started instance keeps what it has already, with a warning.
 func checkAllowed(r *resolved) (kept, err error) {
 	if !r.Required.Platform.Known {
 		return nil, nil
 	}
-	var has, wants field.ErrorList
-	forbid := func(e *field.Error, is bool) {
-		if r.started && is {
-			has = append(has, e)
+	var warnings, refusals field.ErrorList
+	forbid := func(e *field.Error, inUse bool) {
+		if r.started && inUse {
+			warnings = append(warnings, e)
 		} else {
-			wants = append(wants, e)
+			refusals = append(refusals, e)
 		}
 	}
-	spec := field.NewPath("spec")
-	if !r.platform.AllowsImage(r.wantedImage) {
-		forbid(notAllowed(spec.Child("image"), r.wantedImage, *r.platform.AllowedImages), r.wantedImage == r.XR.Status.Image)
+	// ask for a value that one of the platform's lists must allow.
+	ask := func(path *field.Path, value string, allowed bool, list []string, inUse bool) {
+		if !allowed {
+			forbid(notAllowed(path, value, list), inUse)
+		}
 	}
+	// A field of the wish is in use if the server's pod was made with this wish.
+	spec, p, asMade := field.NewPath("spec"), &r.platform, isAsMade(r)
+	ask(spec.Child("image"), r.wantedImage, p.AllowsImage(r.wantedImage), *cmp.Or(p.AllowedImages, &[]string{}), r.wantedImage == r.XR.Status.Image)
 	for _, e := range r.tooMuch {
-		forbid(e, isAsMade(r))
+		forbid(e, asMade)
 	}
 	if e := r.storeRefused; e != nil {
 		forbid(e, r.started)
 	}
-	service, observed := spec.Child("service"), r.Observed.Service
-	if t := r.spec.Service.Type; !r.platform.AllowsServiceType(t) {
-		forbid(notAllowed(service.Child("type"), string(t), textsOf(r.platform.AllowedServiceTypes)), t == serviceType(observed))
-	}
+	service, observed, t := spec.Child("service"), r.Observed.Service, r.spec.Service.Type
+	ask(service.Child("type"), string(t), p.AllowsServiceType(t), textsOf(p.AllowedServiceTypes), t == serviceType(observed))
 	for _, key := range slices.Sorted(maps.Keys(r.spec.Service.Annotations)) {
-		if r.platform.AllowsServiceAnnotation(key) {
+		if p.AllowsServiceAnnotation(key) {
 			continue
 		}
 		value, is := annotationOf(observed, key)
@@ -65,29 +68,13 @@ func checkAllowed(r *resolved) (kept, err error) {
 			fmt.Sprintf("is not among those that the platform allows: remove it, or ask the platform team to add it to allowedServiceAnnotations of %s %s", v1.KindMySQLPlatform, v1.PlatformName)),
 			is && value == r.spec.Service.Annotations[key])
 	}
-	for _, e := range schedulingNotAllowed(r, spec.Child("scheduling")) {
-		forbid(e, isAsMade(r))
-	}
-	return refusalOf(has), refusalOf(wants)
-}
-
-// schedulingNotAllowed is what a claim asks for and the platform does not allow. It may say what it wants of
-// nodes that take everybody, and of its own namespace's pods.
-func schedulingNotAllowed(r *resolved, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	s := r.spec.Scheduling
-	if s == nil {
-		return nil
-	}
+	scheduling, s := spec.Child("scheduling"), cmp.Or(r.wish.Scheduling, &v1.Scheduling{})
 	for i, t := range s.Tolerations {
-		if !r.platform.AllowsToleration(t.Key) {
-			errs = append(errs, notAllowed(path.Child("tolerations").Index(i).Child("key"), t.Key, r.platform.AllowedTolerations))
-		}
+		ask(scheduling.Child("tolerations").Index(i).Child("key"), t.Key, p.AllowsToleration(t.Key), p.AllowedTolerations, asMade)
 	}
-	if c := s.PriorityClassName; c != "" && !slices.Contains(r.platform.AllowedPriorityClasses, c) {
-		errs = append(errs, notAllowed(path.Child("priorityClassName"), c, r.platform.AllowedPriorityClasses))
-	}
-	return errs
+	class := s.PriorityClassName
+	ask(scheduling.Child("priorityClassName"), class, class == "" || slices.Contains(p.AllowedPriorityClasses, class), p.AllowedPriorityClasses, asMade)
+	return refusalOf(warnings), refusalOf(refusals)
 }
 
 // refusalOf errors; nil where there is none.

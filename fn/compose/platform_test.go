@@ -35,7 +35,7 @@ func TestNotAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in.Observed.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + ".x"}}}
+		in.Observed.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + ".x"}}}
 		in.Observed.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}}
 	}
 	cases := map[string]struct {
@@ -79,7 +79,7 @@ func TestNotAllowed(t *testing.T) {
 			if !tc.refused && (kept != nil) != tc.warned {
 				t.Errorf("%s Kept: %v", tc.reason, kept)
 			}
-			_, composed := Compose(tc.in)
+			_, composed := tryCompose(t, tc.in)
 			if tc.refused && composed == nil {
 				t.Errorf("%s It is composed all the same", tc.reason)
 			}
@@ -90,12 +90,12 @@ func TestNotAllowed(t *testing.T) {
 // TestPlatformMissing: nothing is made before it is known, and nothing is changed where there is none.
 func TestPlatformMissing(t *testing.T) {
 	unknown := given(func(in *Input) { in.Required.Platform = Required[v1.MySQLPlatform]{} })
-	out, err := Compose(unknown)
+	out, err := tryCompose(t, unknown)
 	if err != nil || len(out.Resources) > 0 || out.Requirements[RequiredPlatform].Name != v1.PlatformName {
 		t.Errorf("unknown: %d resources, %v, %v", len(out.Resources), out.Requirements, err)
 	}
 	missing := given(func(in *Input) { in.Required.Platform.Items = nil })
-	out, err = Compose(missing)
+	out, err = tryCompose(t, missing)
 	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Reason != v1.ReasonNoPlatform || len(out.Requirements) == 0 {
 		t.Errorf("missing: %v, %v", out.Requirements, err)
 	}
@@ -127,13 +127,14 @@ func TestLimitResources(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			got, errs, err := limitResources(given, tc.most, field.NewPath("resources"))
+			most, err := maxResources(tc.most)
+			got, errs := limitResources(given, most, field.NewPath("resources"))
 			if err != nil || len(errs) != tc.errs || got.Limits.Memory().String() != tc.limit {
 				t.Errorf("%s Got %s, %v, %v", tc.reason, got.Limits.Memory(), errs, err)
 			}
 		})
 	}
-	if _, _, err := limitResources(corev1.ResourceRequirements{}, amounts("1e-9999999"), field.NewPath("resources")); err == nil {
+	if _, err := maxResources(amounts("1e-9999999")); err == nil {
 		t.Error("want an amount out of all proportion refused")
 	}
 }

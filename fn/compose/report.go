@@ -36,7 +36,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 		Status: v1.MySQLStatus{
 			Message:     is.message(),
 			UID:         r.instance.XR,
-			Image:       r.image,
+			Image:       r.wish.Image,
 			ServedImage: r.change.served, PendingImage: r.change.pending,
 			Endpoint:        endpointOf(r),
 			RefusedService:  refusedService(r),
@@ -44,7 +44,7 @@ func report(r *resolved, s storage, begin start, of revision, resources map[stri
 			Volume:          seenVolume(r),
 			BackupStore:     r.store,
 			Started:         r.started || begin.replicas > 0,
-			GTIDs:           r.engine.password && startsWithGTIDs(r) && (r.started || begin.replicas > 0),
+			GTIDs:           r.engine.password && r.hasGTIDs && (r.started || begin.replicas > 0),
 			Initialized:     r.engine.password && isInitialized(r, begin.restore),
 			Revision:        of.seen,
 			FixedSettings:   fixedToReport(r),

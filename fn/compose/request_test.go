@@ -116,10 +116,10 @@ func TestUnplanned(t *testing.T) {
 	nowhere := func(in *Input) {
 		in.XR.Spec.Backup = v1.BackupSpec{Schedule: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}
 	}
-	if _, err := Compose(given(nowhere)); err == nil || !strings.Contains(err.Error(), "spec.backup.timeZone") {
+	if _, err := tryCompose(t, given(nowhere)); err == nil || !strings.Contains(err.Error(), "spec.backup.timeZone") {
 		t.Errorf("before its start: %v", err)
 	}
-	out, err := Compose(given(serving, nowhere))
+	out, err := tryCompose(t, given(serving, nowhere))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,104 +17,89 @@ import (
 type resolved struct {
 	Input
 
-	engine   engine
-	instance v1.Instance
-	// platform is what it lets claims ask for; its defaults before it is known.
-	platform v1.MySQLPlatformSpec
+	// serverInput is what the builders of the server's pod get.
+	*serverInput
+
 	// spec with its defaults.
 	spec v1.MySQLSpec
-	// wantedImage of the spec, the image of the server, and what becomes of one that is
-	// another.
-	wantedImage, image string
-	change             imageChange
+	// wantedImage of the spec, and what becomes of it if the server has another one.
+	wantedImage string
+	change      imageChange
 	// size of the volume that the spec asks for.
 	size resource.Quantity
 	// password is where the wanted one is, and statedPassword that of the spec; empty where
 	// a Secret has it.
 	password       v1.PasswordSource
 	statedPassword string
-	// config is the my.cnf.
-	config string
 	// store that backups go to; empty for a volume. storeRefused is why it is not what the spec asks for.
 	store        string
 	storeRefused *field.Error
 	// unplanned is why a started instance has no planned backups although it asks for them.
 	unplanned error
-	// serverResources are what its container asks for, and jobResources what those of the
-	// restore Job do; nil is the usual.
-	serverResources corev1.ResourceRequirements
-	// tooMuch of them for the platform.
-	tooMuch      field.ErrorList
+	// jobResources of the containers of Jobs; nil for the usual ones.
 	jobResources *corev1.ResourceRequirements
 
 	// database is true for an instance of the second API.
 	database bool
-	// ephemeral instances have no volume: their data goes with their pod. One that
-	// has a volume is none, whatever its spec says.
-	ephemeral bool
-	// hostPath is true if the data lies in a folder of the node.
-	hostPath bool
-	// started is true once the function let the server start. The Deployment says so
-	// too, for a status that was never written. Its replicas do not: whoever scales
-	// a Deployment that waits must not start an empty server.
-	started bool
 }
 
 // resolve what an Input asks for. It refuses what the schema refuses too, for
 // callers without an API server, and what a schema cannot say, and reports
 // everything that is wrong.
 func resolve(in Input) (*resolved, error) {
-	if s := in.XR.Status; s.IsStale(in.XR.Instance().XR) {
-		return nil, newRefusal(v1.ReasonStaleStatus, "the status is of an earlier composite resource of this name (%s), whose data this one has not: nothing is made before the controller has taken it away", clipText(string(s.UID)))
-	}
-	r := &resolved{Input: in, engine: engineOf(in), instance: in.XR.Instance(), spec: withDefaults(in.XR.Spec.MySQLSpec)}
-	r.database = isDatabase(in.XR)
-	r.ephemeral = r.database && r.spec.StorageSize == nil && in.XR.Status.Volume == "" && in.Observed.DataPVC == nil
-	r.hostPath = in.Settings.Volumes == v1.VolumesHostPath && !r.ephemeral
-	platform, err := resolvePlatform(in)
+	r, errs, err := readInput(in)
 	if err != nil {
 		return nil, err
-	}
-	r.platform = platform
-	if r.engine.password {
-		r.password = platform.PasswordSource(r.instance, &r.spec)
-	}
-	r.store, r.storeRefused = resolveStore(r, field.NewPath("spec", "backup", "store"))
-	r.started = in.XR.Status.Started || isMarkedStarted(in.Observed.Deployment, r.instance)
-
-	defaults, err := platformResources("defaultResources", in.Settings.DefaultResources)
-	if err != nil {
-		return nil, err
-	}
-	if r.jobResources, err = platformResources("jobResources", in.Settings.JobResources); err != nil {
-		return nil, err
-	}
-	if errs := checkScheduling(in.Settings.DefaultScheduling, field.NewPath("defaultScheduling")); len(errs) > 0 {
-		return nil, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
 	}
 	spec := field.NewPath("spec")
-	errs := slices.Concat(checkIdentity(r), checkType(r, spec), checkPasswordFields(r, spec), checkServiceSpec(r, spec.Child("service")), checkNetworkPolicy(r, spec.Child("networkPolicy")), checkScheduling(r.spec.Scheduling, spec.Child("scheduling")), checkPolicies(spec, r.spec), checkImport(r, spec.Child("restore", "import")))
-	var bad [5]field.ErrorList
-	wanted, badImage := resolveImage(r, spec.Child("image"))
-	r.wantedImage, r.change, bad[0] = wanted, decideImage(r, wanted), badImage
-	r.image = r.change.image
-	r.statedPassword, bad[1] = resolveStatedPassword(r, spec.Child("password"))
-	r.size, bad[2] = resolveSize(r, spec)
-	r.serverResources, bad[3] = resolveResources(r.spec.Resources, defaults, spec.Child("resources"))
-	if r.serverResources, r.tooMuch, err = limitResources(r.serverResources, r.platform.MaxResources, spec.Child("resources")); err != nil {
-		return nil, err
-	}
-	r.config, bad[4] = resolveConfig(r, spec.Child("config"))
 	unplanned := append(checkSchedule(spec.Child("backup"), r.spec.Backup), checkBounds(r, spec.Child("backup"))...)
 	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
 	}
-	if errs = slices.Concat(append(bad[:], errs, unplanned, checkRequireTLS(r, spec), checkNewSettings(r, spec.Child("config")))...); len(errs) > 0 {
+	errs = slices.Concat(errs, unplanned,
+		checkIdentity(r),
+		checkType(r, spec),
+		checkPasswordFields(r, spec),
+		checkServiceSpec(r, spec.Child("service")),
+		checkNetworkPolicy(r, spec.Child("networkPolicy")),
+		checkScheduling(r.spec.Scheduling, spec.Child("scheduling")),
+		checkPolicies(spec, r.spec),
+		checkImport(r, spec.Child("restore", "import")),
+		checkRequireTLS(r, spec),
+		checkNewSettings(r, spec.Child("config")),
+	)
+	if len(errs) > 0 {
 		// Annotations are checked in the order of a map.
 		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
 	}
 	return r, nil
+}
+
+// readInput reads what an Input asks for, and returns what of it cannot be read.
+func readInput(in Input) (*resolved, field.ErrorList, error) {
+	if s := in.XR.Status; s.IsStale(in.XR.Instance().XR) {
+		return nil, nil, newRefusal(v1.ReasonStaleStatus, "the status is of an earlier composite resource of this name (%s), whose data this one has not: nothing is made before the controller has taken it away", clipText(string(s.UID)))
+	}
+	f, err := readFacts(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, spec := &resolved{Input: in, serverInput: &serverInput{facts: f}, spec: withDefaults(in.XR.Spec.MySQLSpec), database: isDatabase(in.XR)}, field.NewPath("spec")
+	if r.jobResources, err = platformResources("jobResources", in.Settings.JobResources); err != nil {
+		return nil, nil, err
+	}
+	if r.engine.password {
+		r.password = r.platform.PasswordSource(r.instance, &r.spec)
+	}
+	r.store, r.storeRefused = resolveStore(r, spec.Child("backup", "store"))
+	var badImage, badPassword, badSize, badServer field.ErrorList
+	r.wantedImage, badImage = resolveImage(r, spec.Child("image"))
+	r.change = decideImage(r, r.wantedImage)
+	r.statedPassword, badPassword = resolveStatedPassword(r, spec.Child("password"))
+	r.size, badSize = resolveSize(r, spec)
+	r.serverInput, badServer = newServerInput(wishOf(r.spec, r.change.image), f)
+	return r, slices.Concat(badImage, badPassword, badSize, badServer), nil
 }
 
 // withDefaults has what the API server fills in, for callers without one.
@@ -166,9 +151,9 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 }
 
 // resolveConfig returns the text of my.cnf, which contains the function's own settings and the settings in spec.config.
-func resolveConfig(r *resolved, path *field.Path) (string, field.ErrorList) {
-	config, errs := renderConfig(path, tlsConfig(r)+identityConfig(r.instance.XR, r.spec.Config), r.spec.Config)
-	return config + gtidConfig(startsWithGTIDs(r), r.spec.Config), errs
+func resolveConfig(s *serverInput, path *field.Path) (string, field.ErrorList) {
+	config, errs := renderConfig(path, tlsConfig(s)+identityConfig(s.instance.XR, s.wish.Config), s.wish.Config)
+	return config + gtidConfig(s.hasGTIDs, s.wish.Config), errs
 }
 
 // resolveStatedPassword of the spec. It never puts a password into an error.

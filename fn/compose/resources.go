@@ -38,14 +38,19 @@ func resolveResources(r *v1.Resources, defaults *corev1.ResourceRequirements, pa
 	return out, errs
 }
 
+// maxResources reads what the platform allows at most.
+func maxResources(most map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, error) {
+	out, wrong := readAmounts(field.NewPath("spec", "maxResources"), most)
+	if len(wrong) > 0 {
+		return nil, newRefusal(v1.ReasonInvalid, "%s %s: %v", v1.KindMySQLPlatform, v1.PlatformName, wrong.ToAggregate())
+	}
+	return out, nil
+}
+
 // limitResources of a server to what the platform allows, and say what is more. What has no
 // limit gets that one.
-func limitResources(of corev1.ResourceRequirements, most map[corev1.ResourceName]v1.Amount, path *field.Path) (corev1.ResourceRequirements, field.ErrorList, error) {
-	allowed, wrong := readAmounts(field.NewPath("spec", "maxResources"), most)
-	if len(wrong) > 0 {
-		return of, nil, newRefusal(v1.ReasonInvalid, "%s %s: %v", v1.KindMySQLPlatform, v1.PlatformName, wrong.ToAggregate())
-	}
-	var errs field.ErrorList
+func limitResources(of corev1.ResourceRequirements, allowed corev1.ResourceList, path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
+	errs := make(field.ErrorList, 0, len(allowed))
 	out := *of.DeepCopy()
 	if out.Limits == nil && len(allowed) > 0 {
 		out.Limits = corev1.ResourceList{}
@@ -58,7 +63,7 @@ func limitResources(of corev1.ResourceRequirements, most map[corev1.ResourceName
 			out.Limits[name] = limit
 		}
 	}
-	return out, errs, nil
+	return out, errs
 }
 
 func checkLimit(path *field.Path, amounts corev1.ResourceList, name corev1.ResourceName, limit resource.Quantity) field.ErrorList {

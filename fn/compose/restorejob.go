@@ -92,7 +92,7 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	backup, backupMount := whereArchiveIs(r, &from.Archive, &unpacking)
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
-		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.image)},
+		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.wish.Image)},
 		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
 			tools,
 			{Name: "data", MountPath: dataPath},
@@ -104,6 +104,6 @@ func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 			backup,
 		},
 	}
-	schedule(r, &pod)
+	schedule(r.serverInput, &pod)
 	return pod
 }

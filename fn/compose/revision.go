@@ -14,8 +14,7 @@ import (
 // the my.cnf that the server reads when it starts. They change together: one release's
 // my.cnf may name what only its own template mounts.
 type revision struct {
-	// mark of the Deployment: a digest of what the spec says of the template, a dot, and
-	// one of the template.
+	// mark of the Deployment: a digest of the wish, a dot, and one of the template.
 	mark     string
 	template corev1.PodTemplateSpec
 	config   string
@@ -45,7 +44,8 @@ func chooseRevision(r *resolved, begin start) revision {
 	back, isBack := takenBack(r)
 	effective := *r
 	if isBack {
-		effective.config = back
+		changed := *r.serverInput
+		changed.config, effective.serverInput = back, &changed
 	}
 	out := decideRevision(&effective, begin, isBack)
 	out.served = servedConfig(r, out, isBack)
@@ -67,8 +67,8 @@ func chooseRevision(r *resolved, begin start) revision {
 // spec are validated first. If settings were rolled back,
 // a server that still runs with them restarts with the previous settings.
 func decideRevision(r *resolved, begin start, isBack bool) revision {
-	template := serverTemplate(r)
-	today := revision{mark: wishOf(r) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r)}
+	template := serverTemplate(r.serverInput)
+	today := revision{mark: digestOf(r.wish) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r.serverInput)}
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if d == nil || t == nil {
 		return today
@@ -97,14 +97,14 @@ func decideRevision(r *resolved, begin start, isBack bool) revision {
 	return today
 }
 
-// isAsMade is true if the spec says of the server's template what it said when that was made.
+// isAsMade reports whether the wish is the one that the server's template was made with.
 func isAsMade(r *resolved) bool {
 	d := r.Observed.Deployment
 	if d == nil {
 		return false
 	}
 	made, _, _ := strings.Cut(d.Annotations[v1.AnnotationRevision], ".")
-	return made == wishOf(r)
+	return made == digestOf(r.wish)
 }
 
 // isInUse is true for a server that runs, and that somebody has logged in to where one
@@ -127,20 +127,6 @@ func configOf(r *resolved, t *Template) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// wishOf an instance: the digest of all in its own spec that its pod's template is made
-// from. It must be the same in every release, or that release restarts every server: a
-// new field is left out where it is not set.
-func wishOf(r *resolved) string {
-	return digestOf(struct {
-		Image     string                `json:"image"`
-		Database  string                `json:"database,omitempty"`
-		Config    map[string]v1.Setting `json:"config,omitempty"`
-		Resources *v1.Resources         `json:"resources,omitempty"`
-		TLS       *bool                 `json:"requireTLS,omitempty"`
-		Where     *v1.Scheduling        `json:"scheduling,omitempty"`
-	}{r.image, r.spec.Database, r.spec.Config, r.spec.Resources, r.spec.RequireTLS, r.spec.Scheduling})
 }
 
 // digestOf a value's JSON, in which the keys of a map are sorted.

@@ -8,8 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/google/go-cmp/cmp"
-
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
@@ -43,16 +41,6 @@ func madeEarlier(t *testing.T) func(*Input) {
 func markOf(t *testing.T, in Input) string {
 	t.Helper()
 	return composed(t, in).Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment).Annotations[v1.AnnotationRevision]
-}
-
-// wishAndTemplate are the digests of what the spec says of the server's pod, and of the pod's template.
-func wishAndTemplate(t *testing.T, in Input) (wish, template string) {
-	t.Helper()
-	r, err := resolve(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wishOf(r), digestOf(serverTemplate(r))
 }
 
 // TestRevision: a server that runs keeps the template that it was started with, as long as
@@ -121,50 +109,5 @@ func TestRevisionIsSeen(t *testing.T) {
 	out := composed(t, in)
 	if out.Status.Revision != seen || out.Resources[v1.ResourceDeployment].AsObserved != nil {
 		t.Errorf("want %q noted, and the template made, got %q and %v", seen, out.Status.Revision, out.Resources[v1.ResourceDeployment].AsObserved)
-	}
-}
-
-// TestWish: whatever of a spec changes the template is a wish for another one, and nothing else
-// is. Without the first a change would wait for a restart, and with less than the second it
-// would restart a server for nothing.
-func TestWish(t *testing.T) {
-	changes := map[string]func(*Input){
-		"image":       func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") },
-		"database":    func(in *Input) { in.XR.Spec.Database = "other" },
-		"password":    func(in *Input) { in.XR.Spec.Password = new("other") },
-		"storageSize": func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") },
-		"service":     func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceNodePort },
-		"resources": func(in *Input) {
-			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}}
-		},
-		"config":         func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{"max_connections": "5"} },
-		"requireTLS":     func(in *Input) { in.XR.Spec.RequireTLS = new(true) },
-		"deletionPolicy": func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard },
-		"backup":         func(in *Input) { in.XR.Spec.Backup = v1.BackupSpec{Keep: new(int32(7)), RequireRestorable: new(true)} },
-		"restore":        func(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever },
-	}
-	wish, template := wishAndTemplate(t, given(inUse))
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			otherWish, otherTemplate := wishAndTemplate(t, given(inUse, change))
-			if (otherWish == wish) != (otherTemplate == template) {
-				t.Errorf("another %s makes another template: %t, and is a wish for one: %t", name, otherTemplate != template, otherWish != wish)
-			}
-		})
-	}
-}
-
-// TestWishIsFrozen: a release that counts otherwise restarts every server there is.
-func TestWishIsFrozen(t *testing.T) {
-	full := given(inUse, func(in *Input) {
-		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}
-		in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}, Requests: map[corev1.ResourceName]v1.Amount{"cpu": "1"}}
-	})
-	got := map[string]string{}
-	for name, in := range map[string]Input{"least": given(inUse), "full": full} {
-		got[name], _ = wishAndTemplate(t, in)
-	}
-	if diff := cmp.Diff(map[string]string{"least": "a5df04f1e39f34aa", "full": "14cd457f2a61a99f"}, got); diff != "" {
-		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

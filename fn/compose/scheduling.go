@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,33 +16,27 @@ import (
 )
 
 // schedulingOf an instance: that of its claim, or the platform's; never nil.
-func schedulingOf(r *resolved) *v1.Scheduling {
-	switch {
-	case r.spec.Scheduling != nil:
-		return r.spec.Scheduling
-	case r.Settings.DefaultScheduling != nil:
-		return r.Settings.DefaultScheduling
-	}
-	return &v1.Scheduling{}
+func schedulingOf(s *serverInput) *v1.Scheduling {
+	return cmp.Or(s.wish.Scheduling, s.defaultScheduling, &v1.Scheduling{})
 }
 
 // schedule a pod that may be the first to use the data volume, which is made where that runs: the
 // server's, and that of the restore before it. The Job that backs the volume up mounts the
 // backups', too, so that it has to be where that can be used.
-func schedule(r *resolved, pod *corev1.PodSpec) {
-	s := schedulingOf(r)
-	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName = s.NodeSelector, s.Tolerations, s.PriorityClassName
-	for _, of := range s.TopologySpreadConstraints {
+func schedule(s *serverInput, pod *corev1.PodSpec) {
+	where := schedulingOf(s)
+	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName = where.NodeSelector, where.Tolerations, where.PriorityClassName
+	for _, of := range where.TopologySpreadConstraints {
 		pod.TopologySpreadConstraints = append(pod.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
 			TopologyKey: of.TopologyKey, MaxSkew: max(of.MaxSkew, 1), WhenUnsatisfiable: orAnyway(of.WhenUnsatisfiable),
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelComponent: r.instance.ServerSelector()[v1.LabelComponent]}},
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelComponent: s.instance.ServerSelector()[v1.LabelComponent]}},
 		})
 	}
 	affinity := corev1.Affinity{
-		NodeAffinity: s.NodeAffinity, PodAffinity: podAffinity(s.PodAffinity, nil), PodAntiAffinity: (*corev1.PodAntiAffinity)(podAffinity(s.PodAntiAffinity, notJobs())),
+		NodeAffinity: where.NodeAffinity, PodAffinity: podAffinity(where.PodAffinity, nil), PodAntiAffinity: (*corev1.PodAntiAffinity)(podAffinity(where.PodAntiAffinity, notJobs())),
 	}
-	if !r.ephemeral {
-		affinity.NodeAffinity = within(affinity.NodeAffinity, r.XR.Status.BackupNodes)
+	if !s.ephemeral {
+		affinity.NodeAffinity = within(affinity.NodeAffinity, s.backupNodes)
 	}
 	if affinity != (corev1.Affinity{}) {
 		pod.Affinity = &affinity
@@ -59,7 +54,7 @@ func nodesOfJobs(r *resolved, of revision) *v1.NodePlacement {
 	case of.observed || of.seen == "" || !deploymentReady(d) || d.Spec.Replicas == nil || *d.Spec.Replicas == 0:
 		return r.XR.Status.Nodes
 	}
-	return schedulingOf(r).OfJobs()
+	return schedulingOf(r.serverInput).OfJobs()
 }
 
 func orAnyway(of corev1.UnsatisfiableConstraintAction) corev1.UnsatisfiableConstraintAction {

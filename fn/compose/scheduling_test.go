@@ -121,9 +121,9 @@ func TestNodesOfJobs(t *testing.T) {
 				t.Fatal(err)
 			}
 			in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
-			template := serverTemplate(r)
+			template := serverTemplate(r.serverInput)
 			in.Observed.Deployment = &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: wishOf(r) + "." + digestOf(template), v1.AnnotationStarted: startedMark(r.instance)}},
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + "." + digestOf(template), v1.AnnotationStarted: startedMark(r.instance)}},
 				Spec:       appsv1.DeploymentSpec{Replicas: &replicas}, Status: appsv1.DeploymentStatus{Replicas: ready, UpdatedReplicas: ready, ReadyReplicas: ready},
 			}
 			in.Observed.Template = &Template{Digest: "template", ConfigHash: template.Annotations[v1.AnnotationConfigHash]}

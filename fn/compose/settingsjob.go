@@ -49,7 +49,7 @@ func settingsJob(r *resolved) *batchv1.Job {
 
 // settingsPod has what the server's pod has, but for its data and its password.
 func settingsPod(r *resolved) corev1.PodSpec {
-	scratch, tls := scratchMounts(r), ""
+	scratch, tls := scratchMounts(r.serverInput), ""
 	mounts := append([]corev1.VolumeMount{
 		agent.ToolsMount(),
 		{Name: "data", MountPath: dataPath},
@@ -57,23 +57,23 @@ func settingsPod(r *resolved) corev1.PodSpec {
 	}, scratch.mounts...)
 	volumes := []corev1.Volume{
 		agent.ToolsVolume(),
-		agent.EmptyVolume("data", diskOf(r)),
+		agent.EmptyVolume("data", diskOf(r.serverInput)),
 		{Name: "config", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
 			Path: v1.ConfigKey, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1.AnnotationConfig + "']"},
 		}}}}},
 		scratch.Volume,
 	}
-	if isCertified(r) {
-		certificate := tlsMount(r)
+	if isCertified(r.serverInput) {
+		certificate := tlsMount(r.serverInput)
 		tls, mounts, volumes = tlsPath, append(mounts, certificate.mounts...), append(volumes, certificate.Volume)
 	}
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(false),
 		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage)},
-		Containers:      []corev1.Container{agent.Container(v1.ComponentSettings, r.image, agent.ServerMemory, agent.ServerSecurity(), mounts, agent.ValidateSettings(dataPath, socketsPath, tls)...)},
+		Containers:      []corev1.Container{agent.Container(v1.ComponentSettings, r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), mounts, agent.ValidateSettings(dataPath, socketsPath, tls)...)},
 		Volumes:         volumes,
 	}
-	schedule(r, &pod)
+	schedule(r.serverInput, &pod)
 	return pod
 }
 
@@ -81,7 +81,7 @@ func settingsPod(r *resolved) corev1.PodSpec {
 // found in the Job, and no others. It reserves less, because the server reserves its own. Where the server has no limit, a request
 // could be above the limit that a LimitRange gives to both.
 func limitAsServer(r *resolved, c *corev1.Container) {
-	limits, requests := r.serverResources.Limits, corev1.ResourceList{}
+	limits, requests := r.resources.Limits, corev1.ResourceList{}
 	for name, least := range map[corev1.ResourceName]string{corev1.ResourceMemory: agent.ServerMemory, corev1.ResourceCPU: "50m"} {
 		if limit, ok := limits[name]; ok {
 			requests[name] = resource.MustParse(least)

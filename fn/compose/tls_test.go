@@ -126,7 +126,7 @@ func TestRequireTLSIsRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := Compose(tc.in)
+			_, err := tryCompose(t, tc.in)
 			refusal := (*Refusal)(nil)
 			if errors.As(err, &refusal) != (tc.want != "") || tc.want != "" && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s want a refusal that names %q, got %v", tc.reason, tc.want, err)

@@ -35,7 +35,7 @@ func settingsID(r *resolved) string {
 		Image     string                `json:"image"`
 		Config    map[string]v1.Setting `json:"config,omitempty"`
 		Resources *v1.Resources         `json:"resources,omitempty"`
-	}{r.image, r.spec.Config, r.spec.Resources})
+	}{r.wish.Image, r.wish.Config, r.wish.Resources})
 }
 
 // mayValidate reports whether the spec asks for settings that the server was not made with.
@@ -46,7 +46,7 @@ func mayValidate(r *resolved) bool {
 // validateSettings returns the settings that a running server does not get yet; nil if it may have those of the spec.
 func validateSettings(r *resolved, begin start) *newSettings {
 	t := r.Observed.Template
-	if !mayValidate(r) || !hasServed(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.image && t.ConfigHash == digest(r.config) {
+	if !mayValidate(r) || !hasServed(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.wish.Image && t.ConfigHash == digest(r.config) {
 		return nil
 	}
 	j := r.Observed.SettingsCheck
@@ -79,12 +79,12 @@ func takenBack(r *resolved) (config string, ok bool) {
 		return "", false
 	}
 	kept := observedConfig(r, v1.ServedConfigKey)
-	return configHeader + tlsConfig(r) + ofClaim(r, kept), kept != ""
+	return configHeader + tlsConfig(r.serverInput) + ofClaim(r, kept), kept != ""
 }
 
 // ofClaim is the part of a my.cnf that a claim's settings have made. The platform's own lines are those of today.
 func ofClaim(r *resolved, config string) string {
-	own := readLines(configHeader + tlsConfig(r))
+	own := readLines(configHeader + tlsConfig(r.serverInput))
 	var out strings.Builder
 	for line := range strings.Lines(config) {
 		if key := keyOf(line); key != "" && own[key] == "" {

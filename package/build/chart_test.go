@@ -197,22 +197,6 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// TestChartPlatform: the schema of the values has the fields of MySQLPlatform, as Kubernetes drops what it does not know, and Helm does not ask.
-func TestChartPlatform(t *testing.T) {
-	fields := func(path string, to ...any) []string {
-		var of any
-		if err := yaml.Unmarshal(mustRead(t, filepath.Join(repository, path)), &of); err != nil {
-			t.Fatal(err)
-		}
-		all, _ := at(of, to).(map[string]any)
-		return slices.Sorted(maps.Keys(all))
-	}
-	crd := fields("apis/crd-mysqlplatforms.yaml", "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "spec", "properties")
-	if diff := cmp.Diff(crd, fields("package/chart/values.schema.json", "properties", "platform", "properties", "spec", "properties")); diff != "" || len(crd) == 0 {
-		t.Errorf("-CRD, +values.schema.json:\n%s", diff)
-	}
-}
-
 // TestChartVersion: it is that of the packages.
 func TestChartVersion(t *testing.T) {
 	var chart struct {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// marker is a text that hostile values have, and nothing else.
+const marker = "zq7marker"
+
+// A place is where a claim's text may stand: the beginning of a path in a response, and the beginning of the names of the fields
+// that may put text there.
+type place struct{ path, field string }
+
+// anyField but the password.
+const anyField = ""
+
+// places are all of them. A field that puts text into another place makes TestNoFieldReachesFurther red: if the text does no harm
+// there, add the place here.
+var places = []place{
+	{"config data.my.cnf", "config[]"},
+	{"settings-check spec.template.metadata.annotations.otus.homework/config", "config[]"},
+	{"data-claim spec.storageClassName", "storageClassName"},
+	{"data-claim metadata.annotations.otus.homework/backup-store", "backup.store"},
+	{"data-claim metadata.annotations.otus.homework/image", "image"},
+	{"data-volume metadata.annotations.otus.homework/backup-store", "backup.store"},
+	{"data-volume metadata.annotations.otus.homework/image", "image"},
+	{"root-password data.password", "password"},
+	{"service metadata.annotations.", "service.annotations[]"},
+	{"server-network spec.ingress[].from[].", "networkPolicy.from[]."},
+	{"restore metadata.annotations.otus.homework/restore", "restore."},
+
+	{"pod containers[].image", "image"},
+	{"pod containers[].command[]", "restore.import."},
+	{"pod initContainers[].image", "image"},
+	{"pod initContainers[].command[]", "restore.import."},
+	{"pod initContainers[].env[].value", "database"},
+	{"pod volumes[].persistentVolumeClaim.claimName", "restore.import.volume.pvcName"},
+	{"pod volumes[].secret.secretName", "restore.import.server.secretName"},
+	{"pod affinity.nodeAffinity.", "scheduling.nodeAffinity."},
+	{"pod affinity.podAffinity.", "scheduling.podAffinity[]."},
+	{"pod affinity.podAntiAffinity.", "scheduling.podAntiAffinity[]."},
+	{"pod nodeSelector.", "scheduling.nodeSelector[]"},
+	{"pod priorityClassName", "scheduling.priorityClassName"},
+	{"pod tolerations[].", "scheduling.tolerations[]."},
+	{"pod topologySpreadConstraints[].", "scheduling.topologySpreadConstraints[]."},
+
+	{"requirement import", "restore.import."},
+	{"requirement named-backup", "restore.backup"},
+	{"requirement password", "passwordSecretRef.name"},
+	{"message", anyField},
+	{"status.message", anyField},
+	{"status.backupStore", "backup.store"},
+	{"status.choice", "restore."},
+	{"status.image", "image"},
+	{"status.nodes.", "scheduling."},
+	{"status.pendingImage", "image"},
+	{"status.restore.", "restore."},
+}
+
+// texts complains about the text of a field in each other place of a response, and notes the places that it uses.
+func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[place]bool) {
+	for name, r := range rsp.GetDesired().GetResources() {
+		g.text(used, field, name+" ", r.GetResource().AsMap())
+	}
+	g.text(used, field, "", map[string]any{"status": at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status")})
+	for key, value := range rsp.GetDesired().GetComposite().GetConnectionDetails() {
+		g.text(used, field, "connection "+key, string(value))
+	}
+	for _, c := range rsp.GetConditions() {
+		g.text(used, field, "message", c.GetMessage())
+	}
+	for _, r := range rsp.GetResults() {
+		g.text(used, field, "message", r.GetMessage())
+	}
+	for key, s := range rsp.GetRequirements().GetResources() {
+		g.text(used, field, "requirement "+key, s.String())
+	}
+}
+
+// text complains about the text of a field in a value, or below it.
+func (g *guard) text(used map[place]bool, field, path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			below := path + key
+			if path != "" && !strings.HasSuffix(path, " ") {
+				below = path + "." + key
+			}
+			g.text(used, field, below, key)
+			g.text(used, field, below, child)
+		}
+	case []any:
+		for _, child := range v {
+			g.text(used, field, path+"[]", child)
+		}
+	case string:
+		decoded, _ := base64.StdEncoding.DecodeString(v)
+		if strings.Contains(v, marker) || strings.Contains(string(decoded), marker) {
+			g.textAt(used, field, path)
+		}
+	}
+}
+
+// textAt complains about the text of a field at a path, unless it may stand there.
+func (g *guard) textAt(used map[place]bool, field, path string) {
+	if _, inPod, ok := strings.Cut(path, " spec.template.spec."); ok {
+		path = "pod " + inPod
+	}
+	for _, p := range places {
+		if strings.HasPrefix(path, p.path) && strings.HasPrefix(field, p.field) && (p.field != anyField || field != "password") {
+			used[p] = true
+			return
+		}
+	}
+	g.complainf("its text stands in %s, which is not among the places (trust_text_test.go)", path)
+}
+
+// takesText reports whether the schema has a field for text.
+func takesText(t *testing.T, field string) bool {
+	t.Helper()
+	for _, xrd := range []string{"xrd-xmysqls.yaml", "xrd-xdatabases.yaml"} {
+		schema, is := fieldsOf("", claimSchema(t, xrd))[field]
+		if is && schema["enum"] == nil && !slices.Contains([]any{"boolean", "integer", "number"}, schema["type"]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnnoticed reports whether the server's pod is another one, although the digest of the wish is the same: a server that runs would
+// ignore the change, and the platform's policy would not apply to it.
+func isUnnoticed(before, after *fnv1.RunFunctionResponse) bool {
+	wishBefore, podBefore := serverIn(before)
+	wish, pod := serverIn(after)
+	return podBefore != nil && pod != nil && wish == wishBefore && !proto.Equal(pod, podBefore)
+}
+
+// serverIn a response: the digest of the wish, and the template of the pod.
+func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) {
+	d := rsp.GetDesired().GetResources()[v1.ResourceDeployment].GetResource().GetFields()
+	annotations := d["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue().GetFields()
+	wish, _, _ = strings.Cut(annotations[v1.AnnotationRevision].GetStringValue(), ".")
+	return wish, d["spec"].GetStructValue().GetFields()["template"]
+}
+
+// cannotChange reports whether the API server refuses each change of a field, as it does for type, and whether a Database has a volume.
+func cannotChange(xrd, field string) bool {
+	return xrd == "xrd-xdatabases.yaml" && (field == "type" || field == "storageSize")
+}
