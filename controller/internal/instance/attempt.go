@@ -42,7 +42,7 @@ func (a *Attempt) IsAnswer() bool {
 // Attempt is the backup of this life that is under way. It follows from what was read, and from nothing else. A deletion comes before
 // all others, and a backup that was begun before another image is wanted ends first.
 func (s *State) Attempt() Attempt {
-	out := Attempt{Method: v1.MethodCold, Record: s.Life.RecordName(), Store: s.Store(), Namespace: s.JobLocation().Namespace}
+	out := Attempt{Method: v1.MethodCold, Record: s.Life.RecordName(), Store: s.Store(), Namespace: s.jobNamespace()}
 	switch {
 	case s.IsDeleting():
 		out.Origin = v1.OriginDeletion

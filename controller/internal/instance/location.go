@@ -23,13 +23,21 @@ func (s *State) JobLocation() JobLocation {
 		}
 	}
 	p := JobLocation{
-		Namespace: i.Namespace, Data: i.RescueName("data"), Backup: i.BackupPVCName(),
+		Namespace: s.jobNamespace(), Data: i.RescueName("data"), Backup: i.BackupPVCName(),
 		WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
 	}
 	if !s.InOwnNamespace() {
-		p.Namespace, p.Backup = v1.RescueNamespace, i.RescueName("backups")
+		p.Backup = i.RescueName("backups")
 	}
 	return p
+}
+
+// jobNamespace is where Jobs of the life run.
+func (s *State) jobNamespace() string {
+	if s.IsDeleting() && !s.InOwnNamespace() {
+		return v1.RescueNamespace
+	}
+	return s.Life.Namespace
 }
 
 // isRelocated is true if the Jobs run elsewhere, or under other names.

@@ -423,6 +423,7 @@ func TestModelFindsBugs(t *testing.T) {
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			leavesToAll(t)
 			if bug.next == nil {
 				bug.next = Next
 			}

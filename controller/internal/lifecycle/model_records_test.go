@@ -351,6 +351,7 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			leavesToAll(t)
 			start := recordStarts()["record deleted"].with(func(m *model) { m.creates, m.testsRestores = tc.creates, tc.tested })
 			isFound(t, tc.reason, tc.next, tc.third, start)
 		})

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -111,13 +110,10 @@ func (m *model) writeStore(n int, c change.Change) {
 // archive, and none goes but one that was named.
 func TestModelStore(t *testing.T) {
 	t.Parallel()
-	names := []string{"store down, record deleted"}
-	if os.Getenv("ALL") != "" { // The bugs below are looked for from there, too.
-		names = append(names, "store, record deleted")
-	}
-	for _, name := range names {
+	for _, name := range []string{"store, record deleted", "store down, record deleted"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			leavesToAll(t)
 			recordsAreKept(t, name)
 		})
 	}
@@ -182,6 +178,7 @@ func TestModelStoreFindsBugs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			leavesToAll(t)
 			isFound(t, bug.reason, bug.next, bug.third, bug.start)
 		})
 	}
