@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -136,10 +135,10 @@ func TestPure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			parsed, _ := json.Marshal(in)
+			parsed := jsonOf(t, in)
 			_, _ = compose.Compose(*in)
-			if again, _ := json.Marshal(in); !bytes.Equal(parsed, again) {
-				t.Errorf("Compose writes to its input. -before, +after:\n%s", cmp.Diff(string(parsed), string(again)))
+			if diff := cmp.Diff(parsed, jsonOf(t, in)); diff != "" {
+				t.Errorf("Compose writes to its input. -before, +after:\n%s", diff)
 			}
 			if _, ok := one.GetDesired().GetResources()["theirs"]; !ok {
 				t.Error("What an earlier function wants must stay.")
@@ -149,6 +148,15 @@ func TestPure(t *testing.T) {
 			}
 		})
 	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestEmptyDesired: an earlier function of the pipeline may want an XR without

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
 // A claim is written by somebody who may only create claims, in one namespace.
@@ -302,7 +301,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 		"fresh-instance": "xrd-xmysqls.yaml", "restore-before": "xrd-xmysqls.yaml", "restore-named": "xrd-xmysqls.yaml",
 		"database-mysql": "xrd-xdatabases.yaml", "database-restore": "xrd-xdatabases.yaml", "running": "xrd-xmysqls.yaml",
 	}
-	composed, servers, texts, used := map[string]int{}, map[string]int{}, map[string]int{}, map[place]bool{}
+	seen := tally{composed: map[string]int{}, servers: map[string]int{}, texts: map[string]int{}, places: map[place]bool{}}
 	for example, xrd := range examples {
 		for base, prepare := range bases {
 			prepared := load(t, example)
@@ -319,19 +318,14 @@ func TestNoFieldReachesFurther(t *testing.T) {
 							c.with(field, h.key, h.value)
 						}
 						_, rsp := c.run(t)
-						for name, r := range rsp.GetDesired().GetResources() {
-							composed[base+" "+name]++
-							if name == v1.ResourceDeployment && field != "" && example != "running" { // It runs on with what is refused.
-								servers[field]++
-								texts[field] += strings.Count(h.key+fmt.Sprint(h.value), marker)
-							}
-							for _, command := range commandsOf(r.GetResource().AsMap()) {
-								composed[base+" "+command]++
-							}
+						seen.count(base, rsp)
+						if _, is := rsp.GetDesired().GetResources()[v1.ResourceDeployment]; is && example != "running" { // What is refused leaves that one running.
+							seen.servers[field]++
+							seen.texts[field] += strings.Count(h.key+fmt.Sprint(h.value), marker)
 						}
 						g := beyond(&c, rsp)
 						if strings.Contains(h.key+fmt.Sprint(h.value), marker) {
-							g.texts(field, rsp, used)
+							g.texts(field, rsp, seen.places)
 						}
 						if isUnnoticed(unchanged, rsp) && !cannotChange(xrd, field) {
 							g.complainf("the server's pod changes, and the digest of the wish does not: see compose.TestWish")
@@ -344,41 +338,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 			}
 		}
 	}
-	for field, r := range reaches {
-		if servers[field] == 0 && !strings.HasPrefix(r.to, "nothing: ") {
-			t.Errorf("no value of %s came as far as to a server: it may do what it likes there", field)
-		}
-		switch {
-		case texts[field] == 0 && r.form == "" && takesText(t, field):
-			t.Errorf("no text in %s was accepted, so nothing shows where it would stand: add an odd value with the marker to its line in reaches, or the form of its values", field)
-		case texts[field] > 0 && r.form != "":
-			t.Errorf("text in %s was accepted, which is not %s: remove the form from its line in reaches", field, r.form)
-		}
-	}
-	for _, p := range places {
-		if !used[p] {
-			t.Errorf("no text of %q stands in %q: remove the place", p.field, p.path)
-		}
-	}
-	for base := range bases {
-		for _, command := range []string{"import", "import-server", "import-dump"} {
-			if n := composed[base+" "+command]; n < 5 {
-				t.Errorf("%s: only %d containers with %s were looked at", base, n, command)
-			}
-		}
-		for _, name := range compose.ResourceNames() {
-			least := 100
-			switch name {
-			case v1.ResourceServerPolicy:
-				least = 30 // Only its own fields make one.
-			case v1.ResourceSettingsCheck:
-				least = 10 // Only new settings of the one example that runs make one.
-			}
-			if n := composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) && (base != "HostPath" || name != v1.ResourceSettingsCheck) {
-				t.Errorf("%s: only %d of %s were looked at", base, n, name)
-			}
-		}
-	}
+	seen.check(t)
 }
 
 // commandsOf the containers of a Job.
@@ -504,7 +464,7 @@ func (g *guard) object(name string, o map[string]any) {
 		g.complainf("%s has the finalizers %v", name, f)
 	}
 	g.annotations(name, meta)
-	if kind == "Deployment" { // A Job has annotations for service meshes.
+	if name == v1.ResourceDeployment { // A Job has annotations for service meshes.
 		g.annotations(name, mapAt(o, "spec", "template", "metadata"))
 	}
 	g.labels(name, o)

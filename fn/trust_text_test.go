@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
 // marker is a text that hostile values have, and nothing else.
@@ -155,4 +156,63 @@ func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) 
 // cannotChange reports whether the API server refuses each change of a field, as it does for type, and whether a Database has a volume.
 func cannotChange(xrd, field string) bool {
 	return xrd == "xrd-xdatabases.yaml" && (field == "type" || field == "storageSize")
+}
+
+// A tally of what TestNoFieldReachesFurther has looked at.
+type tally struct {
+	// composed resources, and commands of containers, each after the name of the base.
+	composed map[string]int
+	// servers that were composed with a hostile value, and those with a text in it, by fields.
+	servers, texts map[string]int
+	// places where a text was.
+	places map[place]bool
+}
+
+func (c *tally) count(base string, rsp *fnv1.RunFunctionResponse) {
+	for name, r := range rsp.GetDesired().GetResources() {
+		c.composed[base+" "+name]++
+		for _, command := range commandsOf(r.GetResource().AsMap()) {
+			c.composed[base+" "+command]++
+		}
+	}
+}
+
+// check that enough was looked at.
+func (c *tally) check(t *testing.T) {
+	t.Helper()
+	for field, r := range reaches {
+		if c.servers[field] == 0 && !strings.HasPrefix(r.to, "nothing: ") {
+			t.Errorf("no value of %s came as far as to a server: it may do what it likes there", field)
+		}
+		switch {
+		case c.texts[field] == 0 && r.form == "" && takesText(t, field):
+			t.Errorf("no text in %s was accepted, so nothing shows where it would stand: add an odd value with the marker to its line in reaches, or the form of its values", field)
+		case c.texts[field] > 0 && r.form != "":
+			t.Errorf("text in %s was accepted, which is not %s: remove the form from its line in reaches", field, r.form)
+		}
+	}
+	for _, p := range places {
+		if !c.places[p] {
+			t.Errorf("no text of %q stands in %q: remove the place", p.field, p.path)
+		}
+	}
+	for _, base := range []string{"StorageClass", "HostPath"} {
+		for _, command := range []string{"import", "import-server", "import-dump"} {
+			if n := c.composed[base+" "+command]; n < 5 {
+				t.Errorf("%s: only %d containers with %s were looked at", base, n, command)
+			}
+		}
+		for _, name := range compose.ResourceNames() {
+			least := 100
+			switch name {
+			case v1.ResourceServerPolicy:
+				least = 30 // Only its own fields make one.
+			case v1.ResourceSettingsCheck:
+				least = 10 // Only new settings of the one example that runs make one.
+			}
+			if n := c.composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) && (base != "HostPath" || name != v1.ResourceSettingsCheck) {
+				t.Errorf("%s: only %d of %s were looked at", base, n, name)
+			}
+		}
+	}
 }

@@ -90,10 +90,10 @@ func tryCompose(t *testing.T, in Input) (*Output, error) {
 	return out, err
 }
 
-// jsonOf an input, with an indent for a readable difference.
-func jsonOf(t *testing.T, in Input) string {
+// jsonOf a value, with an indent for a readable difference.
+func jsonOf(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.MarshalIndent(in, "", " ")
+	text, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
