@@ -18,6 +18,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/store"
 )
@@ -37,6 +38,8 @@ const ManifestName = "manifest.json"
 
 // A Server answers Jobs.
 type Server struct {
+	redact.All
+
 	stores *Stores
 	log    *slog.Logger
 	places *places

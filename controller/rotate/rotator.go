@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/mysqld/version"
@@ -52,6 +53,8 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 
 // A Rotator brings wanted passwords into running servers.
 type Rotator struct {
+	redact.All
+
 	// Kube must read Secrets from the API server, and not from a cache.
 	Kube client.Client
 	// Dial the server; nil for the network's own way.
@@ -392,6 +395,8 @@ func (p *pass) currentTime() time.Time {
 
 // A publication is a password of a connection Secret, since this program has seen it there.
 type publication struct {
+	redact.All
+
 	password sql.Password
 	changed  string
 	seen     time.Time
@@ -407,7 +412,7 @@ func (p *pass) sincePublished() time.Duration {
 		p.published.Delete(p.in.Instance)
 		return 0
 	}
-	now := publication{passwordOf(p.kept.connection), p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], p.currentTime()}
+	now := publication{password: passwordOf(p.kept.connection), changed: p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], seen: p.currentTime()}
 	last, _ := p.published.Load(p.in.Instance)
 	if was, seen := last.(publication); seen && was.password == now.password && was.changed == now.changed {
 		return max(0, now.seen.Sub(was.seen))

@@ -20,6 +20,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 const (
@@ -40,6 +42,8 @@ const (
 
 // Settings say which bucket it is, and how to reach it.
 type Settings struct {
+	redact.Logs
+
 	// Endpoint is a URL such as https://s3.eu-central-1.amazonaws.com. It has no path.
 	Endpoint string `json:"endpoint"`
 	// Region to sign requests for; empty for us-east-1.
