@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -335,6 +336,13 @@ func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}
+	start := time.Now()
+	s, err := p.logIn(ctx, server, candidate)
+	log.FromContext(ctx).V(1).Info("Tried to log in to the server", "address", server.Address, "isAccepted", err == nil, "took", time.Since(start), "error", err)
+	return s, err
+}
+
+func (p *pass) logIn(ctx context.Context, server sql.Server, candidate sql.Password) (session, error) {
 	if p.login != nil {
 		return p.login(ctx, server, candidate)
 	}
@@ -371,7 +379,10 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 		p.stale = true
 		return p.takeStep(ctx)
 	}
-	if err := p.performStep(ctx, next, accounts); err != nil {
+	start := time.Now()
+	err = p.performStep(ctx, next, accounts)
+	log.FromContext(ctx).V(1).Info("Took a step of the password change", "action", next.Do, "took", time.Since(start), "error", err)
+	if err != nil {
 		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {
 			return next, nil
 		}

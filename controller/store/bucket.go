@@ -20,6 +20,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
@@ -301,7 +302,9 @@ func isContent(ctx context.Context) context.Context {
 
 // RoundTrip of a request.
 func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	start := time.Now()
 	answer, err := t.next.RoundTrip(r)
+	logRequest(r, answer, err, time.Since(start))
 	if err != nil || r.Context().Value(contentKey{}) != nil && answer.StatusCode < http.StatusMultipleChoices {
 		return answer, err
 	}
@@ -313,6 +316,15 @@ func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return answer, nil
+}
+
+// logRequest logs what was sent to a store. The path has the bucket and the object. Credentials are in the header, which is not logged.
+func logRequest(r *http.Request, answer *http.Response, err error, took time.Duration) {
+	status := 0
+	if answer != nil {
+		status = answer.StatusCode
+	}
+	log.FromContext(r.Context()).V(1).Info("Sent a request to the store", "method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "status", status, "took", took, "error", err)
 }
 
 // checkList that an answer is one: what is read of any other XML is that there are no objects.

@@ -163,6 +163,8 @@ var typists = map[string]typist{
 	"kubectl apply --namespace default --filename docs/clients/provider-sql.yaml":                                                               byProviderSQL,
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
 
+	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go", `"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
+
 	"make kubectl-mysql":                                          byStandIns,
 	"kubectl mysql list":                                          {"test/e2e/plugin_test.go", `"mysql", "list"`},
 	"kubectl mysql status mysql-instance":                         {"test/e2e/plugin_test.go", `"mysql", "status", s.Name`},
