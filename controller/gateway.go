@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,11 +25,12 @@ type gatewayCommand struct {
 	Address       string        `default:":8443" help:"Address to serve on, over TLS."`
 	DrainTimeout  time.Duration `default:"30s" help:"How long requests that are under way may go on once it is told to stop. Who asked asks again."`
 	HeaderTimeout time.Duration `default:"10s" hidden:""`
+	Debug         bool          `help:"Also log each request that is let in, each request to a store, and connections that fail." short:"d"`
 }
 
 // Run the gateway until it is told to stop.
 func (c *gatewayCommand) Run(ctx context.Context) error {
-	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
+	log := c.newLogger(os.Stdout)
 	known, err := c.waitForSettings(ctx, log)
 	if err != nil {
 		return err
@@ -47,7 +49,7 @@ func (c *gatewayCommand) Run(ctx context.Context) error {
 		err := s.Shutdown(within)
 		ended <- errors.Join(err, s.Close())
 	}()
-	log.Info("serving", slog.String("address", c.Address))
+	log.Info("Serving requests", slog.String("address", c.Address))
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address)
 	if err != nil {
 		return err
@@ -56,9 +58,28 @@ func (c *gatewayCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if err := <-ended; err != nil {
-		log.Info("requests were cut off", slog.Any("error", err))
+		log.Info("Stopped before all requests were served", slog.Any("error", err))
 	}
 	return nil
+}
+
+// newLogger logs as the controller does: as JSON, with times in seconds.
+func (c *gatewayCommand) newLogger(to io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch v := a.Value.Any().(type) {
+		case time.Duration:
+			a.Value = slog.Float64Value(v.Seconds())
+		case slog.Level:
+			if v < slog.LevelInfo { // V(1) of logr is a level between the two.
+				a.Value = slog.StringValue(slog.LevelDebug.String())
+			}
+		}
+		return a
+	}}
+	if c.Debug {
+		o.Level = slog.LevelDebug
+	}
+	return slog.New(slog.NewJSONHandler(to, o))
 }
 
 // waitForSettings that the controller has not written yet.
@@ -68,7 +89,7 @@ func (c *gatewayCommand) waitForSettings(ctx context.Context, log *slog.Logger) 
 		if err == nil {
 			return s, nil
 		}
-		log.Info("waiting for what the controller says", slog.Any("error", err))
+		log.Info("Waiting for the settings from the controller", slog.Any("error", err))
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

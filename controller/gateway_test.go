@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -107,6 +109,19 @@ func TestGateway(t *testing.T) {
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("want that it ends well, got %v", err)
+	}
+}
+
+// TestGatewayLog: a duration is in seconds, as in the log of the controller, and debug lines need the flag.
+func TestGatewayLog(t *testing.T) {
+	for debug, want := range map[bool]int{false: 1, true: 2} {
+		var out strings.Builder
+		log := (&gatewayCommand{Debug: debug}).newLogger(&out)
+		log.LogAttrs(t.Context(), slog.LevelInfo, "A line", slog.Duration("took", 1500*time.Millisecond))
+		logr.FromSlogHandler(log.Handler()).V(1).Info("A line")
+		if got := out.String(); strings.Count(got, "A line") != want || strings.Contains(got, `"level":"DEBUG"`) != debug || !strings.Contains(got, `"took":1.5`) {
+			t.Errorf("with debug lines %t: want %d lines, got %s", debug, want, got)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ type startCommand struct {
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are looked after at the same time."`
 	RestoreTestsAtOnce int    `default:"2" help:"Number of backups that a server is started from at the same time, to see that they restore, one of a namespace. With 0 this is only done where backup.requireRestorable says so, which needs no turn of these."`
 	ClusterDomain      string `placeholder:"DOMAIN" env:"CLUSTER_DOMAIN" help:"Domain of the cluster, for which servers' certificates are issued, such as cluster.local. If unset, it is read from /etc/resolv.conf, and cluster.local if that does not contain it."`
-	Debug              bool   `help:"Log what a developer wants to know, as text." short:"d"`
+	Debug              bool   `help:"Log each write to the API server, each request to a store, each login to a server and why the controller waits, too. The log is text then, and not JSON." short:"d"`
 
 	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long an old password goes on to work after a change, for clients that do not have the new one yet, such as 10m. At least ${settle}; ${default} is longer than a Secret takes into a running pod."`
 }

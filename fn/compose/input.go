@@ -19,11 +19,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // An Input is all that an instance depends on.
 type Input struct {
+	redact.All
+
 	// XR that is composed. An XDatabase is here as an XMySQL of that kind, with its
 	// Type.
 	XR   *v1.XMySQL
@@ -43,6 +46,8 @@ type Input struct {
 // Observed holds the composed resources that exist; nil where one does not.
 // Only fields that a decision reads need be set.
 type Observed struct {
+	redact.All
+
 	DataPV       *corev1.PersistentVolume
 	DataPVC      *corev1.PersistentVolumeClaim
 	RootPassword *corev1.Secret
@@ -115,6 +120,8 @@ func (a Required[T]) firstItem() *T {
 // RequiredResources of an instance. Only fields that a decision reads need
 // be set.
 type RequiredResources struct {
+	redact.All
+
 	// Platform is what the platform lets claims ask for.
 	Platform Required[v1.MySQLPlatform]
 	// Records of backups of all lives of this instance.

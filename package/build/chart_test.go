@@ -157,6 +157,7 @@ func TestChartValues(t *testing.T) {
 		"GoMemory":     {[]string{"controller.goMemoryLimit=400MiB"}, controller, []any{"spec", "template", "spec", "containers", 0, "env", 2, "value"}, "400MiB"},
 		"Nothing":      {[]string{"platform.spec=null", "controller.args=null", "controller.podLabels=null"}, controller, []any{"spec", "template", "spec", "containers", 0, "env", 2, "value"}, "90MiB"},
 		"Args":         {[]string{"controller.args={--debug}"}, controller, []any{"spec", "template", "spec", "containers", 0, "args", -1}, "--debug"},
+		"GatewayArgs":  {[]string{"gateway.enabled=true", "gateway.args={--debug}"}, gateway, []any{"spec", "template", "spec", "containers", 0, "args", -1}, "--debug"},
 		"Jobs":         {[]string{"controller.jobResources.limits.cpu=500m"}, controller, []any{"spec", "template", "spec", "containers", 0, "env", -1}, map[string]any{"name": "JOB_RESOURCES", "value": `{"limits":{"cpu":"500m"}}`}},
 		"Platform":     {[]string{"platform.spec.requirePasswordSecret=true"}, "MySQLPlatform//crossplane-mysql", []any{"spec", "requirePasswordSecret"}, true},
 		"Node":         {[]string{"controller.nodeSelector.disk=ssd"}, controller, []any{"spec", "template", "spec", "nodeSelector", "disk"}, "ssd"},
@@ -184,7 +185,7 @@ func TestChartValues(t *testing.T) {
 		})
 	}
 	for value, says := range map[string]string{
-		"imgae=x": "imgae", "image=a b": "image", "controller.replicas=-1": "replicas", "controller.args={x}": "args", "platform.spce.x=1": "spce",
+		"imgae=x": "imgae", "image=a b": "image", "controller.replicas=-1": "replicas", "controller.args={x}": "args", "gateway.args={x}": "args", "platform.spce.x=1": "spce",
 		"platform.spec.requirePasswordSecert=true": "requirePasswordSecert", "controller.resources.limit.memory=1Gi": "limit", "controller.goMemoryLimit=400M": "goMemoryLimit", "controller.jobResources.claims={a}": "claims",
 		"packages.install=false,packages.database=true": "packages.install",
 	} {

@@ -165,6 +165,7 @@ var typists = map[string]typist{
 	"kubectl wait --namespace default --for=condition=Ready user.mysql.sql.m.crossplane.io/shop grant.mysql.sql.m.crossplane.io/shop-on-orders": byProviderSQL,
 
 	`kubectl patch xmysql mysql-instance-x2b7k --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"composite.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/0"}]'`: {"test/e2e/uninstall_test.go", "func runsPrintedCommands("},
+	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go", `"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
 
 	"make kubectl-mysql":                                          byStandIns,
 	"kubectl mysql list":                                          {"test/e2e/plugin_test.go", `"mysql", "list"`},

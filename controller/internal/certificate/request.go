@@ -9,7 +9,10 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 // A PrivateKey is one as PEM.
@@ -27,6 +30,15 @@ func NewPrivateKey() (PrivateKey, error) {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }
+
+// Format prints [redacted], whatever the verb.
+func (PrivateKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
+
+// MarshalText returns [redacted]: no key is stored as JSON.
+func (PrivateKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
+
+// MarshalLog returns [redacted] to loggers.
+func (PrivateKey) MarshalLog() any { return redact.All{}.MarshalLog() }
 
 // Check that it is one of ours.
 func (k PrivateKey) Check() error {

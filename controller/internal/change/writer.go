@@ -74,7 +74,7 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 			err = client.IgnoreNotFound(err)
 		}
 		if err != nil && c.MayFail {
-			log.FromContext(ctx).Info("Going on without it", "what", c.Verb, "about", o.GetName(), "error", err.Error())
+			log.FromContext(ctx).Info("Continuing after an optional change failed", "verb", c.Verb, "kind", kindOf(o), "namespace", o.GetNamespace(), "name", o.GetName(), "error", err)
 			continue
 		}
 		if err != nil {
@@ -151,13 +151,18 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
 	case Publish, Tidy, Remove, Discard, GiveAccess:
+		start := time.Now()
 		o, err := w.doInStore(ctx, c.Verb, o, c.Remote)
+		log.FromContext(ctx).V(1).Info("Called the store", "verb", c.Verb, "store", c.Remote.Store, "kind", kindOf(o), "namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
 		if err != nil && ctx.Err() == nil && kerrors.ReasonForError(err) == metav1.StatusReasonUnknown {
 			err = NewServerError(err, false)
 		}
 		return o, err
 	case OfferClone, WithdrawClone, CheckData:
-		return w.doInServer(ctx, c.Verb, o, c.Server)
+		start := time.Now()
+		o, err := w.doInServer(ctx, c.Verb, o, c.Server)
+		log.FromContext(ctx).V(1).Info("Called the server", "verb", c.Verb, "kind", kindOf(o), "namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
+		return o, err
 	}
 	return o, fmt.Errorf("there is no verb %q", c.Verb)
 }

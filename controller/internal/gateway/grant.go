@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 // A Grant is what a Job may do with a store.
@@ -23,6 +25,15 @@ type Grant struct {
 
 // A Signer makes tokens of grants. The gateway has its public half only.
 type Signer ed25519.PrivateKey
+
+// Format prints [redacted], whatever the verb.
+func (Signer) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
+
+// MarshalText returns [redacted]: no key is stored as JSON.
+func (Signer) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
+
+// MarshalLog returns [redacted] to loggers.
+func (Signer) MarshalLog() any { return redact.All{}.MarshalLog() }
 
 // issuer of tokens, and for whom they are.
 const (

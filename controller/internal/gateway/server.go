@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/go-logr/logr"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
@@ -37,6 +39,8 @@ const ManifestName = "manifest.json"
 
 // A Server answers Jobs.
 type Server struct {
+	redact.All
+
 	stores *Stores
 	log    *slog.Logger
 	places *places
@@ -70,6 +74,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q, err := s.admit(w, r)
 	if err == nil {
+		s.log.LogAttrs(r.Context(), slog.LevelDebug, "Admitted a request", slog.String("method", r.Method), slog.String("store", q.grant.Store), slog.String("folder", q.grant.Folder), slog.String("object", q.grant.Object))
 		err = s.conns.claim(r.Context(), q.grant.namespace())
 	}
 	if err == nil {
@@ -91,7 +96,7 @@ func (s *Server) serveInTurn(ctx context.Context, q *request) error {
 		return err
 	}
 	defer free()
-	return q.serve(ctx)
+	return q.serve(logr.NewContext(ctx, logr.FromSlogHandler(s.log.Handler()).WithValues("store", q.grant.Store)))
 }
 
 func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err error) {
@@ -102,11 +107,15 @@ func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err
 	if n, nerr := strconv.Atoi(r.URL.Query().Get("part")); nerr == nil {
 		line = append(line, slog.Int("part", n))
 	}
-	level := slog.LevelInfo
-	if err != nil {
-		level, line = slog.LevelWarn, append(line, slog.Any("error", err))
+	ctx := context.WithoutCancel(r.Context())
+	switch no := new(refusal); {
+	case errors.As(err, &no):
+		s.log.LogAttrs(ctx, slog.LevelWarn, "Refused a request", append(line, slog.Int("status", no.status), slog.Any("error", err))...)
+	case err != nil:
+		s.log.LogAttrs(ctx, slog.LevelWarn, "Failed to serve a request", append(line, slog.Any("error", err))...)
+	default:
+		s.log.LogAttrs(ctx, slog.LevelInfo, "Served a request", line...)
 	}
-	s.log.LogAttrs(context.WithoutCancel(r.Context()), level, "served", line...)
 }
 
 // Refusals of a Job, or a namespace, that asks for more than its share.
@@ -135,7 +144,7 @@ func refuse(status int, format string, args ...any) error {
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error) {
 	o, err := s.stores.read()
 	if err != nil {
-		s.log.Error("cannot read what the controller says", slog.Any("error", err))
+		s.log.Error("Cannot read the settings from the controller", slog.Any("error", err))
 		return nil, refuse(http.StatusServiceUnavailable, "the gateway has no settings that it can use")
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

@@ -11,11 +11,14 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
 // A File is what the controller tells the gateway, as JSON.
 type File struct {
+	redact.Logs
+
 	// Signers are the public keys of who signs grants: more than one while that changes.
 	Signers []ed25519.PublicKey `json:"signers"`
 	// Stores by the name of their BackupStore.
@@ -32,6 +35,8 @@ type StoreFile struct {
 
 // Stores that a gateway serves, by a file that is read again when it changes.
 type Stores struct {
+	redact.All
+
 	path string
 	now  func() time.Time
 
@@ -41,11 +46,14 @@ type Stores struct {
 }
 
 type opened struct {
+	redact.All
+
 	signers []ed25519.PublicKey
 	stores  map[string]openStore
 }
 
 type openStore struct {
+	redact.All
 	*store.Bucket
 
 	identities []age.Identity

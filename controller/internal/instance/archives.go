@@ -91,7 +91,7 @@ func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) {
 		}
 		switch n, err := g.Stores.ReadNote(ctx, in, r.Spec.Instance, r.Name); {
 		case err != nil:
-			log.FromContext(ctx).Error(err, "A store does not say whether a backup is proven", "record", r.Name)
+			log.FromContext(ctx).Error(err, "Cannot read from the store whether the backup is verified", "store", in, "backup", r.Name)
 			_, answers := errors.AsType[*UnreadableNoteError](err)
 			a.Unasked[r.Name], silent[in] = true, !answers
 		case n != nil:

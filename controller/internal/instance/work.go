@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -102,6 +103,7 @@ func (g *gathering) readJob(ctx context.Context, namespace, name string) (*Job, 
 	if j == nil || err != nil || !g.OwnsObject(j) {
 		return nil, err
 	}
+	log.FromContext(ctx).V(1).Info("Read a Job", "namespace", namespace, "name", name, "active", j.Status.Active, "succeeded", j.Status.Succeeded, "failed", j.Status.Failed)
 	return NewJob(j), nil
 }
 
@@ -205,6 +207,9 @@ func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
 				j.Progress = g.readProgress(ctx, p, c.Name)
 			}
 		}
+	}
+	if r := j.Report; r != nil {
+		log.FromContext(ctx).V(1).Info("Read the report of a Job", "namespace", j.Namespace, "name", j.Name, "command", r.Command, "exitCode", r.ExitCode, "seconds", r.Seconds)
 	}
 }
 

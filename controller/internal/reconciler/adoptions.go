@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
@@ -18,6 +19,7 @@ import (
 
 // An adoption of what another cluster has left in a store, while it is under way.
 type adoption struct {
+	redact.All
 	*storeReconciler
 
 	open    *stores.Store

@@ -46,14 +46,15 @@ func (r *archiveReconciler) Reconcile(ctx context.Context, k instance.Key) (reco
 // watchArchives watches what may say something of archives. The kind of their
 // claims need not be installed: the backups are there all the same.
 func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
+	name := strings.ToLower(of.Claim.Kind) + "-archives"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(strings.ToLower(of.Claim.Kind)+"-archives").
+		Named(name).
 		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
 		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
 		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
-		WithLogConstructor(logFor(mgr)).
+		WithLogConstructor(logFor(mgr, name)).
 		Complete(r)
 }
 
@@ -73,7 +74,7 @@ func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, e
 
 // runPass over all records once.
 func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
-	a, err := r.gather.Archives(ctx, k)
+	a, err := logReads(ctx, func(ctx context.Context) (*instance.Archives, error) { return r.gather.Archives(ctx, k) })
 	if err != nil {
 		return 0, false, err
 	}
@@ -114,7 +115,7 @@ func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, ste
 	if err == nil || kerrors.IsConflict(err) {
 		return err == nil, 0, err
 	}
-	log.FromContext(ctx).Error(err, "An archive could not be removed from its store", "record", step.Record.Name)
+	log.FromContext(ctx).Error(err, "Cannot remove the archive from its store", "backup", step.Record.Name)
 	told := catalog.EraseFailed(a, step, err)
 	err = r.writer.Apply(ctx, told.Changes)
 	return false, told.After, err
@@ -123,7 +124,11 @@ func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, ste
 // announceStep says what was done to a record, in an event of the record's own: the
 // claim may be gone.
 func (r *archiveReconciler) announceStep(ctx context.Context, step catalog.ArchiveStep) {
-	log.FromContext(ctx).Info(string(step.Action), "message", step.Message)
+	name := ""
+	if step.Record != nil {
+		name = step.Record.Name
+	}
+	log.FromContext(ctx).Info("Took a step for a backup", "backup", name, "action", step.Action, "message", step.Message)
 	if step.Record != nil && step.Message != "" {
 		sendEvent(r.events, step.Record, eventsOfArchives[step.Action], string(step.Action), step.Message)
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
@@ -17,7 +18,11 @@ import (
 )
 
 // A serverTrust says by what a server is known; of one without a certificate, that the platform wants none.
-type serverTrust struct{ plan *servercert.Plan }
+type serverTrust struct {
+	redact.All
+
+	plan *servercert.Plan
+}
 
 // keepCertificate of a server, and publish its authorities. It is nil where that was just written, or cannot be yet.
 func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (*serverTrust, error) {
@@ -47,7 +52,7 @@ func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.St
 	if changes := showTLS(s, &now); len(changes) > 0 {
 		return nil, c.writer.Apply(ctx, changes)
 	}
-	return &serverTrust{p}, nil
+	return &serverTrust{plan: p}, nil
 }
 
 // describe to the Rotator whom it may tell a password.

@@ -47,6 +47,8 @@ type instanceReconciler struct {
 // again.
 type lastReported struct {
 	log, event string
+	// action of the last step, also of one that was not reported.
+	action steps.Action
 	// refusal of its last step, or nil, and since when the same action is refused.
 	refusal *instance.Refusal
 	refused time.Time
@@ -78,19 +80,30 @@ func pace(asked, waited time.Duration, crowd int) time.Duration {
 // Reconcile an instance, if its namespace has a worker left.
 func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if !r.turns.takeTurn(k.Namespace) {
+		logNoTurn(ctx)
 		return reconcile.Result{RequeueAfter: nextTurn}, nil
 	}
 	defer r.turns.giveTurn(k.Namespace)
 	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, kerrors.IsConflict)
 }
 
+// paceOf returns and logs how long an instance waits for its next look.
+func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step steps.Step, asked, waited time.Duration) time.Duration {
+	crowd := r.crowdOf(k.Namespace)
+	after := pace(asked, waited, crowd)
+	log.FromContext(ctx).V(1).Info("The instance waits", "action", step.Action, "phase", step.Phase, "waited", waited, "after", after, "waitingInNamespace", crowd)
+	return after
+}
+
 // runPass over all lives once.
 func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
-	lives, err := r.gather.Gather(ctx, k)
+	lives, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return r.gather.Gather(ctx, k) })
 	if err != nil {
 		return 0, false, err
 	}
-	r.meter.observeLives(k, lives)
+	if from, to := r.meter.observeLives(k, lives); from != to {
+		log.FromContext(ctx).Info("The instance changed state", "from", from, "to", to)
+	}
 	r.forgetLives(k, lives)
 	for _, s := range lives {
 		s.Refusal, s.CrossplaneAwaited = r.refusalOf(k, s), r.noteCrossplane(k, s)
@@ -102,13 +115,14 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		acted = acted || isNews(refusal, s.Refusal) // The next pass tells people.
 		switch {
 		case refusal != nil:
-			after = sooner(after, pace(whileRefused, refused, r.crowdOf(k.Namespace)))
+			log.FromContext(ctx).V(1).Info("The step was refused", "action", step.Action, "passing", refusal.Passing, "refusedFor", refused, "error", err)
+			after = sooner(after, r.paceOf(ctx, k, step, whileRefused, refused))
 			continue
 		case err != nil:
 			return 0, false, fmt.Errorf("cannot %s: %w", step.Action, err)
 		}
 		if waited := r.noteWait(k, s, step); step.Action == steps.Wait {
-			after = sooner(after, pace(step.After, waited, r.crowdOf(k.Namespace)))
+			after = sooner(after, r.paceOf(ctx, k, step, step.After, waited))
 		} else if step.Action == steps.NoOp {
 			after = sooner(after, step.After)
 		}
@@ -259,10 +273,21 @@ func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State
 	}
 }
 
+// noteSilent keeps the action of a step that is not announced, as the one that the next step follows.
+func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step steps.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.reported[k][s.Life.XR]; ok {
+		last.action = step.Action
+		r.remember(k, s.Life.XR, last)
+	}
+}
+
 // announceStep says what is done: each step in the log, and what is news to people
 // in an event of the claim. Neither says the same twice in a row.
 func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step steps.Step) {
 	if step.Message == "" && (step.Action == steps.NoOp || step.Action == steps.Wait) {
+		r.noteSilent(k, s, step)
 		return
 	}
 	a := eventOf(step)
@@ -273,11 +298,12 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 	r.mu.Lock()
 	last := r.reported[k][s.Life.XR]
 	news := last
+	news.action = step.Action
 	news.log, news.event = string(step.Action)+step.PhaseText()+said, string(a.reason)+said
 	r.remember(k, s.Life.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {
-		log.FromContext(ctx).Info(string(step.Action), "phase", step.PhaseText(), "message", step.Text(), "xr", s.Life.XR)
+		log.FromContext(ctx).Info("The next step of the instance changed", "xr", s.Life.XR, "from", last.action, "to", step.Action, "phase", step.PhaseText(), "message", step.Text())
 	}
 	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {
 		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)

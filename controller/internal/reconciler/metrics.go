@@ -128,10 +128,12 @@ func earliest(of map[instance.Key]time.Time) []instance.Key {
 	return keys[:min(len(keys), maxSeries)]
 }
 
-// observeLives notes how an instance is.
-func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
+// observeLives records the state of an instance, and returns the previous one and the new one. The state is empty if there is no composite
+// resource, and before the first look.
+func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, to string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	from = m.states[k]
 	delete(m.states, k)
 	delete(m.certificates, k)
 	delete(m.missed, k)
@@ -154,6 +156,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) {
 			}
 		}
 	}
+	return from, m.states[k]
 }
 
 // observeCertificate that a server shows, or that was made for it.

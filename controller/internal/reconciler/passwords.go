@@ -102,6 +102,7 @@ type asking struct {
 // Reconcile the credentials of an instance.
 func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if !c.turns.takeTurn(k.Namespace) {
+		logNoTurn(ctx)
 		return reconcile.Result{RequeueAfter: nextTurn}, nil
 	}
 	defer c.turns.giveTurn(k.Namespace)
@@ -113,7 +114,7 @@ func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (rec
 }
 
 func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key) (reconcile.Result, error) {
-	lives, err := c.gather.GatherXRs(ctx, k)
+	lives, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return c.gather.GatherXRs(ctx, k) })
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -246,6 +247,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	now := c.clock()
 	leftAlone, left := c.strains.pauseOf(k, start, now)
 	if left > 0 {
+		log.FromContext(ctx).V(1).Info("The server is not contacted yet", "after", left)
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	in, err := c.rotationInput(ctx, s, platform)
@@ -259,6 +261,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	}
 	in.VerifyPassword = now.Sub(last.at) >= recheckOf(s)
 	result, err := c.rotator.Reconcile(ctx, in)
+	log.FromContext(ctx).V(1).Info("Reconciled the password of the server", "state", result.Credentials.State, "steps", result.Done, "version", result.Version, "took", c.clock().Sub(now), "error", err)
 	c.meter.countRotation(result)
 	pause := c.strains.noteStrain(k, start, c.clock(), result)
 	if serr := c.showResult(ctx, s, result, &last); err == nil {
@@ -271,7 +274,7 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 		return reconcile.Result{}, err
 	}
 	if pause > 0 {
-		log.FromContext(ctx).Info("The server is asked less often", "pause", pause.String(), "state", result.Credentials.State, "message", result.Credentials.Message)
+		log.FromContext(ctx).Info("The server is contacted less often", "after", pause, "state", result.Credentials.State, "message", result.Credentials.Message)
 	}
 	if result.Strained {
 		return reconcile.Result{RequeueAfter: pause}, nil

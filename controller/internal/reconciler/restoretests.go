@@ -70,7 +70,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		step = restoretest.Next(s)
 	}
 	if step.Action != restoretest.NoOp && step.Action != restoretest.Wait {
-		log.FromContext(ctx).Info(string(step.Action), "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
+		log.FromContext(ctx).Info("Taking a step of the restore test", "action", step.Action, "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	err = r.writer.Apply(ctx, step.Changes)
 	if refusal := err; step.Action == restoretest.Start && isRefused(refusal) { // By a quota or a policy.
@@ -85,6 +85,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case err != nil && step.Action == restoretest.Start:
 		r.failed.Store(k, r.clock())
+		log.FromContext(ctx).V(1).Info("The restore test waits, because its Job cannot be created", "after", afterFailure, "error", err)
 		return reconcile.Result{}, errors.Join(err, r.giveBack(ctx, k))
 	case err != nil:
 		return reconcile.Result{}, err
@@ -120,12 +121,13 @@ func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) er
 // runs is to end, and its record is to be free. One worker: it only sees that Jobs
 // run, and not too many.
 func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.TypedController[instance.Key], error) {
+	name := strings.ToLower(r.kind.Claim.Kind) + "-backups"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(strings.ToLower(r.kind.Claim.Kind)+"-backups").
+		Named(name).
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(r.kind.OfAnnotated)).
 		Watches(&v1.MySQLBackup{}, enqueueKeys(r.kind.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: cacheSyncTimeout}).
-		WithLogConstructor(logFor(mgr)).
+		WithLogConstructor(logFor(mgr, name)).
 		Build(r)
 }
 
@@ -135,7 +137,9 @@ func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (
 	if err != nil {
 		return nil, err
 	}
-	return restoretest.ReadState(ctx, r.gather, k, others, r.atOnce)
+	return logReads(ctx, func(ctx context.Context) (*restoretest.State, error) {
+		return restoretest.ReadState(ctx, r.gather, k, others, r.atOnce)
+	})
 }
 
 // readTurns of restore tests that other instances have taken. Of all MySQLBackups only those are kept that have a turn.

@@ -91,18 +91,18 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 		return nil, err
 	}
 	holders, lanes := stores.NewHolders(), stores.NewLanes(time.Now)
-	live := instance.PagedReader{Reader: mgr.GetAPIReader()}
+	kube, live := loggedClient{mgr.GetClient()}, instance.PagedReader{Reader: countedReader{mgr.GetAPIReader()}}
 	all := stores.Cluster{Reader: live, Namespace: o.Namespace, Clock: watch.Now, Holders: holders, Lanes: lanes}
 	g := &instance.Gatherer{Reader: live, Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now, Skew: watch.Skew}
 	r := &rotate.Rotator{
-		Kube: apiClient{mgr.GetClient(), live}, Dial: dialServer(cfg, pods),
+		Kube: apiClient{kube, live}, Dial: dialServer(cfg, pods),
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
 	}
 	c, err := newComposites(mgr)
 	if err != nil {
 		return nil, err
 	}
-	w := change.Writer{Client: mgr.GetClient(), Stores: all, Servers: rotate.Donors{Rotator: r}}
+	w := change.Writer{Client: kube, Stores: all, Servers: rotate.Donors{Rotator: r}}
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, watch.Now)
 	meter.skew = watch.Skew
 	return &reconcilers{
@@ -112,7 +112,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: watch.Now, Skew: watch.Skew, ClusterDomain: o.ClusterDomain},
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
 		},
-		stores:   &storeReconciler{kube: mgr.GetClient(), reader: live, writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
+		stores:   &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
 			gather: g, writer: w, cache: mgr.GetClient(), reader: live, events: recorder, meter: meter,

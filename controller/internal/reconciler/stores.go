@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -84,6 +85,7 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 			return true, ctrl.NewControllerManagedBy(mgr).
 				For(&v1.BackupStore{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 				WithOptions(controller.Options{MaxConcurrentReconciles: storesAtOnce}).
+				WithLogConstructor(logForStore(mgr)).
 				Complete(r)
 		})
 		if ctx.Err() != nil {
@@ -100,7 +102,9 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 		return 0, err
 	}
 	was := s.IsReachable()
+	start := time.Now()
 	open, found, err := r.probe(ctx, s, with)
+	log.FromContext(ctx).V(1).Info("Probed the store", "writesOnce", found.WritesOnce, "deletes", found.Deletes, "took", time.Since(start), "error", err)
 	if errors.As(err, new(*unwrittenError)) {
 		return 0, err
 	}
@@ -122,7 +126,7 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	}
 	now := s.DeepCopy()
 	now.Status = next
-	r.announceStore(now, was)
+	r.announceStore(ctx, now, was)
 	if now.IsReachable() {
 		return storeInterval, nil
 	}
@@ -218,13 +222,21 @@ func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) err
 }
 
 // announceStore when it comes, or goes.
-func (r *storeReconciler) announceStore(s *v1.BackupStore, was bool) {
+func (r *storeReconciler) announceStore(ctx context.Context, s *v1.BackupStore, was bool) {
 	if s.IsReachable() == was {
 		return
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1.ConditionReachable); c != nil {
+		log.FromContext(ctx).Info("The store changed state", "from", stateOfStore(was), "to", stateOfStore(!was), "reason", c.Reason, "message", c.Message)
 		sendEvent(r.events, s, eventsOfStores[s.IsReachable()], "Look", c.Message)
 	}
+}
+
+func stateOfStore(isReachable bool) string {
+	if isReachable {
+		return "Reachable"
+	}
+	return "Unreachable"
 }
 
 func (r *storeReconciler) cluster() stores.Cluster {

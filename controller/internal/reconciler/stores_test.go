@@ -34,7 +34,7 @@ func storeOf(name string) []client.Object {
 	}}
 	credentials, key := secretOf("system", name+"-credentials"), secretOf("system", name+"-key")
 	credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte("access-of-" + name), v1.StoreSecretKey: []byte("secret")}
-	key.Data = map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().String())}
+	key.Data = map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text())}
 	return []client.Object{s, credentials, key}
 }
 

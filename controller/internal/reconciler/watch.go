@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,26 +80,28 @@ func whenInstalled(mgr ctrl.Manager, kind schema.GroupVersionKind, watch func() 
 // pod is to start or to stop, each look asks for the next. Each kind has a controller
 // of its own.
 func (r *instanceReconciler) watchInstances(mgr ctrl.Manager, c composites, of instance.Kind, atOnce int) (controller.TypedController[instance.Key], error) {
+	name := strings.ToLower(of.Claim.Kind)
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(strings.ToLower(of.Claim.Kind)).
+		Named(name).
 		WatchesRawSource(c.claims(of)).
 		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
 		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
 		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
-		WithLogConstructor(logFor(mgr)).
+		WithLogConstructor(logFor(mgr, name)).
 		Build(r)
 }
 
 // watchServers beside the rest, with workers of their own: a server that
 // does not answer holds no deletion up.
 func (r *passwordReconciler) watchServers(mgr ctrl.Manager, c composites, of instance.Kind, atOnce int) error {
+	name := strings.ToLower(of.Claim.Kind) + "-credentials"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
-		Named(strings.ToLower(of.Claim.Kind) + "-credentials").
+		Named(name).
 		WatchesRawSource(c.xrs(of)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, RateLimiter: r.retries}).
-		WithLogConstructor(logFor(mgr)).
+		WithLogConstructor(logFor(mgr, name)).
 		Complete(r)
 }
 
@@ -135,15 +136,6 @@ func (c composites) sourceOf(kind schema.GroupVersionKind, keys func(client.Obje
 // An unawaited source is one without WaitForSync (source.TypedSyncingSource).
 type unawaited struct {
 	source.TypedSource[instance.Key]
-}
-
-func logFor(mgr ctrl.Manager) func(*instance.Key) logr.Logger {
-	return func(k *instance.Key) logr.Logger {
-		if k == nil {
-			return mgr.GetLogger()
-		}
-		return mgr.GetLogger().WithValues("instance", k.String())
-	}
 }
 
 func objectOfKind(k schema.GroupVersionKind) client.Object {

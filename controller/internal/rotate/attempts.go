@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
@@ -18,6 +19,8 @@ import (
 //
 // It keeps no password: a digest is keyed with a key of this process, and never leaves it.
 type attempts struct {
+	redact.All
+
 	mu      sync.Mutex
 	key     []byte
 	servers map[types.UID]*serverAttempts

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
@@ -19,7 +20,9 @@ func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error)
 	if p.in.Certificate == nil || p.noteServed(p.session) {
 		return false, nil
 	}
-	switch err := p.session.ReloadTLS(ctx); {
+	err = p.session.ReloadTLS(ctx)
+	log.FromContext(ctx).V(1).Info("Told the server to read its certificate again", "error", err)
+	switch {
 	case errors.Is(err, sql.ErrReadsAtStart):
 		p.result.ServedMessage = "the server shows an earlier certificate until it restarts, which it must before that ends: it reads one only when it starts"
 		return false, nil

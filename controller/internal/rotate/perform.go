@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
@@ -15,6 +16,8 @@ import (
 
 // kept Secrets of the instance, nil where there is none.
 type kept struct {
+	redact.All
+
 	connection, pending, initial *corev1.Secret
 }
 

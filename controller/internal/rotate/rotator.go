@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
@@ -52,6 +54,8 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 
 // A Rotator brings wanted passwords into running servers.
 type Rotator struct {
+	redact.All
+
 	// Kube must read Secrets from the API server, and not from a cache.
 	Kube client.Client
 	// Dial the server; nil for the network's own way.
@@ -332,6 +336,13 @@ func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}
+	start := time.Now()
+	s, err := p.logIn(ctx, server, candidate)
+	log.FromContext(ctx).V(1).Info("Tried to log in to the server", "address", server.Address, "isAccepted", err == nil, "took", time.Since(start), "error", err)
+	return s, err
+}
+
+func (p *pass) logIn(ctx context.Context, server sql.Server, candidate sql.Password) (session, error) {
 	if p.login != nil {
 		return p.login(ctx, server, candidate)
 	}
@@ -368,7 +379,10 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 		p.stale = true
 		return p.takeStep(ctx)
 	}
-	if err := p.performStep(ctx, next, accounts); err != nil {
+	start := time.Now()
+	err = p.performStep(ctx, next, accounts)
+	log.FromContext(ctx).V(1).Info("Took a step of the password change", "action", next.Do, "took", time.Since(start), "error", err)
+	if err != nil {
 		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {
 			return next, nil
 		}
@@ -392,6 +406,8 @@ func (p *pass) currentTime() time.Time {
 
 // A publication is a password of a connection Secret, since this program has seen it there.
 type publication struct {
+	redact.All
+
 	password sql.Password
 	changed  string
 	seen     time.Time
@@ -407,7 +423,7 @@ func (p *pass) sincePublished() time.Duration {
 		p.published.Delete(p.in.Instance)
 		return 0
 	}
-	now := publication{passwordOf(p.kept.connection), p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], p.currentTime()}
+	now := publication{password: passwordOf(p.kept.connection), changed: p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], seen: p.currentTime()}
 	last, _ := p.published.Load(p.in.Instance)
 	if was, seen := last.(publication); seen && was.password == now.password && was.changed == now.changed {
 		return max(0, now.seen.Sub(was.seen))

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 )
@@ -162,6 +163,8 @@ func (s *State) signedBy(now shown) string {
 
 // A shown certificate is the one that the server's Secret has.
 type shown struct {
+	redact.All
+
 	pair certificate.Pair
 	// leaf is nil where there is none that a server could show, or that one of the trusted authorities has signed; chain begins with it.
 	leaf  *x509.Certificate

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
@@ -21,6 +22,8 @@ const slots = 2
 
 // An issuerCA is one of those Secrets.
 type issuerCA struct {
+	redact.All
+
 	slot, version int
 	secret        *corev1.Secret
 }

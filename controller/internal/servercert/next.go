@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/clock"
@@ -33,6 +34,8 @@ const maxAuthorities = 20
 
 // A State is what there is for a server.
 type State struct {
+	redact.All
+
 	// Instance whose server it is, and the XR that owns its Secrets.
 	Instance v1.Instance
 	Owner    metav1.OwnerReference
@@ -60,6 +63,8 @@ type State struct {
 
 // A Plan is what is to be there.
 type Plan struct {
+	redact.All
+
 	// Authority and Server to be made or written; nil where they are as they should be.
 	Authority, Server *corev1.Secret
 	// Published authorities, the older first, as PEM.
@@ -201,6 +206,8 @@ func (s *State) judgedAt(c *x509.Certificate) time.Time {
 
 // An authority that has not ended.
 type authority struct {
+	redact.All
+
 	pair        certificate.Pair
 	certificate *x509.Certificate
 }

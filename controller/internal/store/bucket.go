@@ -20,6 +20,9 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 const (
@@ -40,6 +43,8 @@ const (
 
 // Settings say which bucket it is, and how to reach it.
 type Settings struct {
+	redact.Logs
+
 	// Endpoint is a URL such as https://s3.eu-central-1.amazonaws.com. It has no path.
 	Endpoint string `json:"endpoint"`
 	// Region to sign requests for; empty for us-east-1.
@@ -297,7 +302,9 @@ func isContent(ctx context.Context) context.Context {
 
 // RoundTrip of a request.
 func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	start := time.Now()
 	answer, err := t.next.RoundTrip(r)
+	logRequest(r, answer, err, time.Since(start))
 	if err != nil || r.Context().Value(contentKey{}) != nil && answer.StatusCode < http.StatusMultipleChoices {
 		return answer, err
 	}
@@ -309,6 +316,15 @@ func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return answer, nil
+}
+
+// logRequest logs what was sent to a store. The path has the bucket and the object. Credentials are in the header, which is not logged.
+func logRequest(r *http.Request, answer *http.Response, err error, took time.Duration) {
+	status := 0
+	if answer != nil {
+		status = answer.StatusCode
+	}
+	log.FromContext(r.Context()).V(1).Info("Sent a request to the store", "method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "status", status, "took", took, "error", err)
 }
 
 // checkList that an answer is one: what is read of any other XML is that there are no objects.

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
@@ -55,6 +58,31 @@ func TestSessionToken(t *testing.T) {
 	}
 	if _, err := b.Probe(t.Context(), "v1/probe/x/y", []byte("canary")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRequestsAreLogged: each request is in the log, and no credentials are.
+func TestRequestsAreLogged(t *testing.T) {
+	m := s3memory.New(t)
+	m.Token = "token-of-the-session"
+	at := m.Settings()
+	at.AccessKey, at.SecretKey, at.SessionToken = "correct-access", "correct-horse", m.Token
+	b, err := store.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { got.WriteString(line + "\n") }, funcr.Options{Verbosity: 1}))
+	if err := b.Put(ctx, "v1/a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"level"=1 "msg"="Sent a request to the store" "method"="PUT" `; !strings.HasPrefix(got.String(), want) || !strings.Contains(got.String(), `"path"="/bucket/v1/a" "status"=200`) {
+		t.Errorf("want %s, got %s", want, got.String())
+	}
+	for _, secret := range []string{at.SecretKey, at.SessionToken, "Signature"} {
+		if strings.Contains(got.String(), secret) {
+			t.Errorf("%s is in the log: %s", secret, got.String())
+		}
 	}
 }
 

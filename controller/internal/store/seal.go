@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
 // MaxSealed in bytes of what is sealed, with its seal.
@@ -27,7 +29,7 @@ func NewSealKey() SealKey {
 	return k
 }
 
-// ParseSealKey reads what String gave.
+// ParseSealKey reads what Text returned.
 func ParseSealKey(s string) (SealKey, error) {
 	raw, err := base64.StdEncoding.DecodeString(s)
 	if err != nil || len(raw) != len(SealKey{}) {
@@ -36,8 +38,17 @@ func ParseSealKey(s string) (SealKey, error) {
 	return SealKey(raw), nil
 }
 
-// String of it, to be kept secret.
-func (k SealKey) String() string { return base64.StdEncoding.EncodeToString(k[:]) }
+// Text is the key in Base64, for the Secret that it is stored in.
+func (k SealKey) Text() string { return base64.StdEncoding.EncodeToString(k[:]) }
+
+// Format prints [redacted], whatever the verb.
+func (SealKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
+
+// MarshalText returns [redacted]: no key is stored as JSON.
+func (SealKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
+
+// MarshalLog returns [redacted] to loggers.
+func (SealKey) MarshalLog() any { return redact.All{}.MarshalLog() }
 
 // sealed is how an object with a seal looks.
 type sealed struct {

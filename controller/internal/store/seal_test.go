@@ -51,7 +51,7 @@ func TestSeal(t *testing.T) {
 			}
 		})
 	}
-	if again, err := ParseSealKey(key.String()); err != nil || again != key {
+	if again, err := ParseSealKey(key.Text()); err != nil || again != key {
 		t.Errorf("want the same key, got %v", err)
 	}
 	for _, s := range []string{"", "AAAA", "no Base64!"} {

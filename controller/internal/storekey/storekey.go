@@ -30,7 +30,7 @@ func (c *Create) Run() error {
 	raw, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret",
 		"metadata":   map[string]string{"namespace": c.SystemNamespace, "name": c.Name},
-		"stringData": map[string]string{v1.StoreIdentity: identity, v1.StoreSealKey: store.NewSealKey().String()},
+		"stringData": map[string]string{v1.StoreIdentity: identity, v1.StoreSealKey: store.NewSealKey().Text()},
 	})
 	if err != nil {
 		return err

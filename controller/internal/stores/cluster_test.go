@@ -292,7 +292,7 @@ func TestRealAccess(t *testing.T) {
 	}
 	for _, told := range []map[string][]byte{writes, reads} {
 		for key, value := range told {
-			for _, secret := range []string{storetest.Secret, c.open.Seal.String(), c.open.file.Identity, string(signer.Data[signerKey]), string(signer.Data[caKeyKey])} {
+			for _, secret := range []string{storetest.Secret, c.open.Seal.Text(), c.open.file.Identity, string(signer.Data[signerKey]), string(signer.Data[caKeyKey])} {
 				if strings.Contains(string(value), secret) {
 					t.Errorf("%s has what no namespace may have", key)
 				}

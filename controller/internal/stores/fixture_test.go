@@ -33,7 +33,7 @@ func newBackupStore(to, with *age.X25519Identity) (*v1.BackupStore, Secrets) {
 	}}
 	secrets := Secrets{
 		Credentials: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{v1.StoreAccessKey: []byte("a\n"), v1.StoreSecretKey: []byte("s")}},
-		Key:         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().String() + "\n")}},
+		Key:         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text() + "\n")}},
 	}
 	if to != nil {
 		s.Spec.Recipients = []string{to.Recipient().String()}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
@@ -226,6 +227,7 @@ func (h *Holders) Hold(ctx context.Context, s *Store, of *v1.BackupStore, all []
 		next: Holder{ID: rand.Text(), Nonce: rand.Text(), RenewedAt: metav1.NewTime(now)},
 	}
 	step := decideHold(state)
+	log.FromContext(ctx).V(1).Info("Checked who holds the prefix of the store", "holder", state.holderID(), "isOurs", step.why == "")
 	if step.write != nil {
 		if err := h.write(ctx, s, of, step, etag, note); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
@@ -56,11 +57,14 @@ func (l *Lanes) do(ctx context.Context, of *v1.BackupStore, ask func() error) er
 	}
 	w, err := l.enter(ctx, of)
 	if err != nil {
+		log.FromContext(ctx).V(1).Info("The store is not contacted now", "store", of.Name, "error", err)
 		return err
 	}
 	defer func() { <-w.slots }()
 	err = ask()
-	l.note(w, err)
+	if l.note(w, err) {
+		log.FromContext(ctx).V(1).Info("The store did not answer, and is not contacted for a while", "store", of.Name, "after", restAfter, "error", err)
+	}
 	return err
 }
 
@@ -108,12 +112,13 @@ func (l *Lanes) isSilent(w *lane, of *v1.BackupStore) error {
 	return nil
 }
 
-// note whether a store answered.
-func (l *Lanes) note(w *lane, err error) {
+// note whether a store answered, and return true if it did not and is left alone for a while.
+func (l *Lanes) note(w *lane, err error) (isSilent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.silent, w.until = nil, time.Time{}
-	if store.Is(err, store.Unreachable) {
+	if isSilent = store.Is(err, store.Unreachable); isSilent {
 		w.silent, w.until = err, l.now().Add(restAfter)
 	}
+	return isSilent
 }

@@ -8,6 +8,7 @@ import (
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
@@ -15,6 +16,7 @@ import (
 
 // A Store is a BackupStore that is open.
 type Store struct {
+	redact.All
 	*store.Bucket
 
 	// Name of the BackupStore.
@@ -31,6 +33,8 @@ type Store struct {
 
 // Secrets of a BackupStore. One that is not there is nil.
 type Secrets struct {
+	redact.All
+
 	Credentials, Key *corev1.Secret
 }
 

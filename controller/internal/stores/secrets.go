@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
@@ -36,6 +37,8 @@ const (
 
 // A GatewayState is what there is for the gateway. A Secret that is not there is nil.
 type GatewayState struct {
+	redact.All
+
 	// Namespace is the controller's own.
 	Namespace string
 	// Address of the Service; nil where there is none.

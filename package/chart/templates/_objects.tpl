@@ -38,6 +38,7 @@
 {{- end -}}
 {{- if eq $container.name "gateway" -}}
 {{- $_ := set $spec "replicas" $v.gateway.replicas -}}
+{{- $_ := set $container "args" (concat $container.args (default (list) $v.gateway.args)) -}}
 {{- else -}}
 {{- $c := $v.controller -}}
 {{- $_ := set $spec "replicas" $c.replicas -}}

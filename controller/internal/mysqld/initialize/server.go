@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/process"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
@@ -39,6 +40,7 @@ const (
 
 // A server is the entrypoint, which becomes the server in the end.
 type server struct {
+	redact.All
 	*process.Process
 
 	socket    string

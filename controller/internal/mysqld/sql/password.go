@@ -16,3 +16,6 @@ func (Password) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, redacted)
 
 // MarshalText implements encoding.TextMarshaler, for JSON, YAML and slog.
 func (Password) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// MarshalLog implements logr.Marshaler.
+func (Password) MarshalLog() any { return redacted }

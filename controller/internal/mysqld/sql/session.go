@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
@@ -28,6 +29,8 @@ const closeTimeout = time.Second
 // calls a method: package database/sql would read on in goroutines of its own,
 // where a panic ends the program.
 type Session struct {
+	redact.All
+
 	guard *guard
 	conn  conn
 	// hidden passwords are in no error.

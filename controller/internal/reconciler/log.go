@@ -1,0 +1,142 @@
+package reconciler
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// logFor returns the loggers of a controller of instances.
+func logFor(mgr ctrl.Manager, controller string) func(*instance.Key) logr.Logger {
+	return func(k *instance.Key) logr.Logger {
+		l := mgr.GetLogger().WithValues("controller", controller)
+		if k == nil {
+			return l
+		}
+		return l.WithValues("instance", k.String())
+	}
+}
+
+// logForStore returns the loggers of the controller of BackupStores.
+func logForStore(mgr ctrl.Manager) func(*reconcile.Request) logr.Logger {
+	return func(q *reconcile.Request) logr.Logger {
+		l := mgr.GetLogger().WithValues("controller", "backupstore")
+		if q == nil {
+			return l
+		}
+		return l.WithValues("store", q.Name)
+	}
+}
+
+// A loggedClient logs each write to the API server. It logs the names of objects and nothing of what is in them.
+type loggedClient struct{ client.Client }
+
+// Create logs the call.
+func (c loggedClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return c.logWrite(ctx, "Create", "", o, func() error { return c.Client.Create(ctx, o, opts...) })
+}
+
+// Update logs the call.
+func (c loggedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	return c.logWrite(ctx, "Update", "", o, func() error { return c.Client.Update(ctx, o, opts...) })
+}
+
+// Patch logs the call.
+func (c loggedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return c.logWrite(ctx, "Patch", "", o, func() error { return c.Client.Patch(ctx, o, p, opts...) })
+}
+
+// Delete logs the call.
+func (c loggedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	return c.logWrite(ctx, "Delete", "", o, func() error { return c.Client.Delete(ctx, o, opts...) })
+}
+
+// Status returns a client that logs as well.
+func (c loggedClient) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+// SubResource returns a client that logs as well.
+func (c loggedClient) SubResource(name string) client.SubResourceClient {
+	return loggedSubResource{c.Client.SubResource(name), c, name}
+}
+
+type loggedSubResource struct {
+	client.SubResourceClient
+
+	of   loggedClient
+	name string
+}
+
+// Update logs the call.
+func (c loggedSubResource) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+	return c.of.logWrite(ctx, "Update", c.name, o, func() error { return c.SubResourceClient.Update(ctx, o, opts...) })
+}
+
+// Patch logs the call.
+func (c loggedSubResource) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	return c.of.logWrite(ctx, "Patch", c.name, o, func() error { return c.SubResourceClient.Patch(ctx, o, p, opts...) })
+}
+
+func (c loggedClient) logWrite(ctx context.Context, verb, subresource string, o client.Object, write func() error) error {
+	start := time.Now()
+	err := write()
+	if l := log.FromContext(ctx).V(1); l.Enabled() {
+		kind, _ := c.GroupVersionKindFor(o) // It is logged as empty.
+		l.Info("Wrote to the API server", "verb", verb, "kind", kind.Kind, "subresource", subresource, "namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
+	}
+	return err
+}
+
+// reads counts what is read from the API server for one look at an instance. Stores are read at the same time.
+type reads struct{ requests, objects atomic.Int64 }
+
+type readsKey struct{}
+
+func countReads(ctx context.Context, objects int) {
+	if n, ok := ctx.Value(readsKey{}).(*reads); ok {
+		n.requests.Add(1)
+		n.objects.Add(int64(objects))
+	}
+}
+
+// A countedReader counts requests to the API server, and the objects that they return.
+type countedReader struct{ client.Reader }
+
+// Get counts the object.
+func (r countedReader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, o, opts...)
+	found := 1
+	if err != nil {
+		found = 0
+	}
+	countReads(ctx, found)
+	return err
+}
+
+// List counts the objects.
+func (r countedReader) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	err := r.Reader.List(ctx, l, opts...)
+	countReads(ctx, meta.LenList(l))
+	return err
+}
+
+// logReads logs how long a look at an instance takes, and how much it reads.
+func logReads[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+	start, n := time.Now(), &reads{}
+	out, err := read(context.WithValue(ctx, readsKey{}, n))
+	log.FromContext(ctx).V(1).Info("Read the state of the instance", "requests", n.requests.Load(), "objects", n.objects.Load(), "took", time.Since(start), "error", err)
+	return out, err
+}
+
+// logNoTurn logs that the namespace of an instance has all the workers that one namespace gets.
+func logNoTurn(ctx context.Context) {
+	log.FromContext(ctx).V(1).Info("The namespace has no free worker", "after", nextTurn)
+}
