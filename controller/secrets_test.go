@@ -184,7 +184,7 @@ func isOurs(path string) bool {
 
 // harmless fields are called as if they held a secret.
 var harmless = map[string]string{
-	"controller.initializeCommand.Secret":    "the path of a directory",
+	"controller.initializeCommand.Secret":            "the path of a directory",
 	"controller/internal/test/s3memory.Server.Token": "a token for the next page of a list, in a fake of the tests",
 }
 

@@ -33,7 +33,7 @@ func FuzzRunFunction(f *testing.F) {
 		{`{"spec":{"image":null,"service":{"type":"NodePort"},"config":{"a":1,"log_bin":"/x"}}}`, `{}`, `{}`},
 		{`{"status":{"previousBackup":"None","started":true}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
 		{`{"spec":{"restore":{"policy":"Never"}}}`, `{"data-claim":{"status":{"phase":"Lost"}}}`, `{"records":[{"status":{"phase":"Proven"}}]}`},
-		{`{"status":{"dataPVCDeleted":true,"volume":"x"}}`, `{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
+		{`{"status":{"pvcDeleted":true,"volume":"x"}}`, `{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
 		{`{"spec":{"storage_size":"1e-9999999"}}`, `{"data-claim":{"spec":{"resources":{"requests":{"storage":"1e-9999999"}}}}}`, `{}`},
 		{`{"spec":{"storage_size":"1e99","backup":{"keep":-1}}}`, `{"service":{"spec":{"clusterIP":"None"}}}`, `{"connection":[{"data":{"password":"eA=="}}]}`},
 	}
@@ -164,7 +164,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	_, volumeKnown := req.GetRequiredResources()["volume"]
 	_, volumeSeen := req.GetObserved().GetResources()["data-volume"]
 	switch {
-	case at(xr, "status", "dataPVCDeleted") == true:
+	case at(xr, "status", "pvcDeleted") == true:
 		return "it is fenced"
 	case started && count > 0:
 		return ""

@@ -12,7 +12,7 @@ import (
 
 // A MySQLStatus reports on an instance. The function writes all of it but
 // previousBackup, heldBackup, restoreSource, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes,
-// restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls, dataPVCDeleted and deletion, which are the controller's.
+// restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls, pvcDeleted and deletion, which are the controller's.
 type MySQLStatus struct {
 	// Message says in a sentence how the instance is, and what to do where
 	// something is wrong.
@@ -258,11 +258,11 @@ type MySQLStatus struct {
 	// +optional
 	Certified bool `json:"certified,omitempty"`
 
-	// DataPVCDeleted is true from when somebody has deleted the PersistentVolumeClaim of the data until it is back on its volume. The
+	// PVCDeleted is true from when somebody has deleted the PersistentVolumeClaim of the data until it is back on its volume. The
 	// server does not run meanwhile.
 	//
 	// +optional
-	DataPVCDeleted bool `json:"dataPVCDeleted,omitempty"`
+	PVCDeleted bool `json:"pvcDeleted,omitempty"`
 
 	// Deletion is how far the final backup is.
 	//

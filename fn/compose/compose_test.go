@@ -301,7 +301,7 @@ func TestWarning(t *testing.T) {
 			if _, err := tryCompose(t, given(tc.change)); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s Before the start it must be refused: %v", tc.reason, err)
 			}
-			fence := func(in *Input) { in.XR.Status.DataPVCDeleted = true }
+			fence := func(in *Input) { in.XR.Status.PVCDeleted = true }
 			out := composed(t, given(tc.change, server(1), fence))
 			d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment)
 			if !ok || *d.Spec.Replicas != 0 {

@@ -67,7 +67,7 @@ func TestRevision(t *testing.T) {
 		"StatusLost":  {reason: "Who knows what the template is then.", in: with(func(in *Input) { in.XR.Status.Revision = "" })},
 		"Maintenance": {reason: "The platform says that now is the time.", in: with(func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow })},
 		"Stopped":     {reason: "It is started anyway.", in: with(func(in *Input) { in.Observed.Deployment.Spec.Replicas = new(int32(0)) })},
-		"Fenced":      {reason: "It is stopped, and starts later.", in: with(func(in *Input) { in.XR.Status.DataPVCDeleted = true })},
+		"Fenced":      {reason: "It is stopped, and starts later.", in: with(func(in *Input) { in.XR.Status.PVCDeleted = true })},
 		"Unused":      {reason: "Nobody ever logged in: a newer release may be what mends it.", in: with(func(in *Input) { in.XR.Status.Initialized = false })},
 		"Unmarked":    {reason: "Nothing says what it was made for.", in: with(func(in *Input) { delete(in.Observed.Deployment.Annotations, v1.AnnotationRevision) })},
 		"ConfigEarlier": {reason: "Template and my.cnf change together.", keeps: true, config: earlierConfig, in: with(func(in *Input) {

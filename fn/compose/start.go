@@ -94,7 +94,7 @@ func suspend(r *resolved, chosen *v1.RestoreStatus) start {
 
 // isFenced is true while the server must not run although the XR lives: its PVC was deleted.
 func isFenced(r *resolved) bool {
-	return r.XR.Status.DataPVCDeleted
+	return r.XR.Status.PVCDeleted
 }
 
 // isStoppedForRequest is true while a backup is taken that the claim asks for, and for which the server has to stop.

@@ -337,12 +337,12 @@ func TestDecide(t *testing.T) {
 			in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-earlier"}
 		}), want: want{reason: v1.ReasonWaiting, message: "controller"}},
 		"ScaledDown":    {reason: "A started server that was scaled down comes back.", in: given(server(0), previous("")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"FencedRestore": {reason: "No restore is begun on a volume that is being backed up.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.DataPVCDeleted = true }), want: want{backup: "chosen", reason: v1.ReasonFenced}},
+		"FencedRestore": {reason: "No restore is begun on a volume that is being backed up.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.PVCDeleted = true }), want: want{backup: "chosen", reason: v1.ReasonFenced}},
 		"BlindRestore":  {reason: "Nor on one that was not seen.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Volume, in.Required.Volume.Known = "pv", false }), want: want{backup: "chosen", reason: v1.ReasonWaiting}},
 		"Blind": {reason: "A volume that was not looked up may be gone.", in: given(func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.Volume, in.Required.Volume.Known = true, "pv", false
 		}), want: want{reason: v1.ReasonWaiting, message: "pv"}},
-		"Fenced":       {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.DataPVCDeleted = true }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
+		"Fenced":       {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.PVCDeleted = true }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
 		"Suspended":    {reason: "The claim wants it off.", in: given(server(1), suspended), want: want{reason: v1.ReasonSuspended, message: "spec.suspended: false"}},
 		"SuspendedNew": {reason: "It chooses what it starts from when it starts.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), suspended), want: want{reason: v1.ReasonSuspended, message: "nothing is restored"}},
 		"SuspendedBackup": {reason: "What is being cloned goes on to its end.", in: given(server(1), suspended, func(in *Input) {

@@ -259,7 +259,7 @@ func TestValidationDelaysNothingElse(t *testing.T) {
 		"Suspended": {reason: "It does not run.", change: func(in *Input) { config("max_connections", "6")(in); in.XR.Spec.Suspended = true }},
 		"Fenced": {reason: "It is stopped for its data.", change: func(in *Input) {
 			config("max_connections", "6")(in)
-			in.XR.Status.DataPVCDeleted = true
+			in.XR.Status.PVCDeleted = true
 		}},
 		"NotServed": {reason: "There is nothing to keep, and it may be what fixes the first start.", change: func(in *Input) {
 			config("max_connections", "6")(in)

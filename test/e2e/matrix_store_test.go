@@ -118,19 +118,22 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
-// refusesNotes from before the deletion, and for a while of it: as soon as an archive is in the store, its directory cannot be
-// written to any more. What is there can be read.
+// refusesNotes from before the deletion, and for a while of it: as soon as an archive is in the store, nothing else can be written to
+// its directory any more, nor to what the store keeps beside it of each object: with that alone it would say for ever that there is an
+// object. What is there can be read.
 func refusesNotes(t *testing.T, c *cell) {
 	t.Helper()
 	const allowed = outsideFolder + "/notes-are-taken"
 	ended := c.host.start(t, 0, fmt.Sprintf(`while ! test -e %[1]s; do
 		find %[2]s/objects -name '*.tar.zst.age' | while read -r f; do
 			d=$(dirname "$f")
-			test -e "$d/manifest.json" || grep -q " $d " /proc/mounts || { mount --bind "$d" "$d" && mount -o remount,bind,ro "$d"; }
+			test -e "$d/manifest.json" || grep -q " $d " /proc/mounts || for d in "%[2]s/meta/${d#%[2]s/objects/}" "$d"; do
+				mount --bind "$d" "$d" && mount -o remount,bind,ro "$d"
+			done
 		done
 		sleep 0.05
 	done
-	while read -r _ d _; do case $d in %[2]s/objects/*) umount "$d";; esac; done </proc/mounts
+	while read -r _ d _; do case $d in %[2]s/objects/*|%[2]s/meta/*) umount "$d";; esac; done </proc/mounts
 	rm %[1]s`, allowed, outsideFolder))
 	c.later(t, func(t *testing.T) {
 		t.Helper()

@@ -90,22 +90,6 @@ const CompleteName = "complete"
 // Data is the data directory in that folder.
 func (h Half) Data() string { return filepath.Join(h.Folder(), importedData) }
 
-func (h Half) open(ctx context.Context, prepare func(*Volume) error) (*Making, error) {
-	v, err := OpenVolume(h.Volume, h.Directory)
-	if err != nil {
-		return nil, exit.CodeOf(ctx, err)
-	}
-	done, err := h.IsDone(v)
-	if err == nil && !done {
-		err = prepare(v)
-	}
-	if err != nil || done {
-		v.CloseVolume()
-		return nil, exit.CodeOf(ctx, err)
-	}
-	return &Making{Half: h, volume: v}, nil
-}
-
 // IsDone if the volume has the data. One that has other data is not fit.
 func (h Half) IsDone(v *Volume) (done bool, err error) {
 	state, err := v.DataState()
@@ -123,6 +107,22 @@ func (h Half) IsDone(v *Volume) (done bool, err error) {
 		return true, nil
 	}
 	return false, exit.With(agent.ExitOccupied, "the volume already holds data in %q, and not what this import put there; nothing was written", h.Directory)
+}
+
+func (h Half) open(ctx context.Context, prepare func(*Volume) error) (*Making, error) {
+	v, err := OpenVolume(h.Volume, h.Directory)
+	if err != nil {
+		return nil, exit.CodeOf(ctx, err)
+	}
+	done, err := h.IsDone(v)
+	if err == nil && !done {
+		err = prepare(v)
+	}
+	if err != nil || done {
+		v.CloseVolume()
+		return nil, exit.CodeOf(ctx, err)
+	}
+	return &Making{Half: h, volume: v}, nil
 }
 
 // ClearHalves removes what an earlier run left: half a restore, and the marker of

@@ -143,7 +143,7 @@ func FuzzDecode(f *testing.F) {
 			`{}`, `{"spec":{"resources":{"limits":{"memory":"1e-99999999"}}}}`, `{"spec":{"storage_size":"1e-9999999","storageSize":null}}`,
 			`{"spec":{"resources":{"limits":{"memory":1e-300},"requests":{"cpu":true}}}}`, `{"spec":null,"status":{"conditions":[{"type":"Serving","status":"True"}]}}`,
 			`{"spec":{"claimRef":{"kind":"MySQL"},"resourceRef":{"name":"x"},"backup":{"keep":1e300}}}`, `{"metadata":{"deletionTimestamp":"2026-03-01T10:00:00Z","finalizers":["x"]}}`,
-			`{"status":{"volume":"v","started":true,"restore":{"phase":"Running"},"dataPVCDeleted":true}}`,
+			`{"status":{"volume":"v","started":true,"restore":{"phase":"Running"},"pvcDeleted":true}}`,
 		} {
 			f.Add(uint8(i), []byte(seed))
 		}

@@ -159,11 +159,11 @@ func reportSettings(s *instance.State, _ steps.Step) []change.Change {
 
 // fenceServer writes what the function obeys.
 func fenceServer(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"dataPVCDeleted": true})
+	return steps.PatchXRStatus(s, map[string]any{"pvcDeleted": true})
 }
 
 func unfenceServer(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"dataPVCDeleted": nil})
+	return steps.PatchXRStatus(s, map[string]any{"pvcDeleted": nil})
 }
 
 // deleteObjects in the foreground: a Job or Deployment that is gone has left no pod behind

@@ -241,7 +241,7 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 		case "imageChange":
 			l.image.writeImageStatus(value)
 		case "deletion": // For people.
-		case "dataPVCDeleted":
+		case "pvcDeleted":
 			l.fenced = value == true
 		case "message", "blockedBy", "restoredBy", "restoreSource", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
 		default:

@@ -418,7 +418,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	}
 	u.SetFinalizers(finalizers)
 	u.SetDeletionTimestamp(deletedAt(l.xr))
-	status := map[string]any{"started": l.started, "dataPVCDeleted": l.fenced}
+	status := map[string]any{"started": l.started, "pvcDeleted": l.fenced}
 	if l.volume {
 		status["volume"] = volumeNames[n]
 	}

@@ -101,5 +101,5 @@ func entryOf(from map[string]string, key string) map[string]string {
 
 // isFenced is true if a living instance's server must not run.
 func isFenced(s *instance.State) bool {
-	return s.XR.Status.DataPVCDeleted
+	return s.XR.Status.PVCDeleted
 }

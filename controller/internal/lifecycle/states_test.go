@@ -219,7 +219,7 @@ func lostSkip(s *instance.State) {
 func originGone(s *instance.State) { s.OriginalPVC = nil }
 
 // stopped server of an instance that lives.
-func stopped(s *instance.State) { s.XR.Status.DataPVCDeleted = true }
+func stopped(s *instance.State) { s.XR.Status.PVCDeleted = true }
 
 // silent server: nobody ever reached it.
 func silent(s *instance.State) { s.XR.Conditions = nil }
