@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -229,8 +230,9 @@ func (c *cell) step(t *testing.T, everywhere bool, do func(*testing.T, *cell)) {
 // later is what ends a fault of the whole cluster, also when the cell fails before.
 func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Helper()
-	c.meeting.undo = undo
-	t.Cleanup(func() { undo(t) })
+	var done sync.Once
+	c.meeting.undo = func(t *testing.T) { t.Helper(); done.Do(func() { undo(t) }) }
+	t.Cleanup(func() { c.meeting.undo(t) })
 }
 
 // start the server, and a client that writes row after row.

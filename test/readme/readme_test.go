@@ -297,3 +297,45 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 	}
 }
+
+// TestPicturesNameWhatIsThere: each name of a function in a picture of docs/development.md, with its package, is in the code.
+func TestPicturesNameWhatIsThere(t *testing.T) {
+	page, err := os.ReadFile("../../docs/development.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 2 {
+		t.Fatalf("want two pictures, got %d", len(blocks))
+	}
+	seen := 0
+	for _, block := range blocks {
+		for _, name := range regexp.MustCompile(`\["(\w+)\.(\w+)[":]`).FindAllStringSubmatch(block[1], -1) {
+			seen++
+			if !declares(t, name[1], name[2]) {
+				t.Errorf("docs/development.md shows %s.%s, which is no function of a package %s: rename it there", name[1], name[2], name[1])
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d names were looked for", seen)
+	}
+}
+
+// declares reports whether a package of the product declares a function or method.
+func declares(t *testing.T, pkg, name string) bool {
+	t.Helper()
+	is := regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + name + `\(`)
+	for _, pattern := range []string{"../../fn/" + pkg + "/*.go", "../../controller/internal/" + pkg + "/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && !strings.HasSuffix(file, "_test.go") && is.Match(text) {
+				return true
+			}
+		}
+	}
+	return false
+}
