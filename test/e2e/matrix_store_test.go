@@ -124,12 +124,11 @@ func revokesCredentials(t *testing.T, c *cell) {
 func refusesNotes(t *testing.T, c *cell) {
 	t.Helper()
 	const allowed = outsideFolder + "/notes-are-taken"
-	ended := c.host.start(t, 0, fmt.Sprintf(`while ! test -e %[1]s; do
+	ended := c.host.start(t, 0, fmt.Sprintf(`ro() { mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"; }
+	while ! test -e %[1]s; do
 		find %[2]s/objects -name '*.tar.zst.age' | while read -r f; do
 			d=$(dirname "$f")
-			test -e "$d/manifest.json" || grep -q " $d " /proc/mounts || for d in "%[2]s/meta/${d#%[2]s/objects/}" "$d"; do
-				mount --bind "$d" "$d" && mount -o remount,bind,ro "$d"
-			done
+			test -e "$d/manifest.json" || grep -q " $d " /proc/mounts || { ro "%[2]s/meta/${d#%[2]s/objects/}" && ro "$d"; }
 		done
 		sleep 0.05
 	done
