@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// long are tests that take half a minute or more of a processor. What they show is shown by a shorter one beside them, or they find a bug
-// of the model's own that has nothing to do with this release.
+// long are tests that take half a minute or more of a processor, with what make test shows of the same. Those without a word put a bug into
+// a decision and see that the model finds it; shorter ones of their kind stay.
 var long = map[string]string{
 	"TestModelStore/store_down,_record_deleted":       "TestModelStore/store,_record_deleted has the same records and no outage",
 	"TestModelStoreFindsBugs/silence_is_consent":      "",
