@@ -1,0 +1,74 @@
+package gitops
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestKstatus: what kstatus makes of each state. docs/how-to/flux.md names the states in which users would expect something
+// else, and TestKstatusIsDocumented holds that.
+func TestKstatus(t *testing.T) {
+	for _, s := range states() {
+		for _, a := range v1.APIs() {
+			t.Run(a.InstanceKind()+"/"+s.name, func(t *testing.T) {
+				result, err := status.Compute(&unstructured.Unstructured{Object: s.object(t, a)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := s.kstatus(a); result.Status != want {
+					t.Errorf("want %s, got %s: %s", want, result.Status, result.Message)
+				}
+			})
+		}
+	}
+}
+
+// object in this state.
+func (s state) object(t *testing.T, a v1.API) object {
+	t.Helper()
+	o := instance(t, a, s.example)
+	if s.change != nil {
+		s.change(o)
+	}
+	return o
+}
+
+func (s state) kstatus(a v1.API) status.Status {
+	if a.HasClaims() {
+		return s.claim
+	}
+	return s.namespaced
+}
+
+// TestKstatusIsDocumented: the page names each state in which kstatus computes something else than users expect, and no
+// other.
+func TestKstatusIsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "flux.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| state | claim | `MySQL` without a claim | expected |\n|---|---|---|---|\n"
+	_, after, found := strings.Cut(string(page), head)
+	if !found {
+		t.Fatalf("the page has no table\n%s", head)
+	}
+	got, _, _ := strings.Cut(after, "\n\n")
+	var want []string
+	for _, s := range states() {
+		if s.users != "" && (s.claim != s.users || s.namespaced != s.users) {
+			want = append(want, fmt.Sprintf("| %s | %s | %s | %s |", s.name, s.claim, s.namespaced, s.users))
+		}
+	}
+	if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
+		t.Errorf("docs/how-to/flux.md (-want, +got):\n%s", diff)
+	}
+}
