@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A text of an area, and where it begins.
+type text struct {
+	area, file string
+	line       int
+	content    string
+}
+
+// Areas of texts.
+const (
+	areaPages    = "pages"
+	areaAPI      = "api"
+	areaMessages = "messages"
+	areaComments = "comments"
+)
+
+func areaNames() []string { return []string{areaPages, areaAPI, areaMessages, areaComments} }
+
+// collect all texts of the repository.
+func collect(root string) ([]text, error) {
+	var out []text
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		if d.IsDir() {
+			if isLeftOut(path, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			return nil
+		}
+		found, err := textsOf(path)
+		out = append(out, found...)
+		return err
+	})
+	return out, err
+}
+
+// isLeftOut is true of directories without texts of their own: caches, results, and what is generated from other texts.
+func isLeftOut(path, name string) bool {
+	return path != "." && strings.HasPrefix(name, ".") || name == "dist" || name == "testdata" ||
+		path == "docs/matrix" || path == "docs/reference"
+}
+
+// textsOf a file, by what it is.
+func textsOf(path string) ([]text, error) {
+	switch {
+	case strings.HasSuffix(path, ".md"):
+		b, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+		return []text{{areaPages, path, 1, string(b)}}, err
+	case strings.HasPrefix(path, "apis/crd-") || strings.HasPrefix(path, "apis/xrd-"):
+		return descriptionsOf(path)
+	case strings.HasSuffix(path, ".go") && isProduct(path):
+		return textsOfGo(path)
+	}
+	return nil, nil
+}
+
+// isProduct is true of Go code that users run.
+func isProduct(path string) bool {
+	top, _, _ := strings.Cut(path, "/")
+	return slices.Contains([]string{"apis", "fn", "controller"}, top) && !strings.HasSuffix(path, "_test.go") &&
+		!strings.Contains(path, "/internal/test/") && !strings.HasPrefix(filepath.Base(path), "zz_")
+}
+
+// kubernetesFields are fields whose types are Kubernetes' own. The descriptions below them are not ours.
+var kubernetesFields = regexp.MustCompile(`\.(affinity|nodeAffinity|topologySpreadConstraints|tolerations|from|conditions|backupNodes)\.`)
+
+// descriptionsOf the fields of a CRD or XRD that are ours, each once.
+func descriptionsOf(path string) ([]text, error) {
+	b, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+	if err != nil {
+		return nil, err
+	}
+	var content any
+	if err := yaml.Unmarshal(b, &content); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var out []text
+	seen := map[string]bool{}
+	var walk func(string, any)
+	walk = func(field string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, inner := range v {
+				description, ok := inner.(string)
+				if k == "description" && ok && !seen[description] && !kubernetesFields.MatchString(field) {
+					seen[description] = true
+					out = append(out, text{areaAPI, path + " " + field, 1, strings.ReplaceAll(description, "\n", " ")})
+				}
+				if k == "properties" || k == "items" || k == "schema" || k == "openAPIV3Schema" {
+					walk(field, inner)
+				} else {
+					walk(field+"."+k, inner)
+				}
+			}
+		case []any:
+			for _, inner := range v {
+				walk(field, inner)
+			}
+		}
+	}
+	walk("", content)
+	slices.SortFunc(out, func(a, b text) int { return strings.Compare(a.file, b.file) })
+	return out, nil
+}
+
+// textsOfGo are the comments and the messages of a Go file.
+func textsOfGo(path string) ([]text, error) {
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	var out []text
+	for _, group := range f.Comments {
+		if content := commentText(group); content != "" {
+			out = append(out, text{areaComments, path, files.Position(group.Pos()).Line, content})
+		}
+	}
+	tags := map[*ast.BasicLit]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			if n.Tag != nil {
+				tags[n.Tag] = true
+				if help := helpOf(n.Tag.Value); help != "" {
+					out = append(out, text{areaMessages, path, files.Position(n.Tag.Pos()).Line, help})
+				}
+			}
+		case *ast.BinaryExpr:
+			if content, ok := joined(n); ok {
+				if isSentence(content) {
+					out = append(out, text{areaMessages, path, files.Position(n.Pos()).Line, escape(content)})
+				}
+				return false
+			}
+		case *ast.BasicLit:
+			if content, ok := literal(n); ok && !tags[n] && isSentence(content) {
+				out = append(out, text{areaMessages, path, files.Position(n.Pos()).Line, escape(content)})
+			}
+		}
+		return true
+	})
+	return out, nil
+}
+
+// commentText is a comment as a paragraph, without markers for tools.
+func commentText(group *ast.CommentGroup) string {
+	var lines []string
+	for line := range strings.Lines(group.Text()) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "+") {
+			lines = append(lines, line)
+		}
+	}
+	return escape(strings.TrimSpace(strings.Join(lines, "\n")))
+}
+
+// helpOf a field of a command.
+func helpOf(tag string) string {
+	_, after, ok := strings.Cut(tag, `help:"`)
+	if !ok {
+		return ""
+	}
+	help, _, _ := strings.Cut(after, `"`)
+	return escape(help)
+}
+
+// joined is the text of literals with a plus between them.
+func joined(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return literal(e)
+	case *ast.BinaryExpr:
+		a, aok := joined(e.X)
+		b, bok := joined(e.Y)
+		return a + b, e.Op == token.ADD && aok && bok
+	}
+	return "", false
+}
+
+func literal(l *ast.BasicLit) (string, bool) {
+	if l.Kind != token.STRING {
+		return "", false
+	}
+	s, err := strconv.Unquote(l.Value)
+	return s, err == nil
+}
+
+// isSentence is true of a text for people: four words or more, mostly of letters.
+func isSentence(s string) bool {
+	words := 0
+	for w := range strings.FieldsSeq(s) {
+		if w = strings.Trim(w, ".,:;()%"); len(w) > 1 && strings.IndexFunc(w, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '\'' && r != '-'
+		}) < 0 {
+			words++
+		}
+	}
+	return words >= 4 && !strings.ContainsAny(s, "{}`") && !strings.Contains(s, "SELECT ")
+}
+
+// escape what Markdown would take for more than text.
+func escape(s string) string {
+	return strings.NewReplacer("<", "&lt;", "*", `\*`, "#", `\#`, "_", `\_`, "[", `\[`).Replace(s)
+}
