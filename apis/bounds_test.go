@@ -16,20 +16,22 @@ import (
 const (
 	typeString = "string"
 	typeArray  = "array"
+	typeObject = "object"
 )
 
 // TestSpecsAreBounded: every list, map and text that users or the platform team write has a bound, so that one object
-// cannot become as large as etcd allows. A MySQLBackup is not among them: the controller writes it from what was
+// cannot become as large as etcd allows. A BackupRecord is not among them: the controller writes it from what was
 // accepted before, and a refusal would stop a deletion.
 func TestSpecsAreBounded(t *testing.T) {
 	g := newGenerator(t)
-	platform, store := g.crd(t, v1.KindMySQLPlatform), g.crd(t, v1.KindBackupStore)
+	platform, store := g.platformCRD(t), g.crd(t, v1.KindBackupStore)
 	for name, spec := range map[string]extv1.JSONSchemaProps{
-		v1.KindMySQL:         specOf(t, g.xrd(t)),
-		v1.KindDatabase:      specOf(t, g.xrdDatabase(t)),
-		v1.KindMySQLPlatform: platform.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"],
-		v1.KindBackupStore:   store.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"],
-		v1.KindSettings:      g.spec(t, v1.KindSettings),
+		v1.KindMySQL:       specOf(t, g.xrd(t)),
+		v1.KindDatabase:    specOf(t, g.xrdDatabase(t)),
+		v1.KindPlatform:    platform.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"],
+		v1.KindBackupStore: store.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"],
+		v1.KindSettings:    g.spec(t, v1.KindSettings),
+		xrdNamespaced:      specOfNamespaced(t, g.xrdNamespaced(t)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, field := range unbounded("spec", &spec) {
@@ -42,15 +44,17 @@ func TestSpecsAreBounded(t *testing.T) {
 // unbounded fields of a schema, each with the bound that it lacks.
 func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 	var out []string
-	lacks := func(is bool, bound string) {
-		if is {
+	lacks := func(present bool, bound string) {
+		if present {
 			out = append(out, fmt.Sprintf("%s has no %s", path, bound))
 		}
 	}
 	lacks(s.Type == typeArray && s.MaxItems == nil, "maxItems")
 	lacks(s.AdditionalProperties != nil && s.MaxProperties == nil, "maxProperties")
-	lacks((s.Type == typeString || s.XIntOrString) && s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "", "maxLength")
-	lacks(s.XPreserveUnknownFields != nil && (s.MaxLength == nil || s.MaxProperties == nil || s.MaxItems == nil), "rule for each type that it preserves")
+	lacks((s.Type == typeString || s.XIntOrString) && s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "",
+		"maxLength")
+	lacks(s.XPreserveUnknownFields != nil && (s.MaxLength == nil || s.MaxProperties == nil || s.MaxItems == nil),
+		"rule for each type that it preserves")
 	if s.Items != nil && s.Items.Schema != nil && s.Type == typeArray {
 		out = append(out, unbounded(path+"[]", s.Items.Schema)...)
 	}

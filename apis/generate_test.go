@@ -39,14 +39,32 @@ func TestGolden(t *testing.T) {
 		reason string
 		want   any
 	}{
-		"xrd-xmysqls.yaml":                {reason: "The XRD must have the schema of MySQLSpec and MySQLStatus.", want: xrd},
-		"crd-mysqlbackups.yaml":           {reason: "The CRD must have the schema of MySQLBackup.", want: g.crd(t, v1.KindMySQLBackup)},
-		"crd-backupstores.yaml":           {reason: "The CRD must have the schema of BackupStore.", want: g.crd(t, v1.KindBackupStore)},
-		"crd-mysqlplatforms.yaml":         {reason: "The CRD must have the schema of MySQLPlatform.", want: g.crd(t, v1.KindMySQLPlatform)},
-		"xrd-xdatabases.yaml":             {reason: "The XRD must have the schema of DatabaseSpec and MySQLStatus.", want: g.xrdDatabase(t)},
-		"composition-database.yaml":       {reason: "The Database's Composition must call the function.", want: compositionDatabase()},
-		"composition-mysql.yaml":          {reason: "The StorageClass Composition must call the function.", want: composition("mysql", v1.VolumesStorageClass)},
-		"composition-mysql-hostpath.yaml": {reason: "The hostPath Composition must call the function.", want: composition("mysql-hostpath", v1.VolumesHostPath)},
+		"xrd-xmysqls.yaml": {reason: "The XRD must have the schema of MySQLSpec and MySQLStatus.",
+			want: xrd},
+		"crd-backups.yaml": {reason: "The CRD must have the schema of Backup.",
+			want: g.crd(t, v1.KindBackup)},
+		"crd-backuprecords.yaml": {reason: "The CRD must have the schema of BackupRecord.",
+			want: g.crd(t, v1.KindBackupRecord)},
+		"crd-backupstores.yaml": {reason: "The CRD must have the schema of BackupStore.",
+			want: g.crd(t, v1.KindBackupStore)},
+		"crd-platforms.yaml": {reason: "The CRD must have the schema of Platform.",
+			want: g.platformCRD(t)},
+		"../package/input/crossplane-mysql.io_settings.yaml": {
+			reason: "The CRD of the function's input must have the schema of Settings.",
+			want:   g.settingsCRD(t)},
+		"xrd-xdatabases.yaml": {reason: "The XRD must have the schema of DatabaseSpec and MySQLStatus.",
+			want: g.xrdDatabase(t)},
+		"xrd-mysqls.yaml": {
+			reason: "The XRD of the API without claims must have the schema of MySQLSpec and MySQLStatus.",
+			want:   g.xrdNamespaced(t)},
+		"composition-mysql-namespaced.yaml": {reason: "The Composition of the API without claims must call the function.",
+			want: compositionNamespaced("mysql-namespaced", v1.VolumesStorageClass)},
+		"composition-database.yaml": {reason: "The Database's Composition must call the function.",
+			want: compositionDatabase()},
+		"composition-mysql.yaml": {reason: "The StorageClass Composition must call the function.",
+			want: composition("mysql", v1.VolumesStorageClass)},
+		"composition-mysql-hostpath.yaml": {reason: "The hostPath Composition must call the function.",
+			want: composition("mysql-hostpath", v1.VolumesHostPath)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +134,8 @@ func newGenerator(t *testing.T) *generator {
 		t.Fatal(err)
 	}
 	col := &markers.Collector{Registry: reg}
-	p := &crd.Parser{Collector: col, Checker: &loader.TypeChecker{NodeFilters: []loader.NodeFilter{crd.Generator{}.CheckFilter()}}}
+	p := &crd.Parser{Collector: col,
+		Checker: &loader.TypeChecker{NodeFilters: []loader.NodeFilter{crd.Generator{}.CheckFilter()}}}
 	crd.AddKnownTypes(p)
 	for _, r := range roots {
 		p.NeedPackage(r)
@@ -157,6 +176,26 @@ func (g *generator) crd(t *testing.T, kind string) extv1.CustomResourceDefinitio
 		t.Fatal("cannot make the CRD")
 	}
 	return g.parser.CustomResourceDefinitions[gk]
+}
+
+// settingsCRD describes the function's input. No object of this kind is stored. Editors and `crossplane resource
+// validate` check the input of Compositions with it.
+func (g *generator) settingsCRD(t *testing.T) extv1.CustomResourceDefinition {
+	t.Helper()
+	out := g.crd(t, v1.KindSettings)
+	out.Spec.Versions[0].Schema.OpenAPIV3Schema = new(g.spec(t, v1.KindSettings))
+	return out
+}
+
+// platformCRD has amounts that may be numbers or texts.
+func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
+	t.Helper()
+	out := g.crd(t, v1.KindPlatform)
+	spec := g.spec(t, "PlatformSpec")
+	// kubectl apply --server-side writes null if the last field is removed, and a null becomes the default.
+	spec.Default = &extv1.JSON{Raw: []byte("{}")}
+	out.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	return out
 }
 
 // deepCopies is the file that controller-tools generates.

@@ -25,7 +25,8 @@ func TestRulesMatchFirst(t *testing.T) {
 			for _, r := range s.XValidations {
 				unmatched, n := readsUnmatched(t, r.Rule)
 				for _, operand := range unmatched {
-					t.Errorf("%s: a rule of %q reads %s as a quantity and has not matched it before: whoever may write the field can stop the API server\n%s", file, path, operand, r.Rule)
+					t.Errorf("%s: a rule of %q reads %s as a quantity and has not matched it before: whoever may write the field "+
+						"can stop the API server\n%s", file, path, operand, r.Rule)
 				}
 				read += n
 			}
@@ -44,20 +45,32 @@ func TestReadsUnmatched(t *testing.T) {
 		rule   string
 		want   []string
 	}{
-		"Bare":        {reason: "isQuantity reads it too.", rule: `isQuantity(self)`, want: []string{"self"}},
-		"Matched":     {reason: "What does not match ends an and.", rule: `self.matches(` + good + `) && quantity(self).isGreaterThan(quantity('1Mi'))`},
-		"Either":      {reason: "What does not match ends an or.", rule: `!self.matches(` + good + `) || isQuantity(self)`},
-		"Choice":      {reason: "Or is not chosen.", rule: `self.matches(` + good + `) ? isQuantity(self) : isQuantity(self)`, want: []string{"self"}},
-		"Late":        {reason: "From left to right.", rule: `isQuantity(self) && self.matches(` + good + `)`, want: []string{"self"}},
-		"WrongWay":    {reason: "Read where it does not match.", rule: `self.matches(` + good + `) || isQuantity(self)`, want: []string{"self"}},
-		"Open":        {reason: "This pattern lets them in.", rule: `self.matches(` + open + `) && isQuantity(self)`, want: []string{"self"}},
-		"Unanchored":  {reason: "So does half of a good one.", rule: `self.matches('[0-9]') && isQuantity(self)`, want: []string{"self"}},
-		"Old":         {reason: "What was stored is no better.", rule: `!self.a.matches(` + good + `) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`, want: []string{"oldSelf.a"}},
-		"Chain":       {reason: "All before it in a chain count.", rule: `!has(self.a) || !self.a.matches(` + good + `) || !oldSelf.a.matches(` + good + `) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`},
-		"Other":       {reason: "Another operand does not.", rule: `self.b.matches(` + good + `) && isQuantity(self.a)`, want: []string{"self.a"}},
-		"InAList":     {reason: "Wherever it stands.", rule: `[self].all(x, isQuantity(x))`, want: []string{"x"}},
-		"MatchedList": {reason: "A list's items can be matched.", rule: `[self].all(x, x.matches(` + good + `) && isQuantity(x))`},
-		"Computed":    {reason: "An operand may be chosen.", rule: `(has(self.a) ? self.a : self.b).matches(` + good + `) && isQuantity(has(self.a) ? self.a : self.b)`},
+		"Bare": {reason: "isQuantity reads it too.", rule: `isQuantity(self)`, want: []string{"self"}},
+		"Matched": {reason: "What does not match ends an and.",
+			rule: `self.matches(` + good + `) && quantity(self).isGreaterThan(quantity('1Mi'))`},
+		"Either": {reason: "What does not match ends an or.", rule: `!self.matches(` + good + `) || isQuantity(self)`},
+		"Choice": {reason: "Or is not chosen.", rule: `self.matches(` + good + `) ? isQuantity(self) : isQuantity(self)`,
+			want: []string{"self"}},
+		"Late": {reason: "From left to right.", rule: `isQuantity(self) && self.matches(` + good + `)`,
+			want: []string{"self"}},
+		"WrongWay": {reason: "Read where it does not match.", rule: `self.matches(` + good + `) || isQuantity(self)`,
+			want: []string{"self"}},
+		"Open": {reason: "This pattern lets them in.", rule: `self.matches(` + open + `) && isQuantity(self)`,
+			want: []string{"self"}},
+		"Unanchored": {reason: "So does half of a good one.", rule: `self.matches('[0-9]') && isQuantity(self)`,
+			want: []string{"self"}},
+		"Old": {reason: "What was stored is no better.", rule: `!self.a.matches(` + good +
+			`) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`, want: []string{"oldSelf.a"}},
+		"Chain": {reason: "All before it in a chain count.",
+			rule: `!has(self.a) || !self.a.matches(` + good + `) || !oldSelf.a.matches(` + good +
+				`) || quantity(self.a).compareTo(quantity(oldSelf.a)) >= 0`},
+		"Other": {reason: "Another operand does not.", rule: `self.b.matches(` + good + `) && isQuantity(self.a)`,
+			want: []string{"self.a"}},
+		"InAList": {reason: "Wherever it stands.", rule: `[self].all(x, isQuantity(x))`, want: []string{"x"}},
+		"MatchedList": {reason: "A list's items can be matched.", rule: `[self].all(x, x.matches(` + good +
+			`) && isQuantity(x))`},
+		"Computed": {reason: "An operand may be chosen.", rule: `(has(self.a) ? self.a : self.b).matches(` + good +
+			`) && isQuantity(has(self.a) ? self.a : self.b)`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -72,12 +85,13 @@ func TestReadsUnmatched(t *testing.T) {
 func schemas(t *testing.T) map[string]*extv1.JSONSchemaProps {
 	t.Helper()
 	backup := &extv1.CustomResourceDefinition{}
-	read(t, "crd-mysqlbackups.yaml", backup)
-	of := func(crd *extv1.CustomResourceDefinition) *extv1.JSONSchemaProps {
+	read(t, "crd-backuprecords.yaml", backup)
+	schemaOf := func(crd *extv1.CustomResourceDefinition) *extv1.JSONSchemaProps {
 		return crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	}
 	return map[string]*extv1.JSONSchemaProps{
-		xrdMySQL: of(claimCRD(t, xrdMySQL)), xrdDatabase: of(claimCRD(t, xrdDatabase)), "crd-mysqlbackups.yaml": of(backup),
+		xrdMySQL: schemaOf(claimCRD(t, xrdMySQL)), xrdDatabase: schemaOf(claimCRD(t, xrdDatabase)),
+		"crd-backuprecords.yaml": schemaOf(backup),
 	}
 }
 
@@ -99,9 +113,9 @@ func walk(path string, s *extv1.JSONSchemaProps, see func(string, *extv1.JSONSch
 // operands of a rule that are known to match a pattern.
 type operands map[string]bool
 
-func (o operands) with(more operands) operands {
+func (o operands) with(extra operands) operands {
 	out := maps.Clone(o)
-	maps.Copy(out, more)
+	maps.Copy(out, extra)
 	return out
 }
 
@@ -198,7 +212,8 @@ func (r *ruleReader) matched(e ast.Expr, truth bool) operands {
 			return operands{}.with(r.matched(c.Args()[0], truth)).with(r.matched(c.Args()[1], truth))
 		}
 	case "matches":
-		if pattern := c.Args()[0]; truth && pattern.Kind() == ast.LiteralKind && refusesEndless(pattern.AsLiteral().Value().(string)) {
+		if pattern := c.Args()[0]; truth && pattern.Kind() == ast.LiteralKind &&
+			refusesEndless(pattern.AsLiteral().Value().(string)) {
 			return operands{r.text(c.Target()): true}
 		}
 	}

@@ -19,25 +19,31 @@ func endless() []string {
 		nines := strings.Repeat("9", digits)
 		out = append(out, "1e-"+nines, "1e"+nines)
 		if digits == 3 || digits == 7 {
-			for _, form := range []string{"1E", "1E-", "1e+", "+1e-", "-1e", ".1e-", "1.e", "1.5e-", "0.000e", " 1e-", "\t1e", "1e-0", "12345678901234567890e"} {
+			for _, form := range []string{"1E", "1E-", "1e+", "+1e-", "-1e", ".1e-", "1.e", "1.5e-", "0.000e", " 1e-", "\t1e",
+				"1e-0", "12345678901234567890e"} {
 				out = append(out, form+nines)
 			}
 		}
 	}
 	for _, digits := range []int{33, 100, 1000, 100_000} {
-		out = append(out, "1e-"+strings.Repeat("9", digits)+"\n", "1e"+strings.Repeat("0", digits)+"9", strings.Repeat("9", digits)+"e-999")
+		out = append(out, "1e-"+strings.Repeat("9", digits)+"\n", "1e"+strings.Repeat("0", digits)+"9",
+			strings.Repeat("9", digits)+"e-999")
 	}
 	return out
 }
 
 // written by us alone are these quantities. Who reads one uses v1.ParseQuantity or v1.ParseSize.
 var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
-	"crd-mysqlbackups.yaml .spec.storageSize":     true,
-	"crd-mysqlbackups.yaml .spec.archive.size":    true,
-	xrdMySQL + " .status.restore.archive.size":    true,
-	xrdDatabase + " .status.restore.archive.size": true,
-	xrdMySQL + " .status.backupNeeds":             true,
-	xrdDatabase + " .status.backupNeeds":          true,
+	"crd-backuprecords.yaml .spec.storageSize":     true,
+	"crd-backuprecords.yaml .spec.archive.size":    true,
+	xrdMySQL + " .status.restore.archive.size":     true,
+	xrdDatabase + " .status.restore.archive.size":  true,
+	xrdMySQL + " .status.backups.last.size":        true,
+	xrdDatabase + " .status.backups.last.size":     true,
+	xrdMySQL + " .status.backups.recent[].size":    true,
+	xrdDatabase + " .status.backups.recent[].size": true,
+	xrdMySQL + " .status.internal.backupNeeds":     true,
+	xrdDatabase + " .status.internal.backupNeeds":  true,
 }
 
 // TestQuantitiesAreBounded: every quantity that a user may write has a short text
@@ -128,20 +134,20 @@ func attackField(t *testing.T, v *validator, file, path string) {
 	for _, text := range append([]string{"1e9", "1e-9", "1e99", "1e-99"}, attacks...) {
 		limit := 2*usual + 8<<20 + uint64(64*len(text))
 		for name, change := range map[string]struct {
-			was, is any
-			refused bool
+			before, after any
+			refused       bool
 		}{
-			"create":      {is: text, refused: true},
-			"patch":       {was: "1Gi", is: text, refused: true},
-			"patch back":  {was: text, is: "1Gi"},
-			"patch again": {was: text, is: text},
+			"create":      {after: text, refused: true},
+			"patch":       {before: "1Gi", after: text, refused: true},
+			"patch back":  {before: text, after: "1Gi"},
+			"patch again": {before: text, after: text},
 		} {
 			var old map[string]any
-			if change.was != nil {
-				old = with(file, path, change.was)
+			if change.before != nil {
+				old = with(file, path, change.before)
 			}
 			refused := ""
-			if cost := allocated(func() { refused = v.validate(with(file, path, change.is), old) }); cost > limit {
+			if cost := allocated(func() { refused = v.validate(with(file, path, change.after), old) }); cost > limit {
 				t.Fatalf("%s: the API server calculates with %.60q: %d bytes, of a good value %d", name, text, cost, usual)
 			}
 			if refused == "" && change.refused && slices.Contains(attacks, text) {

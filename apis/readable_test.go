@@ -22,15 +22,17 @@ func odd() []any {
 	}
 }
 
-// TestAcceptedIsReadable puts odd values into every field of the spec of both APIs: what the API server accepts, our types can hold.
+// TestAcceptedIsReadable puts odd values into every field of the spec of each API: what the API server accepts, our
+// types can hold.
 func TestAcceptedIsReadable(t *testing.T) {
 	for name, api := range map[string]struct {
-		file string
-		good map[string]any
-		into func() any
+		file   string
+		good   map[string]any
+		target func() any
 	}{
 		v1.KindMySQL:    {xrdMySQL, claim(nil), func() any { return &v1.XMySQL{} }},
 		v1.KindDatabase: {xrdDatabase, database(stored(nil)), func() any { return &v1.XDatabase{} }},
+		"Namespaced":    {xrdNamespaced, namespaced(nil), func() any { return &v1.XMySQL{} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newValidator(t, api.file)
@@ -46,7 +48,7 @@ func TestAcceptedIsReadable(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, api.into()); err != nil {
+					if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, api.target()); err != nil {
 						t.Errorf("the API server accepts %v in %s, and it cannot be read: %v", value, strings.Join(path, "."), err)
 					}
 				}
@@ -56,17 +58,17 @@ func TestAcceptedIsReadable(t *testing.T) {
 }
 
 // pathsOf all fields of a schema, with those below lists and maps.
-func pathsOf(s *schema.Structural, at []string) [][]string {
-	out := [][]string{at}
+func pathsOf(s *schema.Structural, path []string) [][]string {
+	out := [][]string{path}
 	if s.Items != nil {
-		out = append(out, pathsOf(s.Items, append(slices.Clone(at), "[]"))...)
+		out = append(out, pathsOf(s.Items, append(slices.Clone(path), "[]"))...)
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
-		out = append(out, pathsOf(s.AdditionalProperties.Structural, append(slices.Clone(at), "odd_key"))...)
+		out = append(out, pathsOf(s.AdditionalProperties.Structural, append(slices.Clone(path), "odd_key"))...)
 	}
 	for name := range s.Properties {
 		p := s.Properties[name]
-		out = append(out, pathsOf(&p, append(slices.Clone(at), name))...)
+		out = append(out, pathsOf(&p, append(slices.Clone(path), name))...)
 	}
 	return out
 }
@@ -78,8 +80,8 @@ func put(object map[string]any, path []string, value any) {
 			value = []any{value}
 			continue
 		}
-		if at, ok := lookUp(object, path[:i]); ok {
-			at[path[i]] = value
+		if parent, ok := lookUp(object, path[:i]); ok {
+			parent[path[i]] = value
 			return
 		}
 		value = map[string]any{path[i]: value}

@@ -19,29 +19,29 @@ import (
 
 // Pages that users read about fields.
 const (
-	pageClaims   = "../docs/claims.md"
-	pageImport   = "../docs/import.md"
-	pagePlatform = "../docs/platform.md"
+	pageDatabase = "../docs/reference/database-claim.md"
+	pagePlatform = "../docs/how-to/platform-policy.md"
+	pageSettings = "../docs/reference/composition-input.md"
 )
 
-// refused is a field that is there to be refused.
-const refused = "resources.claims"
+// refused are fields that are there to be refused.
+var refused = []string{"resources.claims", "defaultResources.claims"}
 
-// fieldsOf returns all fields of a type of this API, such as networkPolicy.from.ipBlock, in JSON. The fields of a type of
-// Kubernetes are documented there.
-func fieldsOf(of reflect.Type, path string) []string {
-	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
-		of = of.Elem()
+// fieldsOf returns all fields of a type of this API, such as networkPolicy.from.ipBlock, in JSON. The fields of a type
+// of Kubernetes are documented there.
+func fieldsOf(typ reflect.Type, path string) []string {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+		typ = typ.Elem()
 	}
-	if of.Kind() != reflect.Struct || of.PkgPath() != reflect.TypeFor[v1.MySQLSpec]().PkgPath() {
+	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[v1.MySQLSpec]().PkgPath() {
 		return nil
 	}
 	var out []string
-	for f := range of.Fields() {
+	for f := range typ.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		child := strings.TrimPrefix(path+"."+name, ".")
 		switch {
-		case child == refused, name == "metadata":
+		case slices.Contains(refused, child), name == "metadata":
 			continue
 		case options == "inline":
 			child = path
@@ -95,34 +95,31 @@ func isDocumented(field string, rows []row) bool {
 	})
 }
 
-// TestEveryFieldIsDocumented: the pages have a row of each field of a claim, of the MySQLPlatform and of a Composition's input.
+// TestEveryFieldIsDocumented: the pages have a row of each field of a Database, of the Platform and of a Composition's
+// input. TestReferenceIsComplete has the fields of all kinds in the generated reference.
 func TestEveryFieldIsDocumented(t *testing.T) {
-	mysql, database, found := strings.Cut(text(t, pageClaims), "\n## Database\n")
-	if !found {
-		t.Fatalf("%s has no section on the Database", pageClaims)
-	}
 	for _, c := range []struct {
-		of   reflect.Type
+		typ  reflect.Type
 		page string
 		rows []row
 		// top is true if only the fields that no other field contains have a row there.
 		top bool
 	}{
-		{of: reflect.TypeFor[v1.MySQLSpec](), page: pageClaims, rows: rowsOf(mysql + text(t, pageImport))},
-		{of: reflect.TypeFor[v1.DatabaseSpec](), page: pageClaims + ", in the section on the Database", rows: rowsOf(database), top: true},
-		{of: reflect.TypeFor[v1.MySQLPlatformSpec](), page: pagePlatform, rows: rowsOf(text(t, pagePlatform))},
-		{of: reflect.TypeFor[v1.Settings](), page: pagePlatform, rows: rowsOf(text(t, pagePlatform)), top: true},
+		{typ: reflect.TypeFor[v1.DatabaseSpec](), page: pageDatabase, rows: rowsOf(text(t, pageDatabase)), top: true},
+		{typ: reflect.TypeFor[v1.PlatformSpec](), page: pagePlatform, rows: rowsOf(text(t, pagePlatform))},
+		{typ: reflect.TypeFor[v1.Settings](), page: pageSettings, rows: rowsOf(text(t, pageSettings)), top: true},
 	} {
-		for _, field := range fieldsOf(c.of, "") {
+		for _, field := range fieldsOf(c.typ, "") {
 			if isTop := !strings.Contains(field, "."); (isTop || !c.top) && !isDocumented(field, c.rows) {
-				t.Errorf("%s of %s has no row: add it to a table of fields in %s, or to the row of the field that contains it", field, c.of.Name(), c.page)
+				t.Errorf("%s of %s has no row: add it to a table of fields in %s, or to the row of the field that contains it",
+					field, c.typ.Name(), c.page)
 			}
 		}
 	}
 }
 
-// TestChartHasEveryField: the schema of the Helm chart's values has the fields of the MySQLPlatform. Without it Kubernetes drops a
-// field that it does not know, and Helm says nothing.
+// TestChartHasEveryField: the schema of the Helm chart's values has the fields of the Platform. Without it
+// Kubernetes drops a field that it does not know, and Helm says nothing.
 func TestChartHasEveryField(t *testing.T) {
 	const file = "../package/chart/values.schema.json"
 	schema := map[string]any{}
@@ -132,9 +129,11 @@ func TestChartHasEveryField(t *testing.T) {
 		schema, _ = properties[name].(map[string]any)
 	}
 	got, _ := schema["properties"].(map[string]any)
-	want := slices.DeleteFunc(fieldsOf(reflect.TypeFor[v1.MySQLPlatformSpec](), ""), func(field string) bool { return strings.Contains(field, ".") })
+	want := slices.DeleteFunc(fieldsOf(reflect.TypeFor[v1.PlatformSpec](), ""),
+		func(field string) bool { return strings.Contains(field, ".") })
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(maps.Keys(got))); diff != "" {
-		t.Errorf("platform.spec in %s has other fields than MySQLPlatformSpec. -MySQLPlatformSpec, +values.schema.json:\n%s", file, diff)
+		t.Errorf("platform.spec in %s has other fields than PlatformSpec. -PlatformSpec, +values.schema.json:\n%s",
+			file, diff)
 	}
 }
 
@@ -147,10 +146,37 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// yamlBlock of a page that shows a part of a claim.
-var yamlBlock = regexp.MustCompile("(?s)```yaml\n(spec:\n.*?)```")
+// yamlBlock of a page.
+var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestEveryFieldHasAnExample: users find each field of a claim in an example, or in a page. The API server accepts what a page shows.
+// specsOn returns the MySQL specs that a page shows, as YAML: of whole objects and of parts.
+func specsOn(t *testing.T, page string) []string {
+	t.Helper()
+	var out []string
+	for _, m := range yamlBlock.FindAllStringSubmatch(text(t, page), -1) {
+		for document := range strings.SplitSeq(m[1], "---\n") {
+			object := struct {
+				Kind string         `json:"kind"`
+				Spec map[string]any `json:"spec"`
+			}{}
+			if err := yaml.Unmarshal([]byte(document), &object); err != nil || object.Spec == nil ||
+				object.Kind != "" && object.Kind != v1.KindMySQL {
+				continue
+			}
+			delete(object.Spec, "crossplane") // Crossplane adds both fields to the schema.
+			delete(object.Spec, "compositionRef")
+			spec, err := yaml.Marshal(map[string]any{"spec": object.Spec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(spec))
+		}
+	}
+	return out
+}
+
+// TestEveryFieldHasAnExample: users find each field of a claim in an example, or in a page. The API server accepts what
+// a page shows.
 func TestEveryFieldHasAnExample(t *testing.T) {
 	files, err := filepath.Glob("../examples/*/claim.yaml")
 	if err != nil || len(files) == 0 {
@@ -163,18 +189,27 @@ func TestEveryFieldHasAnExample(t *testing.T) {
 		specs = append(specs, object["spec"])
 	}
 	v := newValidator(t, xrdMySQL)
-	for _, page := range []string{pageClaims, pageImport, "../docs/stores.md"} {
-		for _, m := range yamlBlock.FindAllStringSubmatch(text(t, page), -1) {
+	pages, err := filepath.Glob("../docs/how-to/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no page found", err)
+	}
+	for _, page := range pages {
+		for _, shown := range specsOn(t, page) {
 			part := map[string]map[string]any{}
-			if err := yaml.UnmarshalStrict([]byte(m[1]), &struct{ Spec v1.MySQLSpec }{}); err != nil {
-				t.Errorf("%s shows what is no claim: %v\n%s", page, err, m[1])
+			if err := yaml.UnmarshalStrict([]byte(shown), &struct{ Spec v1.MySQLSpec }{}); err != nil {
+				t.Errorf("%s shows what is no claim: %v\n%s", page, err, shown)
 			}
-			if err := yaml.Unmarshal([]byte(m[1]), &part); err != nil {
+			if err := yaml.Unmarshal([]byte(shown), &part); err != nil {
 				t.Fatal(err)
 			}
 			object := claim(runtime.DeepCopyJSON(part["spec"])) // The defaults that are filled in are in no example.
+			for field, other := range map[string]string{"passwordSecretRef": "password", "storage_size": "storageSize"} {
+				if part["spec"][field] != nil {
+					delete(object["spec"].(map[string]any), other)
+				}
+			}
 			if got := v.validate(integers(object), nil); got != "" {
-				t.Errorf("%s shows what the API server refuses: %s\n%s", page, got, m[1])
+				t.Errorf("%s shows what the API server refuses: %s\n%s", page, got, shown)
 			}
 			specs = append(specs, part["spec"])
 		}
@@ -183,7 +218,7 @@ func TestEveryFieldHasAnExample(t *testing.T) {
 	slices.Sort(fields)
 	for _, field := range slices.Compact(fields) {
 		if !occurs(specs, strings.Split(field, ".")) {
-			t.Errorf("spec.%s is in no example: add it to claim.yaml and xr.yaml of an example, or to a YAML block in %s", field, pageClaims)
+			t.Errorf("spec.%s is in no example: add it to claim.yaml and xr.yaml of an example, or to a YAML block of a page in docs/how-to", field)
 		}
 	}
 }
@@ -194,8 +229,8 @@ func occurs(value any, path []string) bool {
 	case []any:
 		return slices.ContainsFunc(v, func(item any) bool { return occurs(item, path) })
 	case map[string]any:
-		child, is := v[path[0]]
-		return is && (len(path) == 1 || occurs(child, path[1:]))
+		child, found := v[path[0]]
+		return found && (len(path) == 1 || occurs(child, path[1:]))
 	}
 	return false
 }

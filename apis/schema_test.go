@@ -16,7 +16,9 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
@@ -24,10 +26,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Files of the two APIs.
+// Files of the APIs.
 const (
-	xrdMySQL    = "xrd-xmysqls.yaml"
-	xrdDatabase = "xrd-xdatabases.yaml"
+	xrdMySQL      = "xrd-xmysqls.yaml"
+	xrdDatabase   = "xrd-xdatabases.yaml"
+	xrdNamespaced = "xrd-mysqls.yaml"
 )
 
 // A validator holds objects against a schema with the API server's own code:
@@ -38,7 +41,7 @@ type validator struct {
 	rules      *cel.Validator
 }
 
-// claimCRD is the CRD that Crossplane makes of an XRD for the claim, without
+// claimCRD is the CRD that Crossplane makes of an XRD for the claim, or for the XR if the API has no claims, without
 // Crossplane's own fields.
 func claimCRD(t *testing.T, file string) *extv1.CustomResourceDefinition {
 	t.Helper()
@@ -48,7 +51,10 @@ func claimCRD(t *testing.T, file string) *extv1.CustomResourceDefinition {
 	version, _ := spec["versions"].([]any)[0].(map[string]any)
 	delete(version, "referenceable")
 	version["storage"] = true
-	names, _ := spec["claimNames"].(map[string]any)
+	names, ok := spec["claimNames"].(map[string]any)
+	if !ok {
+		names, _ = spec["names"].(map[string]any)
+	}
 	crd := map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": fmt.Sprintf("%s.%s", names["plural"], spec["group"])},
@@ -61,13 +67,13 @@ func claimCRD(t *testing.T, file string) *extv1.CustomResourceDefinition {
 	return out
 }
 
-func read(t *testing.T, path string, into any) {
+func read(t *testing.T, path string, target any) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.Unmarshal(b, into); err != nil {
+	if err := yaml.Unmarshal(b, target); err != nil {
 		t.Fatal(path, err)
 	}
 }
@@ -77,9 +83,10 @@ func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensio
 	t.Helper()
 	extv1.SetDefaults_CustomResourceDefinition(crd)
 	extv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
-	crd.Status.StoredVersions = []string{"v1"}
+	crd.Status.StoredVersions = []string{crd.Spec.Versions[0].Name}
 	internal := &apiextensions.CustomResourceDefinition{}
-	if err := extv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
+	if err := extv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if errs := crdvalidation.ValidateCustomResourceDefinition(context.Background(), internal); len(errs) > 0 {
@@ -92,8 +99,9 @@ func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensio
 func TestEstablish(t *testing.T) {
 	established(t, claimCRD(t, xrdMySQL))
 	established(t, claimCRD(t, xrdDatabase))
+	established(t, claimCRD(t, xrdNamespaced))
 	backup := &extv1.CustomResourceDefinition{}
-	read(t, "crd-mysqlbackups.yaml", backup)
+	read(t, "crd-backuprecords.yaml", backup)
 	established(t, backup)
 }
 
@@ -109,7 +117,8 @@ func newValidator(t *testing.T, file string) *validator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &validator{structural: structural, openAPI: openAPI, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+	return &validator{structural: structural, openAPI: openAPI,
+		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
 }
 
 // validate a new object, or a change of an old one, as the API server does.
@@ -123,11 +132,11 @@ func (v *validator) validate(object, old map[string]any) string {
 	errs := validation.ValidateCustomResource(nil, object, v.openAPI)
 	ctx := context.Background()
 	if old == nil {
-		more, _ := v.rules.Validate(ctx, field.NewPath(""), v.structural, object, nil, celconfig.RuntimeCELCostBudget)
-		errs = append(errs, more...)
+		extra, _ := v.rules.Validate(ctx, field.NewPath(""), v.structural, object, nil, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, extra...)
 	} else {
-		more, _ := v.rules.Validate(ctx, field.NewPath(""), v.structural, object, old, celconfig.RuntimeCELCostBudget)
-		errs = append(errs, more...)
+		extra, _ := v.rules.Validate(ctx, field.NewPath(""), v.structural, object, old, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, extra...)
 	}
 	if len(errs) == 0 {
 		return ""
@@ -140,7 +149,8 @@ func claim(changes map[string]any) map[string]any {
 	spec := map[string]any{"image": "mysql:8.4", "database": "shop", "password": "secret", "storageSize": "2Gi"}
 	maps.Copy(spec, changes)
 	maps.DeleteFunc(spec, func(_ string, v any) bool { return v == nil })
-	return map[string]any{"apiVersion": "otus.homework/v1", "kind": "MySQL", "metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
+	return map[string]any{"apiVersion": "otus.homework/v1", "kind": "MySQL",
+		"metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
 // TestSchema: what the API server accepts of a new claim and of a change.
@@ -154,75 +164,132 @@ func TestSchema(t *testing.T) {
 		update bool
 		want   string
 	}{
-		"Good":                     {reason: "The least that a claim needs."},
-		"Original":                 {reason: "Row 1: as the original operators' users wrote it.", spec: m{"image": "mysql:latest", "database": "otus-database", "password": "0tusP@ssword", "storageSize": nil, "storage_size": "1Gi"}},
-		"NoDatabase":               {reason: "Row 2: the last three fields are required.", spec: m{"database": nil}, want: "database"},
-		"NoPassword":               {reason: "One of both.", spec: m{"password": nil}, want: "exactly one of password and passwordSecretRef"},
-		"TwoPasswords":             {reason: "Not both.", spec: m{"passwordSecretRef": m{"name": "a", "key": "b"}}, want: "exactly one of password"},
-		"FromSecret":               {reason: "The better choice.", spec: m{"password": nil, "passwordSecretRef": m{"name": "a", "key": "b"}}},
-		"NoSize":                   {reason: "One of both.", spec: m{"storageSize": nil}, want: "exactly one of storage_size and storageSize"},
-		"TwoSizes":                 {reason: "Not both.", spec: m{"storage_size": "2Gi"}, want: "exactly one of storage_size"},
-		"OriginalSpelling":         {reason: "The original manifests have it.", spec: m{"storageSize": nil, "storage_size": "1Gi"}},
-		"NotAQuantity":             {reason: "A size is a quantity.", spec: m{"storageSize": "big"}, want: "must be a quantity"},
-		"EndlessNumber":            {reason: "Reading this as a quantity would take seconds.", spec: m{"storageSize": "1e-9999999"}, want: "must be a quantity"},
-		"SizeZero":                 {reason: "A volume has a size.", spec: m{"storageSize": "0"}, want: "must be a quantity"},
-		"SizeAbsurd":               {reason: "Nobody has that.", spec: m{"storageSize": "3Ei"}, want: "must be a quantity"},
-		"SizeDecimal":              {reason: "Kubernetes takes it.", spec: m{"storageSize": "1.5Gi"}},
-		"Grows":                    {reason: "A volume may grow.", old: m{}, spec: m{"storageSize": "3Gi"}, update: true},
-		"Shrinks":                  {reason: "It may not shrink.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true, want: "cannot shrink"},
-		"ShrinksSpelling":          {reason: "Nor by the other spelling.", old: m{}, spec: m{"storageSize": nil, "storage_size": "1Gi"}, update: true, want: "cannot shrink"},
-		"GrowsSpelling":            {reason: "The other spelling is the same field.", old: m{}, spec: m{"storageSize": nil, "storage_size": "2Gi"}, update: true},
-		"Unset":                    {reason: "Null first and smaller next would be a way round.", old: m{}, spec: m{"storageSize": nil}, update: true, want: "exactly one of storage_size"},
-		"BadStoredSize":            {reason: "One bad stored size must not make every later patch fail.", old: m{"storageSize": "big"}, spec: m{}, update: true},
-		"OtherClass":               {reason: "A class cannot change.", old: m{"storageClassName": "a"}, spec: m{"storageClassName": "b"}, update: true, want: "storageClassName cannot change"},
-		"ClassUnset":               {reason: "Nor go.", old: m{"storageClassName": "a"}, spec: m{}, update: true, want: "storageClassName cannot change"},
-		"ClassSet":                 {reason: "Nor come.", old: m{}, spec: m{"storageClassName": "a"}, update: true, want: "storageClassName cannot change"},
-		"SameClass":                {reason: "It may stay.", old: m{"storageClassName": "a"}, spec: m{"storageClassName": "a", "password": "other"}, update: true},
-		"Foreground":               {reason: "Everything would go before the backup.", spec: m{"compositeDeletePolicy": "Foreground"}, want: "must be Background"},
-		"Background":               {reason: "The default.", spec: m{"compositeDeletePolicy": "Background"}},
-		"ServiceType":              {reason: "Four types.", spec: m{"service": m{"type": "ExternalName"}}, want: "service.type"},
-		"ToNodePort":               {reason: "That can change.", old: m{}, spec: m{"service": m{"type": "NodePort"}}, update: true},
-		"ToHeadless":               {reason: "An address cannot go.", old: m{}, spec: m{"service": m{"type": "Headless"}}, update: true, want: "cannot become Headless"},
-		"FromHeadless":             {reason: "Nor come.", old: m{"service": m{"type": "Headless"}}, spec: m{}, update: true, want: "cannot become Headless"},
-		"Config":                   {reason: "Strings, numbers and booleans.", spec: m{"config": m{"a": "b", "c": int64(1), "d": true}}},
-		"ConfigSection":            {reason: "As in my.cnf; the controller could not read it.", spec: m{"config": m{"mysqld": m{"max_connections": int64(200)}}}, want: "write the settings of a section directly under config"},
-		"ConfigEmptyMap":           {reason: "Nor this.", spec: m{"config": m{"mysqld": m{}}}, want: "spec.config.mysqld"},
-		"ConfigTrick":              {reason: "The property that the message names makes no setting of a map.", spec: m{"config": m{"mysqld": m{notASection: "a"}}}, want: "spec.config.mysqld"},
-		"ConfigList":               {reason: "Not one text.", spec: m{"config": m{"sql_mode": []any{"ANSI", "TRADITIONAL"}}}, want: "write one string, such as ANSI,TRADITIONAL"},
-		"ConfigEmptyList":          {reason: "Nor this.", spec: m{"config": m{"sql_mode": []any{}}}, want: "spec.config.sql_mode"},
-		"ConfigListTrick":          {reason: "The item that the message names makes no setting of a list.", spec: m{"config": m{"sql_mode": []any{notAList}}}, want: "spec.config.sql_mode"},
-		"ConfigNull":               {reason: "The API server drops it, as everywhere.", spec: m{"config": m{"max_connections": nil}}},
-		"ConfigNumbers":            {reason: "A setting may be any number.", spec: m{"config": m{"a": 1.5, "b": int64(-1), "c": 1e300, "d": ""}}},
-		"ConfigLong":               {reason: "A text has a bound.", spec: m{"config": m{"a": strings.Repeat("x", v1.MaxSettingLength+1)}}, want: "spec.config.a"},
-		"ConfigStored":             {reason: "What an earlier release accepted does not make later patches fail.", old: m{"config": m{"mysqld": m{"a": "b"}}}, spec: m{"config": m{}}, update: true},
-		"SystemDatabase":           {reason: "MySQL's own.", spec: m{"database": "MySQL"}, want: "own schemas"},
-		"DatabaseQuote":            {reason: "It stands between backticks.", spec: m{"database": "a`b"}, want: "database"},
-		"DatabaseDollars":          {reason: "A container's environment would make one of two.", spec: m{"database": "a$$b"}, want: "database"},
-		"DatabaseNotBMP":           {reason: "MySQL has no such identifiers.", spec: m{"database": "a\U00020000"}, want: "database"},
-		"DatabaseNoBreakSpace":     {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u00a0b"}, want: "database"},
-		"DatabaseEndsInSpace":      {reason: "Nobody sees it, or it is no character.", spec: m{"database": "shop "}, want: "database"},
-		"DatabaseIdeographicSpace": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u3000b"}, want: "database"},
-		"DatabaseLineSeparator":    {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u2028b"}, want: "database"},
-		"DatabaseZeroWidth":        {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u200bb"}, want: "database"},
-		"DatabaseBidi":             {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u202eb"}, want: "database"},
-		"DatabaseSoftHyphen":       {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u00adb"}, want: "database"},
-		"DatabaseByteOrderMark":    {reason: "Nobody sees it, or it is no character.", spec: m{"database": "\ufeffa"}, want: "database"},
-		"DatabaseC1Control":        {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u0085b"}, want: "database"},
-		"DatabaseFiller":           {reason: "Nobody sees it, or it is no character.", spec: m{"database": "\u3164"}, want: "database"},
-		"DatabasePrivateUse":       {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\ue000"}, want: "database"},
-		"DatabaseLoneSurrogate":    {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\ufffdb"}, want: "database"},
-		"DatabaseFolder":           {reason: "52 such characters make 260 bytes of a folder's name.", spec: m{"database": strings.Repeat("\u6f22", 52)}, want: "255 bytes"},
-		"DatabaseHyphens":          {reason: "A hyphen takes 5, too.", spec: m{"database": strings.Repeat("-", 52)}, want: "255 bytes"},
-		"DatabaseLongest":          {reason: "51 make 255.", spec: m{"database": strings.Repeat("\u6f22", 51)}},
-		"DatabaseLongASCII":        {reason: "64 of these make 64.", spec: m{"database": strings.Repeat("a", 64)}},
-		"DatabaseUnicode":          {reason: "But it has these.", spec: m{"database": "магазин"}},
-		"DatabaseHyphen":           {reason: "The original manifests have one.", spec: m{"database": "otus-database"}},
-		"EmptyImage":               {reason: "An empty image is a mistake.", spec: m{"image": ""}, want: "image"},
-		"Keep":                     {reason: "At least one.", spec: m{"backup": m{"keep": int64(0)}}, want: "keep"},
-		"RestoreBoth":              {reason: "They contradict each other.", spec: m{"restore": m{"policy": "Never", "backup": "b"}}, want: "policy Never forbids it"},
-		"RestoreNamed":             {reason: "A name is enough.", spec: m{"restore": m{"backup": "b"}}},
-		"DeletionPolicy":           {reason: "Backup or Discard.", spec: m{"deletionPolicy": "Keep"}, want: "deletionPolicy"},
-		"LongName":                 {reason: "No rule on the length of names.", spec: m{}},
+		"Good": {reason: "The least that a claim needs."},
+		"Original": {reason: "Row 1: as the original operators' users wrote it.",
+			spec: m{"image": "mysql:latest", "database": "otus-database", "password": "0tusP@ssword", "storageSize": nil,
+				"storage_size": "1Gi"}},
+		"NoDatabase": {reason: "Row 2: the last three fields are required.", spec: m{"database": nil},
+			want: "database"},
+		"NoPassword": {reason: "One of both.", spec: m{"password": nil},
+			want: "exactly one of password and passwordSecretRef"},
+		"TwoPasswords": {reason: "Not both.", spec: m{"passwordSecretRef": m{"name": "a", "key": "b"}},
+			want: "exactly one of password"},
+		"FromSecret": {reason: "The better choice.",
+			spec: m{"password": nil, "passwordSecretRef": m{"name": "a", "key": "b"}}},
+		"NoSize": {reason: "One of both.", spec: m{"storageSize": nil},
+			want: "exactly one of storage_size and storageSize"},
+		"TwoSizes": {reason: "Not both.", spec: m{"storage_size": "2Gi"},
+			want: "exactly one of storage_size"},
+		"OriginalSpelling": {reason: "The original manifests have it.",
+			spec: m{"storageSize": nil, "storage_size": "1Gi"}},
+		"NotAQuantity": {reason: "A size is a quantity.", spec: m{"storageSize": "big"},
+			want: "must be a quantity"},
+		"EndlessNumber": {reason: "Reading this as a quantity would take seconds.",
+			spec: m{"storageSize": "1e-9999999"}, want: "must be a quantity"},
+		"SizeZero":    {reason: "A volume has a size.", spec: m{"storageSize": "0"}, want: "must be a quantity"},
+		"SizeAbsurd":  {reason: "Nobody has that.", spec: m{"storageSize": "3Ei"}, want: "must be a quantity"},
+		"SizeDecimal": {reason: "Kubernetes takes it.", spec: m{"storageSize": "1.5Gi"}},
+		"Grows":       {reason: "A volume may grow.", old: m{}, spec: m{"storageSize": "3Gi"}, update: true},
+		"Shrinks": {reason: "It may not shrink.", old: m{}, spec: m{"storageSize": "1Gi"}, update: true,
+			want: "cannot shrink"},
+		"ShrinksSpelling": {reason: "Nor by the other spelling.", old: m{},
+			spec: m{"storageSize": nil, "storage_size": "1Gi"}, update: true, want: "cannot shrink"},
+		"GrowsSpelling": {reason: "The other spelling is the same field.", old: m{},
+			spec: m{"storageSize": nil, "storage_size": "2Gi"}, update: true},
+		"Unset": {reason: "Null first and smaller next would be a way round.", old: m{},
+			spec: m{"storageSize": nil}, update: true, want: "exactly one of storage_size"},
+		"BadStoredSize": {reason: "One bad stored size must not make every later patch fail.",
+			old: m{"storageSize": "big"}, spec: m{}, update: true},
+		"OtherClass": {reason: "A class cannot change.", old: m{"storageClassName": "a"},
+			spec: m{"storageClassName": "b"}, update: true, want: "storageClassName cannot change"},
+		"ClassUnset": {reason: "Nor go.", old: m{"storageClassName": "a"}, spec: m{}, update: true,
+			want: "storageClassName cannot change"},
+		"ClassSet": {reason: "Nor come.", old: m{}, spec: m{"storageClassName": "a"}, update: true,
+			want: "storageClassName cannot change"},
+		"SameClass": {reason: "It may stay.", old: m{"storageClassName": "a"},
+			spec: m{"storageClassName": "a", "password": "other"}, update: true},
+		"Foreground": {reason: "Everything would go before the backup.",
+			spec: m{"compositeDeletePolicy": "Foreground"}, want: "must be Background"},
+		"Background": {reason: "The default.", spec: m{"compositeDeletePolicy": "Background"}},
+		"ServiceType": {reason: "Four types.", spec: m{"service": m{"type": "ExternalName"}},
+			want: "service.type"},
+		"ToNodePort": {reason: "That can change.", old: m{}, spec: m{"service": m{"type": "NodePort"}},
+			update: true},
+		"ToHeadless": {reason: "An address cannot go.", old: m{}, spec: m{"service": m{"headless": true}},
+			update: true, want: "headless cannot change"},
+		"FromHeadless": {reason: "Nor come.", old: m{"service": m{"headless": true}}, spec: m{}, update: true,
+			want: "headless cannot change"},
+		"HeadlessPort": {reason: "A port of the nodes needs an address.", spec: m{"service": m{"headless": true, "type": "NodePort"}},
+			want: "set type to ClusterIP"},
+		"TwoPlaces": {reason: "Backups go to one place.", spec: m{"backup": m{"storeRef": m{"name": "a"}, "volume": m{}}},
+			want: "storeRef and volume cannot be combined"},
+		"Config": {reason: "Strings, numbers and booleans.",
+			spec: m{"config": m{"a": "b", "c": int64(1), "d": true}}},
+		"ConfigSection": {reason: "As in my.cnf; the controller could not read it.",
+			spec: m{"config": m{"mysqld": m{"max_connections": int64(200)}}},
+			want: "Write settings directly under config"},
+		"ConfigEmptyMap": {reason: "Nor this.", spec: m{"config": m{"mysqld": m{}}}, want: "spec.config.mysqld"},
+		"ConfigTrick": {reason: "The property that the message names makes no setting of a map.",
+			spec: m{"config": m{"mysqld": m{notASection: "a"}}}, want: "spec.config.mysqld"},
+		"ConfigList": {reason: "Not one text.", spec: m{"config": m{"sql_mode": []any{"ANSI", "TRADITIONAL"}}},
+			want: "Write one string, such as ANSI,TRADITIONAL"},
+		"ConfigEmptyList": {reason: "Nor this.", spec: m{"config": m{"sql_mode": []any{}}},
+			want: "spec.config.sql_mode"},
+		"ConfigListTrick": {reason: "The item that the message names makes no setting of a list.",
+			spec: m{"config": m{"sql_mode": []any{notAList}}}, want: "spec.config.sql_mode"},
+		"ConfigNull": {reason: "The API server drops it, as everywhere.",
+			spec: m{"config": m{"max_connections": nil}}},
+		"ConfigNumbers": {reason: "A setting may be any number.",
+			spec: m{"config": m{"a": 1.5, "b": int64(-1), "c": 1e300, "d": ""}}},
+		"ConfigLong": {reason: "A text has a bound.",
+			spec: m{"config": m{"a": strings.Repeat("x", v1.MaxSettingLength+1)}}, want: "spec.config.a"},
+		"ConfigStored": {reason: "What an earlier release accepted does not make later patches fail.",
+			old: m{"config": m{"mysqld": m{"a": "b"}}}, spec: m{"config": m{}}, update: true},
+		"SystemDatabase": {reason: "MySQL's own.", spec: m{"database": "MySQL"}, want: "system schema"},
+		"DatabaseQuote":  {reason: "It stands between backticks.", spec: m{"database": "a`b"}, want: "database"},
+		"DatabaseDollars": {reason: "A container's environment would make one of two.", spec: m{"database": "a$$b"},
+			want: "database"},
+		"DatabaseNotBMP": {reason: "MySQL has no such identifiers.", spec: m{"database": "a\U00020000"},
+			want: "database"},
+		"DatabaseNoBreakSpace": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u00a0b"},
+			want: "database"},
+		"DatabaseEndsInSpace": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "shop "},
+			want: "database"},
+		"DatabaseIdeographicSpace": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u3000b"},
+			want: "database"},
+		"DatabaseLineSeparator": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u2028b"},
+			want: "database"},
+		"DatabaseZeroWidth": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u200bb"},
+			want: "database"},
+		"DatabaseBidi": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u202eb"},
+			want: "database"},
+		"DatabaseSoftHyphen": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u00adb"},
+			want: "database"},
+		"DatabaseByteOrderMark": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "\ufeffa"},
+			want: "database"},
+		"DatabaseC1Control": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\u0085b"},
+			want: "database"},
+		"DatabaseFiller": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "\u3164"},
+			want: "database"},
+		"DatabasePrivateUse": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\ue000"},
+			want: "database"},
+		"DatabaseLoneSurrogate": {reason: "Nobody sees it, or it is no character.", spec: m{"database": "a\ufffdb"},
+			want: "database"},
+		"DatabaseFolder": {reason: "52 such characters make 260 bytes of a folder's name.",
+			spec: m{"database": strings.Repeat("\u6f22", 52)}, want: "255 bytes"},
+		"DatabaseHyphens": {reason: "A hyphen takes 5, too.", spec: m{"database": strings.Repeat("-", 52)},
+			want: "255 bytes"},
+		"DatabaseLongest":   {reason: "51 make 255.", spec: m{"database": strings.Repeat("\u6f22", 51)}},
+		"DatabaseLongASCII": {reason: "64 of these make 64.", spec: m{"database": strings.Repeat("a", 64)}},
+		"DatabaseUnicode":   {reason: "But it has these.", spec: m{"database": "магазин"}},
+		"DatabaseHyphen":    {reason: "The original manifests have one.", spec: m{"database": "otus-database"}},
+		"EmptyImage":        {reason: "An empty image is a mistake.", spec: m{"image": ""}, want: "image"},
+		"Keep":              {reason: "At least one.", spec: m{"backup": m{"retention": m{"count": int64(0)}}}, want: "count"},
+		"RestoreBoth": {reason: "They contradict each other.",
+			spec: m{"restore": m{"policy": "Never", "backup": "b"}}, want: "policy Never, which forbids a restore"},
+		"RestoreNamed":   {reason: "A name is enough.", spec: m{"restore": m{"backup": "b"}}},
+		"DeletionPolicy": {reason: "Backup or Discard.", spec: m{"deletionPolicy": "Keep"}, want: "deletionPolicy"},
+		"LongName":       {reason: "No rule on the length of names.", spec: m{}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -245,18 +312,26 @@ func TestSchema(t *testing.T) {
 // TestManifests: every example's claim, and the manifests that the original
 // operators' users wrote, are accepted as they are.
 func TestManifests(t *testing.T) {
-	validators := map[string]*validator{v1.KindMySQL: newValidator(t, xrdMySQL), v1.KindDatabase: newValidator(t, xrdDatabase)}
-	files, err := filepath.Glob("../examples/*/claim.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no example found", err)
+	validators := map[k8sschema.GroupKind]*validator{}
+	for _, a := range v1.APIs() {
+		validators[a.Object.GroupKind()] = newValidator(t, map[string]string{v1.KindXMySQL: xrdMySQL,
+			v1.KindXDatabase: xrdDatabase, v1.KindMySQL: xrdNamespaced}[a.XR.Kind])
+	}
+	var files []string
+	for _, name := range []string{"claim.yaml", "mysql.yaml"} {
+		found, err := filepath.Glob("../examples/*/" + name)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no example has %s: %v", name, err)
+		}
+		files = append(files, found...)
 	}
 	for _, f := range files {
 		object, xr := map[string]any{}, map[string]any{}
 		read(t, f, &object)
-		kind, _ := object["kind"].(string)
+		kind := (&unstructured.Unstructured{Object: object}).GroupVersionKind().GroupKind()
 		v := validators[kind]
 		if v == nil {
-			t.Fatalf("%s is a claim of an unknown kind, %q", f, kind)
+			t.Fatalf("%s is of an unknown kind, %s", f, kind)
 		}
 		if got := v.validate(integers(object), nil); got != "" {
 			t.Errorf("%s: %s", f, got)

@@ -2,6 +2,7 @@ package apis_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,28 +29,26 @@ func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 	t.Helper()
 	background := xpv2.CompositeDeleteBackground
 	return &xapiextv1.CompositeResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: xapiextv1.SchemeGroupVersion.String(), Kind: xapiextv1.CompositeResourceDefinitionKind},
-		ObjectMeta: metav1.ObjectMeta{Name: "xmysqls." + v1.Group},
+		TypeMeta: metav1.TypeMeta{APIVersion: xapiextv1.SchemeGroupVersion.String(),
+			Kind: xapiextv1.CompositeResourceDefinitionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: "xmysqls." + v1.GroupClaims},
 		Spec: xapiextv1.CompositeResourceDefinitionSpec{
-			Group:                        v1.Group,
-			Names:                        extv1.CustomResourceDefinitionNames{Kind: v1.KindXMySQL, ListKind: "XMySQLList", Plural: "xmysqls", Singular: "xmysql"},
-			ClaimNames:                   &extv1.CustomResourceDefinitionNames{Kind: v1.KindMySQL, ListKind: "MySQLList", Plural: "mysqls", Singular: "mysql", ShortNames: []string{"ms"}},
+			Group: v1.GroupClaims,
+			Names: extv1.CustomResourceDefinitionNames{Kind: v1.KindXMySQL, ListKind: "XMySQLList",
+				Plural: "xmysqls", Singular: "xmysql"},
+			ClaimNames: &extv1.CustomResourceDefinitionNames{Kind: v1.KindMySQL, ListKind: "MySQLList",
+				Plural: "mysqls", Singular: "mysql", ShortNames: []string{"ms"}},
 			ConnectionSecretKeys:         connectionKeys,
 			DefaultCompositeDeletePolicy: &background,
 			DefaultCompositionRef:        &xapiextv1.CompositionReference{Name: "mysql"},
 			Versions: []xapiextv1.CompositeResourceDefinitionVersion{{
-				Name:          v1.Version,
+				Name:          v1.VersionClaims,
 				Served:        true,
 				Referenceable: true,
 				Schema:        g.xrSchema(t),
-				AdditionalPrinterColumns: []extv1.CustomResourceColumnDefinition{
-					{Name: "IMAGE", Type: "string", JSONPath: ".status.image"},
-					{Name: "DATABASE", Type: "string", JSONPath: ".spec.database"},
-					{Name: "ENDPOINT", Type: "string", JSONPath: ".status.endpoint.host"},
-					{Name: "STORE", Type: "string", JSONPath: ".status.backupStore", Priority: 1},
-					{Name: "LAST-BACKUP", Type: "date", JSONPath: ".status.backups[0].provenAt", Priority: 1},
-					{Name: "MESSAGE", Type: "string", JSONPath: ".status.message"},
-				},
+				AdditionalPrinterColumns: columns(
+					extv1.CustomResourceColumnDefinition{Name: "IMAGE", JSONPath: ".status.image"},
+					extv1.CustomResourceColumnDefinition{Name: "DATABASE", JSONPath: ".spec.database"}),
 			}},
 		},
 	}
@@ -57,17 +56,23 @@ func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 
 func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidation {
 	t.Helper()
+	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, g.mysqlSchema(t))}
+}
+
+// mysqlSchema of a claim.
+func (g *generator) mysqlSchema(t *testing.T) extv1.JSONSchemaProps {
+	t.Helper()
 	spec := g.spec(t, "MySQLSpec")
 	config := spec.Properties["config"]
 	config.AdditionalProperties = &extv1.JSONSchemaPropsOrBool{Schema: settingSchema()}
 	spec.Properties["config"] = config
-	root := extv1.JSONSchemaProps{
-		Type:        "object",
-		Description: "A MySQL server whose data outlives it: deleting it takes a proven backup first, and creating it again brings every row back.",
-		Required:    []string{"spec"},
-		Properties:  map[string]extv1.JSONSchemaProps{"spec": spec, "status": g.schema(t, "MySQLStatus")},
+	return extv1.JSONSchemaProps{
+		Type: "object",
+		Description: "A MySQL server with a data volume. When it is deleted, its data is backed up first. When it is " +
+			"created again, the newest backup is restored.",
+		Required:   []string{"spec"},
+		Properties: map[string]extv1.JSONSchemaProps{"spec": spec, "status": g.schema(t, "MySQLStatus")},
 	}
-	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, root)}
 }
 
 // spec of either API, or the Settings. An amount may be a number or a text, and the generator
@@ -76,7 +81,10 @@ func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	t.Helper()
 	spec := g.schema(t, name)
 	for field, p := range spec.Properties {
-		if strings.HasSuffix(strings.ToLower(field), "resources") {
+		switch {
+		case field == "maxResources":
+			p.AdditionalProperties.Schema.Type = ""
+		case strings.HasSuffix(strings.ToLower(field), "resources"):
 			p.Properties["limits"].AdditionalProperties.Schema.Type = ""
 			p.Properties["requests"].AdditionalProperties.Schema.Type = ""
 		}
@@ -86,16 +94,20 @@ func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	return spec
 }
 
-// Messages of the API server about a setting that is not one. They end with "Required value" or begin with "Unsupported value".
+// Messages of the API server about a setting that is not one. They end with "Required value" or begin with "Unsupported
+// value".
 const (
-	notASection = "a setting is a string, a number or a boolean, and not a map: write the settings of a section directly under config"
-	notAList    = "a setting is a string, a number or a boolean, and not a list: write one string, such as ANSI,TRADITIONAL"
+	notASection = "a setting must be a string, a number or a boolean, and not a map. Write settings directly under " +
+		"config"
+	notAList = "a setting must be a string, a number or a boolean, and not a list. Write one string, such as " +
+		"ANSI,TRADITIONAL"
 )
 
-// settingSchema refuses maps and lists. A setting may be a string, a number or a boolean, which a structural schema can only
-// allow without a type, and rules in CEL do not see a value without a type (SchemaDeclType in k8s.io/apiserver/pkg/cel/common).
-// What is left are validations that apply to one type only: no map has at least one and at most no property. The name of a required
-// property and the allowed item of a list are the only texts that the API server repeats. It drops null itself.
+// settingSchema refuses maps and lists. A setting may be a string, a number or a boolean, which a structural schema can
+// only allow without a type, and rules in CEL do not see a value without a type (SchemaDeclType in
+// k8s.io/apiserver/pkg/cel/common). What is left are validations that apply to one type only: no map has at least one
+// and at most no property. The name of a required property and the allowed item of a list are the only texts that the
+// API server repeats. It drops null itself.
 func settingSchema() *extv1.JSONSchemaProps {
 	preserve := true
 	return &extv1.JSONSchemaProps{
@@ -103,21 +115,30 @@ func settingSchema() *extv1.JSONSchemaProps {
 		MaxLength:              new(int64(v1.MaxSettingLength)),
 		MinProperties:          new(int64(1)), MaxProperties: new(int64(0)), Required: []string{notASection},
 		MinItems: new(int64(1)), MaxItems: new(int64(0)),
-		Items: &extv1.JSONSchemaPropsOrArray{Schema: &extv1.JSONSchemaProps{XPreserveUnknownFields: &preserve, Enum: []extv1.JSON{{Raw: []byte(strconv.Quote(notAList))}}}},
+		Items: &extv1.JSONSchemaPropsOrArray{
+			Schema: &extv1.JSONSchemaProps{XPreserveUnknownFields: &preserve,
+				Enum: []extv1.JSON{{Raw: []byte(strconv.Quote(notAList))}}}},
 	}
 }
 
 // boundForeign bounds fields whose types are Kubernetes' own, and values of maps: no marker of package v1 reaches them.
 func boundForeign(field string, s *extv1.JSONSchemaProps) {
 	lists := map[string]int64{
-		"preferredDuringSchedulingIgnoredDuringExecution": 32, "nodeSelectorTerms": 32, "matchExpressions": 32, "matchFields": 32, "values": 100, "claims": 16,
+		"preferredDuringSchedulingIgnoredDuringExecution": 32, "requiredDuringSchedulingIgnoredDuringExecution": 32,
+		"nodeSelectorTerms": 32, "matchExpressions": 32, "matchFields": 32, "values": 100, "claims": 16, "except": 32,
+		"namespaces": 32, "matchLabelKeys": 32, "mismatchLabelKeys": 32,
 	}
 	texts := map[string]int64{
 		"key": 317, "operator": 32, "effect": 32, "value": 253, "values[]": 253, "name": 253, "request": 253,
-		"matchLabels{}": 253, "nodeSelector{}": 253, "annotations{}": 4096,
+		"matchLabels{}": 253, "nodeSelector{}": 253, "annotations{}": 4096, "topologyKey": 317, "namespaces[]": 63,
+		"matchLabelKeys[]": 317, "mismatchLabelKeys[]": 317, "cidr": 64, "except[]": 64, "whenUnsatisfiable": 32,
+		"nodeAffinityPolicy": 32, "nodeTaintsPolicy": 32,
 	}
 	if limit, ok := lists[field]; ok && s.Type == typeArray && s.MaxItems == nil {
 		s.MaxItems = &limit
+	}
+	if field == "matchLabels" && s.MaxProperties == nil {
+		s.MaxProperties = new(int64(32))
 	}
 	if limit, ok := texts[field]; ok && s.Type == typeString && s.MaxLength == nil {
 		s.MaxLength = &limit
@@ -141,24 +162,38 @@ func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefini
 	xrd.Name = "xdatabases." + v1.GroupDatabase
 	s := &xrd.Spec
 	s.Group = v1.GroupDatabase
-	s.Names = extv1.CustomResourceDefinitionNames{Kind: v1.KindXDatabase, ListKind: "XDatabaseList", Plural: "xdatabases", Singular: "xdatabase"}
-	s.ClaimNames = &extv1.CustomResourceDefinitionNames{Kind: v1.KindDatabase, ListKind: "DatabaseList", Plural: "databases", Singular: "database", ShortNames: []string{"db", "dbs"}}
+	s.Names = extv1.CustomResourceDefinitionNames{Kind: v1.KindXDatabase, ListKind: "XDatabaseList", Plural: "xdatabases",
+		Singular: "xdatabase"}
+	s.ClaimNames = &extv1.CustomResourceDefinitionNames{Kind: v1.KindDatabase, ListKind: "DatabaseList",
+		Plural: "databases", Singular: "database", ShortNames: []string{"db", "dbs"}}
 	s.DefaultCompositionRef = &xapiextv1.CompositionReference{Name: "database"}
 	s.Versions[0].Schema = &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, extv1.JSONSchemaProps{
-		Type:        "object",
-		Description: "A MongoDB or MySQL server behind a port of every node. With storageSize the data of a MySQL outlives it.",
-		Required:    []string{"spec"},
-		Properties:  map[string]extv1.JSONSchemaProps{"spec": g.spec(t, "DatabaseSpec"), "status": g.schema(t, "MySQLStatus")},
+		Type: "object",
+		Description: "A MongoDB or MySQL server with a NodePort Service. With storageSize, the data of a MySQL server " +
+			"is backed up when it is deleted, and restored when it is created again.",
+		Required: []string{"spec"},
+		Properties: map[string]extv1.JSONSchemaProps{"spec": g.spec(t, "DatabaseSpec"),
+			"status": g.schema(t, "MySQLStatus")},
 	})}
-	s.Versions[0].AdditionalPrinterColumns = []extv1.CustomResourceColumnDefinition{
-		{Name: "TYPE", Type: "string", JSONPath: ".spec.type"},
-		{Name: "ENDPOINT", Type: "string", JSONPath: ".status.endpoint.host"},
-		{Name: "NODEPORT", Type: "integer", JSONPath: ".status.endpoint.nodePort"},
-		{Name: "STORE", Type: "string", JSONPath: ".status.backupStore", Priority: 1},
-		{Name: "LAST-BACKUP", Type: "date", JSONPath: ".status.backups[0].provenAt", Priority: 1},
-		{Name: "MESSAGE", Type: "string", JSONPath: ".status.message"},
-	}
+	s.Versions[0].AdditionalPrinterColumns = slices.Insert(
+		columns(extv1.CustomResourceColumnDefinition{Name: "TYPE", JSONPath: ".spec.type"}), 2,
+		extv1.CustomResourceColumnDefinition{Name: "NODEPORT", Type: "integer", JSONPath: ".status.endpoint.nodePort"})
 	return xrd
+}
+
+// columns that kubectl prints, the wide ones of one API among them. Crossplane adds SYNCED, READY and AGE to all, and
+// CONNECTION-SECRET to claims (pkg/xcrd/schemas.go in crossplane-runtime v2.4.0).
+func columns(wide ...extv1.CustomResourceColumnDefinition) []extv1.CustomResourceColumnDefinition {
+	wide = append(wide, extv1.CustomResourceColumnDefinition{Name: "STORE", JSONPath: ".status.backups.store"},
+		extv1.CustomResourceColumnDefinition{Name: "MESSAGE", JSONPath: ".status.message"})
+	for i := range wide {
+		wide[i].Type, wide[i].Priority = typeString, 1
+	}
+	return append([]extv1.CustomResourceColumnDefinition{
+		{Name: "STATUS", Type: typeString, JSONPath: ".status.reason"},
+		{Name: "ENDPOINT", Type: typeString, JSONPath: ".status.endpoint.host"},
+		{Name: "LAST-BACKUP", Type: "date", JSONPath: ".status.backups.last.completionTime"},
+	}, wide...)
 }
 
 // compositionDatabase has no hostPath: its volumes are of a StorageClass, or go
@@ -182,7 +217,8 @@ func composition(name string, mode v1.VolumeMode) *xapiextv1.Composition {
 		TypeMeta:   metav1.TypeMeta{APIVersion: xapiextv1.SchemeGroupVersion.String(), Kind: xapiextv1.CompositionKind},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.Group + "/volumes": string(mode)}},
 		Spec: xapiextv1.CompositionSpec{
-			CompositeTypeRef:                  xapiextv1.TypeReference{APIVersion: v1.GroupVersion.String(), Kind: v1.KindXMySQL},
+			CompositeTypeRef: xapiextv1.TypeReference{APIVersion: v1.GroupVersionClaims.String(),
+				Kind: v1.KindXMySQL},
 			Mode:                              xapiextv1.CompositionModePipeline,
 			WriteConnectionSecretsToNamespace: &namespace,
 			Pipeline: []xapiextv1.PipelineStep{{

@@ -9,38 +9,38 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Commands of the agent, as Jobs and init containers give them. Each has what stands behind its
-// flags; `controller COMMAND --help` says what they mean, and a test of the controller's program
-// parses all of them.
+// Commands of the agent for Jobs and init containers. `controller COMMAND --help` describes the flags. A test of
+// the controller's program parses all commands.
 
-// A Backup is `controller backup`.
+// A Backup contains the flags of `controller backup`.
 type Backup struct {
-	// Volume and Archive are paths in the container. Object is the folder in a store for the
-	// archive, instead of a path, where AccessFolder has the way to it.
+	// Volume and Archive are paths in the container. For an archive in a store, Object is its prefix and Archive is
+	// empty. AccessFolder then contains the access to the store.
 	Volume, Archive, Object string
-	// Record and Image of the backup that is taken.
+	// Record is the BackupRecord of the backup. Image is the image of the server.
 	Record, Image string
 	Instance      v1.Instance
 	NamespaceUID  types.UID
-	// Version that the server gave as its own; empty where it never answered.
+	// Version is the version that the server reported, or "" if it never answered.
 	Version string
 	// NeverServed is true if no client ever reached the server.
 	NeverServed bool
-	// WithoutOutside is true if a person has given up what is stored outside of the data directory.
+	// WithoutOutside is true if a user has allowed the backup to omit data outside of the data directory.
 	WithoutOutside bool
-	// Announced is when its record was made.
+	// Announced is when the BackupRecord was created.
 	Announced time.Time
-	// Number of the backup among those of its claim, and StorageSize that the instance had
-	// asked for: with them the record can be made again from the manifest.
+	// Number is the number of the backup among those of its claim. StorageSize is the storage size that the
+	// instance requested. With both, the BackupRecord can be created again from the manifest.
 	Number      int64
 	StorageSize string
 }
 
-// Command of it.
+// Command returns the command.
 func (b Backup) Command() []string {
 	out := []string{
 		Program, "backup", "--volume=" + b.Volume, "--directory=" + v1.DataDirectory, placeOf(b.Archive, b.Object),
-		"--record=" + b.Record, "--xr=" + string(b.Instance.XR), "--kind=" + b.Instance.Kind, "--namespace=" + b.Instance.Namespace,
+		"--record=" + b.Record, "--xr=" + string(b.Instance.XR), "--kind=" + b.Instance.Kind,
+		"--namespace=" + b.Instance.Namespace,
 		"--namespace-uid=" + string(b.NamespaceUID), "--name=" + b.Instance.Name, "--image=" + b.Image,
 	}
 	if b.Version != "" {
@@ -64,37 +64,39 @@ func (b Backup) Command() []string {
 	return out
 }
 
-// An Unpacking is what is told of an archive to who unpacks it, beside a VersionContainer.
+// An Unpacking contains the flags for an archive to unpack. The command runs after a VersionContainer.
 type Unpacking struct {
-	// Archive and Volume are paths in the container. Object is the archive's name in a store,
-	// instead of a path, where AccessFolder has the way to it.
+	// Archive and Volume are paths in the container. For an archive in a store, Object is its name and Archive is
+	// empty. AccessFolder then contains the access to the store.
 	Archive, Object, Volume string
 	SHA256                  string
-	// Version of the server that wrote the data, and Clean if it stopped cleanly.
+	// Version is the version of the server that wrote the data. Clean is true if that server stopped cleanly.
 	Version string
 	Clean   bool
 }
 
-// Restore is the command `controller restore`, which unpacks it as the data of an XR.
+// Restore returns the command `controller restore`, which unpacks the archive as the data of an XR.
 func (u Unpacking) Restore(xr types.UID) []string {
 	return u.command("restore", "--directory="+v1.DataDirectory, "--xr="+string(xr))
 }
 
-// Unpack is the command `controller unpack`, which unpacks it beside the archive.
+// Unpack returns the command `controller unpack`, which unpacks a copy next to the archive.
 func (u Unpacking) Unpack() []string { return u.command("unpack") }
 
 func (u Unpacking) command(name string, place ...string) []string {
-	out := append([]string{Program, name, placeOf(u.Archive, u.Object), "--sha256=" + u.SHA256, "--volume=" + u.Volume}, place...)
-	return append(out, "--source-version="+u.Version, "--source-clean="+strconv.FormatBool(u.Clean), "--target-version="+VersionFile)
+	out := append([]string{Program, name, placeOf(u.Archive, u.Object), "--sha256=" + u.SHA256, "--volume=" + u.Volume},
+		place...)
+	return append(out, "--source-version="+u.Version, "--source-clean="+strconv.FormatBool(u.Clean),
+		"--target-version="+VersionFile)
 }
 
-// AccessFolder is where a Job finds the way to a store, from a Secret that the controller makes.
+// AccessFolder is the directory with a Job's access to a store, from a Secret that the controller creates.
 const AccessFolder = "/" + AccessVolumeName
 
-// GatewayPort is that of the gateway to stores, which Jobs speak with.
+// GatewayPort is the port of the backup gateway.
 const GatewayPort = 8443
 
-// placeOf an archive: a file, or in a store.
+// placeOf returns the flag for an archive in a file or in a store.
 func placeOf(archive, object string) string {
 	if object != "" {
 		return "--object=" + object
@@ -102,14 +104,15 @@ func placeOf(archive, object string) string {
 	return "--archive=" + archive
 }
 
-// Initialize is `controller initialize`, on the data volume of an XR, with the folders of a password
-// and of the socket that it makes.
+// Initialize returns the command `controller initialize` for the data volume of an XR. secret is the directory with
+// the password. sockets is the directory to create for the socket.
 func Initialize(xr types.UID, volume, secret, sockets string) []string {
-	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory, "--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
+	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory,
+		"--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
 }
 
-// ValidateSettings is `controller validate-settings`, in a folder that goes with the pod. The folder with the server's
-// certificate is empty for a server without.
+// ValidateSettings returns the command `controller validate-settings` for a directory that is deleted with the pod.
+// tls is the directory with the server's certificate, or "" for a server without one.
 func ValidateSettings(volume, sockets, tls string) []string {
 	out := []string{CopiedProgram, "validate-settings", "--volume=" + volume, "--sockets=" + sockets}
 	if tls != "" {
@@ -118,40 +121,42 @@ func ValidateSettings(volume, sockets, tls string) []string {
 	return out
 }
 
-// Own is `controller own`, of a data volume.
+// Own returns the command `controller own` for a data volume.
 func Own(volume string) []string { return []string{Program, "own", "--volume=" + volume} }
 
-// BootCheck is `controller bootcheck`, on the folder that a copy was unpacked in.
+// BootCheck returns the command `controller bootcheck` for the directory with the unpacked copy.
 func BootCheck(folder string) []string {
 	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}
 }
 
-// Clone is `controller clone`, into a folder, of whom the files of a Secret say.
+// Clone returns the command `controller clone`. It clones the server that the files of a Secret describe to a
+// directory.
 func Clone(folder, donor string) []string {
 	return []string{CopiedProgram, "clone", "--folder=" + folder, "--donor=" + donor}
 }
 
-// ImportSource is where a volume that is imported is mounted, and ImportFolder the folder in the root of the data volume in which
-// containers of the Job of an import make the data, or keep the dump, before it is where a server looks.
+// ImportSource is the mount path of a volume to import. ImportFolder is the directory in the root of the data
+// volume where the containers of an import prepare the data and store the dump. No server uses this directory.
 const (
 	ImportSource = "/source"
 	ImportFolder = ".restore-import"
 )
 
-// An Importing is what is told of an import to those who carry it out, on the data volume of an XR.
+// An Importing contains the common flags of an import to the data volume of an XR.
 type Importing struct {
 	Volume string
 	XR     types.UID
-	// Name of what is imported, by which it is known whether it was done.
+	// Name is the name of the import. The data volume stores it to mark the import as done.
 	Name string
 }
 
-// Import is `controller import`, beside a VersionContainer, of what a container before it has made.
+// Import returns the command `controller import` for data that an earlier container has prepared. It runs after a
+// VersionContainer.
 func (i Importing) Import() []string {
 	return i.command(Program, "import", "--target-version="+VersionFile)
 }
 
-// Copy is the same of a volume that is mounted at ImportSource, or of a folder within.
+// Copy returns the command `controller import` for a volume at ImportSource, or a directory in it.
 func (i Importing) Copy(within string) []string {
 	out := append(i.Import(), "--from="+ImportSource)
 	if within != "" {
@@ -160,12 +165,14 @@ func (i Importing) Copy(within string) []string {
 	return out
 }
 
-// Server is `controller import-server`, in its image, by the files of a Secret.
+// Server returns the command `controller import-server`, which runs in the server's image. account is the directory
+// of a Secret with the login.
 func (i Importing) Server(host string, port int32, account string) []string {
-	return i.command(CopiedProgram, "import-server", "--host="+host, "--port="+strconv.FormatInt(int64(port), 10), "--account="+account)
+	return i.command(CopiedProgram, "import-server", "--host="+host, "--port="+strconv.FormatInt(int64(port), 10),
+		"--account="+account)
 }
 
-// Fetch is `controller fetch-dump`, of an object in a store.
+// Fetch returns the command `controller fetch-dump` for an object in a store.
 func (i Importing) Fetch(object, sha256 string) []string {
 	out := i.command(Program, "fetch-dump", "--object="+object)
 	if sha256 != "" {
@@ -174,7 +181,7 @@ func (i Importing) Fetch(object, sha256 string) []string {
 	return out
 }
 
-// Dump is `controller import-dump`, in the server's image, of what was fetched.
+// Dump returns the command `controller import-dump` for the downloaded dump. It runs in the server's image.
 func (i Importing) Dump(object, database, sockets string, isSummed bool) []string {
 	out := i.command(CopiedProgram, "import-dump", "--object="+object, "--sockets="+sockets)
 	if database != "" {
@@ -186,22 +193,23 @@ func (i Importing) Dump(object, database, sockets string, isSummed bool) []strin
 	return out
 }
 
-func (i Importing) command(program, name string, more ...string) []string {
-	return append([]string{program, name, "--volume=" + i.Volume, "--directory=" + v1.DataDirectory, "--xr=" + string(i.XR), "--name=" + i.Name}, more...)
+func (i Importing) command(program, name string, extra ...string) []string {
+	return append([]string{program, name, "--volume=" + i.Volume, "--directory=" + v1.DataDirectory,
+		"--xr=" + string(i.XR), "--name=" + i.Name}, extra...)
 }
 
-// Wipe is `controller wipe`, of a volume or a folder of it.
+// Wipe returns the command `controller wipe` for a volume or a directory on it.
 func Wipe(volume string) []string { return []string{Program, "wipe", "--volume=" + volume} }
 
-// WipeData is `controller wipe`, of a volume with the data of an XR.
+// WipeData returns the command `controller wipe` for a volume with the data of an XR.
 func WipeData(xr types.UID, volume string) []string { return append(Wipe(volume), "--xr="+string(xr)) }
 
-// Survey is `controller survey`, of a backup volume.
+// Survey returns the command `controller survey` for a backup volume.
 func Survey(volume string) []string {
 	return []string{Program, "survey", "--volume=" + volume}
 }
 
-// Prune is `controller prune`, of folders on a backup volume.
+// Prune returns the command `controller prune` for directories on a backup volume.
 func Prune(volume string, folders ...string) []string {
 	out := append(make([]string, 0, len(folders)+3), Program, "prune", "--volume="+volume)
 	for _, f := range folders {

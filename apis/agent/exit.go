@@ -2,72 +2,69 @@ package agent
 
 import "errors"
 
-// Exit codes of the agent's commands, such as `controller backup`. The restore Job's
-// pod failure policy ends it at once on those that no retry can mend, and the
-// Job's condition carries the code, so that the function can say what happened
-// without reading pods or logs.
+// Exit codes of the agent's commands, such as `controller backup`. The pod failure policy of the restore Job ends
+// the Job on codes for which a retry cannot succeed. The Job's condition contains the code, so that the function
+// can report the cause without reading pods or logs.
 const (
-	// ExitVersion: the server's image is of a version that cannot use the backup.
+	// ExitVersion means that the version of the server's image cannot use the backup.
 	ExitVersion = 40
-	// ExitUnclean: the server that wrote the backup did not stop cleanly, and the
-	// image is of another version, which MySQL refuses to upgrade to.
+	// ExitUnclean means that the server of the backup did not stop cleanly and the image has another version. MySQL
+	// refuses to upgrade such data.
 	ExitUnclean = 41
-	// ExitDamaged: the archive's checksum or listing does not hold.
+	// ExitDamaged means that a checksum or the listing of the archive is wrong.
 	ExitDamaged = 42
-	// ExitMissing: the archive or its manifest is not on the backup volume.
+	// ExitMissing means that the archive or its manifest does not exist.
 	ExitMissing = 43
-	// ExitOccupied: the data volume already holds a database, and not the one that
-	// an earlier run of the same restore finished.
+	// ExitOccupied means that the data volume already contains a database that this restore did not write.
 	ExitOccupied = 44
-	// ExitNoSpace: the data does not fit on the volume.
+	// ExitNoSpace means that the data does not fit on the volume.
 	ExitNoSpace = 45
-	// ExitBroken: a server does not start from the backup, or finds a table broken.
-	// Only the report of `controller bootcheck` has it: no process ends with it.
+	// ExitBroken means that a server does not start from the backup or finds a broken table. Only the report of
+	// `controller bootcheck` contains it. No process exits with it.
 	ExitBroken = 46
-	// ExitNoData: a volume holds no data where an instance has had some.
+	// ExitNoData means that the volume of an instance has lost its data.
 	ExitNoData = 47
-	// ExitForeign: a volume holds the data of another instance.
+	// ExitForeign means that a volume contains the data of another instance.
 	ExitForeign = 48
-	// ExitSettings: a server does not start, or does not serve, with the settings.
+	// ExitSettings means that a server does not start or accept clients with the settings.
 	ExitSettings = 49
-	// ExitOutside: data of the instance is stored outside of its data directory.
+	// ExitOutside means that data of the instance is stored outside of its data directory.
 	ExitOutside = 50
 )
 
-// PermanentExits are the exit codes of a restore that no retry can mend,
-// ascending.
+// PermanentExits returns the exit codes of a restore for which a retry cannot succeed, in ascending order.
 func PermanentExits() []int32 {
 	return []int32{ExitVersion, ExitUnclean, ExitDamaged, ExitMissing, ExitOccupied, ExitNoSpace}
 }
 
-// Exit codes that are worth a retry.
+// Exit codes for which a retry may succeed.
 const (
-	// ExitFailed: something that is not told apart further.
+	// ExitFailed means any other failure.
 	ExitFailed = 1
-	// ExitBusy: a server runs on the data, or another run is under way.
+	// ExitBusy means that a server uses the data, or that another run is in progress.
 	ExitBusy = 75
-	// ExitStopped: told to stop by SIGTERM.
+	// ExitStopped means that the program was stopped by SIGTERM.
 	ExitStopped = 143
 )
 
-// An ExitError says with which code the program ends.
+// An ExitError is an error with the exit code of the program.
 type ExitError struct {
 	Code int
 	Err  error
-	// Lacks is how many bytes more the volume must have, as far as it is known; 0 where
-	// that is not so.
+	// Lacks is the number of bytes that the volume lacks. It is 0 if the number is unknown or the error has another
+	// cause.
 	Lacks int64
 }
 
 func (e *ExitError) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// ExitCode for kong.
+// ExitCode returns the exit code for kong.
 func (e *ExitError) ExitCode() int { return e.Code }
 
-// CodeOf an error that a command ended with.
+// CodeOf returns the exit code for the error of a command.
 func CodeOf(err error) int {
 	coded := new(ExitError)
 	switch {

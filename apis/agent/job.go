@@ -1,5 +1,5 @@
-// Package agent is what function, controller and Jobs agree on: how a Job of the
-// product looks, how little its pods may do, and where they find their program.
+// Package agent contains what the function, the controller and the Jobs share: the form of the product's Jobs, the
+// security contexts of their pods, and the paths of their programs.
 package agent
 
 import (
@@ -13,22 +13,26 @@ import (
 )
 
 const (
-	// Program of the agent in its own image.
+	// Program is the path of the agent in its own image.
 	Program = "/controller"
-	// Memory that is reserved for the agent, which never needs all of it.
+	// Memory is the memory request of the agent, which never needs all of it.
 	Memory = "128Mi"
-	// cpu that is reserved for it. It uses what there is.
+	// cpu is the CPU request of the agent. It uses all available CPU.
 	cpu = "50m"
 )
 
-// NewJob for one XR of an instance. It runs once: who made it tries again, and says
-// why. Its pod has no API credentials and no password, and asks for what the platform says;
-// nil is the usual.
-func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.ResourceRequirements, pod corev1.PodSpec) *batchv1.Job {
+// NewJob returns a Job for one XR of an instance. The Job runs once, and its creator retries it. Its pod has no API
+// credentials and no password. The resources are those of the platform, or nil for the default. The pull secrets
+// are Secrets of the instance's namespace. A Job in another namespace gets none.
+func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.ResourceRequirements,
+	pull []v1.ImagePullSecret, pod corev1.PodSpec) *batchv1.Job {
 	labels := i.Labels()
 	labels[v1.LabelComponent] = component
 	setResources(pod.InitContainers, resources)
 	setResources(pod.Containers, resources)
+	if namespace == i.Namespace {
+		pod.ImagePullSecrets = v1.PodPullSecrets(pull)
+	}
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.AutomountServiceAccountToken = new(false)
 	pod.EnableServiceLinks = new(false)
@@ -37,51 +41,55 @@ func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: Annotations(i)},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(0)),
-			// Never two pods on the same files.
+			// Two pods must never use the same files.
 			PodReplacementPolicy: new(batchv1.Failed),
 			Template:             corev1.PodTemplateSpec{ObjectMeta: outOfMeshes(labels), Spec: pod},
 		},
 	}
 }
 
-// A VolumeJob runs one command of the agent beside volumes, each mounted under its name in the
-// root, to be read only where the volume says so.
+// A VolumeJob runs one command of the agent with volumes. Each volume is mounted under its name in the root,
+// read-only if the volume is.
 type VolumeJob struct {
 	Of                                v1.Instance
 	Namespace, Name, Component, Image string
-	// Resources that the platform wants; nil is the usual.
+	// Resources are the resources from the platform, or nil for the default.
 	Resources *corev1.ResourceRequirements
-	// Nodes that it runs on if it can; nil for any.
+	// Nodes are the preferred nodes, or nil for any node.
 	Nodes *v1.NodePlacement
-	// OnNode is true if a volume is a folder of a node.
+	// PullSecrets are the pull secrets of the instance. If they are nil, those of the namespace's ServiceAccount
+	// default are used.
+	PullSecrets []v1.ImagePullSecret
+	// OnNode is true if a volume is a directory of a node.
 	OnNode  bool
 	Command []string
 	Volumes []corev1.Volume
-	// Before are containers that run first, and Beside the volumes that only they mount.
+	// Before are containers that run first. Beside are volumes that only these containers mount.
 	Before []corev1.Container
 	Beside []corev1.Volume
 }
 
-// Job of it.
+// Job returns the Job.
 func (v VolumeJob) Job() *batchv1.Job {
 	mounts := make([]corev1.VolumeMount, 0, len(v.Volumes))
-	for _, of := range v.Volumes {
-		pvc := of.PersistentVolumeClaim
-		mounts = append(mounts, corev1.VolumeMount{Name: of.Name, MountPath: "/" + of.Name, ReadOnly: pvc != nil && pvc.ReadOnly})
+	for _, volume := range v.Volumes {
+		pvc := volume.PersistentVolumeClaim
+		mounts = append(mounts, corev1.VolumeMount{Name: volume.Name, MountPath: "/" + volume.Name,
+			ReadOnly: pvc != nil && pvc.ReadOnly})
 	}
 	pod := corev1.PodSpec{
 		SecurityContext: PodSecurity(v.OnNode),
 		InitContainers:  v.Before,
-		Containers:      []corev1.Container{Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
-		Volumes:         append(v.Beside, v.Volumes...),
+		Containers: []corev1.Container{
+			Container(v.Component, v.Image, Memory, FileSecurity(v.OnNode), mounts, v.Command...)},
+		Volumes: append(v.Beside, v.Volumes...),
 	}
 	v.Nodes.Prefer(&pod)
-	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, pod)
+	return NewJob(v.Of, v.Namespace, v.Name, v.Component, v.Resources, v.PullSecrets, pod)
 }
 
-// outOfMeshes are the labels and annotations by which service meshes leave a pod alone: Istio's, Linkerd's,
-// Consul's and Kuma's, in the words of their documentation. The pod speaks with nobody, and a
-// proxy beside its container would keep the Job from ending.
+// outOfMeshes returns the labels and annotations that exclude a pod from service meshes: Istio, Linkerd, Consul and
+// Kuma, according to their documentation. The proxy of a mesh would prevent the Job from completing.
 func outOfMeshes(labels map[string]string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Labels: map[string]string{"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"},
@@ -95,9 +103,9 @@ func outOfMeshes(labels map[string]string) metav1.ObjectMeta {
 	return out
 }
 
-// Container of a Job, with this much memory reserved. It writes to what it
-// mounts, and nowhere else.
-func Container(name, image, memory string, security *corev1.SecurityContext, mounts []corev1.VolumeMount, command ...string) corev1.Container {
+// Container returns a container of a Job with this memory request. It can write only to its mounts.
+func Container(name, image, memory string, security *corev1.SecurityContext, mounts []corev1.VolumeMount,
+	command ...string) corev1.Container {
 	return corev1.Container{
 		Name:                     name,
 		Image:                    image,
@@ -109,7 +117,7 @@ func Container(name, image, memory string, security *corev1.SecurityContext, mou
 	}
 }
 
-// Annotations say whose an object is, and bring its events to the controller.
+// Annotations returns the annotations that name the instance of an object, so that its events are reconciled.
 func Annotations(i v1.Instance) map[string]string {
 	return map[string]string{
 		v1.AnnotationClaimKind:      i.Kind,

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Phases of a run, as progress lines name them.
+// Phases of a run in progress lines.
 const (
 	PhaseClone  = "clone"
 	PhaseCopy   = "copy"
@@ -20,23 +20,22 @@ const (
 	PhaseLoad   = "load"
 )
 
-// tick is how often a line is printed.
+// tick is the time between two progress lines.
 const tick = 2 * time.Second
 
 const mebi = 1 << 20
 
-// A Progress is how far a run is. It is printed as a line that people and the
-// controller read.
+// A Progress is the progress of a run. It is printed as a line for users and for the controller.
 type Progress struct {
 	// Phase is one of the Phase constants.
 	Phase string
-	// Percent of the phase that is done, 0 to 100.
+	// Percent is the completed part of the phase, from 0 to 100.
 	Percent int
-	// Done and Total are unpacked bytes, or those of tables, Rate is bytes a second.
+	// Done and Total are unpacked bytes, or bytes of tables. Rate is in bytes per second.
 	Done, Total, Rate int64
 }
 
-// String is a line such as
+// String returns a line such as
 //
 //	copy: 42% (300 of 715 MiB, 512 MiB/s)
 func (p Progress) String() string {
@@ -45,8 +44,7 @@ func (p Progress) String() string {
 
 var progressPattern = regexp.MustCompile(`^([a-z]+): (\d{1,3})% \((\d{1,12}) of (\d{1,12}) MiB, (\d{1,12}) MiB/s\)$`)
 
-// ParseProgress reads a line of a Job's log; false for lines that say something
-// else.
+// ParseProgress parses a line of a Job's log. It returns false for other lines.
 func ParseProgress(text string) (Progress, bool) {
 	m := progressPattern.FindStringSubmatch(text)
 	if m == nil {
@@ -54,13 +52,12 @@ func ParseProgress(text string) (Progress, bool) {
 	}
 	n := [4]int64{}
 	for i := range n {
-		n[i], _ = strconv.ParseInt(m[i+2], 10, 64) // Digits only, and few.
+		n[i], _ = strconv.ParseInt(m[i+2], 10, 64) // The pattern allows only a few digits.
 	}
 	return Progress{Phase: m[1], Percent: int(n[0]), Done: n[1] * mebi, Total: n[2] * mebi, Rate: n[3] * mebi}, true
 }
 
-// A Meter prints a line every few seconds until it is stopped. A nil Meter
-// counts nothing.
+// A Meter prints a progress line every few seconds until it is stopped. A nil Meter does nothing.
 type Meter struct {
 	phase string
 	total int64
@@ -71,7 +68,7 @@ type Meter struct {
 	wait  sync.WaitGroup
 }
 
-// StartMeter of a phase whose end is total bytes away.
+// StartMeter starts a meter for a phase with this number of bytes.
 func StartMeter(out io.Writer, phase string, total int64) *Meter {
 	m := &Meter{phase: phase, total: total, out: out, start: time.Now(), quit: make(chan struct{})}
 	m.wait.Go(func() {
@@ -89,14 +86,14 @@ func StartMeter(out io.Writer, phase string, total int64) *Meter {
 	return m
 }
 
-// Add bytes that are done.
+// Add adds completed bytes.
 func (m *Meter) Add(n int64) {
 	if m != nil {
 		m.done.Add(n)
 	}
 }
 
-// Stop with a last line.
+// Stop stops the meter and prints a last line.
 func (m *Meter) Stop() {
 	close(m.quit)
 	m.wait.Wait()

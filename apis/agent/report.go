@@ -10,78 +10,73 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TerminationLog is where the kubelet reads a container's last words.
+// TerminationLog is the file from which the kubelet reads a container's termination message.
 const TerminationLog = "/dev/termination-log"
 
-// maxError and maxText keep a report below the 4096 bytes that it reads.
+// maxError and maxText keep a report below the kubelet's limit of 4096 bytes.
 const (
 	maxError = 1024
 	maxText  = 256
-	// MaxManifest in bytes of a manifest in a report.
+	// MaxManifest is the maximum size of a manifest in a report in bytes.
 	MaxManifest = 2048
 )
 
-// A Report is the last word of a command of the agent: one JSON object of at
-// most 4096 bytes.
+// A Report is the result of a command of the agent. It is one JSON object of at most 4096 bytes.
 type Report struct {
-	// Command is backup, restore, unpack, clone, import and what comes before it, bootcheck or initialize.
+	// Command is the name of the command, such as backup, restore or bootcheck.
 	Command string `json:"command"`
-	// OK is true if all went well: a proven archive, nothing to archive, restored
-	// data, a server that runs on it and finds all tables whole, or a database that
-	// was made or is there.
+	// OK is true if the run succeeded. Examples are a verified archive, nothing to archive, restored data, an
+	// intact copy, and a new or existing database.
 	OK bool `json:"ok"`
-	// ExitCode of the program, one of this package.
+	// ExitCode is the exit code of the program, a constant of this package.
 	ExitCode int `json:"exitCode"`
-	// Error says what went wrong, and what to do.
+	// Error is the error with the next step.
 	Error string `json:"error,omitempty"`
-	// Empty is true if there was nothing to back up: the volume never held data.
+	// Empty is true if there was nothing to back up, because the volume never contained data.
 	Empty bool `json:"empty,omitempty"`
-	// Already is true if an earlier run had done it: its archive was proven once
-	// more, its restored data found in place, or a database was there.
+	// Already is true if an earlier run had done the work: its archive was verified again, or its data already
+	// existed.
 	Already bool `json:"already,omitempty"`
 
-	// Lacks is how many bytes more its volume must have for a backup that did not fit; 0
-	// where that is not known.
+	// Lacks is the number of bytes that the volume lacks for a backup, or 0 if it is unknown.
 	Lacks int64 `json:"lacks,omitempty"`
 
-	// Archive is the file's name within its folder, Size its bytes and SHA256 their
-	// sum. A backup sets them when it is proven.
+	// Archive is the name of the archive in its directory. Size is its size in bytes, and SHA256 its checksum. They
+	// are set for a verified backup.
 	Archive string `json:"archive,omitempty"`
 	Size    int64  `json:"size,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`
-	// Manifest of an archive in a store, as JSON of at most MaxManifest bytes: the
-	// controller writes it beside the archive.
+	// Manifest is the manifest of an archive in a store, JSON of at most MaxManifest bytes. The controller writes
+	// it next to the archive.
 	Manifest json.RawMessage `json:"manifest,omitempty"`
-	// DataBytes is the size of the unpacked data, Entries the number of files,
-	// folders and links in it.
+	// DataBytes is the size of the unpacked data. Entries is the number of its files, directories and links.
 	DataBytes int64 `json:"dataBytes,omitempty"`
 	Entries   int64 `json:"entries,omitempty"`
-	// Tables that a server found whole. A restore test sets it.
+	// Tables is the number of tables that a restore test found intact.
 	Tables int64 `json:"tables,omitempty"`
 
-	// Version of the server that wrote the data: the one that the program was told,
-	// or else the one that the files tell. For a restore test it is that of the
-	// server that ran on the data.
+	// Version is the version of the server that wrote the data, as given to the program or found in the files. For
+	// a restore test, it is the version of the server that used the data.
 	Version string `json:"version,omitempty"`
-	// CleanShutdown is true if that server stopped cleanly, and Shutdown says why
-	// it is thought so.
+	// CleanShutdown is true if that server stopped cleanly. Shutdown is the evidence for that value.
 	CleanShutdown bool   `json:"cleanShutdown"`
 	Shutdown      string `json:"shutdown,omitempty"`
 
-	// Seconds that the run took.
+	// Seconds is the duration of the run.
 	Seconds float64 `json:"seconds"`
 }
 
-// Printable is the report with texts that are short, and that a terminal can print.
-// Who writes one may be no agent of ours.
+// Printable returns the report with short texts without control sequences. The report is untrusted, because another
+// program may have written it.
 func (r *Report) Printable() *Report {
 	short := *r
 	short.Error = v1.PrintableText(r.Error, maxError)
-	short.Archive, short.Version, short.Shutdown = v1.PrintableText(r.Archive, maxText), v1.PrintableText(r.Version, maxText), v1.PrintableText(r.Shutdown, maxText)
+	short.Archive, short.Version, short.Shutdown = v1.PrintableText(r.Archive, maxText), v1.PrintableText(r.Version,
+		maxText), v1.PrintableText(r.Shutdown, maxText)
 	return &short
 }
 
-// Encode a report as one line.
+// Encode returns the report as one line.
 func (r *Report) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -92,8 +87,8 @@ func (r *Report) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Save a report to a file. The kubelet makes its own; where there is none,
-// nobody wants to know.
+// Save writes the report to a file. The kubelet creates the termination log. If it does not exist, the program does
+// not run in a pod, and Save does nothing.
 func (r *Report) Save(path string) error {
 	if path == "" {
 		return nil
@@ -120,7 +115,7 @@ func (r *Report) Save(path string) error {
 	return err
 }
 
-// End of a run: how long it took, and its error, if any.
+// End sets the duration and the result of a run.
 func (r *Report) End(seconds float64, err error) {
 	r.Seconds = seconds
 	r.OK, r.ExitCode = err == nil, CodeOf(err)

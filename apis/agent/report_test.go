@@ -14,10 +14,12 @@ import (
 func TestReportIsShort(t *testing.T) {
 	for name, nasty := range map[string]string{
 		"Long": strings.Repeat("x", 10000), "Quotes": strings.Repeat(`"\`, 5000), "Control": strings.Repeat("\x01\n", 5000),
-		"Separators": strings.Repeat("\u2028", 5000), "NoUTF8": strings.Repeat("\xff", 10000), "Wide": strings.Repeat("\U0001F600", 5000),
+		"Separators": strings.Repeat("\u2028", 5000), "NoUTF8": strings.Repeat("\xff", 10000),
+		"Wide": strings.Repeat("\U0001F600", 5000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Report{Command: "backup", Error: nasty, Archive: nasty, Version: nasty, Shutdown: nasty, SHA256: strings.Repeat("0", 64), Size: 1 << 62}
+			r := Report{Command: "backup", Error: nasty, Archive: nasty, Version: nasty, Shutdown: nasty,
+				SHA256: strings.Repeat("0", 64), Size: 1 << 62}
 			raw, err := r.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +71,8 @@ func TestProgress(t *testing.T) {
 	if diff := cmp.Diff(p, got); !ok || diff != "" {
 		t.Errorf("ParseProgress: %v, -want, +got:\n%s", ok, diff)
 	}
-	for _, text := range []string{"", "copy", "copy: 1%", "Clean shutdown: true", "copy: 1% (1 of 1 MiB, 1 MiB/s) and more"} {
+	for _, text := range []string{"", "copy", "copy: 1%", "Clean shutdown: true",
+		"copy: 1% (1 of 1 MiB, 1 MiB/s) and more"} {
 		if _, ok := ParseProgress(text); ok {
 			t.Errorf("%q was taken for progress", text)
 		}

@@ -11,22 +11,23 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// requests of a container that runs beside others for a while, with this much memory. It may take twice as much: without a limit it would get the
-// default one of a LimitRange, and a pod whose limit is below its request is refused.
+// requests returns the resources of a temporary container with this memory request. Its limit is twice the request.
+// Without a limit, it would get the default limit of a LimitRange, and a pod whose limit is below its request is
+// refused.
 func requests(memory string) corev1.ResourceRequirements {
 	limit := resource.MustParse(memory)
 	limit.Mul(2)
 	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
-		Limits:   corev1.ResourceList{corev1.ResourceMemory: limit},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: limit},
 	}
 }
 
-// ReadResources that a platform wrote down, or the first thing that is wrong with them; nil
-// where it wrote none.
+// ReadResources returns the resources of a platform, or the first invalid amount. It returns nil if there are none.
 func ReadResources(r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	if r == nil {
-		return nil, nil //nolint:nilnil // There are none, and that is no error.
+		return nil, nil //nolint:nilnil // No resources are no error.
 	}
 	limits, wrong := ReadAmounts(r.Limits)
 	if len(wrong) > 0 {
@@ -39,14 +40,13 @@ func ReadResources(r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	return &corev1.ResourceRequirements{Limits: limits, Requests: requests, Claims: r.Claims}, nil
 }
 
-// A WrongAmount is no quantity.
+// A WrongAmount is an amount that is not a quantity.
 type WrongAmount struct {
 	Name corev1.ResourceName
 	Err  error
 }
 
-// ReadAmounts by the names of their resources, and those that are none, in the order of
-// their names.
+// ReadAmounts returns the amounts by the names of their resources, and the invalid amounts ordered by name.
 func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, []WrongAmount) {
 	var wrong []WrongAmount
 	out := corev1.ResourceList{}
@@ -61,54 +61,55 @@ func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList
 	return out, wrong
 }
 
-// setResources of the containers that ask for what is usual in a Job. One that runs a server
-// needs more memory, and keeps that; its processors are the platform's to say. Where that limits memory, as the quota of a namespace
-// may want of each container, it is limited, too.
-func setResources(containers []corev1.Container, to *corev1.ResourceRequirements) {
+// setResources sets the resources of containers with the default of a Job. A container that runs a server keeps its
+// larger memory request and gets the platform's CPU. If the platform limits memory, that container gets a memory
+// limit as well, because a quota may require one for each container.
+func setResources(containers []corev1.Container, target *corev1.ResourceRequirements) {
 	for i := range containers {
 		c := &containers[i]
 		switch {
-		case to == nil:
+		case target == nil:
 		case c.Resources.Requests.Memory().String() == Memory:
-			c.Resources = *to.DeepCopy()
+			c.Resources = *target.DeepCopy()
 		default:
-			setProcessors(&c.Resources, to)
-			limitMemory(&c.Resources, to)
+			setProcessors(&c.Resources, target)
+			limitMemory(&c.Resources, target)
 		}
 	}
 }
 
-// limitMemory of a container that runs a server to what the platform says of all, or twice what it asks for, if that is more.
-func limitMemory(of, to *corev1.ResourceRequirements) {
-	limit, isLimited := to.Limits[corev1.ResourceMemory]
+// limitMemory sets the memory limit of a container that runs a server: the platform's limit, or twice the
+// container's request if that is more.
+func limitMemory(source, target *corev1.ResourceRequirements) {
+	limit, isLimited := target.Limits[corev1.ResourceMemory]
 	if !isLimited {
 		return
 	}
-	least := of.Requests.Memory().DeepCopy()
+	least := source.Requests.Memory().DeepCopy()
 	if least.Mul(2); least.Cmp(limit) > 0 {
 		limit = least
 	}
-	if own := of.Limits.Memory(); own.Cmp(limit) > 0 {
+	if own := source.Limits.Memory(); own.Cmp(limit) > 0 {
 		limit = *own
 	}
-	of.Limits = withAmount(of.Limits, corev1.ResourceMemory, limit)
+	source.Limits = withAmount(source.Limits, corev1.ResourceMemory, limit)
 }
 
-// setProcessors of a container, whatever else it has. One that is kept to a limit asks for as much, if nothing else is said, as
-// the API server has it.
-func setProcessors(of, to *corev1.ResourceRequirements) {
-	limit, isLimited := to.Limits[corev1.ResourceCPU]
-	request, isSaid := to.Requests[corev1.ResourceCPU]
+// setProcessors sets the CPU of a container. If only a limit is set, the request equals the limit, as the API
+// server defaults it.
+func setProcessors(source, target *corev1.ResourceRequirements) {
+	limit, isLimited := target.Limits[corev1.ResourceCPU]
+	request, isSaid := target.Requests[corev1.ResourceCPU]
 	if isLimited {
-		of.Limits = withAmount(of.Limits, corev1.ResourceCPU, limit)
-		delete(of.Requests, corev1.ResourceCPU)
+		source.Limits = withAmount(source.Limits, corev1.ResourceCPU, limit)
+		delete(source.Requests, corev1.ResourceCPU)
 	}
 	if isSaid {
-		of.Requests = withAmount(of.Requests, corev1.ResourceCPU, request)
+		source.Requests = withAmount(source.Requests, corev1.ResourceCPU, request)
 	}
 }
 
-// withAmount of a resource; the list may be nil.
+// withAmount returns a list with an amount of a resource. The list may be nil.
 func withAmount(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
 	if list == nil {
 		list = corev1.ResourceList{}

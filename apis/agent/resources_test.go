@@ -10,41 +10,50 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestJobResources: all containers of a Job have what the platform says, but one that runs a
+// TestJobResources checks that all containers of a Job have the platform's resources, and that a container with a
 // server keeps its memory.
 func TestJobResources(t *testing.T) {
-	platform := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "256Mi"}, map[corev1.ResourceName]v1.Amount{"cpu": "10m"})
+	platform := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "256Mi"},
+		map[corev1.ResourceName]v1.Amount{"cpu": "10m"})
 	limited := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"}, nil)
-	both := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"}, map[corev1.ResourceName]v1.Amount{"cpu": "10m", "memory": "64Mi"})
-	more := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "2Gi"}, nil)
+	both := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"cpu": "500m"},
+		map[corev1.ResourceName]v1.Amount{"cpu": "10m", "memory": "64Mi"})
+	extra := resourcesOf(t, map[corev1.ResourceName]v1.Amount{"memory": "2Gi"}, nil)
 	const server = "512Mi"
 	cases := map[string]struct {
 		reason    string
 		resources *corev1.ResourceRequirements
 		want      []corev1.ResourceRequirements
 	}{
-		"Usual": {reason: "Nobody said anything.", want: []corev1.ResourceRequirements{requests(Memory), requests(server), requests(Memory)}},
+		"Usual": {reason: "Nobody said anything.",
+			want: []corev1.ResourceRequirements{requests(Memory), requests(server), requests(Memory)}},
 		"Platform": {reason: "A quota may ask for limits.", resources: platform, want: []corev1.ResourceRequirements{
-			*platform, {Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}, Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
+			*platform, {Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")},
+				Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *platform,
 		}},
-		"More": {reason: "The platform has large ones.", resources: more, want: []corev1.ResourceRequirements{
-			*more, {Limits: more.Limits, Requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse(server)}}, *more,
+		"More": {reason: "The platform has large ones.", resources: extra, want: []corev1.ResourceRequirements{
+			*extra, {Limits: extra.Limits,
+				Requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse(server)}}, *extra,
 		}},
-		"Limited": {reason: "Who waits for a backup waits longer, and clients do not.", resources: limited, want: []corev1.ResourceRequirements{
-			*limited, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")}, Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
-		}},
+		"Limited": {reason: "Who waits for a backup waits longer, and clients do not.", resources: limited,
+			want: []corev1.ResourceRequirements{
+				*limited, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
+					Requests: corev1.ResourceList{"memory": resource.MustParse(server)}}, *limited,
+			}},
 		"Both": {reason: "It may ask for less than it may have.", resources: both, want: []corev1.ResourceRequirements{
-			*both, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")}, Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
+			*both, {Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
+				Requests: corev1.ResourceList{"cpu": resource.MustParse("10m"), "memory": resource.MustParse(server)}}, *both,
 		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			j := NewJob(v1.Instance{}, "default", "job", v1.ComponentBackup, tc.resources, corev1.PodSpec{
+			j := NewJob(v1.Instance{}, "default", "job", v1.ComponentBackup, tc.resources, nil, corev1.PodSpec{
 				InitContainers: []corev1.Container{ToolsContainer("image"), Container("server", "image", server, Security(), nil)},
 				Containers:     []corev1.Container{Container("agent", "image", Memory, Security(), nil)},
 			})
 			pod := j.Spec.Template.Spec
-			got := []corev1.ResourceRequirements{pod.InitContainers[0].Resources, pod.InitContainers[1].Resources, pod.Containers[0].Resources}
+			got := []corev1.ResourceRequirements{pod.InitContainers[0].Resources, pod.InitContainers[1].Resources,
+				pod.Containers[0].Resources}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
@@ -61,7 +70,7 @@ func resourcesOf(t *testing.T, limits, requests map[corev1.ResourceName]v1.Amoun
 	return r
 }
 
-// TestReadResources: what is no quantity is refused, the same each time.
+// TestReadResources checks that invalid amounts are refused in a stable order.
 func TestReadResources(t *testing.T) {
 	if r, err := ReadResources(nil); r != nil || err != nil {
 		t.Errorf("want nothing of nothing, got %v, %v", r, err)

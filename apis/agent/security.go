@@ -2,13 +2,13 @@ package agent
 
 import corev1 "k8s.io/api/core/v1"
 
-// ServerUID is the uid and gid of the server in the official images of MySQL and
-// MongoDB (their Dockerfiles), which owns the files.
+// ServerUID is the UID and GID that own the server's files in the official images of MySQL and MongoDB (their
+// Dockerfiles).
 const ServerUID int64 = 999
 
-// PodSecurity of what handles the server's files: the uid that owns them, which is
-// the restricted Pod Security level, or root in a folder that the kubelet made for
-// root.
+// PodSecurity returns the security context of a pod that accesses the server's files. It runs as the UID that owns
+// them, within the restricted Pod Security level. For hostPath, it runs as root, because the kubelet creates that
+// directory for root.
 func PodSecurity(hostPath bool) *corev1.PodSecurityContext {
 	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	if hostPath {
@@ -24,7 +24,7 @@ func PodSecurity(hostPath bool) *corev1.PodSecurityContext {
 	}
 }
 
-// Security of a container that needs no rights at all.
+// Security returns the security context of a container without any privileges.
 func Security() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false),
@@ -33,16 +33,16 @@ func Security() *corev1.SecurityContext {
 	}
 }
 
-// ServerSecurity is that of a container of the server's image, which somebody else chose:
-// it has no rights at all, and is root in no pod.
+// ServerSecurity returns the security context of a container with the server's image, which a user has chosen. It
+// has no privileges and never runs as root.
 func ServerSecurity() *corev1.SecurityContext {
 	c := Security()
 	c.RunAsUser, c.RunAsGroup, c.RunAsNonRoot = new(ServerUID), new(ServerUID), new(true)
 	return c
 }
 
-// FileSecurity is that of a container of the agent's image: on hostPath it may
-// read and change files that are not its own.
+// FileSecurity returns the security context of a container with the agent's image. For hostPath, it may read and
+// change files of other owners.
 func FileSecurity(hostPath bool) *corev1.SecurityContext {
 	c := Security()
 	if hostPath {
@@ -51,8 +51,8 @@ func FileSecurity(hostPath bool) *corev1.SecurityContext {
 	return c
 }
 
-// UnpackSecurity is that of a container that unpacks an archive: on hostPath its
-// files get the owner that they had.
+// UnpackSecurity returns the security context of a container that unpacks an archive. For hostPath, it may restore
+// the owners of files.
 func UnpackSecurity(hostPath bool) *corev1.SecurityContext {
 	c := FileSecurity(hostPath)
 	if hostPath {

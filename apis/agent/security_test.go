@@ -7,19 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestSecurity: a container of a Job has the rights that its work takes, and none
-// where the files are its own.
+// TestSecurity checks that a container has only the privileges for its work, and none if it owns the files.
 func TestSecurity(t *testing.T) {
 	cases := map[string]struct {
-		reason string
-		of     *corev1.SecurityContext
-		want   []corev1.Capability
+		reason  string
+		context *corev1.SecurityContext
+		want    []corev1.Capability
 	}{
-		"Plain":          {reason: "It asks a program for its version.", of: Security()},
-		"Files":          {reason: "The uid of the pod owns them.", of: FileSecurity(false)},
-		"Unpack":         {reason: "And will.", of: UnpackSecurity(false)},
-		"FilesOnNode":    {reason: "They are the server's, and it is root.", of: FileSecurity(true), want: []corev1.Capability{"DAC_OVERRIDE", "FOWNER"}},
-		"UnpackedOnNode": {reason: "They are to be the server's.", of: UnpackSecurity(true), want: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}},
+		"Plain":  {reason: "It asks a program for its version.", context: Security()},
+		"Files":  {reason: "The uid of the pod owns them.", context: FileSecurity(false)},
+		"Unpack": {reason: "And will.", context: UnpackSecurity(false)},
+		"FilesOnNode": {reason: "They are the server's, and it is root.", context: FileSecurity(true),
+			want: []corev1.Capability{"DAC_OVERRIDE", "FOWNER"}},
+		"UnpackedOnNode": {reason: "They are to be the server's.", context: UnpackSecurity(true),
+			want: []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -28,15 +29,17 @@ func TestSecurity(t *testing.T) {
 				ReadOnlyRootFilesystem:   new(true),
 				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: tc.want},
 			}
-			if diff := cmp.Diff(want, tc.of); diff != "" {
+			if diff := cmp.Diff(want, tc.context); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
 		})
 	}
-	if c := ServerSecurity(); c.RunAsUser == nil || *c.RunAsUser != ServerUID || c.RunAsNonRoot == nil || !*c.RunAsNonRoot || len(c.Capabilities.Add) > 0 {
+	if c := ServerSecurity(); c.RunAsUser == nil || *c.RunAsUser != ServerUID || c.RunAsNonRoot == nil ||
+		!*c.RunAsNonRoot || len(c.Capabilities.Add) > 0 {
 		t.Errorf("a container of somebody else's image is %+v", c)
 	}
-	if p := PodSecurity(false); p.RunAsNonRoot == nil || !*p.RunAsNonRoot || *p.RunAsUser != ServerUID || *p.FSGroup != ServerUID {
+	if p := PodSecurity(false); p.RunAsNonRoot == nil || !*p.RunAsNonRoot || *p.RunAsUser != ServerUID ||
+		*p.FSGroup != ServerUID {
 		t.Errorf("a pod on a storage class is %+v", p)
 	}
 	if p := PodSecurity(true); *p.RunAsUser != 0 {

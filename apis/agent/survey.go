@@ -9,29 +9,29 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Found is what a survey says of one folder of a backup volume. The archive in it was read
-// as a whole, and is what its manifest says, unless there is a problem; whose it is nobody but
-// the manifest says, and whoever can write to the volume can write one.
+// A Found is the result of a survey for one directory of a backup volume. Without a Problem, the archive was read
+// completely and matches its manifest. The owner in the manifest is untrusted, because any user with write access
+// to the volume can write a manifest.
 type Found struct {
-	// Folder in the root of the volume.
+	// Folder is the name of the directory in the root of the volume.
 	Folder string `json:"folder"`
-	// Problem in words; empty where the archive can be restored.
+	// Problem is why the archive cannot be restored, or "".
 	Problem string `json:"problem,omitempty"`
 
-	// Record and Spec, as the manifest has it, but for what only a record had.
-	Record string             `json:"record,omitempty"`
-	Spec   v1.MySQLBackupSpec `json:"spec"`
+	// Record and Spec are from the manifest. Fields that only a BackupRecord contains are missing.
+	Record string              `json:"record,omitempty"`
+	Spec   v1.BackupRecordSpec `json:"spec"`
 	// FinishedAt is when the archive was written.
 	FinishedAt time.Time `json:"finishedAt"`
 }
 
-// foundPrefix marks the lines of a log that are findings.
+// foundPrefix is the prefix of log lines that contain a Found.
 const foundPrefix = "found "
 
-// maxFound in bytes of such a line.
+// maxFound is the maximum length of such a line in bytes.
 const maxFound = 64 << 10
 
-// Line of a log.
+// Line returns the log line.
 func (f *Found) Line() (string, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *Found) Line() (string, error) {
 	return foundPrefix + string(raw), nil
 }
 
-// ParseFound reads such a line; false for any other.
+// ParseFound parses such a line. It returns false for other lines.
 func ParseFound(line string) (Found, bool) {
 	text, ok := strings.CutPrefix(line, foundPrefix)
 	f := Found{}

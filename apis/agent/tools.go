@@ -5,66 +5,70 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The server's image cannot be asked anything without a program of ours in it: a
-// container of the agent's image copies it to a folder that later ones mount.
+// The server's image does not contain the agent's program. A container of the agent's image copies the program to a
+// directory that later containers mount.
 const (
 	toolsVolume = "tools"
-	// ToolsPath is where that folder is mounted.
+	// ToolsPath is the mount path of that directory.
 	ToolsPath = "/tools"
-	// CopiedProgram is the agent's program in it.
+	// CopiedProgram is the path of the copied program.
 	CopiedProgram = ToolsPath + Program
-	// VersionFile has what the server's image says of its version.
+	// VersionFile is the file with the version of the server's image.
 	VersionFile = ToolsPath + "/version.json"
 )
 
-// toolsSize is some times that of the program.
+// toolsSize is several times the size of the program.
 var toolsSize = resource.MustParse("512Mi")
 
-// ToolsVolume of a pod.
+// ToolsVolume returns the volume for a pod.
 func ToolsVolume() corev1.Volume { return EmptyVolume(toolsVolume, toolsSize) }
 
-// ToolsMount of a container.
+// ToolsMount returns the mount for a container.
 func ToolsMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: toolsVolume, MountPath: ToolsPath}
 }
 
-// ToolsContainer copies the agent's program, and needs no rights for that.
+// ToolsContainer returns the container that copies the agent's program. It needs no privileges.
 func ToolsContainer(image string) corev1.Container {
-	return Container("tools", image, Memory, Security(), []corev1.VolumeMount{ToolsMount()}, Program, "install", "--to="+CopiedProgram)
+	return Container("tools", image, Memory, Security(), []corev1.VolumeMount{ToolsMount()}, Program, "install",
+		"--to="+CopiedProgram)
 }
 
-// OwnContainer gives a folder of the node, which the kubelet made for root, to the server's
-// user, and nobody else a way into it.
+// OwnContainer returns a container that makes the server's user the owner of a directory on the node, and denies
+// access to other users. The kubelet creates that directory for root.
 func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
 	security := UnpackSecurity(true)
 	security.RunAsUser, security.RunAsGroup, security.RunAsNonRoot = new(int64(0)), new(int64(0)), new(false)
 	return Container("own", image, Memory, security, []corev1.VolumeMount{data}, Own(data.MountPath)...)
 }
 
-// CloneContainerName is that of the container which clones a server, in a Job that backs one up while it runs.
+// CloneContainerName is the name of the container that clones a running server in the Job of an online backup.
 const CloneContainerName = "clone"
 
-// Where that container has its volumes.
+// Volume and mount path for the access to the server.
 const (
 	donorVolume = "donor"
 	donorFolder = "/" + donorVolume
 )
 
-// ServerMemory that is reserved for a container which runs a server for a while.
+// ServerMemory is the memory request of a container that temporarily runs a server.
 const ServerMemory = "512Mi"
 
-// CloneContainer clones a server, with one of the same image, to where a volume is mounted.
-func CloneContainer(image string, to corev1.VolumeMount) corev1.Container {
+// CloneContainer returns a container that clones a server to a volume. It runs a server of the same image.
+func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 	ready := ToolsMount()
 	ready.ReadOnly = true
 	donor := corev1.VolumeMount{Name: donorVolume, MountPath: donorFolder, ReadOnly: true}
-	return Container(CloneContainerName, image, ServerMemory, ServerSecurity(), []corev1.VolumeMount{ready, donor, to}, Clone(to.MountPath, donorFolder)...)
+	return Container(CloneContainerName, image, ServerMemory, ServerSecurity(), []corev1.VolumeMount{ready, donor, target},
+		Clone(target.MountPath, donorFolder)...)
 }
 
-// DonorVolume has the way to the server, for that container, which is not root where the others are.
+// DonorVolume returns the volume with the access to the server. Its files are readable for all users, because that
+// container never runs as root.
 func DonorVolume(secret string) corev1.Volume { return secretVolume(donorVolume, secret, 0o444) }
 
-// VersionContainer asks the server's image for its version.
+// VersionContainer returns a container that reads the version of the server's image.
 func VersionContainer(image string) corev1.Container {
-	return Container("version", image, Memory, ServerSecurity(), []corev1.VolumeMount{ToolsMount()}, CopiedProgram, "version-of-server", "--to="+VersionFile)
+	return Container("version", image, Memory, ServerSecurity(), []corev1.VolumeMount{ToolsMount()}, CopiedProgram,
+		"version-of-server", "--to="+VersionFile)
 }

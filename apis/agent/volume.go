@@ -10,60 +10,63 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// PVCVolume is a PVC as a volume of a pod.
+// PVCVolume returns a PVC as a volume of a pod.
 func PVCVolume(name, pvc string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvc},
 	}}
 }
 
-// AccessVolumeName is that of the volume which is mounted as the AccessFolder.
+// AccessVolumeName is the name of the volume that is mounted at AccessFolder.
 const AccessVolumeName = "access"
 
-// AccessVolume has the way to a store, for the agent's command.
+// AccessVolume returns the volume with the access to a store.
 func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolumeName, secret, 0o440) }
 
-// AccountVolume has the way to a server that is imported, for a container that is not root where the others are, and no more
-// of the Secret: a tenant has chosen both.
+// AccountVolume returns the volume with the login for a server to import. The container does not run as root. Only
+// the needed keys are mounted, because a tenant chooses the Secret and the image.
 func AccountVolume(name, secret string) corev1.Volume {
 	v := secretVolume(name, secret, 0o444)
-	v.Secret.Optional = new(true) // Who needs a key that is not there says so.
-	for _, key := range []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey, corev1.ServiceAccountRootCAKey} {
+	v.Secret.Optional = new(true) // A program that needs a missing key reports it.
+	for _, key := range []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey,
+		corev1.ServiceAccountRootCAKey} {
 		v.Secret.Items = append(v.Secret.Items, corev1.KeyToPath{Key: key, Path: key})
 	}
 	return v
 }
 
-// secretVolume is a Secret as a volume of a pod, whose files have a mode.
+// secretVolume returns a Secret as a volume of a pod. Its files have this mode.
 func secretVolume(name, secret string, mode int32) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 	}}
 }
 
-// How long the access of a Job to a store lasts. That of a backup is renewed while its Job runs, so that it ends soon after the Job. A
-// Job that reads an archive has it for as long as that may take.
+// Lifetimes of a Job's access to a store. The access of a backup is renewed while its Job runs, so that it expires
+// soon after the Job. The access of a Job that reads an archive lasts as long as that may take.
 const (
 	BackupAccessLife = 2 * time.Hour
 	ReadAccessLife   = 24 * time.Hour
 )
 
-// AccessSecret of a Job of an instance, in its namespace, without its content.
-func AccessSecret(of v1.Instance, namespace, name string) *corev1.Secret {
+// AccessSecret returns the Secret for a Job's access without its data. It is in the namespace of the Job.
+func AccessSecret(instance v1.Instance, namespace, name string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: of.Labels()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: instance.Labels()},
 		Type:       corev1.SecretTypeOpaque,
 	}
 }
 
-// EmptyVolume goes with its pod, and has no more than this size of its node's disk: the
-// kubelet evicts a pod that writes more.
+// EmptyVolume returns a volume that is deleted with its pod. The kubelet evicts a pod that writes more than this
+// size.
 func EmptyVolume(name string, size resource.Quantity) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}
+	return corev1.Volume{Name: name,
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}
 }
 
-// ScratchVolume goes with its pod, too: one of a StorageClass, or without one a folder of the node.
+// ScratchVolume returns a volume that is deleted with its pod. It has the given StorageClass, or is a directory of
+// the node if there is none.
 func ScratchVolume(name, class string, size resource.Quantity, labels map[string]string) corev1.Volume {
 	if class == "" {
 		return EmptyVolume(name, size)
@@ -79,9 +82,10 @@ func ScratchVolume(name, class string, size resource.Quantity, labels map[string
 	}}}
 }
 
-// OnNode keeps pods that use a volume on its node.
+// OnNode returns an affinity that binds pods with a volume to the volume's node.
 func OnNode(name string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
 	}}}}
 }

@@ -1,7 +1,7 @@
 // Package redact keeps secrets out of logs and messages. A struct that holds a secret embeds one of its types.
 //
-// A field that is not exported needs more care: package fmt calls no method of its value. So the struct that has the field embeds a type
-// of this package as well (TestNoSecretIsPrinted finds the structs that need it).
+// A field that is not exported needs more care: package fmt calls no method of its value. So the struct that has the
+// field embeds a type of this package as well (TestNoSecretIsPrinted finds the structs that need it).
 package redact
 
 import (
@@ -24,7 +24,8 @@ func (All) MarshalText() ([]byte, error) { return []byte(text), nil }
 // MarshalLog implements logr.Marshaler.
 func (All) MarshalLog() any { return text }
 
-// Logs makes the struct that embeds it print and log as [redacted]. Its JSON has all fields, because that is how it is stored.
+// Logs makes the struct that embeds it print and log as [redacted]. Its JSON has all fields, because that is how it is
+// stored.
 type Logs struct{}
 
 // Format implements fmt.Formatter for all verbs.

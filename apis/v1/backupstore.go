@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A BackupStore is a bucket of an S3 store, of any vendor, that backups go to. The platform
-// team makes it; claims name it, or get the platform's default. It is cluster-scoped, and its
-// Secrets are in the controller's namespace: no claim's namespace ever has a credential of it.
+// A BackupStore is a bucket of an S3-compatible store that contains backups. The platform team creates it. A claim
+// names it in spec.backup.store, or uses the platform's default. A BackupStore is cluster-scoped, and its Secrets are
+// in the controller's namespace. The namespace of a claim never contains credentials of a store.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -14,18 +14,20 @@ import (
 // +kubebuilder:printcolumn:name="REACHABLE",type=string,JSONPath=`.status.conditions[?(@.type=='Reachable')].status`
 // +kubebuilder:printcolumn:name="BUCKET",type=string,JSONPath=`.spec.bucket`
 // +kubebuilder:printcolumn:name="PREFIX",type=string,JSONPath=`.spec.prefix`
-// +kubebuilder:printcolumn:name="LAST-BACKUP",type=date,JSONPath=`.status.lastBackupAt`
+// +kubebuilder:printcolumn:name="LAST-BACKUP",type=date,JSONPath=`.status.lastBackupTime`
 // +kubebuilder:printcolumn:name="MESSAGE",type=string,JSONPath=`.status.conditions[?(@.type=='Reachable')].message`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name has at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must have at most 63 characters"
 type BackupStore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   BackupStoreSpec   `json:"spec"`
+	// Spec specifies the bucket, its credentials and its encryption.
+	Spec BackupStoreSpec `json:"spec"`
+	// Status reports whether backups can be written to the bucket and read from it.
 	Status BackupStoreStatus `json:"status,omitempty"`
 
-	// Unreadable fields of the stored object, which keep their zero values.
+	// Unreadable lists the fields of the stored object that could not be decoded. They keep their zero values.
 	Unreadable UnreadableFields `json:"-"`
 }
 
@@ -39,54 +41,51 @@ type BackupStoreList struct {
 	Items []BackupStore `json:"items"`
 }
 
-// A BackupStoreSpec says where the bucket is, and how it is entered.
+// A BackupStoreSpec specifies a bucket, its credentials and its encryption.
 type BackupStoreSpec struct {
-	// Endpoint of the store, such as https://s3.eu-central-1.amazonaws.com. There is no
-	// store without TLS.
+	// Endpoint is the URL of the store, such as https://s3.eu-central-1.amazonaws.com. The store must use TLS.
 	//
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https://[^/?#@\s]+/?$`
 	Endpoint string `json:"endpoint"`
-	// Region of the bucket. Default us-east-1, which stores without regions take.
+	// Region of the bucket. The default is us-east-1, which stores without regions accept.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Region string `json:"region,omitempty"`
-	// Bucket that is there already.
+	// Bucket is the name of the bucket. The bucket must exist.
 	//
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*[a-z0-9]$`
 	Bucket string `json:"bucket"`
-	// Prefix of the names of all objects, such as production/mysql. Another cluster has
-	// another one, or another bucket. Who changes bucket or prefix moves the objects first.
+	// Prefix of the names of all objects in the bucket, such as production/mysql. Each cluster needs its own prefix or
+	// its own bucket. Before you change bucket or prefix, move the objects.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
 	Prefix string `json:"prefix,omitempty"`
-	// PathStyle addresses the bucket in the path, as many stores beside AWS want it.
-	// Default false.
+	// PathStyle makes requests name the bucket in the path of the URL instead of in the host name. Many stores other
+	// than AWS require it. The default is false.
 	//
 	// +optional
 	PathStyle bool `json:"pathStyle,omitempty"`
-	// CABundle has the certificates, as PEM, of who may have signed the store's. Default
-	// those of the controller's image.
+	// CABundle contains the PEM-encoded CA certificates that verify the store's certificate. If unset, the CA
+	// certificates in the controller's image are used.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	CABundle string `json:"caBundle,omitempty"`
-	// CredentialsSecretRef names the Secret, in the controller's namespace, with the keys
-	// accessKey and secretKey, and sessionToken if the credentials have one.
+	// CredentialsSecretRef names a Secret in the controller's namespace. It contains the keys accessKey and secretKey,
+	// and sessionToken for temporary credentials.
 	CredentialsSecretRef LocalSecret `json:"credentialsSecretRef"`
-	// KeySecretRef names the Secret, in the controller's namespace, that `kubectl mysql
-	// store-key` has made: with sealKey, by which manifests are known for the
-	// controller's own, and with identity, which opens what is encrypted. A platform that
-	// keeps the identity elsewhere takes it out of the Secret; then backups are proven, and
-	// restored only while it is there.
+	// KeySecretRef names a Secret in the controller's namespace, as `kubectl mysql store-key` creates it. Its key
+	// sealKey is the signing key by which the controller recognizes its own manifests. Its key identity decrypts
+	// encrypted archives. The platform team can remove identity from the Secret and store it elsewhere. Backups are
+	// then still taken and verified, but they cannot be restored until identity is in the Secret again.
 	KeySecretRef LocalSecret `json:"keySecretRef"`
-	// Recipients, as age writes them (age1…), that archives are encrypted to. Without one
-	// they are not encrypted.
+	// Recipients are the age public keys (age1…) that archives are encrypted to. If unset, archives are not encrypted.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=20
@@ -94,7 +93,7 @@ type BackupStoreSpec struct {
 	Recipients []string `json:"recipients,omitempty"`
 }
 
-// A LocalSecret is one of the controller's namespace.
+// A LocalSecret names a Secret in the controller's namespace.
 type LocalSecret struct {
 	// Name of the Secret.
 	//
@@ -107,57 +106,57 @@ type LocalSecret struct {
 const (
 	StoreAccessKey = "accessKey"
 	StoreSecretKey = "secretKey"
-	// StoreSessionToken is of credentials that end, such as those of AWS STS. Optional.
+	// StoreSessionToken is an optional key for temporary credentials, such as the credentials of AWS STS.
 	StoreSessionToken = "sessionToken"
 	StoreSealKey      = "sealKey"
 	StoreIdentity     = "identity"
 )
 
-// A BackupStoreStatus says whether backups can go there.
+// A BackupStoreStatus reports whether backups can be written to a bucket and read from it.
 type BackupStoreStatus struct {
-	// Conditions of the store: Reachable.
+	// Conditions of the store. Reachable is True if the last probe succeeded.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ProbedAt is when the store was last tried: an object was written at once and in
-	// parts, read, listed and deleted.
+	// ProbeTime is the time of the last probe. A probe writes an object at once and in parts, reads it, lists it and
+	// deletes it.
 	//
 	// +optional
-	ProbedAt *metav1.Time `json:"probedAt,omitempty"`
-	// Holder is what this cluster has written into the bucket to hold the prefix: one cluster at a time publishes and deletes backups
-	// there. The controller compares it with the bucket at each probe.
+	ProbeTime *metav1.Time `json:"probeTime,omitempty"`
+	// Holder is the identity that this cluster has written into the bucket to claim the prefix. Only one cluster at a
+	// time may publish and delete backups there. The controller compares this field with the bucket at each probe.
 	//
 	// +optional
 	Holder *StoreHolder `json:"holder,omitempty"`
-	// LastBackupAt is when the newest backup that lies there was proven, as its record says.
+	// LastBackupTime is the time at which the newest backup in the store was verified, according to its BackupRecord.
 	//
 	// +optional
-	LastBackupAt *metav1.Time `json:"lastBackupAt,omitempty"`
-	// Challenge is an age file, armored, for who has the identity where the cluster has
-	// none: what it says, as the annotation otus.homework/answer, shows that backups can be
-	// opened. Unset where nobody is asked.
+	LastBackupTime *metav1.Time `json:"lastBackupTime,omitempty"`
+	// Challenge asks for a proof that a user has the age identity, if the cluster itself does not have it. Decrypt its
+	// text, and set the annotation crossplane-mysql.io/answer to the result. Unset if no proof is needed.
 	//
 	// +optional
 	Challenge *StoreChallenge `json:"challenge,omitempty"`
-	// Record that the annotation otus.homework/make-record asks for. It is made once; who wants it again
-	// takes the annotation off first.
+	// Record reports the result of the annotation crossplane-mysql.io/make-record, which requests a missing
+	// BackupRecord. Each request is handled once. To repeat it, remove the annotation first.
 	//
 	// +optional
 	Record *StoreRecord `json:"record,omitempty"`
-	// Adoption that the annotation otus.homework/adopt asks for, as the controller's command
-	// adopt writes it. Gone once the annotation is.
+	// Adoption reports the result of the annotation crossplane-mysql.io/adopt, which requests an import of backups.
+	// `kubectl mysql adopt` sets the annotation. Unset if there is no such annotation.
 	//
 	// +optional
 	Adoption *StoreAdoption `json:"adoption,omitempty"`
 }
 
-// A StoreHolder is what a cluster knows of its hold on a bucket and prefix.
+// A StoreHolder is the identity of a cluster that holds a bucket and prefix.
 type StoreHolder struct {
-	// ID of the holder, which is random.
+	// ID of the holder, a random value.
 	ID string `json:"id"`
-	// Nonces that this cluster has written, newest last. Another one in the bucket was written by another cluster.
+	// Nonces that this cluster has written, the newest last. If the bucket contains a different nonce, another cluster
+	// has written it.
 	//
 	// +optional
 	// +listType=atomic
@@ -165,132 +164,143 @@ type StoreHolder struct {
 	Nonces []string `json:"nonces,omitempty"`
 }
 
-// An AdoptionRequest is the annotation otus.homework/adopt, as JSON: what another cluster has written becomes the backups of
-// namespaces of this one.
+// An AdoptionRequest is the value of the annotation crossplane-mysql.io/adopt, as JSON. It assigns backups that another
+// cluster has written to namespaces of this cluster.
 //
 // +kubebuilder:object:generate=false
 type AdoptionRequest struct {
-	// ID of the request: another one is done again.
+	// ID of the request. A new ID makes the controller repeat the import.
 	ID string `json:"id"`
-	// Namespaces of this cluster, by the names of those that the backups were taken in.
+	// Namespaces maps the namespace in which a backup was taken to a namespace of this cluster.
 	Namespaces map[string]string `json:"namespaces,omitempty"`
-	// DryRun says what would be done.
+	// DryRun makes the controller report what it would do, without doing it.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// A StoreAdoption says what became of a request.
+// A StoreAdoption reports the result of an import of backups.
 type StoreAdoption struct {
-	// ID of the request.
+	// ID of the import request.
 	ID string `json:"id"`
-	// Message says what is wrong with it, or how many backups are not shown. Empty where all is.
+	// Message describes what is wrong with the request, or how many backups are not listed. Empty if nothing is wrong
+	// and all backups are listed.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Backups that lie in the store, at most 500.
+	// Backups that the store contains, at most 500.
 	//
 	// +optional
 	// +listType=atomic
 	Backups []AdoptedBackup `json:"backups,omitempty"`
 }
 
-// An AdoptedBackup is one in a store, with what becomes of it.
+// An AdoptedBackup is a backup in a store, with the result of its import.
 type AdoptedBackup struct {
-	// Name of its record, and the instance that it is of, as its note says. They are empty but for the name where
-	// the note cannot be read.
+	// Name of the BackupRecord, as in the backup metadata. If the metadata cannot be read, only name, verdict and why
+	// are set.
 	Name string `json:"name"`
+	// Kind of the instance that was backed up.
+	//
 	// +optional
 	Kind string `json:"kind,omitempty"`
+	// Namespace in which the backup was taken.
+	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
+	// Instance is the name of the instance that was backed up.
+	//
 	// +optional
 	Instance string `json:"instance,omitempty"`
-	// AnnouncedAt is when it was.
+	// AnnouncedAt is the time at which the backup was announced.
 	//
 	// +optional
 	AnnouncedAt *metav1.Time `json:"announcedAt,omitempty"`
-	// Version of its server.
+	// Version of the server that was backed up.
 	//
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Size of the archive, a quantity.
+	// Size of the archive, as a quantity.
 	//
 	// +optional
 	Size string `json:"size,omitempty"`
-	// Verdict is Adopted, Known, Unnamed or Refused.
+	// Verdict is the result for this backup. Adopted means that it is imported, or would be with a dry run. Known means
+	// that it has a BackupRecord already. Unnamed means that the request does not list its namespace. Refused means
+	// that it cannot be imported.
 	//
 	// +kubebuilder:validation:Enum=Adopted;Known;Unnamed;Refused
 	Verdict AdoptionVerdict `json:"verdict"`
-	// Why it is refused, or who has it.
+	// Why is the reason of a refusal, or the namespace of the existing BackupRecord.
 	//
 	// +optional
 	Why string `json:"why,omitempty"`
 }
 
-// An AdoptionVerdict on a backup in a store.
+// An AdoptionVerdict is the result of an import for one backup.
 type AdoptionVerdict string
 
-// Verdicts.
+// Results of an import.
 const (
-	// Adopted now, or would be.
+	// Adopted means that the backup is imported, or would be with a dry run.
 	Adopted AdoptionVerdict = "Adopted"
-	// AdoptedBefore has its record.
+	// AdoptedBefore means that the backup has a BackupRecord already.
 	AdoptedBefore AdoptionVerdict = "Known"
-	// AdoptionUnnamed is of a namespace that the request does not name.
+	// AdoptionUnnamed means that the request does not list the namespace of the backup.
 	AdoptionUnnamed AdoptionVerdict = "Unnamed"
-	// AdoptionRefused is what cannot be adopted.
+	// AdoptionRefused means that the backup cannot be imported.
 	AdoptionRefused AdoptionVerdict = "Refused"
 )
 
-// MaxAdopted backups in a status.
+// MaxAdopted is the maximum number of imported backups in a status.
 const MaxAdopted = 500
 
-// A StoreRecord is one that somebody asked for, and what became of that.
+// A StoreRecord reports the result of a request to recreate a BackupRecord.
 type StoreRecord struct {
-	// Asked is the folder of its backup.
+	// Asked is the prefix of the requested backup in the store.
 	Asked string `json:"asked"`
-	// Made is true once the record is there.
+	// Made is true once the BackupRecord exists.
 	//
 	// +optional
 	Made bool `json:"made,omitempty"`
-	// Message says what was done, or why nothing was.
+	// Message describes what was done, or why nothing was done.
 	Message string `json:"message"`
 }
 
-// A StoreChallenge is a question to who has the identity.
+// A StoreChallenge asks for a proof that a user has the age identity of a store.
 type StoreChallenge struct {
-	// Recipients is the SHA-256 of those that it is encrypted to: others are asked anew.
+	// Recipients is the SHA-256 sum of the recipients that the text is encrypted to. If the recipients change, a new
+	// proof is required.
 	Recipients string `json:"recipients"`
-	// Text to decrypt, and Answer the SHA-256 of what it says.
-	Text   string `json:"text"`
+	// Text is an armored age file to decrypt.
+	Text string `json:"text"`
+	// Answer is the SHA-256 sum of the decrypted text.
 	Answer string `json:"answer"`
-	// Answered is true once the right answer was given.
+	// Answered is true once a user has set the annotation to the decrypted text.
 	//
 	// +optional
 	Answered bool `json:"answered,omitempty"`
 }
 
-// ConditionReachable of a BackupStore is true while backups can go there and come back.
+// ConditionReachable of a BackupStore is true while backups can be written to the store and read from it.
 const ConditionReachable = "Reachable"
 
-// Reasons of ConditionReachable, beside the kinds of what a store can fail with.
+// Reasons of ConditionReachable, in addition to the kinds of errors of a store.
 const (
 	ReasonProbed = "Probed"
-	// ReasonSettings cannot be used: what the spec or its Secrets say.
+	// ReasonSettings means that the spec or one of its Secrets is invalid or missing.
 	ReasonSettings = "Settings"
 	// ReasonPrefixHeld means that another cluster publishes and deletes backups below the prefix, or may do so.
 	ReasonPrefixHeld = "PrefixHeld"
-	// ReasonChallenge waits for an answer.
+	// ReasonChallenge means that the controller waits for the proof that a user has the age identity.
 	ReasonChallenge = "Challenge"
 )
 
-// Annotations of a BackupStore that people write: AnnotationAnswer is what its challenge says, and AnnotationAdopt an
-// AdoptionRequest.
+// Annotations of a BackupStore that users set. AnnotationAnswer contains the decrypted text of the challenge, and
+// AnnotationAdopt contains an AdoptionRequest.
 const (
 	AnnotationAnswer = Group + "/answer"
 	AnnotationAdopt  = Group + "/adopt"
 )
 
-// IsReachable is true while backups can go there and come back.
+// IsReachable reports whether backups can be written to the store and read from it.
 func (s *BackupStore) IsReachable() bool {
 	for _, c := range s.Status.Conditions {
 		if c.Type == ConditionReachable && c.ObservedGeneration == s.Generation {

@@ -1,81 +1,82 @@
 package v1
 
-// Conditions of an XR and its claim, beside Crossplane's own Ready and Synced.
+// Conditions of a composite resource and its claim, in addition to Crossplane's own Ready and Synced. The function sets
+// each of them from its first call on, so that `kubectl wait` for a condition or its opposite returns.
 const (
-	// ConditionAccepted is true when the spec can be carried out.
+	// ConditionAccepted is true if the spec is valid and allowed.
 	ConditionAccepted = "Accepted"
-	// ConditionRestored is true when the data is as it should be at the first
-	// start: restored, or known to be nothing.
+	// ConditionRestored is true if the data is ready for the first start: it was restored, or there is nothing to
+	// restore.
 	ConditionRestored = "Restored"
-	// ConditionServing is true when the server takes clients: it is up, and a login
-	// with the published password has worked.
+	// ConditionServing is true if the server accepts clients: it runs, and a login with the published password has
+	// succeeded.
 	ConditionServing = "Serving"
-	// ConditionBlocked is true while something outside of the instance keeps its
-	// server, or its restore, from running. The message says what, in the words of
-	// who said it first: the kubelet, the scheduler or an admission controller.
+	// ConditionBlocked is true while something outside of the instance prevents its server, or its restore, from
+	// running. The message contains the original text of the kubelet, the scheduler or an admission controller.
 	ConditionBlocked = "Blocked"
-	// ConditionUpdated is false while the server runs in a pod as an earlier release
-	// of the function made it. It gets today's when it restarts anyway.
-	ConditionUpdated = "Updated"
-	// ConditionSettingsApplied is false while the server runs with other settings than those of
-	// spec.config. It exists once an instance has such settings.
-	ConditionSettingsApplied = "SettingsApplied"
-	// ConditionBackedUp is false while there is no backup that was planned. It is there where
-	// backups are.
-	ConditionBackedUp = "BackedUp"
+	// ConditionPendingRestart is true while the server runs with the pod template of an earlier release of the
+	// function, or with other settings than spec.config.
+	ConditionPendingRestart = "PendingRestart"
+	// ConditionLastBackupSucceeded is true if the last requested or scheduled backup was verified. It is unknown until
+	// there is a backup.
+	ConditionLastBackupSucceeded = "LastBackupSucceeded"
 )
 
-// Reasons of ConditionBackedUp.
+// ReasonNotAccepted is the reason of each condition that is unknown because the spec was never accepted.
+const ReasonNotAccepted = "NotAccepted"
+
+// ReasonUnsynced is the reason of a status if the spec is accepted but Crossplane reports an error for it.
+const ReasonUnsynced = "Unsynced"
+
+// Reasons of ConditionLastBackupSucceeded.
 const (
-	ReasonAsPlanned = "AsPlanned"
-	// ReasonBackupMissed is that of one which has failed, or has not begun.
+	ReasonBackupSucceeded = "BackupSucceeded"
+	// ReasonBackupMissed means that a scheduled backup failed, or did not start.
 	ReasonBackupMissed = "BackupMissed"
-	// ReasonDataOutside is that of data which no backup holds, as it is stored outside of the data directory. The condition
-	// has it also without a schedule.
+	// ReasonLastBackupFailed means that an on-demand backup failed.
+	ReasonLastBackupFailed = "BackupFailed"
+	// ReasonDataOutside means that no backup contains data that is stored outside of the data directory.
 	ReasonDataOutside = "DataOutside"
+	// ReasonNoBackup means that there is no backup yet.
+	ReasonNoBackup = "NoBackup"
 )
 
-// Reasons of ConditionSettingsApplied.
-const (
-	ReasonSettingsApplied = "SettingsApplied"
-	// ReasonValidatingSettings: a server without data is started with the new settings first.
-	ReasonValidatingSettings = "ValidatingSettings"
-	// ReasonSettingsRefused: that server did not start or serve.
-	ReasonSettingsRefused = "SettingsRefused"
-	// ReasonSettingsOnTrial: the server restarts with the new settings.
-	ReasonSettingsOnTrial = "SettingsOnTrial"
-	// ReasonSettingsTakenBack: the server did not come up with the new settings, and runs with the last
-	// that served.
-	ReasonSettingsTakenBack = "SettingsTakenBack"
-)
-
-// Reasons of ConditionUpdated.
+// Reasons of ConditionPendingRestart.
 const (
 	ReasonUpToDate = "UpToDate"
-	// ReasonUpdateWaits for the next restart, which somebody else decides on.
+	// ReasonUpdateWaits means that the update is applied at the next restart, which a user decides on.
 	ReasonUpdateWaits = "UpdateWaits"
+	// ReasonValidatingSettings means that a Job first starts a server without data with the new settings.
+	ReasonValidatingSettings = "ValidatingSettings"
+	// ReasonSettingsRefused means that the server in that Job did not start or accept clients.
+	ReasonSettingsRefused = "SettingsRefused"
+	// ReasonSettingsOnTrial means that the server restarts with the new settings.
+	ReasonSettingsOnTrial = "SettingsOnTrial"
+	// ReasonSettingsTakenBack means that the server did not start with the new settings, and was rolled back to the
+	// last settings that worked.
+	ReasonSettingsTakenBack = "SettingsTakenBack"
 )
 
 // Reasons of ConditionBlocked.
 const (
-	// ReasonPodFailure: a pod is there and does not run.
+	// ReasonPodFailure means that a pod exists and does not run.
 	ReasonPodFailure = "PodFailure"
-	// ReasonPodsRefused: the API server refuses the server's pods.
+	// ReasonPodsRefused means that the API server refuses the server's pods.
 	ReasonPodsRefused = "PodsRefused"
-	// ReasonRefused: the API server refuses what the controller makes for the instance.
+	// ReasonRefused means that the API server refuses an object that the controller creates for the instance.
 	ReasonRefused = "Refused"
-	// ReasonRecordMissing: a backup of an earlier instance of this name has none.
+	// ReasonRecordMissing means that a backup of a previous instance of this name has no BackupRecord.
 	ReasonRecordMissing = "RecordMissing"
-	// ReasonStoreFailed: a store does not say which backups of an earlier instance it has.
+	// ReasonStoreFailed means that a store does not list its backups of a previous instance.
 	ReasonStoreFailed = "StoreFailed"
-	// ReasonCopyFound: data of an instance of this name was copied or restored from elsewhere.
+	// ReasonCopyFound means that a restored or cloned volume of an instance of this name was found.
 	ReasonCopyFound  = "CopyFound"
 	ReasonNotBlocked = "NotBlocked"
 )
 
-// ConditionRestorable of a MySQLBackup says whether a server has started from a
-// copy of it, and found its tables whole. Unknown means that it could not be
-// tried; without the condition it has not been tried yet.
+// ConditionRestorable of a BackupRecord is the result of its restore test. It is true if a server has started from a
+// copy of the backup and found its tables intact. Unknown means that the restore test could not run. Without the
+// condition the backup has not been tested yet.
 const ConditionRestorable = "Restorable"
 
 // Reasons of ConditionRestorable.
@@ -91,12 +92,12 @@ const (
 	ReasonInvalid    = "Invalid"
 	ReasonNameTaken  = "NameTaken"
 	ReasonVolumeLost = "VolumeLost"
-	// ReasonStaleStatus: the status is of an earlier composite resource of the same name.
+	// ReasonStaleStatus means that the status is from an earlier composite resource of the same name.
 	ReasonStaleStatus  = "StaleStatus"
 	ReasonNotSupported = "NotSupported"
-	// ReasonNoPlatform: there is no MySQLPlatform, which says what claims may ask for.
+	// ReasonNoPlatform means that the Platform object does not exist.
 	ReasonNoPlatform = "NoPlatform"
-	// ReasonNotAllowed: the MySQLPlatform does not allow what the spec asks for.
+	// ReasonNotAllowed means that the Platform does not allow a value of the spec.
 	ReasonNotAllowed = "NotAllowed"
 )
 
@@ -113,10 +114,10 @@ const (
 const (
 	ReasonRunning  = "Running"
 	ReasonStarting = "Starting"
-	// ReasonLoginPending: the server is up, and nobody has logged in yet.
+	// ReasonLoginPending means that the server runs, and that the controller has not logged in yet.
 	ReasonLoginPending = "LoginPending"
 	ReasonHeld         = "Held"
-	// ReasonSuspended: the claim wants no server.
+	// ReasonSuspended means that the server is stopped because spec.suspend is true.
 	ReasonSuspended = "Suspended"
 	ReasonFenced    = "Fenced"
 )

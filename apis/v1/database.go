@@ -4,22 +4,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An XDatabase is one database server behind a NodePort. It is made by
-// Crossplane for a Database claim, which has the same spec and status.
+// An XDatabase is a database server with a NodePort Service. Crossplane creates it for a Database claim, which has the
+// same spec and status.
 type XDatabase struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   XDatabaseSpec `json:"spec"`
-	Status MySQLStatus   `json:"status,omitempty"`
+	// Spec specifies the database server.
+	Spec XDatabaseSpec `json:"spec"`
+	// Status reports the state of the instance.
+	Status MySQLStatus `json:"status,omitempty"`
 }
 
-// An XDatabaseSpec is a claim's spec and the reference to that claim.
+// An XDatabaseSpec is the spec of a claim and the reference to that claim.
 type XDatabaseSpec struct {
 	DatabaseSpec `json:",inline"`
 
-	// ClaimRef names the claim. Crossplane adds it; an XR that was made without
-	// a claim has none.
+	// ClaimRef names the claim. Crossplane sets it. It is unset if the composite resource has no claim.
 	ClaimRef *ClaimReference `json:"claimRef,omitempty"`
 }
 
@@ -32,56 +33,67 @@ const (
 	TypeMySQL DatabaseType = "mysql"
 )
 
-// DatabaseTypes are all of them.
+// DatabaseTypes returns all types of a Database.
 func DatabaseTypes() []DatabaseType { return []DatabaseType{TypeMongo, TypeMySQL} }
 
-// LegacyDatabasePassword is what root's was in each Database of the original operator:
-// everybody knows it.
+// LegacyDatabasePassword was the password of root in every Database of the original operator. It is publicly known.
 const LegacyDatabasePassword = "my_passwd"
 
-// A DatabaseSpec says which database server is wanted.
+// A DatabaseSpec specifies a database server.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.type)",message="type is missing: set it to mongo or mysql"
-// +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type cannot change: mongo and mysql do not read each other's data; create another Database"
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is for type mysql: no backup of a real mongod was ever restored, so nobody knows that its data would come back; leave storageSize out, and the data goes with the pod"
-// +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is for type mysql: a server of type mongo asks for no password"
-// +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot come or go: without it the data is gone with the pod; create another Database"
-// +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !self.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !oldSelf.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
-// +kubebuilder:validation:XValidation:rule="has(self.storageSize) || !(has(self.deletionPolicy) || has(self.backup) || has(self.restore))",message="deletionPolicy, backup and restore are for a Database with storageSize: without it nothing is kept"
-// +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background: a foreground deletion would remove the server before its backup is taken"
+// +kubebuilder:validation:XValidation:rule="has(self.type)",message="type is required; set it to mongo or mysql"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type cannot change, because mongo and mysql cannot read each other's data; create another Database"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is supported only for type mysql, because restoring a mongod backup is untested; remove storageSize, and the data is lost with the pod"
+// +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is supported only for type mysql, because a server of type mongo has no password"
+// +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot be added or removed later; create another Database"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !self.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !oldSelf.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size can grow, but it cannot shrink"
+// +kubebuilder:validation:XValidation:rule="has(self.storageSize) || !(has(self.deletionPolicy) || has(self.backup) || has(self.restore))",message="deletionPolicy, backup and restore require storageSize, because without it the data is lost with the pod"
+// +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background, because a foreground deletion would remove the server before its backup is taken"
 type DatabaseSpec struct {
-	// Type of the server: mongo or mysql. It must be set, and cannot change.
+	// Type of the server: mongo or mysql. It is required and cannot be changed.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=mongo;mysql
 	Type DatabaseType `json:"type,omitempty"`
 
-	// Image of the server. It must keep the contract of the official image of
-	// its type. The default is the platform's, mongo:8.0 or mysql:8.4 unless it
-	// says otherwise; an instance keeps the image that it got at its creation
-	// until this field changes.
+	// Image of the server. It must be compatible with the official image of the type. If unset, the platform's default
+	// is used: mongo:8.0 or mysql:8.4 if the platform sets none. An instance keeps the image that it was created with
+	// until this field changes. A change restarts the server.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image *string `json:"image,omitempty"`
 
-	// PasswordSecretRef names the key of a Secret in the claim's namespace that
-	// holds the password of root, for type mysql. Without it a password is made
-	// that nobody knows, and the connection Secret has it.
+	// ImagePullSecrets name Secrets in the claim's namespace with credentials of image registries. The pods of the
+	// server and of the instance's Jobs in that namespace use them, also for the platform's agentImage. They replace
+	// the image pull secrets of the ServiceAccount default. If unset, the Secrets of that ServiceAccount are used. A
+	// change restarts the server.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=5
+	// +listType=map
+	// +listMapKey=name
+	ImagePullSecrets []ImagePullSecret `json:"imagePullSecrets,omitempty"`
+
+	// PasswordSecretRef names the key of a Secret in the claim's namespace that contains the password of root. It
+	// applies to type mysql only. If unset, the controller generates a password and publishes it in the connection
+	// Secret.
 	//
 	// +optional
 	PasswordSecretRef *SecretKeySelector `json:"passwordSecretRef,omitempty"`
 
-	// Resources of the server's container. The default is the platform's.
+	// Resources of the server's container. If unset, the platform's defaultResources are used. If the platform sets
+	// none, the requests are 250m CPU and 512Mi of memory, and the memory limit is 1Gi. An empty value, {}, sets no
+	// requests and no limits. A change restarts the server.
 	//
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// Size of the data volume, such as 1Gi, for type mysql. It may grow where the
-	// storage class allows it. Without it the data is gone with the server's pod;
-	// with it a backup is proven before the data goes, and restored when a claim of
-	// this name is created again.
+	// Size of the data volume, such as 1Gi, from 1Mi to 1Ei. It applies to type mysql only. It can grow if the storage
+	// class allows volume expansion, and cannot shrink. The field cannot be added or removed later. If set, the data is
+	// backed up when the claim is deleted (see deletionPolicy), and restored when a claim of this name is created
+	// again. If unset, the data is deleted with the server's pod.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -89,27 +101,26 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSize *string `json:"storageSize,omitempty"`
 
-	// DeletionPolicy says what happens to the data when the claim is deleted:
-	// Backup (the default: a proven backup is taken before anything goes) or
-	// Discard (the data is lost at once, for good).
+	// DeletionPolicy specifies what happens to the data when the claim is deleted. Backup takes and verifies a backup
+	// before anything is deleted. Discard deletes the data at once and permanently. The default is Backup.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Backup;Discard
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Backup says how backups are kept.
+	// Backup specifies how backups are taken and kept.
 	//
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`
 
-	// Restore says what a new instance starts from. It is read once, before the
-	// server's first start.
+	// Restore specifies the data that a new instance starts with. It is applied once, before the first start of the
+	// server.
 	//
 	// +optional
 	Restore *RestoreSpec `json:"restore,omitempty"`
 
-	// CompositeDeletePolicy of the claim. Only Background is accepted: a
-	// foreground deletion would remove the server before its backup is taken.
+	// CompositeDeletePolicy of the claim. Only Background is accepted, because a foreground deletion would remove the
+	// server before its backup is taken.
 	//
 	// +optional
 	// +kubebuilder:default=Background
@@ -117,17 +128,19 @@ type DatabaseSpec struct {
 	CompositeDeletePolicy string `json:"compositeDeletePolicy,omitempty"`
 }
 
-// AsMySQL is the XR as those parts of the product see it that do not care which
-// server it is: with a NodePort.
+// AsMySQL returns the composite resource as an XMySQL with a NodePort Service, for code that is the same for both types
+// of servers.
 func (x *XDatabase) AsMySQL() *XMySQL {
 	return &XMySQL{TypeMeta: x.TypeMeta, ObjectMeta: x.ObjectMeta, Spec: x.Spec.AsMySQL(), Status: x.Status}
 }
 
-// AsMySQL is the spec in the fields of an XMySQL's.
+// AsMySQL returns the spec as that of an XMySQL.
 func (s *XDatabaseSpec) AsMySQL() XMySQLSpec {
 	out := XMySQLSpec{ClaimRef: s.ClaimRef, MySQLSpec: MySQLSpec{
-		Image: s.Image, PasswordSecretRef: s.PasswordSecretRef, Resources: s.Resources, StorageSize: s.StorageSize,
-		Service: ServiceSpec{Type: ServiceNodePort}, DeletionPolicy: s.DeletionPolicy, CompositeDeletePolicy: s.CompositeDeletePolicy,
+		Image: s.Image, ImagePullSecrets: s.ImagePullSecrets, PasswordSecretRef: s.PasswordSecretRef, Resources: s.Resources,
+		StorageSize: s.StorageSize,
+		Service:     ServiceSpec{Type: ServiceNodePort}, DeletionPolicy: s.DeletionPolicy,
+		CompositeDeletePolicy: s.CompositeDeletePolicy,
 	}}
 	if s.Backup != nil {
 		out.Backup = *s.Backup

@@ -1,143 +1,142 @@
 package v1
 
-// An EventReason is why an event was sent: what has happened, in the past tense.
-// Those below are all that the controller sends, so that a person can look one up and
-// a rule can name it; FunctionEvents are what the function does.
+// An EventReason names what has happened, in the past tense. The constants below are all reasons that the controller
+// sends, so that users can look one up and alerts can match it. FunctionEvents returns the reasons of the function.
 type EventReason string
 
-// Events on the claim of an instance that lives.
+// Events on the claim of an instance that is not being deleted.
 const (
-	// EventInstanceProtected is sent when claim and composite resource got their
-	// finalizers: nothing goes before a backup is proven.
+	// EventInstanceProtected is sent when the claim and the composite resource have got their finalizers. Neither is
+	// then deleted before a backup is verified.
 	EventInstanceProtected EventReason = "InstanceProtected"
-	// EventBackupPVCCreated is sent when the PVC of the backups was made.
+	// EventBackupPVCCreated is sent when the PersistentVolumeClaim of the backups was created.
 	EventBackupPVCCreated EventReason = "BackupPVCCreated"
-	// EventBackupPVCReplaced is sent when that PVC is made again: it asked for too
-	// little, or is in the way of an earlier namespace's volume.
+	// EventBackupPVCReplaced is sent when that PersistentVolumeClaim is created again, because it requested too little
+	// space or conflicts with the backup volume of an earlier namespace.
 	EventBackupPVCReplaced EventReason = "BackupPVCReplaced"
-	// EventBackupVolumeAdopted is sent when the backup volume of an earlier namespace
-	// became this one's.
+	// EventBackupVolumeAdopted is sent when this namespace has got the backup volume of an earlier namespace of the
+	// same name.
 	EventBackupVolumeAdopted EventReason = "BackupVolumeAdopted"
-	// EventPreviousBackupFound is sent when it is known whether a backup of an
-	// earlier instance of the name is there.
+	// EventPreviousBackupFound is sent when the search for a backup of a previous instance has ended, with or without
+	// one.
 	EventPreviousBackupFound EventReason = "PreviousBackupFound"
-	// EventNodeChosen is sent when data in a node's folder was bound to that node.
+	// EventNodeChosen is sent when hostPath data was bound to its node.
 	EventNodeChosen EventReason = "NodeChosen"
-	// EventVolumeRetained is sent when the data volume was made to outlive its PVC.
+	// EventVolumeRetained is sent when the data volume got the reclaim policy Retain, so that it outlives its
+	// PersistentVolumeClaim.
 	EventVolumeRetained EventReason = "VolumeRetained"
-	// EventStepRefused is sent when the API server refuses what the controller writes for
-	// an instance, as a quota or a policy wants it. It is a warning.
+	// EventStepRefused is a warning. It is sent when the API server refuses an object that the controller writes for an
+	// instance, because of a quota or a policy.
 	EventStepRefused EventReason = "StepRefused"
-	// EventPodFailed is sent when something keeps a pod of the instance from
-	// running. It is a warning.
+	// EventPodFailed is a warning. It is sent when a pod of the instance cannot run.
 	EventPodFailed EventReason = "PodFailed"
-	// EventPVCDeleted is sent when somebody deleted the PVC of the data: the server
-	// stops until it is back. It is a warning where its volume cannot be found.
+	// EventPVCDeleted is sent when a user deleted the PersistentVolumeClaim of the data. The server is stopped until it
+	// is bound to its volume again. The event is a warning if the volume cannot be found.
 	EventPVCDeleted EventReason = "PVCDeleted"
-	// EventPVCRestored is sent when that PVC is back on its volume.
+	// EventPVCRestored is sent when that PersistentVolumeClaim is bound to its volume again.
 	EventPVCRestored EventReason = "PVCRestored"
-	// EventImageChangeBegun is sent when the server is stopped for a backup, before an image of
-	// another series starts on its data.
+	// EventImageChangeBegun is sent when the server is stopped for the backup before a version upgrade.
 	EventImageChangeBegun EventReason = "ImageChangeBegun"
-	// EventImageAllowed is sent when that backup is proven, and the image may start.
+	// EventImageAllowed is sent when that backup is verified and the new image may start.
 	EventImageAllowed EventReason = "ImageAllowed"
-	// EventRequestedBackupBegun is sent when a backup begins that the claim requests.
+	// EventRequestedBackupBegun is sent when an on-demand backup starts.
 	EventRequestedBackupBegun EventReason = "RequestedBackupBegun"
-	// EventScheduledBackupBegun is sent when a backup begins that backup.schedule plans.
+	// EventScheduledBackupBegun is sent when a scheduled backup starts.
 	EventScheduledBackupBegun EventReason = "ScheduledBackupBegun"
-	// EventRequestedBackupEnded is sent when a backup is verified that the claim requests, and the server starts again if it was stopped.
+	// EventRequestedBackupEnded is sent when an on-demand backup is verified. The server starts again if it was
+	// stopped.
 	EventRequestedBackupEnded EventReason = "RequestedBackupEnded"
-	// EventScheduledBackupEnded is sent when a backup is verified that backup.schedule plans, and the server starts again if it was stopped.
+	// EventScheduledBackupEnded is sent when a scheduled backup is verified. The server starts again if it was stopped.
 	EventScheduledBackupEnded EventReason = "ScheduledBackupEnded"
-	// EventRequestedBackupCopied is sent when the copy for a backup that the claim requests is verified, and the server starts again before the backup is recorded.
+	// EventRequestedBackupCopied is sent when the copy for an on-demand backup is verified. The server starts again
+	// before the backup is recorded.
 	EventRequestedBackupCopied EventReason = "RequestedBackupCopied"
-	// EventScheduledBackupCopied is sent when the copy for a backup that backup.schedule plans is verified, and the server starts again before the backup is recorded.
+	// EventScheduledBackupCopied is sent when the copy for a scheduled backup is verified. The server starts again
+	// before the backup is recorded.
 	EventScheduledBackupCopied EventReason = "ScheduledBackupCopied"
-	// EventRequestedBackupFailed is sent when a backup failed that the claim requests. The server starts again if it was stopped, and the next request starts another backup. It is a warning.
+	// EventRequestedBackupFailed is a warning. It is sent when an on-demand backup failed. The server starts again if
+	// it was stopped. To retry, a user creates another Backup.
 	EventRequestedBackupFailed EventReason = "RequestedBackupFailed"
-	// EventScheduledBackupFailed is sent when a backup failed that backup.schedule plans. The server starts again if it was stopped, and the next minute of the schedule starts another backup. It is a warning.
+	// EventScheduledBackupFailed is a warning. It is sent when a scheduled backup failed. The server starts again if it
+	// was stopped. The next backup is taken at the next minute of the schedule.
 	EventScheduledBackupFailed EventReason = "ScheduledBackupFailed"
-	// EventCopyFound is sent when data of this name was found that was copied or restored from
-	// elsewhere: a person decides about it. It is a warning.
+	// EventCopyFound is a warning. It is sent when a restored or cloned volume of this name was found. A user has to
+	// decide what to do with it.
 	EventCopyFound EventReason = "CopyFound"
-	// EventOrphanDeleted is sent when a composite resource was deleted because no
-	// claim has it any more.
+	// EventOrphanDeleted is sent when a composite resource was deleted because its claim no longer exists.
 	EventOrphanDeleted EventReason = "OrphanDeleted"
 )
 
 // Events on the claim of an instance that is being deleted, in their order.
 const (
-	// EventBackupAnnounced is sent when the record of the backup was made.
+	// EventBackupAnnounced is sent when the BackupRecord was created.
 	EventBackupAnnounced EventReason = "BackupAnnounced"
-	// EventServerStopped is sent when the server was told to stop, and when it has.
+	// EventServerStopped is sent when the controller stops the server, and when the server has stopped.
 	EventServerStopped EventReason = "ServerStopped"
-	// EventBackupStarted is sent when the data is copied, and then proved.
+	// EventBackupStarted is sent when the data is being copied, and when the copy is being verified.
 	EventBackupStarted EventReason = "BackupStarted"
-	// EventBackupFailed is sent when that came to nothing and is tried again. It is a
-	// warning.
+	// EventBackupFailed is a warning. It is sent when the backup failed and is retried.
 	EventBackupFailed EventReason = "BackupFailed"
-	// EventBackupProven is sent when the archive was read back and holds.
+	// EventBackupProven is sent when the archive was read back and verified.
 	EventBackupProven EventReason = "BackupProven"
-	// EventRestoreTestAwaited is sent when the data waits for a server to start from
-	// its backup, as requireRestorable says.
+	// EventRestoreTestAwaited is sent when the release of the data waits for a restore test, because requireRestoreTest
+	// is true.
 	EventRestoreTestAwaited EventReason = "RestoreTestAwaited"
-	// EventDeletionHeld is sent when a person has to act. It is a warning.
+	// EventDeletionHeld is a warning. It is sent when the deletion waits for manual action.
 	EventDeletionHeld EventReason = "DeletionHeld"
-	// EventDataReleased is sent when what held the data was let go.
+	// EventDataReleased is sent when the finalizers of the data were removed.
 	EventDataReleased EventReason = "DataReleased"
-	// EventNameFreed is sent when the claim was let go.
+	// EventNameFreed is sent when the finalizer of the claim was removed.
 	EventNameFreed EventReason = "NameFreed"
 )
 
 // Events on the claim about its password.
 const (
-	// EventConnectionPublished is sent when a login with the password of the
-	// connection Secret has worked for the first time.
+	// EventConnectionPublished is sent when a login with the password in the connection Secret has succeeded for the
+	// first time.
 	EventConnectionPublished EventReason = "ConnectionPublished"
 	// EventPasswordChanged is sent when the server accepts a new password.
 	EventPasswordChanged EventReason = "PasswordChanged"
-	// EventOldPasswordDiscarded is sent when it no longer accepts the one before.
+	// EventOldPasswordDiscarded is sent when the server no longer accepts the previous password.
 	EventOldPasswordDiscarded EventReason = "OldPasswordDiscarded"
-	// EventPasswordChangeFailed is sent when a password could not be brought into the
-	// server. It is a warning.
+	// EventPasswordChangeFailed is a warning. It is sent when the controller could not change the password in the
+	// server.
 	EventPasswordChangeFailed EventReason = "PasswordChangeFailed"
 )
 
-// Events on a MySQLBackup.
+// Events on a BackupRecord.
 const (
-	// EventBackupRecreated is sent when a record that was deleted was made again from
-	// its volume.
+	// EventBackupRecreated is sent when a deleted BackupRecord was created again from the metadata on its volume.
 	EventBackupRecreated EventReason = "BackupRecreated"
-	// EventArchiveKept is sent when a record goes and its archive stays.
+	// EventArchiveKept is sent when a BackupRecord is deleted and its archive is kept.
 	EventArchiveKept EventReason = "ArchiveKept"
-	// EventArchiveRemovalStarted is sent when a Job was made that removes an archive.
+	// EventArchiveRemovalStarted is sent when a Job was created that deletes an archive.
 	EventArchiveRemovalStarted EventReason = "ArchiveRemovalStarted"
-	// EventBackupLost is sent when nobody finishes a backup: its volume is gone. It is a
-	// warning.
+	// EventBackupLost is a warning. It is sent when a backup cannot be completed because its volume no longer exists.
 	EventBackupLost EventReason = "BackupLost"
-	// EventArchiveRemovalHeld is sent when an archive cannot be removed yet.
+	// EventArchiveRemovalHeld is sent when an archive cannot be deleted yet.
 	EventArchiveRemovalHeld EventReason = "ArchiveRemovalHeld"
-	// EventArchiveRemoved is sent when it is gone.
+	// EventArchiveRemoved is sent when an archive was deleted.
 	EventArchiveRemoved EventReason = "ArchiveRemoved"
-	// EventRestoreTestPassed is sent when a server has started from the backup.
+	// EventRestoreTestPassed is sent when a server has started from a copy of the backup.
 	EventRestoreTestPassed EventReason = "RestoreTestPassed"
-	// EventRestoreTestFailed is sent when none does. It is a warning.
+	// EventRestoreTestFailed is a warning. It is sent when no server starts from a copy of the backup.
 	EventRestoreTestFailed EventReason = "RestoreTestFailed"
-	// EventRestoreTestUndecided is sent when it could not be found out.
+	// EventRestoreTestUndecided is sent when the restore test could not run.
 	EventRestoreTestUndecided EventReason = "RestoreTestUndecided"
 )
 
 // Events on a BackupStore.
 const (
-	// EventStoreReachable is sent when backups can go to a store, and come back.
+	// EventStoreReachable is sent when backups can be written to a store and read from it.
 	EventStoreReachable EventReason = "StoreReachable"
-	// EventStoreLost is sent when they no longer can. It is a warning.
+	// EventStoreLost is a warning. It is sent when a store is no longer reachable.
 	EventStoreLost EventReason = "StoreLost"
 )
 
-// FunctionEvents are the reasons of what Crossplane sends as warnings for the function. They
-// say what is so, and not what has happened: each is the reason of the condition Accepted, or
-// Restored, that is false.
+// FunctionEvents returns the reasons of the warnings that Crossplane sends for the function. They describe a state, not
+// what has happened. Each is the reason of the condition Accepted or Restored when it is false.
 func FunctionEvents() []string {
-	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonStaleStatus, ReasonNotSupported, ReasonNoPlatform, ReasonNotAllowed, ReasonRestoreFailed}
+	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonStaleStatus, ReasonNotSupported,
+		ReasonNoPlatform, ReasonNotAllowed, ReasonRestoreFailed}
 }

@@ -2,30 +2,36 @@ package v1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Groups and version of the types in this package. The Database has the group of
-// the operator that it comes from; all others, and all labels and annotations,
-// have ours.
+// Groups and versions of the types in this package.
 const (
-	Group         = "otus.homework"
+	// Group is this product's own API group. It contains the MySQL without claims and all kinds that are not claims or
+	// composite resources of claims. Labels, annotations and finalizers use it as their prefix. The domain does not
+	// resolve.
+	Group   = "crossplane-mysql.io"
+	Version = "v1alpha1"
+
+	// GroupClaims and GroupDatabase are the API groups of the original operators whose claims are served.
+	GroupClaims   = "otus.homework"
 	GroupDatabase = "zalando.org"
-	Version       = "v1"
+	VersionClaims = "v1"
 )
 
 // Kinds of these groups.
 const (
 	// KindXMySQL is the composite resource that the function composes.
 	KindXMySQL = "XMySQL"
-	// KindMySQL is the claim that a developer writes.
+	// KindMySQL is the object that a developer creates: a claim or, in the API without claims, a composite resource.
 	KindMySQL = "MySQL"
-	// KindXDatabase and KindDatabase are composite resource and claim of the
-	// second API.
+	// KindXDatabase and KindDatabase are the composite resource and the claim of the second API.
 	KindXDatabase = "XDatabase"
 	KindDatabase  = "Database"
-	// KindMySQLBackup is the record of a backup.
-	KindMySQLBackup = "MySQLBackup"
-	// KindMySQLPlatform is what the platform lets claims ask for.
-	KindMySQLPlatform = "MySQLPlatform"
-	// KindBackupStore is a bucket that backups go to.
+	// KindBackup is a backup as a namespaced object.
+	KindBackup = "Backup"
+	// KindBackupRecord is the catalog entry of a backup.
+	KindBackupRecord = "BackupRecord"
+	// KindPlatform is the platform policy for claims.
+	KindPlatform = "Platform"
+	// KindBackupStore is a bucket that contains backups.
 	KindBackupStore = "BackupStore"
 	// KindSettings is the input of the function's pipeline step.
 	KindSettings = "Settings"
@@ -34,5 +40,6 @@ const (
 // Groups with their version.
 var (
 	GroupVersion         = schema.GroupVersion{Group: Group, Version: Version}
-	GroupVersionDatabase = schema.GroupVersion{Group: GroupDatabase, Version: Version}
+	GroupVersionClaims   = schema.GroupVersion{Group: GroupClaims, Version: VersionClaims}
+	GroupVersionDatabase = schema.GroupVersion{Group: GroupDatabase, Version: VersionClaims}
 )

@@ -7,40 +7,37 @@ import (
 	"strconv"
 )
 
-// An Import names a database of somewhere else that a new instance starts from: one of a
-// volume, a server and a dump. It counts once, as a choice of RestoreSpec does, and is all
-// or nothing: the server starts when every row is there.
+// An Import names an existing database that a new instance starts with. Exactly one of volume, server and dump is set.
+// An import is applied once, as the restore sources of RestoreSpec are. It is all or nothing: the server does not start
+// before every row is imported.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.volume), has(self.server), has(self.dump)].exists_one(x, x)",message="set exactly one of volume, server and dump"
 type Import struct {
-	// Volume with the data directory of a server that has stopped. It is read, and stays
-	// as it is.
+	// Volume that contains the data directory of a stopped server. It is read, and not changed.
 	//
 	// +optional
 	Volume *ImportedVolume `json:"volume,omitempty"`
 
-	// Server that runs, and is cloned (MySQL from 8.0.17 on, tables of InnoDB only, and
-	// spec.image of its very version, or from 8.0.37 on of its series). The platform says which servers
-	// claims may name.
+	// Server that is running and is cloned. It must run MySQL 8.0.17 or newer, with InnoDB tables only. The version of
+	// spec.image must be exactly the same, or, from 8.0.37 on, of the same release series. The platform policy lists
+	// the servers that claims may name.
 	//
 	// +optional
 	Server *ImportedServer `json:"server,omitempty"`
 
-	// Dump of SQL statements in a BackupStore, such as mysqldump writes it.
+	// Dump of SQL statements in a BackupStore, such as the output of mysqldump.
 	//
 	// +optional
 	Dump *ImportedDump `json:"dump,omitempty"`
 }
 
-// An ImportedVolume has the data directory of a server that has stopped.
+// An ImportedVolume contains the data directory of a stopped server.
 type ImportedVolume struct {
-	// PVCName is the name of a PersistentVolumeClaim in the claim's namespace.
-	//
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	PVCName string `json:"pvcName"`
+	// PVCRef names a PersistentVolumeClaim in the claim's namespace.
+	PVCRef LocalReference `json:"pvcRef"`
 
-	// Directory in the volume that has the files, such as data or lib/mysql. Unset is its root.
+	// Directory in the volume that contains the data directory's files, such as data or lib/mysql. If unset, the root
+	// of the volume is used.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -49,16 +46,16 @@ type ImportedVolume struct {
 	Directory string `json:"directory,omitempty"`
 }
 
-// An ImportedServer is one that runs.
+// An ImportedServer is a running MySQL server.
 type ImportedServer struct {
-	// Host of the server: a name or an IPv4 address, as the pods of the claim's namespace reach it.
+	// Host of the server: a DNS name or an IPv4 address that pods in the claim's namespace can reach.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`
 	Host string `json:"host"`
 
-	// Port of the server. Default 3306.
+	// Port of the server. The default is 3306.
 	//
 	// +optional
 	// +kubebuilder:default=3306
@@ -66,32 +63,26 @@ type ImportedServer struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// SecretName is the name of a Secret in the claim's namespace: username and password of an
-	// account with BACKUP_ADMIN, and ca.crt, who has signed the server's certificate.
-	//
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	SecretName string `json:"secretName"`
+	// SecretRef names a Secret in the claim's namespace. Its keys username and password are an account with the
+	// privilege BACKUP_ADMIN. Its key ca.crt contains the CA certificate that verifies the server's certificate.
+	SecretRef LocalReference `json:"secretRef"`
 }
 
 // An ImportedDump is an object in a BackupStore.
 type ImportedDump struct {
-	// Store is the name of the BackupStore, among those that the platform allows.
-	//
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	Store string `json:"store"`
+	// StoreRef names the BackupStore. The platform policy must allow it.
+	StoreRef BackupStoreReference `json:"storeRef"`
 
-	// Name of the object below imports/ and the name of the claim's namespace. It ends in .sql, .sql.gz or .sql.zst.
+	// Name of the object, without its prefix imports/NAMESPACE/, which contains the claim's namespace. It ends in .sql,
+	// .sql.gz or .sql.zst.
 	//
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.sql(\.gz|\.zst)?$`
 	Name string `json:"name"`
 
-	// SHA256 sum of the object, in hexadecimal. Without it the dump has to end with the line by
-	// which mysqldump says that it has written all.
+	// SHA256 sum of the object, in hexadecimal. If unset, the dump must end with the line that mysqldump writes when it
+	// has completed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -99,34 +90,44 @@ type ImportedDump struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// DefaultPort of a server.
+// A LocalReference names an object in the same namespace.
+type LocalReference struct {
+	// Name of the object.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// DefaultPort is the port of a server if none is set.
 const DefaultPort int32 = 3306
 
-// importsFolder in a store is where the platform team puts what claims may import.
+// importsFolder is the prefix of the dumps that the platform team stores for claims to import.
 const importsFolder = "imports"
 
-// Object in the store that is a claim's to import.
+// Object returns the name of the dump in the store, for a claim in this namespace.
 func (d *ImportedDump) Object(namespace string) string {
 	return path.Join(importsFolder, namespace, d.Name)
 }
 
-// Address of the server.
+// Address returns the host and the port of the server.
 func (s *ImportedServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.ServerPort())))
 }
 
-// ServerPort is Port, or the default.
+// ServerPort returns the port, or the default.
 func (s *ImportedServer) ServerPort() int32 { return cmp.Or(s.Port, DefaultPort) }
 
-// String is an import in one word, by which it is known whether it was done: volume/, server/ or dump/ and what is imported.
+// String returns the import as one word: volume/, server/ or dump/, and the imported source. The controller uses it to
+// recognize an import that was done before.
 func (i *Import) String() string {
 	switch {
 	case i.Volume != nil:
-		return path.Join("volume", i.Volume.PVCName, i.Volume.Directory)
+		return path.Join("volume", i.Volume.PVCRef.Name, i.Volume.Directory)
 	case i.Server != nil:
 		return "server/" + i.Server.Address()
 	case i.Dump != nil:
-		return path.Join("dump", i.Dump.Store, i.Dump.Name)
+		return path.Join("dump", i.Dump.StoreRef.Name, i.Dump.Name)
 	}
 	return ""
 }

@@ -1,25 +1,38 @@
 package v1
 
-// Labels of everything that is made for an instance.
+// Labels of the objects of an instance.
 const (
-	// LabelApp is what a user selects the server's pods by: app=NAME.
+	// LabelApp selects the server's pods: app=NAME.
 	LabelApp = "app"
-	// LabelComponent is the role of a pod or Job: one of the Component constants.
+	// LabelComponent is the role of a pod or Job. Its value is a Component constant.
 	LabelComponent = "app.kubernetes.io/component"
-	// LabelName is the name of the application: mysql, or database.
+	// LabelName is the name of the application: mysql or database.
 	LabelName = "app.kubernetes.io/name"
-	// LabelManagedBy is this product's name, ManagedBy.
+	// LabelManagedBy is the name of this product, ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// LabelInstance is Instance.Key, by which the records, volumes and Jobs of
-	// all lives of an instance are found. It is a key to look for, never a proof:
-	// what is found says in its spec what it is.
+	// LabelInstance is Instance.Key. The controller uses it to find the BackupRecords, volumes and Jobs of an instance
+	// and of its previous instances. It is only a search key. The spec of an object decides which instance the object
+	// belongs to.
 	LabelInstance = Group + "/instance"
-	// LabelXR is the UID of the XR, which tells one life of an instance from the
-	// next.
+	// LabelBackup of a BackupRecord is its BackupKey. The function uses it to find the backup that spec.restore.backup
+	// names.
+	LabelBackup = Group + "/backup"
+	// LabelXR is the UID of the composite resource. It distinguishes an instance from previous instances of the same
+	// name.
 	LabelXR = Group + "/xr"
-	// LabelPassword with the value "true" is on a Secret whose owner lets claims of its
-	// namespace use it as the password of root, where the platform asks for that.
+	// LabelPolicyVersion is the version of ProtectionPolicy.
+	LabelPolicyVersion = Group + "/policy-version"
+	// LabelPassword with the value "true" on a Secret allows claims in its namespace to use it as the password of root.
+	// It is required if the Platform sets requirePasswordLabel.
 	LabelPassword = Group + "/password"
+)
+
+// ProtectionPolicy is the name of a ValidatingAdmissionPolicy and of its binding. The policy allows only Crossplane and
+// the controller to write the fields that decide about the data of a MySQL without a claim. ProtectionPolicyVersion
+// changes when the function relies on a rule that the earlier policy does not have.
+const (
+	ProtectionPolicy        = "crossplane-mysql-protect-mysqls"
+	ProtectionPolicyVersion = "1"
 )
 
 // ManagedBy is the value of LabelManagedBy.
@@ -33,188 +46,188 @@ const (
 	ComponentWipe        = "wipe"
 	ComponentPrune       = "prune"
 	ComponentRestoreTest = "restore-test"
-	// ComponentErase removes an archive whose record was deleted with the word that
-	// it may go.
-	ComponentErase = "erase"
-	// ComponentSurvey looks at what lies on a backup volume.
+	// ComponentRemoval is a Job that deletes an archive after a user has deleted its BackupRecord and agreed to that.
+	ComponentRemoval = "erase"
+	// ComponentSurvey is a Job that lists the content of a backup volume.
 	ComponentSurvey = "survey"
-	// ComponentSettings validates new settings.
+	// ComponentSettings is a Job that validates new settings.
 	ComponentSettings = "settings-check"
-	// ComponentDatabase is the server of a Database: the Service of a MySQL of the
-	// same name must not lead to it, nor the other way round.
+	// ComponentDatabase is the server of a Database. It differs from ComponentServer so that the Service of a MySQL
+	// never selects the server of a Database of the same name, and vice versa.
 	ComponentDatabase = "database"
 )
 
-// JobComponents are those of all Jobs of the product.
+// JobComponents returns the components of all Jobs of the product.
 func JobComponents() []string {
-	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest, ComponentErase, ComponentSurvey, ComponentSettings}
+	return []string{ComponentRestore, ComponentBackup, ComponentWipe, ComponentPrune, ComponentRestoreTest,
+		ComponentRemoval,
+		ComponentSurvey, ComponentSettings}
 }
 
 // Annotations of PersistentVolumes, PersistentVolumeClaims, pods and Jobs.
 const (
-	// AnnotationClaimKind, AnnotationClaimNamespace and AnnotationClaimName say
-	// whose data a volume holds, also after claim and XR are gone.
+	// AnnotationClaimKind, AnnotationClaimNamespace and AnnotationClaimName identify the claim whose data a volume
+	// contains. They remain when the claim and the composite resource are deleted.
 	AnnotationClaimKind      = Group + "/claim-kind"
 	AnnotationClaimNamespace = Group + "/claim-namespace"
 	AnnotationClaimName      = Group + "/claim-name"
-	// AnnotationImage is the image of the server that writes a volume.
+	// AnnotationImage is the image of the server that uses a volume.
 	AnnotationImage = Group + "/image"
-	// AnnotationBackupStore is the name of the BackupStore that backups of a volume go to;
-	// unset, or empty, where they go to a volume.
+	// AnnotationBackupStore is the name of the BackupStore that backups of a volume are written to. It is unset or
+	// empty if backups are written to a volume.
 	AnnotationBackupStore = Group + "/backup-store"
-	// AnnotationVersion is what that server says of itself. The controller writes
-	// it.
+	// AnnotationVersion is the version that the server reports. The controller writes it.
 	AnnotationVersion = Group + "/version"
 	// AnnotationDeletionPolicy is the instance's deletion policy.
 	AnnotationDeletionPolicy = Group + "/deletion-policy"
-	// AnnotationBackupNumber is the number that its backup will have.
+	// AnnotationBackupNumber is the number that the instance's next backup will have.
 	AnnotationBackupNumber = Group + "/backup-number"
-	// AnnotationFirstBackupNumber is what that was when it began, where it is another one since.
+	// AnnotationFirstBackupNumber is the backup number that the instance started with, if the number has changed since.
 	AnnotationFirstBackupNumber = Group + "/first-backup-number"
-	// AnnotationChoice is the choice of what to start from that it began with.
+	// AnnotationChoice is the restore source that the instance was created with.
 	AnnotationChoice = Group + "/choice"
 	// AnnotationNodes of a volume is the NodePlacement of the Jobs that read it, as JSON.
 	AnnotationNodes = Group + "/nodes"
-	// AnnotationRestore is the RestoreStatus that a restore Job was made for, as
-	// JSON.
+	// AnnotationPullSecrets of a volume contains the names of the image pull secrets of its instance, separated by
+	// commas.
+	AnnotationPullSecrets = Group + "/image-pull-secrets"
+	// AnnotationRestore is the RestoreStatus that a restore Job was created for, as JSON.
 	AnnotationRestore = Group + "/restore"
-	// AnnotationRestoreTest is the ID of the restore test that a Job was made for.
+	// AnnotationRestoreTest is the ID of the restore test that a Job was created for.
 	AnnotationRestoreTest = Group + "/restore-test"
-	// AnnotationConfigHash of a server's pod changes with its my.cnf, and so
-	// restarts it.
+	// AnnotationConfigHash of a server's pod is the hash of its my.cnf, so that a change of my.cnf restarts the server.
 	AnnotationConfigHash = Group + "/config-hash"
-	// AnnotationSettings of a Job is the ID of the settings that it validates, and AnnotationConfig of its pod
-	// is their my.cnf, which the pod mounts as a file. So the Job never validates other settings than its own.
+	// AnnotationSettings of a Job is the ID of the settings that it validates. AnnotationConfig of its pod is the
+	// my.cnf of these settings, which the pod mounts as a file. A Job therefore never validates other settings than its
+	// own.
 	AnnotationSettings = Group + "/settings"
 	AnnotationConfig   = Group + "/config"
-	// AnnotationRevision of a Deployment has a digest of what its pod's template was
-	// made for, and one of the template. The function reads it back, so that a newer
-	// release restarts no server.
+	// AnnotationRevision of a Deployment contains two digests: of the input of its pod template, and of the template
+	// itself. The function reads them back, so that a newer release does not restart servers.
 	AnnotationRevision = Group + "/revision"
-	// AnnotationStarted of a Deployment, with the XR's UID as its value, says that
-	// the function let the server start. The number of replicas does not: anybody
-	// may scale.
+	// AnnotationStarted of a Deployment, with the UID of the composite resource as its value, means that the function
+	// has allowed the server to start. The number of replicas does not prove that, because users can scale a
+	// Deployment.
 	AnnotationStarted = Group + "/started"
-	// AnnotationSkipBackup on an XR, a claim or a volume, with the XR's UID as its value, says
-	// that the instance may go without a backup.
+	// AnnotationSkipBackup on a composite resource, a claim or a volume allows the deletion of the instance without a
+	// backup. Its value is the UID of the composite resource.
 	AnnotationSkipBackup = Group + "/skip-backup"
-	// AnnotationWithoutOutside on an XR, a claim or a volume, with the XR's UID as its value, says that
-	// a backup may go without the data that is stored outside of the data directory. That data is given up.
+	// AnnotationWithoutOutside on a composite resource, a claim or a volume allows backups without the data that is
+	// stored outside of the data directory. That data is lost. Its value is the UID of the composite resource.
 	AnnotationWithoutOutside = Group + "/without-outside-data"
-	// AnnotationNothingToLose on an XR or a PVC, with the XR's UID as its value, says that
-	// the agent found no database on its volume after the fence. The controller
-	// writes it, so that this word outlives the Job that gave it.
+	// AnnotationNothingToLose on a composite resource or a PersistentVolumeClaim means that a Job found no database on
+	// its volume after the fence. Its value is the UID of the composite resource. The controller writes it, so that the
+	// result remains when the Job is deleted.
 	AnnotationNothingToLose = Group + "/nothing-to-lose"
-	// AnnotationRetainedPV of a backup PVC names the volume that was made to outlive
-	// it.
+	// AnnotationRetainedPV of a backup PersistentVolumeClaim names its volume, which the controller retains.
 	AnnotationRetainedPV = Group + "/retained-volume"
-	// AnnotationMadeFor of a backup PVC is the UID of the XR that it was made for. Without
-	// backups it is of no use to a later one, which may be elsewhere.
+	// AnnotationMadeFor of a backup PersistentVolumeClaim is the UID of the composite resource that it was created for.
+	// If the volume contains no backups, a later composite resource does not use it, because its server may run on
+	// another node.
 	AnnotationMadeFor = Group + "/made-for"
-	// AnnotationRefusedSize of a backup PVC is the size that its class refused.
+	// AnnotationRefusedSize of a backup PersistentVolumeClaim is the size that its storage class refused.
 	AnnotationRefusedSize = Group + "/refused-size"
-	// AnnotationPVCs of a Job is the UID of each PersistentVolumeClaim that it was made
-	// for, by the name of its volume in the pod, as JSON.
+	// AnnotationPVCs of a Job contains the UIDs of the PersistentVolumeClaims that it was created for, as JSON. The
+	// keys are the names of the volumes in the pod.
 	AnnotationPVCs = Group + "/pvcs"
-	// AnnotationPruned of a prune Job lists the records whose folders it removes, as
-	// JSON. It is read back once the Job is complete.
+	// AnnotationPruned of a prune Job lists the BackupRecords whose directories it removes, as JSON. The controller
+	// reads it back once the Job is complete.
 	AnnotationPruned = Group + "/pruned"
-	// AnnotationAccessTo of the Secret of a restore is the object in a store that it is for.
+	// AnnotationAccessTo of the Secret of a restore is the object in a store that the Secret gives access to.
 	AnnotationAccessTo = Group + "/access-to"
-	// AnnotationAccessUntil of the Secret of a backup Job is when its access to a store ends, in RFC 3339. The controller renews it while
-	// the Job runs.
+	// AnnotationAccessUntil of the Secret of a backup Job is when its access to a store expires, in RFC 3339. The
+	// controller renews it while the Job runs.
 	AnnotationAccessUntil = Group + "/access-until"
-	// AnnotationErases of a Job names the PVC that it mounts and the volume that this
-	// was bound to: its end counts for no other.
-	AnnotationErases = Group + "/erases"
-	// AnnotationPublished of an XR, its data volume and the PVC of that identifies the archive that this cluster is about to publish in a store:
-	// the value is BackupNote.PublishedArchive. The controller writes it before the note. A note in the store that
-	// differs was written by another cluster, or before this cluster was set back.
+	// AnnotationRemoves of a Job names the PersistentVolumeClaim that it mounts and the volume that the claim was bound
+	// to. The result of the Job is valid for this volume only.
+	AnnotationRemoves = Group + "/erases"
+	// AnnotationPublished identifies the archive that this cluster is about to publish in a store. It is on the
+	// composite resource, its data volume and the PersistentVolumeClaim of that volume. Its value is
+	// BackupNote.PublishedArchive. The controller writes it before it writes the backup metadata. Different metadata in
+	// the store was written by another cluster, or before this cluster was restored from an etcd snapshot.
 	AnnotationPublished = Group + "/published-archive"
-	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before
-	// the controller made it Retain. It gets it back at its release.
+	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before the controller set it to Retain. The
+	// controller restores it when the volume is released.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
-	// AnnotationMarkedUID of a volume that we keep and of its PersistentVolumeClaim is the UID of
-	// the object that it was written on. One that was copied, or restored from a backup of a
-	// cluster's objects, has another: what its labels say was true elsewhere, or once.
+	// AnnotationMarkedUID of a retained volume and of its PersistentVolumeClaim is the UID of the object that it was
+	// written on. If the object's own UID differs, the object was cloned, or restored from a backup of a cluster's
+	// objects. The labels of such an object may be outdated, or belong to another cluster.
 	AnnotationMarkedUID = Group + "/marked-uid"
-	// AnnotationTakeOver on such an object, with its own UID as the value, says that its data
-	// is to be backed up, and the volume released.
+	// AnnotationTakeOver on such an object adopts it: its data is backed up and its volume is released. Its value is
+	// the object's own UID.
 	AnnotationTakeOver = Group + "/take-over"
-	// AnnotationLeaveAlone on such an object, with its own UID as the value, says that it is
-	// nobody's: it stays, and loses our finalizer and label.
+	// AnnotationLeaveAlone on such an object makes the controller ignore it. The object is kept, and the controller
+	// removes its own finalizer and label from it. Its value is the object's own UID.
 	AnnotationLeaveAlone = Group + "/leave-alone"
-	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data
-	// or its backups are from. A later namespace of the same name may be another
-	// owner's.
+	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data or its backups are from. A later
+	// namespace of the same name can have another owner.
 	AnnotationNamespaceUID = Group + "/namespace-uid"
-	// AnnotationEarlierNamespaces of a backup volume are the UIDs, with commas
-	// between, of earlier namespaces of the same name whose backups lie on it, too.
+	// AnnotationEarlierNamespaces of a backup volume contains the UIDs of earlier namespaces of the same name whose
+	// backups it also contains, separated by commas.
 	AnnotationEarlierNamespaces = Group + "/earlier-namespace-uids"
 )
 
-// Annotations of a volume for backups. What they say of its archives is true also
-// when no record is left: only those who may change a PersistentVolume write them.
+// Annotations of a backup volume. They are valid without a BackupRecord, too, because they require the permission to
+// change a PersistentVolume.
 const (
-	// AnnotationBackupPrefix and the name of a record are the note of its backup: a
-	// BackupNote, as JSON. It is there before the record is Proven, and as long as
-	// the archive is.
+	// AnnotationBackupPrefix, followed by the name of a BackupRecord, contains the metadata of its backup: a
+	// BackupNote, as JSON. It is written before the phase of the BackupRecord becomes BackupProven, and remains as long
+	// as the archive exists.
 	AnnotationBackupPrefix = "backup." + Group + "/"
-	// AnnotationForgetPrefix and the name of a record, with the UID of its note as
-	// the value, say that the next instance may go without that backup.
+	// AnnotationForgetPrefix, followed by the name of a BackupRecord, allows the next instance to start without that
+	// backup. Its value is the UID in the backup's metadata.
 	AnnotationForgetPrefix = "forget." + Group + "/"
-	// AnnotationMakeRecord asks for the record of a backup that has a note and no
-	// record: by its name, or MakeAllRecords.
+	// AnnotationMakeRecord requests the BackupRecord of a backup that has metadata and no BackupRecord. Its value is
+	// the name of the BackupRecord, or MakeAllRecords.
 	AnnotationMakeRecord = Group + "/make-record"
 )
 
-// Annotations of a BackupStore, beside those of its challenge: AnnotationForgetPrefix and the
-// name of a record say of a backup in it what they say of one on a volume. AnnotationMakeRecord has the
-// folder of the backup, as StoreFolder makes it: names say nothing of what another cluster has written.
+// A BackupStore can have two of these annotations as well. AnnotationForgetPrefix has the same meaning for a backup in
+// the store. The value of AnnotationMakeRecord is the prefix of the backup, as StoreFolder returns it, because another
+// cluster can have written a backup of the same name.
 
-// AnnotationTakeOverPrefix on a BackupStore names the holder of its bucket and prefix that this cluster replaces. A person who knows that
-// no other cluster writes there sets it. The condition Reachable has the ID.
+// AnnotationTakeOverPrefix on a BackupStore names the holder of its bucket and prefix that this cluster replaces. A
+// user sets it after verifying that no other cluster writes there. The condition Reachable contains the ID of the
+// holder.
 const AnnotationTakeOverPrefix = Group + "/take-over-prefix"
 
-// MakeAllRecords is the value of AnnotationMakeRecord that means each of a volume.
+// MakeAllRecords as the value of AnnotationMakeRecord requests the BackupRecords of all backups on a volume.
 const MakeAllRecords = "all"
 
-// AnnotationDeleteArchive on a record, with the record's own UID as its value, says
-// that its archive goes with it when it is deleted. Without it the record goes, and
-// the archive stays.
+// AnnotationDeleteArchive on a BackupRecord makes the controller delete the archive when the BackupRecord is deleted.
+// Its value is the BackupRecord's own UID. Without it the archive is kept.
 const AnnotationDeleteArchive = Group + "/delete-archive"
 
-// AnnotationIssuer of the Secret with a server's certificate is the issuer that has signed it, or the one before it: there
-// are authorities of it among those that clients know.
+// AnnotationIssuer of the Secret with a server's certificate is the issuer that signed the certificate, or the issuer
+// before it. Clients trust certificate authorities of that issuer.
 const AnnotationIssuer = Group + "/issuer"
 
-// Annotations of the connection Secret and of the pending one. They are not
-// published to clients, as the keys are.
+// Annotations of the connection Secret and of the pending Secret. They are not published to clients, unlike the keys.
 const (
-	// AnnotationPasswordChangedAt of the connection Secret is when it got its
-	// password.
+	// AnnotationPasswordChangedAt of the connection Secret is the time at which it got its password.
 	AnnotationPasswordChangedAt = Group + "/password-changed-at"
-	// AnnotationPasswordStagedAt of the pending Secret is when a change began.
+	// AnnotationPasswordStagedAt of the pending Secret is the time at which a password change started.
 	AnnotationPasswordStagedAt = Group + "/password-staged-at"
-	// AnnotationPasswordWindow of the connection Secret is how long at most its
-	// password was refused during the last change, by a server without dual
-	// passwords.
+	// AnnotationPasswordWindow of the connection Secret is the longest time for which its password was refused during
+	// the last change. It is set for servers without dual passwords.
 	AnnotationPasswordWindow = Group + "/password-window"
 )
 
-// Finalizer of XR, claim, volumes and records. The controller removes it from the
-// data after the proof of a backup and from a record once its archive needs no more
-// of it, and nobody else does.
+// Finalizer of composite resources, claims, volumes and BackupRecords. Only the controller removes it: from the data
+// once a backup is verified, and from a BackupRecord once its archive is deleted or kept.
 const Finalizer = Group + "/protect-data"
 
-// Key of the instance, for LabelInstance. All lives of a claim share it.
+// Key returns the value of LabelInstance. All instances of a claim name share it.
 func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
 
-// OlderKey is the value of LabelInstance of the MySQLBackups of the instance that the function does not ask for: a request to a
-// function has a bound, and none of them is what a new instance starts from.
+// OlderKey returns the value of LabelInstance for BackupRecords that the function does not request. The size of a
+// request to a function is limited, and a new instance never starts from one of these backups.
 func (i Instance) OlderKey() string { return i.Key() + ".older" }
 
-// Labels of everything that is made for the instance.
+// BackupKey returns the value of LabelBackup for the BackupRecord of a Backup.
+func BackupKey(namespace, name string) string { return hash(namespace, name) }
+
+// Labels returns the labels of the objects of the instance.
 func (i Instance) Labels() map[string]string {
 	name := "mysql"
 	if isDatabase(i.Kind) {
@@ -231,8 +244,8 @@ func (i Instance) Labels() map[string]string {
 	return l
 }
 
-// ServerSelector selects the server's pods. A Deployment's selector cannot
-// change, so neither may this.
+// ServerSelector returns the labels that select the server's pods. They must never change, because the selector of a
+// Deployment is immutable.
 func (i Instance) ServerSelector() map[string]string {
 	component := ComponentServer
 	if isDatabase(i.Kind) {

@@ -1,26 +1,32 @@
 package v1
 
 import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An XMySQL is one MySQL server with its data volume. It is made by Crossplane
-// for a MySQL claim, which has the same spec and status.
+// An XMySQL is a MySQL server with its data volume. Crossplane creates it for a MySQL claim, which has the same spec
+// and status.
 type XMySQL struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   XMySQLSpec  `json:"spec"`
+	// Spec specifies the MySQL server.
+	Spec XMySQLSpec `json:"spec"`
+	// Status reports the state of the instance.
 	Status MySQLStatus `json:"status,omitempty"`
 }
 
-// An XMySQLSpec is a claim's spec and the reference to that claim.
+// An XMySQLSpec is the spec of a claim and the reference to that claim.
 type XMySQLSpec struct {
 	MySQLSpec `json:",inline"`
 
-	// ClaimRef names the claim. Crossplane adds it; an XR that was made without
-	// a claim has none.
+	// ClaimRef names the claim. Crossplane sets it. It is unset if the composite resource has no claim.
 	ClaimRef *ClaimReference `json:"claimRef,omitempty"`
 }
 
@@ -32,52 +38,64 @@ type ClaimReference struct {
 	Name       string `json:"name"`
 }
 
-// A MySQLSpec says which MySQL server is wanted.
+// A MySQLSpec specifies a MySQL server.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.password) != has(self.passwordSecretRef)",message="set exactly one of password and passwordSecretRef"
 // +kubebuilder:validation:XValidation:rule="has(self.storage_size) != has(self.storageSize)",message="set exactly one of storage_size and storageSize"
-// +kubebuilder:validation:XValidation:rule="!((has(self.storage_size) || has(self.storageSize)) && (has(oldSelf.storage_size) || has(oldSelf.storageSize))) || !(has(self.storage_size) ? self.storage_size : self.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(has(self.storage_size) ? self.storage_size : self.storageSize).compareTo(quantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize)) >= 0",message="the storage size may grow, it cannot shrink"
+// +kubebuilder:validation:XValidation:rule="!((has(self.storage_size) || has(self.storageSize)) && (has(oldSelf.storage_size) || has(oldSelf.storageSize))) || !(has(self.storage_size) ? self.storage_size : self.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize).matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(has(self.storage_size) ? self.storage_size : self.storageSize).compareTo(quantity(has(oldSelf.storage_size) ? oldSelf.storage_size : oldSelf.storageSize)) >= 0",message="the storage size can grow, but it cannot shrink"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot change; delete the claim (a backup is taken) and create it again with the new class"
-// +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background: a foreground deletion would remove the server before its backup is taken"
+// +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background, because a foreground deletion would remove the server before its backup is taken"
 type MySQLSpec struct {
-	// Image of the MySQL server. It must keep the contract of the official
-	// mysql image (MYSQL_ROOT_PASSWORD_FILE, MYSQL_DATABASE, data in
-	// /var/lib/mysql, settings in /etc/mysql/conf.d). The default is the
-	// platform's, mysql:8.4 unless it says otherwise; an instance keeps the
-	// image that it got at its creation until this field changes.
+	// Image of the MySQL server. It must be compatible with the official mysql image: MYSQL_ROOT_PASSWORD_FILE,
+	// MYSQL_DATABASE, data in /var/lib/mysql, and settings in /etc/mysql/conf.d. If unset, the platform's default is
+	// used, which is mysql:8.4 if the platform sets none. An instance keeps the image that it was created with until
+	// this field changes. A change restarts the server. A change to another release series takes a backup first, see
+	// backup.beforeUpgrade.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image *string `json:"image,omitempty"`
 
-	// Database that is made at the first start. Its name has at most 64 characters: letters, digits,
-	// '_' and '-'. In the name of the database's folder a character that is not an ASCII letter, an ASCII digit or '_' takes
-	// 5 bytes, and a file system allows 255 bytes.
+	// ImagePullSecrets name Secrets in the claim's namespace with credentials of image registries. The pods of the
+	// server and of the instance's Jobs in that namespace use them, also for the platform's agentImage. They replace
+	// the image pull secrets of the ServiceAccount default. If unset, the Secrets of that ServiceAccount are used. A
+	// change restarts the server.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=5
+	// +listType=map
+	// +listMapKey=name
+	ImagePullSecrets []ImagePullSecret `json:"imagePullSecrets,omitempty"`
+
+	// Database is the name of the database that is created at the first start. It contains letters, digits, '_' and
+	// '-', at most 64 characters. The name of the database's directory has at most 255 bytes. Each character takes 5
+	// bytes there, except for ASCII letters, ASCII digits and '_', which take one. If changed, the server restarts and
+	// creates the new database. The old database is kept.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`
-	// +kubebuilder:validation:XValidation:rule="size(self) + 4 * size(self.findAll('[^0-9A-Za-z_]')) <= 255",message="the name of the database's folder would have more than 255 bytes; each character but ASCII letters, digits and '_' takes 5"
-	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema'])",message="database is the name of one of MySQL's own schemas; choose another"
+	// +kubebuilder:validation:XValidation:rule="size(self) + 4 * size(self.findAll('[^0-9A-Za-z_]')) <= 255",message="database is too long; its directory name has at most 255 bytes, and each character except ASCII letters, digits and '_' takes 5 bytes"
+	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema'])",message="database is the name of a MySQL system schema; choose another name"
 	Database string `json:"database"`
 
-	// Password of root, in clear text. Whoever may read the claim may read it:
-	// passwordSecretRef is the better choice. Editing it changes the password in
-	// the running server.
+	// Password of root, in clear text. Every user who can read the claim can read it, so prefer passwordSecretRef. A
+	// change changes the password in the running server.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Password *string `json:"password,omitempty"`
 
-	// PasswordSecretRef names the key of a Secret in the claim's namespace that
-	// holds the password of root. A trailing newline is not part of it.
+	// PasswordSecretRef names the key of a Secret in the claim's namespace that contains the password of root. A
+	// trailing newline is removed. A change of the Secret changes the password in the running server.
 	//
 	// +optional
 	PasswordSecretRef *SecretKeySelector `json:"passwordSecretRef,omitempty"`
 
-	// Size of the data volume in the original spelling, such as 1Gi. It may grow where the storage class allows it.
+	// Size of the data volume, such as 1Gi, from 1Mi to 1Ei. This is the original spelling of storageSize. It can grow
+	// if the storage class allows volume expansion, and cannot shrink.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -85,8 +103,8 @@ type MySQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storage_size must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSizeLegacy *string `json:"storage_size,omitempty"`
 
-	// Size of the data volume, such as 1Gi. It may grow where
-	// the storage class allows it.
+	// Size of the data volume, such as 1Gi, from 1Mi to 1Ei. It can grow if the storage class allows volume expansion,
+	// and cannot shrink.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -94,9 +112,8 @@ type MySQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ei')) <= 0",message="storageSize must be a quantity from 1Mi to 1Ei, such as 1Gi"
 	StorageSize *string `json:"storageSize,omitempty"`
 
-	// StorageClassName of the data volume. The default is the platform's, or
-	// else the cluster's. It cannot change. The hostPath Composition has no use
-	// for it.
+	// StorageClassName of the data volume. If unset, the platform's default class is used, or the cluster's default
+	// class if the platform sets none. It cannot be changed. The hostPath Composition ignores it.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -109,69 +126,69 @@ type MySQLSpec struct {
 	// +kubebuilder:default={type: ClusterIP}
 	Service ServiceSpec `json:"service,omitempty"`
 
-	// NetworkPolicy says who reaches the server, where the cluster's network enforces
-	// NetworkPolicies. Without it whoever reaches pods does.
+	// NetworkPolicy restricts which clients can connect to the server. If unset, ingress to the server is not
+	// restricted. The cluster's network plugin must enforce NetworkPolicies.
 	//
 	// +optional
 	NetworkPolicy *NetworkPolicySpec `json:"networkPolicy,omitempty"`
 
-	// Resources of the server's container. The default is the platform's.
+	// Resources of the server's container. If unset, the platform's defaultResources are used. If the platform sets
+	// none, the requests are 250m CPU and 512Mi of memory, and the memory limit is 1Gi. An empty value, {}, sets no
+	// requests and no limits. The size of MySQL's buffer pool is derived from the memory limit. A change restarts the
+	// server.
 	//
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// Scheduling says which nodes the server may run on. A change restarts the server. The
-	// default is the platform's.
+	// Scheduling specifies the nodes on which the server may run. If unset, the platform's default is used. A change
+	// restarts the server.
 	//
 	// +optional
 	Scheduling *Scheduling `json:"scheduling,omitempty"`
 
-	// Config holds settings of the section [mysqld] of my.cnf, such as
-	// max_connections: 200. A change restarts the server. Settings that would
-	// move data out of the backed up directory, or weaken what a backup
-	// promises, are refused by name.
+	// Config contains settings of the section [mysqld] of my.cnf, such as max_connections: 200. New settings are
+	// validated first, and then the server restarts with them. Settings are refused if the platform sets them, if they
+	// store data outside of the data directory, or if they make backups or logins unsafe.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=200
 	Config map[string]Setting `json:"config,omitempty"`
 
-	// RequireTLS makes the server refuse clients that do not encrypt
-	// (require_secure_transport). The default is the platform's. A change restarts the
-	// server.
+	// RequireTLS makes the server refuse unencrypted client connections (require_secure_transport). If unset, the
+	// platform's default is used. A change restarts the server.
 	//
 	// +optional
 	RequireTLS *bool `json:"requireTLS,omitempty"`
 
-	// Suspended stops the server, and keeps its data, its address and its password. It
-	// starts again when this is false. A backup that is being taken ends first.
+	// Suspend stops the server and keeps its data, its Service and its Secrets. A backup in progress is completed first.
+	// The server starts again when this field is false. The default is false.
 	//
 	// +optional
-	Suspended bool `json:"suspended,omitempty"`
+	Suspend bool `json:"suspend,omitempty"`
 
-	// DeletionPolicy says what happens to the data when the claim is deleted:
-	// Backup (a proven backup is taken before anything goes) or Discard (the data
-	// is lost at once, for good).
+	// DeletionPolicy specifies what happens to the data when the claim is deleted. Backup takes and verifies a backup
+	// before anything is deleted. Discard deletes the data at once and permanently. The default is Backup.
 	//
 	// +optional
 	// +kubebuilder:default=Backup
 	// +kubebuilder:validation:Enum=Backup;Discard
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Backup says how backups are kept.
+	// Backup specifies how backups are taken and kept.
 	//
 	// +optional
-	// +kubebuilder:default={keep: 3}
+	// +kubebuilder:default={retention: {count: 3}}
 	Backup BackupSpec `json:"backup,omitempty"`
 
-	// Restore says what a new instance starts from. It is read once, before the
-	// server's first start.
+	// Restore specifies the data that a new instance starts with. It is applied once, before the first start of the
+	// server.
 	//
 	// +optional
 	// +kubebuilder:default={policy: Latest}
 	Restore RestoreSpec `json:"restore,omitempty"`
 
-	// CompositeDeletePolicy of the claim. Only Background is accepted: a
-	// foreground deletion would remove the server before its backup is taken.
+	// CompositeDeletePolicy of the claim. Only Background is accepted, because a foreground deletion would remove the
+	// server before its backup is taken.
 	//
 	// +optional
 	// +kubebuilder:default=Background
@@ -194,90 +211,95 @@ type SecretKeySelector struct {
 	Key string `json:"key"`
 }
 
+// An ImagePullSecret names a Secret with credentials of image registries.
+type ImagePullSecret struct {
+	// Name of the Secret, of type kubernetes.io/dockerconfigjson.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// PodPullSecrets returns the references in the form that a pod has. It is nil if there are none.
+func PodPullSecrets(secrets []ImagePullSecret) []corev1.LocalObjectReference {
+	if len(secrets) == 0 {
+		return nil
+	}
+	out := make([]corev1.LocalObjectReference, 0, len(secrets))
+	for _, s := range secrets {
+		out = append(out, corev1.LocalObjectReference{Name: s.Name})
+	}
+	return out
+}
+
+// PullSecretsAnnotation returns the names in the form of AnnotationPullSecrets.
+func PullSecretsAnnotation(secrets []ImagePullSecret) string {
+	names := make([]string, 0, len(secrets))
+	for _, s := range secrets {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// ReadPullSecrets returns the image pull secrets that an annotation names.
+func ReadPullSecrets(annotation string) []ImagePullSecret {
+	var out []ImagePullSecret
+	for name := range strings.SplitSeq(annotation, ",") {
+		if name != "" {
+			out = append(out, ImagePullSecret{Name: name})
+		}
+	}
+	return out
+}
+
 // A ServiceType is a kind of Service.
 type ServiceType string
 
-// Service types. Headless is a ClusterIP Service without an address of its own.
+// Service types.
 const (
 	ServiceClusterIP    ServiceType = "ClusterIP"
-	ServiceHeadless     ServiceType = "Headless"
 	ServiceNodePort     ServiceType = "NodePort"
 	ServiceLoadBalancer ServiceType = "LoadBalancer"
 )
 
-// A ServiceSpec says how clients reach the server.
+// A ServiceSpec specifies the Service of the server.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type || (self.type != 'Headless' && oldSelf.type != 'Headless')",message="a Service cannot become Headless or stop being so; delete the claim (a backup is taken) and create it again"
+// +kubebuilder:validation:XValidation:rule="(has(self.headless) && self.headless) == (has(oldSelf.headless) && oldSelf.headless)",message="headless cannot change; delete the claim (a backup is taken) and create it again"
+// +kubebuilder:validation:XValidation:rule="!(has(self.headless) && self.headless) || !has(self.type) || self.type == 'ClusterIP'",message="a headless Service must have the type ClusterIP; set type to ClusterIP, or remove headless"
 type ServiceSpec struct {
-	// Type of the Service: ClusterIP, Headless, NodePort or LoadBalancer.
+	// Type of the Service: ClusterIP, NodePort or LoadBalancer. The default is ClusterIP.
 	//
 	// +optional
 	// +kubebuilder:default=ClusterIP
-	// +kubebuilder:validation:Enum=ClusterIP;Headless;NodePort;LoadBalancer
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type ServiceType `json:"type,omitempty"`
 
-	// Annotations of the Service, for load balancers that read them. Only those
-	// whose keys the platform allows (allowedServiceAnnotations).
+	// Headless makes a Service of type ClusterIP that has no IP address of its own. DNS returns the address of the
+	// server's pod. It cannot be changed. The default is false.
+	//
+	// +optional
+	Headless bool `json:"headless,omitempty"`
+
+	// Annotations of the Service, for load balancers that read them. The platform policy must allow their keys
+	// (allowedServiceAnnotations).
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// A NetworkPolicySpec says who reaches the server's port.
+// A NetworkPolicySpec specifies which clients can connect to the server's port.
 type NetworkPolicySpec struct {
-	// From these pods and addresses, as in a NetworkPolicy of Kubernetes, and from the
-	// controller. An empty list is the controller alone.
+	// From lists the pods and addresses that can connect to the server, as in a NetworkPolicy of Kubernetes. The
+	// controller can always connect. If the list is empty, no other client can.
 	//
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="self.all(p, has(p.ipBlock) != (has(p.podSelector) || has(p.namespaceSelector)))",message="each of networkPolicy.from has either ipBlock, or podSelector and namespaceSelector, or one of these"
-	From []NetworkPeer `json:"from"`
+	// +kubebuilder:validation:XValidation:rule="self.all(p, has(p.ipBlock) != (has(p.podSelector) || has(p.namespaceSelector)))",message="each entry of networkPolicy.from must have either ipBlock, or podSelector, namespaceSelector or both"
+	// +listType=atomic
+	From []networkingv1.NetworkPolicyPeer `json:"from"`
 }
 
-// A NetworkPeer is who may reach the server: pods, or a range of addresses.
-type NetworkPeer struct {
-	// PodSelector of pods, of the claim's namespace where there is no namespaceSelector.
-	//
-	// +optional
-	PodSelector *PeerSelector `json:"podSelector,omitempty"`
-
-	// NamespaceSelector of the namespaces of those pods; all their pods where there is no
-	// podSelector.
-	//
-	// +optional
-	NamespaceSelector *PeerSelector `json:"namespaceSelector,omitempty"`
-
-	// IPBlock is a range of addresses outside the cluster.
-	//
-	// +optional
-	IPBlock *IPBlock `json:"ipBlock,omitempty"`
-}
-
-// A PeerSelector selects by labels.
-type PeerSelector struct {
-	// MatchLabels that all of them have; without any it selects all.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxProperties=32
-	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-}
-
-// An IPBlock is a range of addresses.
-type IPBlock struct {
-	// CIDR of the range, such as 192.0.2.0/24.
-	//
-	// +kubebuilder:validation:MaxLength=64
-	CIDR string `json:"cidr"`
-
-	// Except these ranges within it.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:items:MaxLength=64
-	Except []string `json:"except,omitempty"`
-}
-
-// A DeletionPolicy says what becomes of the data of a deleted claim.
+// A DeletionPolicy specifies what happens to the data of a deleted claim.
 type DeletionPolicy string
 
 // Deletion policies.
@@ -286,115 +308,176 @@ const (
 	DeletionDiscard DeletionPolicy = "Discard"
 )
 
-// A BackupSpec says how backups are kept.
+// A BackupSpec specifies how backups are taken and kept.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.storeRef) && has(self.volume))",message="storeRef and volume cannot be combined; set only one of them"
 type BackupSpec struct {
-	// Keep is the number of proven backups that are kept. Older ones go only
-	// after a newer one has been proven.
+	// StoreRef names the BackupStore that backups are written to. The platform policy must allow it. If neither storeRef
+	// nor volume is set, the platform's default is used. A change applies to the next backup. Existing backups stay
+	// where they are, and can still be restored.
+	//
+	// +optional
+	StoreRef *BackupStoreReference `json:"storeRef,omitempty"`
+
+	// Volume writes backups to a volume of the cluster. If the platform has a default BackupStore, the platform policy
+	// must allow volumes. Its value is {}.
+	//
+	// +optional
+	Volume *BackupVolume `json:"volume,omitempty"`
+
+	// Retention specifies how long backups are kept. A backup is deleted only if there are at least count newer verified
+	// backups, and if it is older than minAge.
+	//
+	// +optional
+	// +kubebuilder:default={count: 3}
+	Retention BackupRetention `json:"retention,omitempty"`
+
+	// Schedule of backups. If backups were missed, one backup is taken as soon as the server accepts clients. If unset,
+	// there are no scheduled backups.
+	//
+	// +optional
+	Schedule *BackupSchedule `json:"schedule,omitempty"`
+
+	// FinalBackup specifies what the final backup must pass before the data volume is released. The final backup is
+	// taken when the claim is deleted.
+	//
+	// +optional
+	FinalBackup *FinalBackup `json:"finalBackup,omitempty"`
+
+	// BeforeUpgrade specifies whether the server is stopped for a backup before a version upgrade. NewSeries takes a
+	// backup if the tag of the new image has another release series, such as 8.4, or no version. Never takes no backup.
+	// After an upgrade, a server of an older release series cannot use the data. The default is NewSeries. With
+	// deletionPolicy Discard no backup is taken.
+	//
+	// +optional
+	// +kubebuilder:default=NewSeries
+	// +kubebuilder:validation:Enum=NewSeries;Never
+	BeforeUpgrade BeforeUpgrade `json:"beforeUpgrade,omitempty"`
+}
+
+// A BackupStoreReference names a BackupStore.
+type BackupStoreReference struct {
+	// Name of the BackupStore.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// A BackupVolume is a volume of the cluster for backups. It has no fields. The Composition specifies the volume.
+type BackupVolume struct{}
+
+// A BackupRetention specifies how long backups are kept.
+type BackupRetention struct {
+	// Count is the number of verified backups to keep, from 1 to 100. The default is 3. An older backup is deleted only
+	// after a newer backup has been verified.
 	//
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	Keep *int32 `json:"keep,omitempty"`
+	Count *int32 `json:"count,omitempty"`
 
-	// Store names the BackupStore that backups go to, among those that the platform
-	// allows, or Volume, which is a volume of the cluster. Unset is the platform's default.
-	// It may be changed at any time: what there is stays where it is, and is found there.
+	// MinAge is the minimum age at which a backup is deleted, in hours, days or weeks, such as 48h, 30d or 4w. If unset,
+	// only count applies.
 	//
 	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^(Volume|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$`
-	Store *string `json:"store,omitempty"`
+	// +kubebuilder:validation:MaxLength=6
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*[hdw]$`
+	MinAge string `json:"minAge,omitempty"`
+}
 
-	// RequireRestorable is true if the data volume is not released before a server
-	// has started from a copy of the backup and found its tables whole. Where that
-	// cannot be tried, the deletion waits for a person. Without it the same is
-	// tried after the release, where there is room for it.
+// A BackupSchedule specifies when and how scheduled backups are taken.
+type BackupSchedule struct {
+	// Cron is the schedule in cron format, such as 0 3 * * * or @daily.
 	//
-	// +optional
-	RequireRestorable *bool `json:"requireRestorable,omitempty"`
-
-	// Request a backup of the instance as it is now, while it goes on: each text that was
-	// not here before asks for one, once the server takes clients. A method has to be said.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
-	Request string `json:"request,omitempty"`
-
-	// Schedule of backups of the instance while it goes on, as CronJobs have it, such as
-	// 0 3 * * * or @daily. A method has to be said. One that was missed is made up for once,
-	// as soon as the server takes clients.
-	//
-	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
-	Schedule string `json:"schedule,omitempty"`
+	Cron string `json:"cron"`
 
-	// TimeZone of the schedule, by its name in the IANA database, such as Europe/Berlin.
-	// Unset is UTC.
+	// TimeZone of the schedule, as a name of the IANA time zone database, such as Europe/Berlin. The default is UTC.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/+-]*$`
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// KeepFor is how long a backup is kept at least, whatever Keep says, in hours, days or
-	// weeks, such as 48h, 30d or 4w. It goes when it is older, and is beyond those that Keep
-	// keeps.
+	// Method of scheduled backups. Online clones the data with a second server of the same image, while the first one
+	// runs. It requires MySQL 8.0.17 or newer, and InnoDB tables only. Cold stops the server until the data is copied and
+	// verified. A failed Cold backup is not retried, and the server starts again.
 	//
-	// +optional
-	// +kubebuilder:validation:MaxLength=6
-	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*[hdw]$`
-	KeepFor string `json:"keepFor,omitempty"`
-
-	// Method of a backup that is taken while the instance goes on: Online, for which a server
-	// of the same image clones the data beside the one that runs (MySQL from 8.0.17 on, tables
-	// of InnoDB only); or Cold, for which the server stops as long as the data is copied and the
-	// copy read again. A cold one that fails is not tried again, and the server starts.
-	//
-	// +optional
 	// +kubebuilder:validation:Enum=Online;Cold
-	Method BackupMethod `json:"method,omitempty"`
-
-	// BeforeImageChange says when a backup is taken before another image starts on the
-	// data, for which the server is stopped: NewSeries (where its tag is not of the same
-	// series, such as 8.4, or does not say) or Never. A server of a newer series changes
-	// the data, and no older one starts on it again. There is none with deletionPolicy
-	// Discard.
-	//
-	// +optional
-	// +kubebuilder:default=NewSeries
-	// +kubebuilder:validation:Enum=NewSeries;Never
-	BeforeImageChange BeforeImageChange `json:"beforeImageChange,omitempty"`
+	Method BackupMethod `json:"method"`
 }
 
-// BeforeImageChange says when a backup is taken before another image starts.
-type BeforeImageChange string
+// A FinalBackup specifies what the backup of a deleted instance must pass.
+type FinalBackup struct {
+	// RequireRestoreTest delays the release of the data volume until a restore test of the final backup has passed. A
+	// restore test starts a server from a copy of the backup and checks its tables. If the restore test cannot run, the
+	// deletion waits for manual action. If false, the restore test runs after the release, if there is enough space. The
+	// default is false.
+	//
+	// +optional
+	RequireRestoreTest *bool `json:"requireRestoreTest,omitempty"`
+}
 
-// When a backup is taken before another image starts.
+// BeforeUpgrade specifies when a backup is taken before another image starts.
+type BeforeUpgrade string
+
+// Values of BeforeUpgrade.
 const (
-	BackUpNewSeries BeforeImageChange = "NewSeries"
-	BackUpNever     BeforeImageChange = "Never"
+	BackUpNewSeries BeforeUpgrade = "NewSeries"
+	BackUpNever     BeforeUpgrade = "Never"
 )
 
-// A BackupMethod is how a backup is taken while the instance goes on.
+// RequiresRestoreTest reports whether the final backup must pass a restore test.
+func (b *BackupSpec) RequiresRestoreTest() bool {
+	return b.FinalBackup != nil && b.FinalBackup.RequireRestoreTest != nil && *b.FinalBackup.RequireRestoreTest
+}
+
+// Cron returns the schedule, or an empty text if there is none.
+func (b *BackupSpec) Cron() string {
+	if b.Schedule == nil {
+		return ""
+	}
+	return b.Schedule.Cron
+}
+
+// TimeZone returns the time zone of the schedule. It is empty for UTC, and if there is no schedule.
+func (b *BackupSpec) TimeZone() string {
+	if b.Schedule == nil {
+		return ""
+	}
+	return b.Schedule.TimeZone
+}
+
+// ScheduledMethod returns the method of scheduled backups, or an empty text if there is no schedule.
+func (b *BackupSpec) ScheduledMethod() BackupMethod {
+	if b.Schedule == nil {
+		return ""
+	}
+	return b.Schedule.Method
+}
+
+// A BackupMethod specifies how a backup of an instance is taken that is not being deleted.
 type BackupMethod string
 
 // Methods of backups.
 const (
-	// MethodOnline clones the data of the server while that runs.
+	// MethodOnline clones the data while the server runs.
 	MethodOnline BackupMethod = "Online"
-	// MethodCold stops the server, and starts it again.
+	// MethodCold stops the server for the backup, and starts it again.
 	MethodCold BackupMethod = "Cold"
 )
 
-// StoreVolume in the place of a BackupStore's name is a volume of the cluster.
+// StoreVolume in place of the name of a BackupStore is a volume of the cluster, in the Platform and in the status.
 const StoreVolume = "Volume"
 
-// DefaultKeep is the number of proven backups that are kept.
+// DefaultKeep is the number of verified backups to keep if the claim sets none.
 const DefaultKeep = 3
 
-// A RestorePolicy says what a new instance starts from.
+// A RestorePolicy specifies the data that a new instance starts with.
 type RestorePolicy string
 
 // Restore policies.
@@ -403,46 +486,55 @@ const (
 	RestoreNever  RestorePolicy = "Never"
 )
 
-// A RestoreSpec says what a new instance starts from.
+// A RestoreSpec specifies the data that a new instance starts with.
 //
-// +kubebuilder:validation:XValidation:rule="!((has(self.backup) || has(self.from)) && has(self.policy) && self.policy == 'Never')",message="backup names what to restore and policy Never forbids it; set one of them"
-// +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.from))",message="backup names what to restore, and from whose newest; set one of them"
-// +kubebuilder:validation:XValidation:rule="!(has(self.import) && (has(self.backup) || has(self.from) || has(self.policy) && self.policy == 'Never'))",message="import names what to start from, and backup, from or policy Never something else; set one of them"
+// +kubebuilder:validation:XValidation:rule="!((has(self.backup) || has(self.from)) && has(self.policy) && self.policy == 'Never')",message="backup cannot be combined with policy Never, which forbids a restore; set only one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.fromKind) || has(self.from)",message="fromKind requires from; set from, or remove fromKind"
+// +kubebuilder:validation:XValidation:rule="!(has(self.backup) && has(self.from))",message="backup and from cannot be combined; set only one of them"
+// +kubebuilder:validation:XValidation:rule="!(has(self.import) && (has(self.backup) || has(self.from) || has(self.policy) && self.policy == 'Never'))",message="import cannot be combined with backup, from or policy Never; set only one of them"
 type RestoreSpec struct {
-	// Policy is Latest (the newest proven backup of a claim of this name in this
-	// namespace; an empty server where there is none) or Never (always an empty
-	// server).
+	// Policy is Latest or Never. Latest restores the newest verified backup of a claim of this name in this namespace.
+	// If there is none, the server starts empty. Never starts an empty server. The default is Latest.
 	//
 	// +optional
 	// +kubebuilder:default=Latest
 	// +kubebuilder:validation:Enum=Latest;Never
 	Policy RestorePolicy `json:"policy,omitempty"`
 
-	// Backup is the name of a MySQLBackup of this namespace to restore instead
-	// of the newest one (kubectl get mysqlbackups). It counts once: an instance that
-	// comes after one that began with the same choice starts from that one's backup.
+	// Backup is the name of a backup in this namespace to restore instead of the newest one (kubectl get backups). It
+	// is applied once. If the newest backup of this name is from an instance that was created with the same value, that
+	// backup is restored instead.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Backup *string `json:"backup,omitempty"`
 
-	// From is the name of another claim of this kind in this namespace, whose newest
-	// proven backup is restored. It counts once, as backup does.
+	// From is the name of another instance in this namespace. Its newest verified backup is restored. It is applied
+	// once, as backup is.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	From *string `json:"from,omitempty"`
 
-	// Import of a database that was not made here.
+	// FromKind is the kind of the instance that from names. MySQL is an instance with a claim,
+	// MySQL.crossplane-mysql.io one without a claim. If unset, it is the kind of this instance. To move an instance
+	// from one API to the other, set the other kind. The instance in from can then have the same name.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=MySQL;MySQL.crossplane-mysql.io
+	FromKind string `json:"fromKind,omitempty"`
+
+	// Import specifies an existing database to import. It is applied once, as backup is.
 	//
 	// +optional
 	Import *Import `json:"import,omitempty"`
 
-	// InsteadOf is the name of the newest MySQLBackup of a claim of this name, which
-	// is left aside for backup, from, import or policy Never. With it a choice counts as long as
-	// that is the newest one, and also where an earlier instance has used it.
+	// InsteadOf is the name of the newest backup of a claim of this name. It confirms that the server starts from
+	// backup, from or import, or empty with policy Never, instead of from that newest backup. The restore source is
+	// then applied even if a previous instance was created with it. Once there is a newer backup, that backup is
+	// restored instead.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -450,20 +542,34 @@ type RestoreSpec struct {
 	InsteadOf *string `json:"insteadOf,omitempty"`
 }
 
-// ChoiceFrom and the name of another claim are the choice of what that has left, and
-// ChoiceImport and an Import that of a database which was not made here.
+// Source returns the instance that From names, for an instance with this spec.
+func (r *RestoreSpec) Source(reader Instance) Instance {
+	return Instance{Kind: cmp.Or(r.FromKind, reader.Kind), Namespace: reader.Namespace, Name: *r.From}
+}
+
+// FromText returns From, with FromKind and a slash before it if FromKind is set.
+func (r *RestoreSpec) FromText() string {
+	if r.FromKind == "" {
+		return *r.From
+	}
+	return r.FromKind + "/" + *r.From
+}
+
+// ChoiceFrom and ChoiceImport are prefixes of a restore source: of the name of another claim, and of the text of an
+// Import.
 const (
 	ChoiceFrom   = "from/"
 	ChoiceImport = "import/"
 )
 
-// Choice in one word: the name of a backup, Never, ChoiceFrom or ChoiceImport and what follows them, or nothing, which is the newest one.
+// Choice returns the restore source as one word: the name of a backup, Never, or ChoiceFrom or ChoiceImport and the
+// text after them. It is empty for the newest backup.
 func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
 		return *r.Backup
 	case r.From != nil:
-		return ChoiceFrom + *r.From
+		return ChoiceFrom + r.FromText()
 	case r.Import != nil:
 		return ChoiceImport + r.Import.String()
 	case r.Policy == RestoreNever:
@@ -472,18 +578,22 @@ func (r *RestoreSpec) Choice() string {
 	return ""
 }
 
-// Instance is the identity of the instance that an XR stands for: the claim
-// where there is one, else the XR itself. The namespace is empty for a
-// cluster-scoped XR without a claim, which no instance can be made for.
+// Instance returns the identity of the instance of a composite resource: the claim if there is one, or else the
+// composite resource itself. The namespace is empty for a cluster-scoped composite resource without a claim. The
+// function refuses such a composite resource.
 func (x *XMySQL) Instance() Instance {
 	if c := x.Spec.ClaimRef; c != nil {
 		return Instance{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, XR: x.UID}
 	}
-	return Instance{Kind: x.Kind, Namespace: x.Namespace, Name: x.Name, XR: x.UID}
+	kind := x.Kind
+	if a, ok := APIOf(x.GroupVersionKind().GroupKind()); ok && !a.HasClaims() {
+		kind = a.InstanceKind()
+	}
+	return Instance{Kind: kind, Namespace: x.Namespace, Name: x.Name, XR: x.UID}
 }
 
-// Size of the data volume in either spelling, and the field that holds it. It
-// is empty where neither is set.
+// Size returns the size of the data volume in either spelling, and the field that contains it. The size is empty if
+// neither field is set.
 func (s *MySQLSpec) Size() (size, field string) {
 	if s.StorageSizeLegacy != nil {
 		return *s.StorageSizeLegacy, "storage_size"
@@ -494,14 +604,14 @@ func (s *MySQLSpec) Size() (size, field string) {
 	return "", "storageSize"
 }
 
-// An Instance identifies one life of a database: a claim, and the XR that was
-// made for it this time.
+// An Instance identifies a claim and the composite resource that was created for it. A claim that is deleted and
+// created again is another instance.
 //
 // +kubebuilder:object:generate=false
 type Instance struct {
-	// Kind, Namespace and Name of the claim, or of the XR where there is none.
+	// Kind, Namespace and Name of the claim, or of the composite resource if there is no claim. The kind is
+	// API.InstanceKind.
 	Kind, Namespace, Name string
-	// XR is the UID of the XR. A claim that is deleted and created again gets
-	// another one.
+	// XR is the UID of the composite resource. A claim that is deleted and created again gets another one.
 	XR types.UID
 }

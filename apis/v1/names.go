@@ -11,17 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A database outlives any release: what this file returns is frozen by a test.
+// Instances outlive releases. A test therefore ensures that the names in this file never change.
 
-// MaxNameLength is the length in bytes of the longest name that is derived from
-// a claim's name: that of a Service, which is a DNS label.
+// MaxNameLength is the maximum length of a name that is derived from the name of a claim, in bytes. It is the limit for
+// the name of a Service, which is a DNS label.
 const MaxNameLength = 63
 
-// hashLength is the number of hexadecimal digits that keep cut names apart.
+// hashLength is the number of hexadecimal digits that distinguish truncated names.
 const hashLength = 10
 
-// Names of the composed resources in a Composition's pipeline
-// (crossplane.io/composition-resource-name).
+// Names of the composed resources (crossplane.io/composition-resource-name).
 const (
 	ResourceDataPV       = "data-volume"
 	ResourceDataPVC      = "data-claim"
@@ -32,224 +31,251 @@ const (
 	ResourceRestore      = "restore"
 	ResourceJobPolicy    = "job-network"
 	ResourceServerPolicy = "server-network"
-	// ResourceSettingsCheck is the Job that validates new settings. It exists only for that time.
+	// ResourceSettingsCheck is the Job that validates new settings. It exists only until the validation ends.
 	ResourceSettingsCheck = "settings-check"
 )
 
-// Places and names inside the server's pod.
+// Names and paths inside the server's pod.
 const (
-	// Port of the server, and the name that the container and the Service give
-	// it.
+	// Port of the server, and its name in the container and in the Service.
 	Port          = 3306
 	PortName      = "mysql"
 	PortMongo     = 27017
 	PortNameMongo = "mongo"
-	// DataDirectory is the folder of the data volume that holds the database. It
-	// is never the volume's root: that has lost+found on some file systems, and
-	// a restore is renamed into place.
+	// DataDirectory is the directory of the data volume that contains the database. It is never the root of the volume.
+	// Some file systems have lost+found there, and a restore renames its result to this name.
 	DataDirectory = "data"
-	// RestoreTestFolder in the root of the backup volume holds, in its DataDirectory,
-	// the copy of a backup that a server is tried on. It is not worth keeping.
+	// RestoreTestFolder is a directory in the root of the backup volume. Its DataDirectory contains the copy of a
+	// backup during a restore test. It can be deleted at any time.
 	RestoreTestFolder = ".crossplane-mysql-restore-test"
-	// PasswordKey of the root password Secret.
+	// PasswordKey is the key of the password in the root password Secret.
 	PasswordKey = "password"
-	// InitializeKey of the root password Secret is there while a new database may
-	// be made: until somebody has logged in to the server for the first time.
+	// InitializeKey is a key of the root password Secret. It exists while a new database may be initialized, which is
+	// until the controller has logged in to the server for the first time.
 	InitializeKey = "initialize"
-	// CAKey of the Secrets with the certificates of authorities, and of the connection Secret.
+	// CAKey is the key of CA certificates, in the Secrets of certificate authorities and in the connection Secret.
 	CAKey = "ca.crt"
-	// ConfigKey of the ConfigMap that holds my.cnf.
+	// ConfigKey is the key of my.cnf in the ConfigMap.
 	ConfigKey = "my.cnf"
-	// ServedConfigKey of the same ConfigMap holds the last my.cnf that has served, while that is another one.
-	// mysqld reads only files whose names end in .cnf.
+	// ServedConfigKey is the key in the same ConfigMap of the last my.cnf with which the server accepted clients, if
+	// that differs. mysqld reads only files whose names end in .cnf.
 	ServedConfigKey = "my.cnf.served"
 )
 
-// isDatabase is true for a kind of the second API.
+// isDatabase reports whether a kind belongs to the second API.
 func isDatabase(kind string) bool { return kind == KindDatabase || kind == KindXDatabase }
 
-// mark of the kind in the names of what holds data or passwords. Its dot cannot
-// be in the name of a claim, which is that of a Service: no MySQL, whatever its
-// name, has a volume or Secret in common with a Database.
+// mark returns a suffix for the names of volumes and Secrets that depends on the kind. It contains a dot, which the
+// name of a claim cannot contain, because that is also the name of a Service. Two instances of different kinds
+// therefore never share a volume.
 func (i Instance) mark() string {
-	if isDatabase(i.Kind) {
+	switch {
+	case isDatabase(i.Kind):
 		return ".database"
+	case i.IsNamespaced():
+		return ".mysql"
 	}
 	return ""
 }
 
-// DeploymentName is the claim's own name, as a user expects it.
+// IsNamespaced reports whether the instance is of an API without claims, with its composite resource in its own
+// namespace.
+func (i Instance) IsNamespaced() bool {
+	a, ok := APIOfInstances(i.Kind)
+	return ok && !a.HasClaims()
+}
+
+// DeploymentName returns the name of the Deployment. It is the name of the claim, as users expect it.
 func (i Instance) DeploymentName() string { return derived("", i.Name, "") }
 
-// ServiceName is the claim's own name, as a user expects it.
+// ServiceName returns the name of the Service. It is the name of the claim, as users expect it.
 func (i Instance) ServiceName() string { return derived("", i.Name, "") }
 
-// DataPVCName is the name of the PersistentVolumeClaim of the data volume.
-func (i Instance) DataPVCName() string { return derived("", i.Name, i.mark()+"-pvc") }
+// DataPVCName returns the name of the PersistentVolumeClaim of the data volume.
+func (i Instance) DataPVCName() string {
+	return derived("", i.Name, i.mark()+"-pvc")
+}
 
-// BackupPVCName is the name of the PersistentVolumeClaim of the backups.
-func (i Instance) BackupPVCName() string { return derived("backup-", i.Name, i.mark()+"-pvc") }
+// BackupPVCName returns the name of the PersistentVolumeClaim of the backups.
+func (i Instance) BackupPVCName() string {
+	return derived("backup-", i.Name, i.mark()+"-pvc")
+}
 
-// RootSecretName is the name of the Secret that the server reads at its first
-// start.
+// RootSecretName returns the name of the Secret that the server reads at its first start.
 func (i Instance) RootSecretName() string { return derived("", i.Name, i.mark()+"-root") }
 
-// ConfigMapName is the name of the ConfigMap that holds my.cnf.
+// ConfigMapName returns the name of the ConfigMap that contains my.cnf.
 func (i Instance) ConfigMapName() string { return derived("", i.Name, i.mark()+"-config") }
 
-// ConnectionSecretName is the name of the Secret that holds what the server
-// accepts now.
-func (i Instance) ConnectionSecretName() string { return derived("", i.Name, i.mark()+"-connection") }
+// ConnectionSecretName returns the name of the Secret with the credentials that the server accepts now. It is the same
+// for a MySQL with and without a claim, because clients mount this Secret.
+func (i Instance) ConnectionSecretName() string {
+	if i.IsNamespaced() {
+		return derived("", i.Name, "-connection")
+	}
+	return derived("", i.Name, i.mark()+"-connection")
+}
 
-// PendingSecretName is the name of the Secret that holds a password on its way
-// into the server. It is not a key of the connection Secret, because all of that
-// is published, and no annotation, because those are printed everywhere.
+// PendingSecretName returns the name of the Secret that contains a new password until the server accepts it. The
+// password is not a key of the connection Secret, because Crossplane publishes all of its keys. It is not an
+// annotation, because many tools print annotations.
 func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() + "-pending" }
 
-// GeneratedSecretName is the name of the Secret with the password that the controller
-// makes for a Database that names none. No MySQL has one.
-func (i Instance) GeneratedSecretName() string { return derived("", i.Name, ".database-password") }
+// GeneratedSecretName returns the name of the Secret with the password that the controller generates if the spec names
+// none. A MySQL with a claim has no such Secret.
+func (i Instance) GeneratedSecretName() string { return derived("", i.Name, i.mark()+"-password") }
 
-// TLSSecretName is the name of the Secret with the certificate of the server, and its key.
+// mayGeneratePassword reports whether the spec of the instance may omit the password.
+func (i Instance) mayGeneratePassword() bool { return isDatabase(i.Kind) || i.IsNamespaced() }
+
+// TLSSecretName returns the name of the Secret with the server's certificate and its key.
 func (i Instance) TLSSecretName() string { return derived("", i.Name, i.mark()+"-tls") }
 
-// IsOwnSecret reports whether a Secret in the instance's namespace has a name that the instance uses for a Secret of its own, now or later.
+// IsOwnSecret reports whether the instance itself uses a Secret of this name in its namespace, now or later.
 func (i Instance) IsOwnSecret(name string) bool {
 	a := i.Accesses()
 	return slices.Contains([]string{
 		i.RootSecretName(), i.ConnectionSecretName(), i.PendingSecretName(), i.TLSSecretName(),
 		a.Backup(), a.Restore(), a.Clone(), a.RestoreTest(),
-	}, name) || isDatabase(i.Kind) && name == i.GeneratedSecretName()
+	}, name) || i.mayGeneratePassword() && name == i.GeneratedSecretName()
 }
 
-// AuthorityName is the name of the Secret with a certificate authority of this life of the instance, in the controller's
-// namespace, by its number. The first is 1.
+// AuthorityName returns the name of the Secret with a certificate authority of this instance. The Secret is in the
+// controller's namespace. The first certificate authority has the number 1.
 func (i Instance) AuthorityName(number int) string {
 	return uniqueName(AuthorityPrefix, i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
 
-// IssuerCAName is the name of the Secret with the certificate authorities of an issuer that this life of the instance trusts, in the controller's
-// namespace. There are two, 1 and 2: a new one is written before the old one is deleted.
+// IssuerCAName returns the name of a Secret with the CA certificates of an issuer that this instance trusts. The Secret
+// is in the controller's namespace. There are two slots, 1 and 2, so that a new Secret is written before the old one is
+// deleted.
 func (i Instance) IssuerCAName(slot int) string { return i.AuthorityName(-slot) }
 
-// CertificateRequestName is the name of what an issuer of cert-manager is asked with for a certificate of this life's server, in
-// the controller's namespace.
+// CertificateRequestName returns the name of the CertificateRequest of cert-manager for the certificate of this
+// instance's server. It is in the controller's namespace.
 func (i Instance) CertificateRequestName() string { return uniqueName("server-", i, i.XR, "") }
 
-// AuthorityPrefix begins the name of each authority's Secret.
+// AuthorityPrefix is the prefix of the names of the certificate authorities' Secrets.
 const AuthorityPrefix = "authority-"
 
-// AccessNames are those of the Secrets by which the Jobs of an instance get at a store. A policy knows them by their ends.
+// AccessNames returns the names of the Secrets with which the Jobs of an instance access a store. An admission policy
+// recognizes these Secrets by the ends of their names.
 //
 // +kubebuilder:object:generate=false
-type AccessNames struct{ of Instance }
+type AccessNames struct{ instance Instance }
 
-// Accesses to a store.
+// Accesses returns the names of the Secrets with access to a store.
 func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 
-// Backup is that of the Job that backs up.
-func (n AccessNames) Backup() string { return accessName(n.of, "backup") }
+// Backup returns the name of the Secret of the backup Job.
+func (n AccessNames) Backup() string { return accessName(n.instance, "backup") }
 
-// Rescue is that of the Job that backs up a life which lost its XR or its namespace. It differs for each life and in each namespace.
-func (n AccessNames) Rescue() string { return uniqueName("", n.of, n.of.XR, "-backup-access") }
+// Rescue returns the name of the Secret of the recovery Job, which backs up an instance that lost its composite
+// resource or its namespace. It differs for each instance and for each namespace.
+func (n AccessNames) Rescue() string {
+	return uniqueName("", n.instance, n.instance.XR, "-backup-access")
+}
 
-// Restore is that of the Job that restores.
-func (n AccessNames) Restore() string { return accessName(n.of, "restore") }
+// Restore returns the name of the Secret of the restore Job.
+func (n AccessNames) Restore() string { return accessName(n.instance, "restore") }
 
-// Clone is that of the Job that clones a server which runs: the way there, and no way to a store.
-func (n AccessNames) Clone() string { return accessName(n.of, "clone") }
+// Clone returns the name of the Secret of the Job that clones a running server. It gives access to that server only,
+// not to a store.
+func (n AccessNames) Clone() string { return accessName(n.instance, "clone") }
 
-// RestoreTest is that of the Job that starts a server from a backup.
-func (n AccessNames) RestoreTest() string { return accessName(n.of, "restoretest") }
+// RestoreTest returns the name of the Secret of the restore test.
+func (n AccessNames) RestoreTest() string { return accessName(n.instance, "restoretest") }
 
-// JobPolicyName is the name of the NetworkPolicy of the Jobs.
+// JobPolicyName returns the name of the NetworkPolicy of the Jobs.
 func (i Instance) JobPolicyName() string { return derived("", i.Name, i.mark()+"-jobs") }
 
-// ServerPolicyName is the name of the NetworkPolicy of the server.
+// ServerPolicyName returns the name of the NetworkPolicy of the server.
 func (i Instance) ServerPolicyName() string { return derived("", i.Name, i.mark()+"-server") }
 
-// JobNames are those of the Jobs of an instance.
+// JobNames returns the names of the Jobs of an instance.
 //
 // +kubebuilder:object:generate=false
-type JobNames struct{ of Instance }
+type JobNames struct{ instance Instance }
 
-// Jobs of the instance.
+// Jobs returns the names of the Jobs of the instance.
 func (i Instance) Jobs() JobNames { return JobNames{i} }
 
-// Restore is the Job that restores.
-func (n JobNames) Restore() string { return jobName(n.of, "restore") }
+// Restore returns the name of the restore Job.
+func (n JobNames) Restore() string { return jobName(n.instance, "restore") }
 
-// Backup is the Job that backs up.
-func (n JobNames) Backup() string { return jobName(n.of, "backup") }
+// Backup returns the name of the Job of the final backup.
+func (n JobNames) Backup() string { return jobName(n.instance, "backup") }
 
-// Wipe is the Job that empties a hostPath folder.
-func (n JobNames) Wipe() string { return jobName(n.of, "wipe") }
+// Wipe returns the name of the Job that empties a hostPath directory.
+func (n JobNames) Wipe() string { return jobName(n.instance, "wipe") }
 
-// Prune is the Job that removes backups that are too many.
-func (n JobNames) Prune() string { return jobName(n.of, "prune") }
+// Prune returns the name of the Job that deletes backups that exceed the retention.
+func (n JobNames) Prune() string { return jobName(n.instance, "prune") }
 
-// RestoreTest is the Job that starts a server from a backup.
-func (n JobNames) RestoreTest() string { return jobName(n.of, "restoretest") }
+// RestoreTest returns the name of the Job of a restore test.
+func (n JobNames) RestoreTest() string { return jobName(n.instance, "restoretest") }
 
-// ImageChange is the Job that backs up before an image of another series starts. No deletion takes it for its own.
-func (n JobNames) ImageChange() string { return jobName(n.of, "imagechange") }
+// ImageChange returns the name of the Job that takes the backup before a version upgrade. It differs from Backup, so
+// that a deletion does not use this Job as its own.
+func (n JobNames) ImageChange() string { return jobName(n.instance, "imagechange") }
 
-// Request is the Job that backs up because the claim asks for it. No deletion takes it for its own, either.
-func (n JobNames) Request() string { return jobName(n.of, "request") }
+// Request returns the name of the Job that takes an on-demand or scheduled backup. It differs from Backup, so that a
+// deletion does not use this Job as its own.
+func (n JobNames) Request() string { return jobName(n.instance, "request") }
 
-// SettingsCheck is the Job that validates new settings before a running server gets them.
-func (n JobNames) SettingsCheck() string { return jobName(n.of, "settings") }
+// SettingsCheck returns the name of the Job that validates new settings before they are applied to a running server.
+func (n JobNames) SettingsCheck() string { return jobName(n.instance, "settings") }
 
-// EraseJobName is the name of the Job that removes the archive of a record.
-func EraseJobName(record string) string { return derived("erase-", record, "") }
+// RemovalJobName returns the name of the Job that deletes the archive of a BackupRecord.
+func RemovalJobName(record string) string { return derived("erase-", record, "") }
 
-// RecordName is the name of the MySQLBackup that is taken at the end of this life of the
-// instance, of its password Secret, and of its folder on the backup volume. There is one
-// of it, so that whoever comes back after a crash finds it.
+// RecordName returns the name of the BackupRecord of the final backup of this instance. The password Secret of the
+// backup and its directory on the backup volume have the same name. The name is fixed, so that the controller finds
+// these objects after a crash.
 func (i Instance) RecordName() string {
 	return uniqueName("", i, i.XR, "")
 }
 
-// RecordNameInLife is that of a backup that is taken while the life goes on, by its number.
+// RecordNameInLife returns the name of the BackupRecord of a backup that is taken before the deletion of the instance,
+// by its number.
 func (i Instance) RecordNameInLife(number int64) string {
 	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
 
-// RescueNamespace is where data is backed up whose own namespace is going, or
-// gone. It is part of the controller's installation, and nobody else's.
+// RescueNamespace is the namespace for the recovery of data whose own namespace is deleted or being deleted. It belongs
+// to the controller's installation.
 const RescueNamespace = "crossplane-mysql-rescue"
 
-// RescueName is the name of what is made to back up a life of the instance that
-// lost its XR or its namespace. It differs for each life and in each namespace.
+// RescueName returns the name of an object for the recovery of an instance that lost its composite resource or its
+// namespace. It differs for each instance and for each namespace.
 func (i Instance) RescueName(component string) string {
 	return uniqueName(component+"-", i, i.XR, "")
 }
 
-// StoreFolder of a backup in a store. It is of UIDs: a later namespace, or instance, of the
-// same name has another, and nothing is in its way.
+// StoreFolder returns the prefix of a backup in a store. It contains UIDs, so that a later namespace or instance of the
+// same name has a different prefix.
 func StoreFolder(i BackedUpInstance, record string) string {
 	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
 }
 
-// StoreLayout of the objects in a store; a later one has another name.
+// StoreLayout is the version of the layout of objects in a store. A later layout has a different name.
 const StoreLayout = "v1"
 
-// BackupPVName is the name of the hostPath PersistentVolume of the backups,
-// and of its folder. All lives of an instance share it, but not those in a later
-// namespace of the same name.
+// BackupPVName returns the name of the hostPath PersistentVolume of the backups, and of its directory. All instances of
+// a claim name share it, except for those in a later namespace of the same name.
 func (i Instance) BackupPVName(namespace types.UID) string {
 	return uniqueName("backup-", i, namespace, "")
 }
 
-// uniqueName says in a cluster-scoped name whose it is: namespace and name for people, and a
-// hash of them, of the kind, and of a UID of the instance.
-func uniqueName(prefix string, i Instance, of types.UID, suffix string) string {
-	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"), "-"+hash(string(of), i.Kind, i.Namespace, i.Name)+suffix)
+// uniqueName returns a cluster-scoped name. It contains the namespace and the name, for users, and a hash of both, of
+// the kind, and of a UID.
+func uniqueName(prefix string, i Instance, uid types.UID, suffix string) string {
+	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"),
+		"-"+hash(string(uid), i.Kind, i.Namespace, i.Name)+suffix)
 }
 
-// DataPVName is the name of the hostPath PersistentVolume, and of its
-// folder. It differs for each life of an instance, so that nothing of an earlier
-// one is in the way.
+// DataPVName returns the name of the hostPath PersistentVolume of the data, and of its directory. It differs for each
+// instance, so that it never conflicts with a previous instance.
 func (i Instance) DataPVName() string {
 	prefix := "mysql-"
 	if isDatabase(i.Kind) {
@@ -258,22 +284,21 @@ func (i Instance) DataPVName() string {
 	return uniqueName(prefix, i, i.XR, "")
 }
 
-// AppLabel is the value of the label app.
+// AppLabel returns the value of the label app.
 func (i Instance) AppLabel() string { return derived("", i.Name, "") }
 
-// Host is the server's name in the cluster's DNS, valid in every namespace.
+// Host returns the DNS name of the server in the cluster. It is valid in every namespace.
 func (i Instance) Host() string { return fmt.Sprintf("%s.%s.svc", i.ServiceName(), i.Namespace) }
 
-func jobName(of Instance, component string) string {
-	return derived(component+"-", of.Name, of.mark()+"-job")
+func jobName(instance Instance, component string) string {
+	return derived(component+"-", instance.Name, instance.mark()+"-job")
 }
 
-func accessName(of Instance, component string) string {
-	return derived("", of.Name, of.mark()+"-"+component+"-access")
+func accessName(instance Instance, component string) string {
+	return derived("", instance.Name, instance.mark()+"-"+component+"-access")
 }
 
-// derived is prefix+name+suffix, with the name cut and hashed where the whole
-// would be too long.
+// derived returns prefix+name+suffix. If the result would be too long, the name is truncated and a hash is added.
 func derived(prefix, name, suffix string) string {
 	if whole := prefix + name + suffix; len(whole) <= MaxNameLength {
 		return whole
@@ -282,7 +307,7 @@ func derived(prefix, name, suffix string) string {
 	return prefix + strings.TrimRight(name[:room], "-.") + "-" + hash(name) + suffix
 }
 
-// hash of the parts, which are kept apart by a byte that no name has.
+// hash returns a hash of the parts. It separates them with a byte that no name contains.
 func hash(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])[:hashLength]

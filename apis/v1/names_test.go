@@ -3,6 +3,7 @@ package v1
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,99 +11,214 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// kindNamespaced is that of an instance without a claim.
+const kindNamespaced = "MySQL.crossplane-mysql.io"
+
+// names that come from the name of an instance.
+func names(i Instance) map[string]string {
+	return map[string]string{
+		"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataPVC": i.DataPVCName(),
+		"BackupPVC":  i.BackupPVCName(),
+		"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
+		"RestoreJob": i.Jobs().Restore(), "BackupJob": i.Jobs().Backup(), "DataPV": i.DataPVName(), "App": i.AppLabel(),
+		"Key":     i.Key(),
+		"WipeJob": i.Jobs().Wipe(), "PruneJob": i.Jobs().Prune(), "RestoreTestJob": i.Jobs().RestoreTest(),
+		"Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
+		"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": RemovalJobName(i.RecordName()),
+		"RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(),
+		"SettingsJob": i.Jobs().SettingsCheck(),
+		"TLSSecret":   i.TLSSecretName(), "Authority": i.AuthorityName(1), "SecondAuthority": i.AuthorityName(2),
+		"CertificateRequest": i.CertificateRequestName(),
+	}
+}
+
 // TestNames freezes every name, label, annotation and condition: a database
 // outlives any release. A change here orphans the data of every instance.
 func TestNames(t *testing.T) {
-	short := Instance{Kind: KindMySQL, Namespace: "default", Name: "mysql-instance", XR: "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"}
-	long := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: strings.Repeat("very-", 30) + "long", XR: short.XR}
+	short := Instance{Kind: KindMySQL, Namespace: "default", Name: "mysql-instance",
+		XR: "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"}
+	long := Instance{Kind: KindMySQL, Namespace: strings.Repeat("n", 63), Name: strings.Repeat("very-", 30) + "long",
+		XR: short.XR}
 	database := Instance{Kind: KindDatabase, Namespace: short.Namespace, Name: short.Name, XR: short.XR}
-	names := func(i Instance) map[string]string {
-		return map[string]string{
-			"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataPVC": i.DataPVCName(), "BackupPVC": i.BackupPVCName(),
-			"RootSecret": i.RootSecretName(), "ConfigMap": i.ConfigMapName(), "ConnectionSecret": i.ConnectionSecretName(),
-			"RestoreJob": i.Jobs().Restore(), "BackupJob": i.Jobs().Backup(), "DataPV": i.DataPVName(), "App": i.AppLabel(), "Key": i.Key(),
-			"WipeJob": i.Jobs().Wipe(), "PruneJob": i.Jobs().Prune(), "RestoreTestJob": i.Jobs().RestoreTest(), "Record": i.RecordName(), "BackupPV": i.BackupPVName("0b7a1d6e"),
-			"PendingSecret": i.PendingSecretName(), "Rescue": i.RescueName("data"), "EraseJob": EraseJobName(i.RecordName()), "RecordInLife": i.RecordNameInLife(2), "ImageChangeJob": i.Jobs().ImageChange(), "SettingsJob": i.Jobs().SettingsCheck(),
-			"TLSSecret": i.TLSSecretName(), "Authority": i.AuthorityName(1), "SecondAuthority": i.AuthorityName(2), "CertificateRequest": i.CertificateRequestName(),
-		}
-	}
+	namespaced := Instance{Kind: kindNamespaced, Namespace: short.Namespace, Name: short.Name, XR: short.XR}
 	cases := map[string]struct {
 		reason string
 		got    any
 		want   any
 	}{
-		"Short": {reason: "Row 8: the names that users of the original operators type.", got: names(short), want: map[string]string{
-			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance-pvc", "BackupPVC": "backup-mysql-instance-pvc",
-			"RootSecret": "mysql-instance-root", "ConfigMap": "mysql-instance-config", "ConnectionSecret": "mysql-instance-connection",
-			"RestoreJob": "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job", "DataPV": "mysql-default-mysql-instance-507663682d",
-			"App": "mysql-instance", "Key": "a68227f0ee", "RestoreTestJob": "restoretest-mysql-instance-job", "WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
-			"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
-			"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d", "EraseJob": "erase-default-mysql-instance-507663682d",
-			"RecordInLife": "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job", "SettingsJob": "settings-mysql-instance-job",
-			"TLSSecret": "mysql-instance-tls", "Authority": "authority-default-mysql-instance-0b4c3a0e5c", "SecondAuthority": "authority-default-mysql-instance-ec5ddec20d", "CertificateRequest": "server-default-mysql-instance-507663682d",
-		}},
+		"Short": {reason: "Row 8: the names that users of the original operators type.", got: names(short),
+			want: map[string]string{
+				"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance-pvc",
+				"BackupPVC":  "backup-mysql-instance-pvc",
+				"RootSecret": "mysql-instance-root", "ConfigMap": "mysql-instance-config",
+				"ConnectionSecret": "mysql-instance-connection",
+				"RestoreJob":       "restore-mysql-instance-job", "BackupJob": "backup-mysql-instance-job",
+				"DataPV": "mysql-default-mysql-instance-507663682d",
+				"App":    "mysql-instance", "Key": "a68227f0ee", "RestoreTestJob": "restoretest-mysql-instance-job",
+				"WipeJob": "wipe-mysql-instance-job", "PruneJob": "prune-mysql-instance-job",
+				"Record": "default-mysql-instance-507663682d", "BackupPV": "backup-default-mysql-instance-7ea0a0cb4b",
+				"PendingSecret": "mysql-instance-connection-pending", "Rescue": "data-default-mysql-instance-507663682d",
+				"EraseJob":     "erase-default-mysql-instance-507663682d",
+				"RecordInLife": "default-mysql-instance-ec5ddec20d", "ImageChangeJob": "imagechange-mysql-instance-job",
+				"SettingsJob": "settings-mysql-instance-job",
+				"TLSSecret":   "mysql-instance-tls", "Authority": "authority-default-mysql-instance-0b4c3a0e5c",
+				"SecondAuthority":    "authority-default-mysql-instance-ec5ddec20d",
+				"CertificateRequest": "server-default-mysql-instance-507663682d",
+			}},
 		"Long": {reason: "Names that are too long are cut and hashed.", got: names(long), want: map[string]string{
-			"Deployment": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Service": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
-			"DataPVC": "very-very-very-very-very-very-very-very-very-ver-817db935f5-pvc", "BackupPVC": "backup-very-very-very-very-very-very-very-very-v-817db935f5-pvc",
-			"RootSecret": "very-very-very-very-very-very-very-very-very-ve-817db935f5-root", "ConfigMap": "very-very-very-very-very-very-very-very-very-817db935f5-config",
-			"ConnectionSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection", "RestoreJob": "restore-very-very-very-very-very-very-very-very-817db935f5-job",
-			"BackupJob": "backup-very-very-very-very-very-very-very-very-v-817db935f5-job", "DataPV": "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
-			"App": "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
-			"RestoreTestJob": "restoretest-very-very-very-very-very-very-very-v-817db935f5-job", "WipeJob": "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job", "PruneJob": "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
-			"Record": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc", "BackupPV": "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
-			"PendingSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending", "Rescue": "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
-			"EraseJob":     "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843b-a6105a6ca8",
-			"RecordInLife": "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e", "ImageChangeJob": "imagechange-very-very-very-very-very-very-very-v-817db935f5-job", "SettingsJob": "settings-very-very-very-very-very-very-very-very-817db935f5-job",
-			"TLSSecret": "very-very-very-very-very-very-very-very-very-ver-817db935f5-tls", "Authority": "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-c3720b1ad2", "SecondAuthority": "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e", "CertificateRequest": "server-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"Deployment":       "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
+			"Service":          "very-very-very-very-very-very-very-very-very-very-ve-817db935f5",
+			"DataPVC":          "very-very-very-very-very-very-very-very-very-ver-817db935f5-pvc",
+			"BackupPVC":        "backup-very-very-very-very-very-very-very-very-v-817db935f5-pvc",
+			"RootSecret":       "very-very-very-very-very-very-very-very-very-ve-817db935f5-root",
+			"ConfigMap":        "very-very-very-very-very-very-very-very-very-817db935f5-config",
+			"ConnectionSecret": "very-very-very-very-very-very-very-very-v-817db935f5-connection",
+			"RestoreJob":       "restore-very-very-very-very-very-very-very-very-817db935f5-job",
+			"BackupJob":        "backup-very-very-very-very-very-very-very-very-v-817db935f5-job",
+			"DataPV":           "mysql-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"App":              "very-very-very-very-very-very-very-very-very-very-ve-817db935f5", "Key": "e50da83026",
+			"RestoreTestJob":     "restoretest-very-very-very-very-very-very-very-v-817db935f5-job",
+			"WipeJob":            "wipe-very-very-very-very-very-very-very-very-ver-817db935f5-job",
+			"PruneJob":           "prune-very-very-very-very-very-very-very-very-ve-817db935f5-job",
+			"Record":             "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"BackupPV":           "backup-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-d8e9fdeaed",
+			"PendingSecret":      "very-very-very-very-very-very-very-very-v-817db935f5-connection-pending",
+			"Rescue":             "data-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
+			"EraseJob":           "erase-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843b-a6105a6ca8",
+			"RecordInLife":       "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e",
+			"ImageChangeJob":     "imagechange-very-very-very-very-very-very-very-v-817db935f5-job",
+			"SettingsJob":        "settings-very-very-very-very-very-very-very-very-817db935f5-job",
+			"TLSSecret":          "very-very-very-very-very-very-very-very-very-ver-817db935f5-tls",
+			"Authority":          "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-c3720b1ad2",
+			"SecondAuthority":    "authority-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-f3c66f1b4e",
+			"CertificateRequest": "server-nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn-843bf9df91-a80288bafc",
 		}},
-		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords shares none with a MySQL.", got: names(database), want: map[string]string{
-			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.database-pvc", "BackupPVC": "backup-mysql-instance.database-pvc",
-			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config", "ConnectionSecret": "mysql-instance.database-connection",
-			"RestoreJob": "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job", "DataPV": "database-default-mysql-instance-95f16838b4",
-			"App": "mysql-instance", "Key": "08b363ac79", "RestoreTestJob": "restoretest-mysql-instance.database-job", "WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
-			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4", "BackupPV": "backup-default-mysql-instance-79737816bd",
+		"Database": {reason: "Row 14: Deployment and Service have the names that users type; what holds data or passwords " +
+			"shares none with a MySQL.", got: names(database), want: map[string]string{
+			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.database-pvc",
+			"BackupPVC":  "backup-mysql-instance.database-pvc",
+			"RootSecret": "mysql-instance.database-root", "ConfigMap": "mysql-instance.database-config",
+			"ConnectionSecret": "mysql-instance.database-connection",
+			"RestoreJob":       "restore-mysql-instance.database-job", "BackupJob": "backup-mysql-instance.database-job",
+			"DataPV": "database-default-mysql-instance-95f16838b4",
+			"App":    "mysql-instance", "Key": "08b363ac79", "RestoreTestJob": "restoretest-mysql-instance.database-job",
+			"WipeJob": "wipe-mysql-instance.database-job", "PruneJob": "prune-mysql-instance.database-job",
+			"Record": "default-mysql-instance-95f16838b4", "Rescue": "data-default-mysql-instance-95f16838b4",
+			"BackupPV":      "backup-default-mysql-instance-79737816bd",
 			"PendingSecret": "mysql-instance.database-connection-pending", "EraseJob": "erase-default-mysql-instance-95f16838b4",
-			"RecordInLife": "default-mysql-instance-52fedea2e5", "ImageChangeJob": "imagechange-mysql-instance.database-job", "SettingsJob": "settings-mysql-instance.database-job",
-			"TLSSecret": "mysql-instance.database-tls", "Authority": "authority-default-mysql-instance-bef109a39a", "SecondAuthority": "authority-default-mysql-instance-52fedea2e5", "CertificateRequest": "server-default-mysql-instance-95f16838b4",
+			"RecordInLife": "default-mysql-instance-52fedea2e5", "ImageChangeJob": "imagechange-mysql-instance.database-job",
+			"SettingsJob": "settings-mysql-instance.database-job",
+			"TLSSecret":   "mysql-instance.database-tls", "Authority": "authority-default-mysql-instance-bef109a39a",
+			"SecondAuthority":    "authority-default-mysql-instance-52fedea2e5",
+			"CertificateRequest": "server-default-mysql-instance-95f16838b4",
 		}},
-		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(), want: map[string]string{
-			"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "crossplane-mysql",
-			"otus.homework/instance": "08b363ac79", "otus.homework/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
+		"Namespaced": {reason: "An instance without a claim has the Deployment, the Service and the connection Secret of a " +
+			"claim. What holds data or passwords has names of its own.", got: names(namespaced), want: map[string]string{
+			"Deployment": "mysql-instance", "Service": "mysql-instance", "DataPVC": "mysql-instance.mysql-pvc",
+			"BackupPVC":  "backup-mysql-instance.mysql-pvc",
+			"RootSecret": "mysql-instance.mysql-root", "ConfigMap": "mysql-instance.mysql-config",
+			"ConnectionSecret": "mysql-instance-connection",
+			"RestoreJob":       "restore-mysql-instance.mysql-job", "BackupJob": "backup-mysql-instance.mysql-job",
+			"DataPV": "mysql-default-mysql-instance-9e872154a5",
+			"App":    "mysql-instance", "Key": "00df84630c", "RestoreTestJob": "restoretest-mysql-instance.mysql-job",
+			"WipeJob": "wipe-mysql-instance.mysql-job", "PruneJob": "prune-mysql-instance.mysql-job",
+			"Record": "default-mysql-instance-9e872154a5", "Rescue": "data-default-mysql-instance-9e872154a5",
+			"BackupPV":      "backup-default-mysql-instance-8f8e979c66",
+			"PendingSecret": "mysql-instance-connection-pending", "EraseJob": "erase-default-mysql-instance-9e872154a5",
+			"RecordInLife": "default-mysql-instance-3ef8ba256e", "ImageChangeJob": "imagechange-mysql-instance.mysql-job",
+			"SettingsJob": "settings-mysql-instance.mysql-job",
+			"TLSSecret":   "mysql-instance.mysql-tls", "Authority": "authority-default-mysql-instance-3db9c26459",
+			"SecondAuthority":    "authority-default-mysql-instance-3ef8ba256e",
+			"CertificateRequest": "server-default-mysql-instance-9e872154a5",
 		}},
-		"DatabaseSelector": {reason: "Neither selector is met by the other's pods.", got: database.ServerSelector(), want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "database"}},
-		"Host":             {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
+		"NamespacedLabels": {reason: "A selector finds everything of an instance by these labels.", got: namespaced.Labels(),
+			want: map[string]string{
+				"app.kubernetes.io/name": "mysql", "app.kubernetes.io/managed-by": "crossplane-mysql",
+				"crossplane-mysql.io/instance": "00df84630c", "crossplane-mysql.io/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
+			}},
+		"NamespacedSelector": {reason: "The selector of a Deployment cannot change.", got: namespaced.ServerSelector(),
+			want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
+		"Generated": {reason: "The Secrets with the passwords that the controller generates.",
+			got:  []string{database.GeneratedSecretName(), namespaced.GeneratedSecretName()},
+			want: []string{"mysql-instance.database-password", "mysql-instance.mysql-password"}},
+		"DatabaseLabels": {reason: "What everything of a Database is found by.", got: database.Labels(),
+			want: map[string]string{
+				"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "crossplane-mysql",
+				"crossplane-mysql.io/instance": "08b363ac79", "crossplane-mysql.io/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
+			}},
+		"DatabaseSelector": {reason: "Neither selector is met by the other's pods.", got: database.ServerSelector(),
+			want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "database"}},
+		"Host": {reason: "The address in the cluster.", got: short.Host(), want: "mysql-instance.default.svc"},
 		"Labels": {reason: "What everything of an instance is found by.", got: short.Labels(), want: map[string]string{
 			"app.kubernetes.io/name": "mysql", "app.kubernetes.io/managed-by": "crossplane-mysql",
-			"otus.homework/instance": "a68227f0ee", "otus.homework/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
+			"crossplane-mysql.io/instance": "a68227f0ee", "crossplane-mysql.io/xr": "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11",
 		}},
-		"Selector": {reason: "A Deployment's selector cannot change.", got: short.ServerSelector(), want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
-		"Resources": {reason: "Crossplane finds composed resources by these.", want: []string{"data-volume", "data-claim", "root-password", "config", "deployment", "service", "restore"},
-			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment, ResourceService, ResourceRestore}},
+		"Selector": {reason: "A Deployment's selector cannot change.", got: short.ServerSelector(),
+			want: map[string]string{"app": "mysql-instance", "app.kubernetes.io/component": "server"}},
+		"Resources": {reason: "Crossplane finds composed resources by these.",
+			want: []string{"data-volume", "data-claim", "root-password", "config", "deployment", "service", "restore"},
+			got: []string{ResourceDataPV, ResourceDataPVC, ResourceRootPassword, ResourceConfig, ResourceDeployment,
+				ResourceService, ResourceRestore}},
 		"Annotations": {reason: "Volumes carry them for life.", got: []string{
-			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion, AnnotationDeletionPolicy, AnnotationBackupNumber, AnnotationFirstBackupNumber, AnnotationChoice,
-			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup, AnnotationWithoutOutside,
+			AnnotationClaimKind, AnnotationClaimNamespace, AnnotationClaimName, AnnotationImage, AnnotationVersion,
+			AnnotationDeletionPolicy, AnnotationBackupNumber, AnnotationFirstBackupNumber, AnnotationChoice,
+			AnnotationRestore, AnnotationConfigHash, AnnotationRevision, AnnotationStarted, AnnotationSkipBackup,
+			AnnotationWithoutOutside,
 			AnnotationNothingToLose, AnnotationReclaimPolicy, AnnotationNamespaceUID, AnnotationEarlierNamespaces, Finalizer,
 			AnnotationPasswordChangedAt, AnnotationPasswordStagedAt, AnnotationPasswordWindow, RescueNamespace,
 			AnnotationBackupPrefix, AnnotationForgetPrefix, AnnotationMakeRecord, MakeAllRecords, AnnotationDeleteArchive,
-			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned, AnnotationErases,
-			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore, AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer, AnnotationNodes, AnnotationPublished, AnnotationTakeOverPrefix, AnnotationAccessUntil,
-			AnnotationSettings, AnnotationConfig,
+			AnnotationRestoreTest, AnnotationRetainedPV, AnnotationRefusedSize, AnnotationPVCs, AnnotationPruned,
+			AnnotationRemoves,
+			AnnotationMadeFor, AnnotationMarkedUID, AnnotationTakeOver, AnnotationLeaveAlone, AnnotationBackupStore,
+			AnnotationAccessTo, AnnotationAnswer, AnnotationAdopt, AnnotationIssuer, AnnotationNodes, AnnotationPublished,
+			AnnotationTakeOverPrefix, AnnotationAccessUntil,
+			AnnotationSettings, AnnotationConfig, AnnotationPullSecrets,
 		}, want: []string{
-			"otus.homework/claim-kind", "otus.homework/claim-namespace", "otus.homework/claim-name", "otus.homework/image", "otus.homework/version", "otus.homework/deletion-policy", "otus.homework/backup-number", "otus.homework/first-backup-number", "otus.homework/choice",
-			"otus.homework/restore", "otus.homework/config-hash", "otus.homework/revision", "otus.homework/started", "otus.homework/skip-backup", "otus.homework/without-outside-data",
-			"otus.homework/nothing-to-lose", "otus.homework/reclaim-policy", "otus.homework/namespace-uid", "otus.homework/earlier-namespace-uids", "otus.homework/protect-data",
-			"otus.homework/password-changed-at", "otus.homework/password-staged-at", "otus.homework/password-window", "crossplane-mysql-rescue",
-			"backup.otus.homework/", "forget.otus.homework/", "otus.homework/make-record", "all", "otus.homework/delete-archive",
-			"otus.homework/restore-test", "otus.homework/retained-volume", "otus.homework/refused-size", "otus.homework/pvcs", "otus.homework/pruned", "otus.homework/erases",
-			"otus.homework/made-for", "otus.homework/marked-uid", "otus.homework/take-over", "otus.homework/leave-alone", "otus.homework/backup-store", "otus.homework/access-to", "otus.homework/answer", "otus.homework/adopt", "otus.homework/issuer", "otus.homework/nodes", "otus.homework/published-archive", "otus.homework/take-over-prefix", "otus.homework/access-until",
-			"otus.homework/settings", "otus.homework/config",
+			"crossplane-mysql.io/claim-kind", "crossplane-mysql.io/claim-namespace", "crossplane-mysql.io/claim-name",
+			"crossplane-mysql.io/image",
+			"crossplane-mysql.io/version", "crossplane-mysql.io/deletion-policy", "crossplane-mysql.io/backup-number",
+			"crossplane-mysql.io/first-backup-number", "crossplane-mysql.io/choice",
+			"crossplane-mysql.io/restore", "crossplane-mysql.io/config-hash", "crossplane-mysql.io/revision",
+			"crossplane-mysql.io/started",
+			"crossplane-mysql.io/skip-backup", "crossplane-mysql.io/without-outside-data",
+			"crossplane-mysql.io/nothing-to-lose", "crossplane-mysql.io/reclaim-policy", "crossplane-mysql.io/namespace-uid",
+			"crossplane-mysql.io/earlier-namespace-uids", "crossplane-mysql.io/protect-data",
+			"crossplane-mysql.io/password-changed-at", "crossplane-mysql.io/password-staged-at",
+			"crossplane-mysql.io/password-window",
+			"crossplane-mysql-rescue",
+			"backup.crossplane-mysql.io/", "forget.crossplane-mysql.io/", "crossplane-mysql.io/make-record", "all",
+			"crossplane-mysql.io/delete-archive",
+			"crossplane-mysql.io/restore-test", "crossplane-mysql.io/retained-volume", "crossplane-mysql.io/refused-size",
+			"crossplane-mysql.io/pvcs",
+			"crossplane-mysql.io/pruned", "crossplane-mysql.io/erases",
+			"crossplane-mysql.io/made-for", "crossplane-mysql.io/marked-uid", "crossplane-mysql.io/take-over",
+			"crossplane-mysql.io/leave-alone",
+			"crossplane-mysql.io/backup-store", "crossplane-mysql.io/access-to", "crossplane-mysql.io/answer",
+			"crossplane-mysql.io/adopt",
+			"crossplane-mysql.io/issuer", "crossplane-mysql.io/nodes", "crossplane-mysql.io/published-archive",
+			"crossplane-mysql.io/take-over-prefix",
+			"crossplane-mysql.io/access-until",
+			"crossplane-mysql.io/settings", "crossplane-mysql.io/config", "crossplane-mysql.io/image-pull-secrets",
 		}},
-		"StoreFolder": {reason: "Objects outlive the cluster.", got: StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"), want: "v1/ns/xr/one"},
-		"StoreAccess": {reason: "A policy knows them by their ends.", got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(), short.Accesses().Clone(), short.Accesses().Rescue(), database.Accesses().Backup()}, want: []string{"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access", "mysql-instance-clone-access", "default-mysql-instance-507663682d-backup-access", "mysql-instance.database-backup-access"}},
-		"Conditions":  {reason: "People and scripts wait for them.", got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked, ConditionUpdated, ConditionBackedUp, ConditionSettingsApplied, ConditionRestorable}, want: []string{"Accepted", "Restored", "Serving", "Blocked", "Updated", "BackedUp", "SettingsApplied", "Restorable"}},
-		"Credentials": {reason: "The states that controller and function speak of.", got: []string{CredentialsInSync, CredentialsChanging, CredentialsFailed}, want: []string{"InSync", "Changing", "Failed"}},
-		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.", want: []string{"data", "password", "my.cnf", "my.cnf.served", "mysql", "mongo", ".crossplane-mysql-restore-test"},
-			got: []string{DataDirectory, PasswordKey, ConfigKey, ServedConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
+		"StoreFolder": {reason: "Objects outlive the cluster.",
+			got:  StoreFolder(BackedUpInstance{NamespaceUID: "ns", XR: "xr", Namespace: "a", Name: "b"}, "one"),
+			want: "v1/ns/xr/one"},
+		"StoreAccess": {reason: "A policy knows them by their ends.",
+			got: []string{short.Accesses().Backup(), short.Accesses().Restore(), short.Accesses().RestoreTest(),
+				short.Accesses().Clone(), short.Accesses().Rescue(), database.Accesses().Backup()}, want: []string{
+				"mysql-instance-backup-access", "mysql-instance-restore-access", "mysql-instance-restoretest-access",
+				"mysql-instance-clone-access", "default-mysql-instance-507663682d-backup-access",
+				"mysql-instance.database-backup-access"}},
+		"Conditions": {reason: "People and scripts wait for them.",
+			got: []string{ConditionAccepted, ConditionRestored, ConditionServing, ConditionBlocked,
+				ConditionPendingRestart, ConditionLastBackupSucceeded, ConditionRestorable}, want: []string{"Accepted", "Restored",
+				"Serving", "Blocked", "PendingRestart", "LastBackupSucceeded", "Restorable"}},
+		"Credentials": {reason: "The states that controller and function speak of.",
+			got:  []string{CredentialsInSync, CredentialsChanging, CredentialsFailed},
+			want: []string{"InSync", "Changing", "Failed"}},
+		"Places": {reason: "Where the data lies on its volume, and how the Secret and ConfigMap name it.",
+			want: []string{"data", "password", "my.cnf", "my.cnf.served", "mysql", "mongo", ".crossplane-mysql-restore-test"},
+			got:  []string{DataDirectory, PasswordKey, ConfigKey, ServedConfigKey, PortName, PortNameMongo, RestoreTestFolder}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -134,10 +250,11 @@ func TestNamesAreAllFrozen(t *testing.T) {
 }
 
 // TestNamesAreValid for claims of every length, and differ where the claims do.
-// The names of a Database have a dot in them, which a Service may not have.
+// The names of a Database, and of an instance without a claim, have a dot in them, which a Service may not have.
 func TestNamesAreValid(t *testing.T) {
 	t.Run(KindMySQL, func(t *testing.T) { namesAreValid(t, KindMySQL, validation.IsDNS1123Label) })
 	t.Run(KindDatabase, func(t *testing.T) { namesAreValid(t, KindDatabase, validation.IsDNS1123Subdomain) })
+	t.Run(kindNamespaced, func(t *testing.T) { namesAreValid(t, kindNamespaced, validation.IsDNS1123Subdomain) })
 }
 
 func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
@@ -150,7 +267,9 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 			if len(validation.IsDNS1123Label(i.ServiceName())) > 0 {
 				t.Fatalf("%q is no valid name of a Service", i.ServiceName())
 			}
-			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(), i.Jobs().RestoreTest()} {
+			for _, got := range []string{i.ServiceName(), i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(),
+				i.ConfigMapName(), i.ConnectionSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(),
+				i.Jobs().Prune(), i.Jobs().RestoreTest()} {
 				if len(valid(got)) > 0 || len(got) > MaxNameLength {
 					t.Fatalf("%q is no valid name", got)
 				}
@@ -171,28 +290,94 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 // TestLives: each life of an instance has a volume of its own, and all share a
 // key.
 func TestLives(t *testing.T) {
-	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "2"}
+	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a",
+		Name: "b", XR: "2"}
 	if one.DataPVName() == two.DataPVName() {
 		t.Error("two lives share a volume")
 	}
 	if one.Key() != two.Key() {
 		t.Error("two lives have different keys")
 	}
-	if other := (Instance{Kind: "Database", Namespace: "a", Name: "b", XR: "1"}); other.Key() == one.Key() || other.DataPVName() == one.DataPVName() {
+	if other := (Instance{Kind: "Database", Namespace: "a", Name: "b", XR: "1"}); other.Key() == one.Key() ||
+		other.DataPVName() == one.DataPVName() {
 		t.Error("two kinds share a key or a volume")
 	}
 }
 
-// TestKindsShareNothing: no name of what holds data or passwords can be both a
-// MySQL's and a Database's, whatever they are called.
+// TestKindsShareNothing: the names of volumes, Jobs and passwords have the mark of the kind. The dot of the mark cannot
+// be in the name of a claim, so two instances of different kinds share no such name, however a user calls them.
 func TestKindsShareNothing(t *testing.T) {
-	for _, name := range []string{"a", "a-database", "backup-a", strings.Repeat("x", 60)} {
-		i := Instance{Kind: KindDatabase, Namespace: "n", Name: name}
-		for _, got := range []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.ConnectionSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(), i.Jobs().RestoreTest()} {
-			if !strings.Contains(got, ".database-") {
-				t.Errorf("%q could be a MySQL's: its claim's name has no dot", got)
+	for kind, mark := range map[string]string{KindDatabase: ".database-", kindNamespaced: ".mysql-"} {
+		for _, name := range []string{"a", "a-database", "a-mysql", "backup-a", strings.Repeat("x", 60)} {
+			i := Instance{Kind: kind, Namespace: "n", Name: name}
+			own := []string{i.DataPVCName(), i.BackupPVCName(), i.RootSecretName(), i.ConfigMapName(), i.TLSSecretName(),
+				i.GeneratedSecretName(), i.Jobs().Restore(), i.Jobs().Backup(), i.Jobs().Wipe(), i.Jobs().Prune(),
+				i.Jobs().RestoreTest(), i.Accesses().Backup(), i.Accesses().Restore(), i.Accesses().Clone()}
+			if kind == KindDatabase {
+				own = append(own, i.ConnectionSecretName(), i.PendingSecretName())
+			}
+			for _, got := range own {
+				if !strings.Contains(got, mark) {
+					t.Errorf("%q could be a MySQL's: its claim's name has no dot", got)
+				}
 			}
 		}
+	}
+}
+
+// TestNamesInCommon: an instance without a claim has the names of a claim only for what clients use. A server has one
+// address whether it has a claim or not, and the function refuses to start a second server under the same name.
+func TestNamesInCommon(t *testing.T) {
+	claim := names(Instance{Kind: KindMySQL, Namespace: "default", Name: "shop", XR: "uid"})
+	var common []string
+	for what, name := range names(Instance{Kind: kindNamespaced, Namespace: "default", Name: "shop", XR: "uid"}) {
+		if claim[what] == name {
+			common = append(common, what)
+		}
+	}
+	slices.Sort(common)
+	want := []string{"App", "ConnectionSecret", "Deployment", "PendingSecret", "Service"}
+	if diff := cmp.Diff(want, common); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestAPIs: each kind of instance, and each kind of composite resource, is of one API.
+func TestAPIs(t *testing.T) {
+	kinds := map[string]bool{}
+	for _, a := range APIs() {
+		kinds[a.InstanceKind()] = a.HasClaims()
+		if got, ok := APIOf(a.XR.GroupKind()); !ok || got != a {
+			t.Errorf("%s is of %v, %t", a.XR, got, ok)
+		}
+		if got, ok := APIOfInstances(a.InstanceKind()); !ok || got != a {
+			t.Errorf("an instance of kind %s is of %v, %t", a.InstanceKind(), got, ok)
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{KindMySQL: true, KindDatabase: true, kindNamespaced: false}, kinds); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if _, ok := APIOf(GroupVersionClaims.WithKind(KindMySQL).GroupKind()); ok {
+		t.Error("a claim is no composite resource")
+	}
+}
+
+// TestInstanceOfXR: an XR without a claim is an instance under its own name.
+func TestInstanceOfXR(t *testing.T) {
+	x := &XMySQL{}
+	x.SetGroupVersionKind(GroupVersion.WithKind(KindMySQL))
+	x.Namespace, x.Name, x.UID = "default", "shop", "uid"
+	want := Instance{Kind: kindNamespaced, Namespace: "default", Name: "shop", XR: "uid"}
+	if got := x.Instance(); got != want || !got.IsNamespaced() {
+		t.Errorf("want %+v, got %+v", want, got)
+	}
+	x.SetGroupVersionKind(GroupVersionClaims.WithKind(KindXMySQL))
+	want.Kind = KindXMySQL
+	if got := x.Instance(); got != want || got.IsNamespaced() {
+		t.Errorf("an XR that should have a claim is no claim's instance: want %+v, got %+v", want, got)
+	}
+	if (Instance{Kind: KindMySQL}).IsNamespaced() || (Instance{Kind: KindDatabase}).IsNamespaced() {
+		t.Error("an instance with a claim is not namespaced")
 	}
 }
 
@@ -218,7 +403,8 @@ func TestPassword(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := Password(tc.raw)
-			if got != tc.want || tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+			if got != tc.want || tc.err == "" && err != nil || tc.err != "" &&
+				(err == nil || !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("%s want %q or %q, got %q or %v", tc.reason, tc.want, tc.err, got, err)
 			}
 			if err != nil && tc.raw != "\n" && strings.Contains(err.Error(), tc.raw) {

@@ -8,23 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPasswordLength in bytes is what MySQL's caching_sha2_password accepts
-// (MAX_PLAINTEXT_LENGTH in its source).
+// MaxPasswordLength is the longest password that MySQL's caching_sha2_password accepts, in bytes (MAX_PLAINTEXT_LENGTH
+// in its source).
 const MaxPasswordLength = 256
 
-// Password is the password of root as the server gets it: without one trailing
-// newline, which editors and echo leave behind. Errors never hold the value.
+// Password returns the password of root as the server gets it. It removes one trailing newline, because editors and
+// echo add it. Errors never contain the password.
 func Password(raw string) (string, error) {
 	p := strings.TrimSuffix(strings.TrimSuffix(raw, "\n"), "\r")
 	switch {
 	case p == "":
-		return "", errors.New("the password is empty; root needs one")
+		return "", errors.New("the password is empty, but root must have a password")
 	case len(p) > MaxPasswordLength:
-		return "", fmt.Errorf("the password has more than %d bytes, which MySQL does not accept", MaxPasswordLength)
+		return "", fmt.Errorf("the password has more than %d bytes, which is the maximum of MySQL", MaxPasswordLength)
 	case !utf8.ValidString(p):
-		return "", errors.New("the password is not UTF-8")
+		return "", errors.New("the password is not valid UTF-8")
 	case strings.ContainsFunc(p, unicode.IsControl):
-		return "", errors.New("the password has a control character, such as a newline; remove it")
+		return "", errors.New("the password contains a control character, such as a newline. Remove it")
 	}
 	return p, nil
 }

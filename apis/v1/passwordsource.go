@@ -6,44 +6,47 @@ import (
 	"unicode/utf8"
 )
 
-// A PasswordSource is where the wanted password of root is: in the spec, or in a Secret of
-// the claim's namespace.
+// A PasswordSource specifies where the requested password of root is stored: in the spec, or in a Secret in the claim's
+// namespace.
 type PasswordSource struct {
-	// Stated in the spec; nil where a Secret has it.
+	// Stated is the password in the spec. It is nil if a Secret contains the password.
 	Stated *string
-	// Secret that has it; nil where the spec does.
+	// Secret contains the password. It is nil if the spec does.
 	Secret *SecretKeySelector
-	// Generated is true if that Secret is the controller's to make.
+	// Generated is true if the controller creates that Secret.
 	Generated bool
 }
 
-// PasswordSource of an instance with such a spec. It is empty for a spec that nobody accepts.
-func (s *MySQLPlatformSpec) PasswordSource(i Instance, of *MySQLSpec) PasswordSource {
+// PasswordSource returns the source of the password of an instance. It is empty if the spec is invalid.
+func (s *PlatformSpec) PasswordSource(i Instance, spec *MySQLSpec) PasswordSource {
 	switch {
-	case of.PasswordSecretRef != nil:
-		return PasswordSource{Secret: of.PasswordSecretRef}
-	case of.Password != nil:
-		return PasswordSource{Stated: of.Password}
-	case !isDatabase(i.Kind):
+	case spec.PasswordSecretRef != nil:
+		return PasswordSource{Secret: spec.PasswordSecretRef}
+	case spec.Password != nil:
+		return PasswordSource{Stated: spec.Password}
+	case !i.mayGeneratePassword():
 		return PasswordSource{}
-	case s.LegacyPassword == LegacyPasswordAllow:
+	case isDatabase(i.Kind) && s.LegacyPassword == LegacyPasswordAllow:
 		return PasswordSource{Stated: new(LegacyDatabasePassword)}
 	}
 	return PasswordSource{Secret: &SecretKeySelector{Name: i.GeneratedSecretName(), Key: PasswordKey}, Generated: true}
 }
 
-// CheckPassword that is wanted, as Password returns it, and with the labels of the Secret
-// that has it. An error says what to do, and never holds the value.
-func (s *MySQLPlatformSpec) CheckPassword(source PasswordSource, password string, labels map[string]string) error {
+// CheckPassword checks a password, as Password returns it, and the labels of its Secret against the platform policy. An
+// error describes what to do, and never contains the password.
+func (s *PlatformSpec) CheckPassword(source PasswordSource, password string, labels map[string]string) error {
 	switch {
 	case source.Generated:
 		return nil
 	case source.Secret == nil && s.RequirePasswordSecret:
-		return errors.New("the platform wants it in a Secret: name that in passwordSecretRef")
+		return errors.New("the platform does not allow a password in the spec. Store it in a Secret, and set " +
+			"passwordSecretRef")
 	case source.Secret != nil && s.RequirePasswordLabel && labels[LabelPassword] != "true":
-		return fmt.Errorf("the platform wants such a Secret to have the label %s=true, by which its owner says that claims may use it", LabelPassword)
+		return fmt.Errorf("the platform requires the label %s=true on this Secret. With the label, the owner of the "+
+			"Secret allows claims to use it", LabelPassword)
 	case utf8.RuneCountInString(password) < int(s.MinPasswordLength):
-		return fmt.Errorf("the password is shorter than the platform wants: use %d characters or more", s.MinPasswordLength)
+		return fmt.Errorf("the password is shorter than the platform requires. Use "+
+			"at least %d characters", s.MinPasswordLength)
 	}
 	return nil
 }

@@ -11,184 +11,203 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A MySQLPlatform is what the platform lets claims of this cluster ask for. There is
-// one, and the function reads it for each instance: what protects others does not depend
-// on the Composition, nor on the revision of it, that a claim may choose.
+// A Platform is the platform policy: it limits what claims of this cluster may set, and specifies their defaults. There
+// is one, and the function reads it for each instance. The limits apply to every Composition and to every revision of
+// it that a claim can select.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster,path=mysqlplatforms,singular=mysqlplatform,categories=crossplane-mysql
-// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'crossplane-mysql'",message="there is one, and its name is crossplane-mysql"
-// +kubebuilder:printcolumn:name="AGENT",type=string,JSONPath=`.spec.agentImage`
+// +kubebuilder:resource:scope=Cluster,path=platforms,singular=platform,categories=crossplane-mysql
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'crossplane-mysql'",message="the only Platform of a cluster must have the name crossplane-mysql"
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="CONTROLLER",type=string,JSONPath=`.status.controllerRelease`
+// +kubebuilder:printcolumn:name="FUNCTION",type=string,JSONPath=`.status.functionRelease`
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
-type MySQLPlatform struct {
+type Platform struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec MySQLPlatformSpec `json:"spec"`
+	// Spec specifies limits and defaults for claims.
+	//
+	// +optional
+	Spec PlatformSpec `json:"spec,omitempty"`
+	// Status reports the installed releases of the function and the controller.
+	Status PlatformStatus `json:"status,omitempty"`
 
-	// Unreadable fields of the stored object, which keep their zero values.
+	// Unreadable lists the fields of the stored object that could not be decoded. They keep their zero values.
 	Unreadable UnreadableFields `json:"-"`
 }
 
-// A MySQLPlatformList is a list of MySQLPlatforms.
+// A PlatformList is a list of Platforms.
 //
 // +kubebuilder:object:root=true
-type MySQLPlatformList struct {
+type PlatformList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	Items []MySQLPlatform `json:"items"`
+	Items []Platform `json:"items"`
 }
 
-// PlatformName of the one MySQLPlatform.
+// PlatformName is the name of the only Platform.
 const PlatformName = "crossplane-mysql"
 
-// A MySQLPlatformSpec says what claims may ask for. A running instance goes on with what
-// it has when that is allowed no more, and its claim says so.
-type MySQLPlatformSpec struct {
-	// AgentImage is the image of the programs beside the servers, and of the restore
-	// Jobs: this product's.
+// A PlatformSpec specifies limits and defaults for claims. If a running instance has a value that is no longer allowed,
+// the instance keeps it, and the condition Accepted of its claim is false.
+type PlatformSpec struct {
+	// AgentImage is the image of this product. It contains the programs that run in Jobs and in init containers of
+	// servers. If unset, the image of the function's release at ghcr.io is used. Set it if the image is in your own
+	// registry.
 	//
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	AgentImage string `json:"agentImage"`
-	// AllowedImages of servers, as a claim writes them: whole, such as mysql:8.4, or
-	// what they begin with, which ends with '/', ':' or '@': mysql: is each tag,
-	// mysql@ each digest, and registry.example/databases/ each image of that folder.
-	// Unset allows each image, and an empty list none.
+	AgentImage string `json:"agentImage,omitempty"`
+
+	// DefaultImage of a MySQL server whose claim sets no image. The defaultImage of a Composition takes precedence. An
+	// instance keeps the image that it was created with. The default is mysql:8.4.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	DefaultImage string `json:"defaultImage,omitempty"`
+	// DefaultResources of a server whose claim sets no resources. The defaultResources of a Composition take
+	// precedence. If unset, the requests are 250m CPU and 512Mi of memory, and the memory limit is 1Gi. An empty value,
+	// {}, sets no requests and no limits. A change does not restart running servers.
+	//
+	// +optional
+	DefaultResources *Resources `json:"defaultResources,omitempty"`
+	// DefaultBackupStore is the BackupStore of claims that set no store. A change also applies to the next backup of
+	// existing instances. If unset, backups are written to a volume of the cluster.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	DefaultBackupStore string `json:"defaultBackupStore,omitempty"`
+
+	// AllowedImages lists the images of servers that claims may set. An entry is a complete image, such as mysql:8.4,
+	// or a prefix that ends in '/', ':' or '@'. For example, mysql: allows every tag, mysql@ every digest, and
+	// registry.example/databases/ every image in that path. If unset, every image is allowed. An empty list allows
+	// none.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512
 	AllowedImages *[]string `json:"allowedImages,omitempty"`
-	// AllowedServiceTypes of servers. Unset allows each type.
+	// AllowedServiceTypes lists the types of Services that claims may set: ClusterIP, NodePort and
+	// LoadBalancer. A headless Service has the type ClusterIP. If unset, every type is allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=4
-	// +kubebuilder:validation:items:Enum=ClusterIP;Headless;NodePort;LoadBalancer
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:items:Enum=ClusterIP;NodePort;LoadBalancer
 	AllowedServiceTypes []ServiceType `json:"allowedServiceTypes,omitempty"`
-	// AllowedServiceAnnotations are keys of annotations that a claim may put on its
-	// Service, whole, or what they begin with, which ends with '/'. What others can
-	// reach beyond a namespace, such as a DNS controller's, is for the platform to
-	// know. Unset allows those that keep a load balancer inside of a network, or choose
-	// its kind; an empty list none.
+	// AllowedServiceAnnotations lists the annotation keys that claims may set on their Service. An entry is a complete
+	// key, or a prefix that ends in '/'. Some annotations make a server reachable from outside of the cluster, such as
+	// those of a DNS controller. If unset, the annotations are allowed that keep a load balancer internal or select its
+	// kind. An empty list allows none.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
 	AllowedServiceAnnotations *[]string `json:"allowedServiceAnnotations,omitempty"`
-	// MaxResources are the most that a server's container may ask for, such as memory:
-	// 16Gi. One that says no limit of its own has this one. Unset names of resources have
-	// none.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxProperties=20
-	MaxResources map[corev1.ResourceName]Amount `json:"maxResources,omitempty"`
-	// AllowedTolerations are keys of taints that a claim may tolerate, whole, or what they begin
-	// with, which ends with '/'. Those of the control plane nobody may. Default none.
+	// AllowedTolerations lists the keys of taints that claims may tolerate. An entry is a complete key, or a prefix
+	// that ends in '/'. Taints of the control plane are never allowed. If unset, none is allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
 	AllowedTolerations []string `json:"allowedTolerations,omitempty"`
-	// AllowedPriorityClasses that a claim may name for its server, which may take other pods
-	// their place. Default none.
+	// AllowedPriorityClasses lists the priority classes that claims may set for their server. A server with a high
+	// priority can evict other pods. If unset, none is allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	AllowedPriorityClasses []string `json:"allowedPriorityClasses,omitempty"`
-	// RequirePasswordSecret refuses passwords that are written into claims, where whoever
-	// may read claims reads them. Default false.
-	//
-	// +optional
-	RequirePasswordSecret bool `json:"requirePasswordSecret,omitempty"`
-	// RequirePasswordLabel refuses Secrets without the label otus.homework/password:
-	// "true". Without it, who may write claims has the value of any Secret of the
-	// namespace brought into a server of their choice. Default false.
-	//
-	// +optional
-	RequirePasswordLabel bool `json:"requirePasswordLabel,omitempty"`
-	// AllowPlaintext is for images of servers that can do no TLS, as allowedImages has them:
-	// they get no certificate, root's password goes to them as anybody in between can read
-	// or ask for it, and their claims say so. Default none.
+	// AllowedPlaintextImages lists images of servers that do not support TLS, with the syntax of allowedImages. Such a
+	// server gets no certificate. Attackers on the network can read root's password, or pretend to be the server. The
+	// status of the claim contains a warning. If unset, none is allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512
-	AllowPlaintext []string `json:"allowPlaintext,omitempty"`
-	// CertificateIssuer signs the certificates of servers. Unset has each server get an
-	// authority of its own.
-	//
-	// +optional
-	CertificateIssuer *IssuerReference `json:"certificateIssuer,omitempty"`
-	// MinPasswordLength of root's password, in characters. Default 1.
-	//
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=64
-	MinPasswordLength int32 `json:"minPasswordLength,omitempty"`
-	// LegacyPassword says what a Database of type mysql gets that names no Secret: Refuse
-	// (the default: a password that the controller makes, and that the connection Secret
-	// has) or Allow (my_passwd, as the original operator, which everybody knows).
-	//
-	// +optional
-	// +kubebuilder:validation:Enum=Allow;Refuse
-	LegacyPassword LegacyPassword `json:"legacyPassword,omitempty"`
-	// BackupStores are the BackupStores that claims may name, and Volume, if they may ask
-	// for a volume of the cluster. The default one need not be among them.
+	AllowedPlaintextImages []string `json:"allowedPlaintextImages,omitempty"`
+	// AllowedBackupStores lists the BackupStores that claims may set. The entry Volume allows a volume of the cluster.
+	// The default BackupStore is always allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	BackupStores []string `json:"backupStores,omitempty"`
-	// DefaultBackupStore of claims that name none, also of those that run. Unset is a
-	// volume of the cluster.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	DefaultBackupStore string `json:"defaultBackupStore,omitempty"`
-	// ImportServers are the servers that claims may import a database from: a host as a claim
-	// writes it, or *. and a domain for each name in it, and after a colon its port, if that
-	// is not 3306. The Job of such a claim may reach that port of any address out of the
-	// claim's namespace. Default none.
+	AllowedBackupStores []string `json:"allowedBackupStores,omitempty"`
+	// AllowedImportServers lists the servers that claims may import a database from. An entry is a host as in a claim,
+	// or *. and a domain for every host name in that domain. Add a colon and the port if the port is not 3306. During
+	// the import, the Job of the claim can connect to that port on any address outside of the namespace. If unset, none
+	// is allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
-	ImportServers []string `json:"importServers,omitempty"`
-	// CoreWatches says that Crossplane's core is 2.4 or newer, which watches what functions
-	// look up. Instances to which nothing happens are then looked at every few minutes, and
-	// not each minute: an earlier core would see a changed Secret that late. Default false.
+	AllowedImportServers []string `json:"allowedImportServers,omitempty"`
+
+	// RequirePasswordSecret refuses passwords in the spec of claims, because all users who can read a claim can read
+	// its password. The default is false.
 	//
 	// +optional
-	CoreWatches bool `json:"coreWatches,omitempty"`
-	// MaxBackups is how many backups the schedule of a claim and backup.keepFor may keep. Default 1000, and never more than
-	// 250 on a volume, whose annotations have an entry of each.
+	RequirePasswordSecret bool `json:"requirePasswordSecret,omitempty"`
+	// RequirePasswordLabel refuses password Secrets without the label crossplane-mysql.io/password: "true". Without
+	// this rule, a user who can create claims can read any Secret of the namespace, because its value becomes a
+	// server's password. The default is false.
+	//
+	// +optional
+	RequirePasswordLabel bool `json:"requirePasswordLabel,omitempty"`
+	// CertificateIssuer is the issuer of cert-manager that signs the certificates of servers. If unset, each server has
+	// its own certificate authority.
+	//
+	// +optional
+	CertificateIssuer *IssuerReference `json:"certificateIssuer,omitempty"`
+	// MinPasswordLength is the minimum length of root's password in characters, from 1 to 64. The default is 1.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	MinPasswordLength int32 `json:"minPasswordLength,omitempty"`
+	// LegacyPassword specifies the password of a Database of type mysql without passwordSecretRef. With Refuse, the
+	// controller generates a password and publishes it in the connection Secret. With Allow, it is my_passwd, the
+	// publicly known password of the original operator. A change also changes the passwords of running Databases. The
+	// default is Refuse.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Allow;Refuse
+	LegacyPassword LegacyPassword `json:"legacyPassword,omitempty"`
+	// MaxResources are the maximum resources of a server's container, such as memory: 16Gi. If a claim sets no limit
+	// for a resource, this value is its limit. A resource that is not listed has no maximum.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=20
+	MaxResources map[corev1.ResourceName]Amount `json:"maxResources,omitempty"`
+	// MaxBackups is the maximum number of backups that a claim may keep by its schedule and backup.retention.minAge. The default
+	// is 1000. On a volume it is at most 250, because the volume's annotations contain an entry for each backup.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxBackups int32 `json:"maxBackups,omitempty"`
-	// MinBackupInterval is the shortest time between two backups of a schedule, in minutes. Default 15: each backup
-	// is a whole copy, which is read again.
+	// MinBackupInterval is the minimum time between two scheduled backups, in minutes, from 1 to 1440. The default is
+	// 15. Each backup copies all data and reads the copy again.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1440
 	MinBackupInterval int32 `json:"minBackupInterval,omitempty"`
-	// ReusableNamespaces are the names of namespaces in which an instance may restore a
-	// backup that was taken in an earlier namespace of the same name, which may have had
-	// another owner; the controller gives such an instance the volume of that backup.
-	// '*' is each namespace. Default none.
+	// ReusableNamespaces lists namespaces in which an instance may restore a backup from an earlier namespace of the
+	// same name. The earlier namespace may have had another owner. The controller gives the instance the volume of that
+	// backup. The entry '*' allows every namespace. If unset, none is allowed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1000
@@ -197,39 +216,39 @@ type MySQLPlatformSpec struct {
 	ReusableNamespaces []string `json:"reusableNamespaces,omitempty"`
 }
 
-// An IssuerReference names an issuer of cert-manager. It has to say which CA it is of, as
-// those of the types CA and Vault do, and signs for the names of Services.
+// An IssuerReference names an issuer of cert-manager. The issuer must return its CA certificate, as issuers of the
+// types CA and Vault do, and must sign for the names of Services.
 type IssuerReference struct {
 	// Name of the issuer.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Kind of the issuer: Issuer (the default), of the controller's namespace, ClusterIssuer,
-	// or that of an external issuer.
+	// Kind of the issuer: Issuer (in the controller's namespace), ClusterIssuer, or the kind of an external issuer. The
+	// default is Issuer.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind,omitempty"`
-	// Group of the kind. Default cert-manager.io.
+	// Group of the issuer's kind. The default is cert-manager.io.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
 }
 
-// WithDefaults for what is not said.
+// WithDefaults returns the reference with defaults for unset fields.
 func (r *IssuerReference) WithDefaults() IssuerReference {
 	return IssuerReference{Name: r.Name, Kind: cmp.Or(r.Kind, "Issuer"), Group: cmp.Or(r.Group, "cert-manager.io")}
 }
 
-// String names it, as people read it.
+// String returns the reference in a form for messages.
 func (r *IssuerReference) String() string {
 	full := r.WithDefaults()
 	return full.Kind + "." + full.Group + "/" + full.Name
 }
 
-// A LegacyPassword says whether Databases may have the password of the original operator.
+// A LegacyPassword specifies whether Databases may have the password of the original operator.
 type LegacyPassword string
 
 // Values of LegacyPassword.
@@ -238,7 +257,7 @@ const (
 	LegacyPasswordRefuse LegacyPassword = "Refuse"
 )
 
-// DefaultServiceAnnotations are allowed where the platform does not say it.
+// DefaultServiceAnnotations returns the keys that are allowed if the Platform sets none.
 func DefaultServiceAnnotations() []string {
 	return []string{
 		"cloud.google.com/load-balancer-type",
@@ -251,17 +270,17 @@ func DefaultServiceAnnotations() []string {
 	}
 }
 
-// AllowsImage is true for an image of a server.
-func (s *MySQLPlatformSpec) AllowsImage(image string) bool {
+// AllowsImage reports whether claims may set this image.
+func (s *PlatformSpec) AllowsImage(image string) bool {
 	return s.AllowedImages == nil || isListed(*s.AllowedImages, image)
 }
 
-// AllowsPlaintext to a server of an image.
-func (s *MySQLPlatformSpec) AllowsPlaintext(image string) bool {
-	return isListed(s.AllowPlaintext, image)
+// AllowsPlaintext reports whether a server of this image may run without TLS.
+func (s *PlatformSpec) AllowsPlaintext(image string) bool {
+	return isListed(s.AllowedPlaintextImages, image)
 }
 
-// isListed is true for an image of which a list has the whole name, or its beginning.
+// isListed reports whether a list contains an image, or a prefix of it.
 func isListed(list []string, image string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		rest, begins := strings.CutPrefix(image, entry)
@@ -271,18 +290,18 @@ func isListed(list []string, image string) bool {
 		case strings.HasSuffix(entry, "/"):
 			return true
 		}
-		// After mysql: there is a tag, or a port where there is a path, too: mysql:5000/other is of another registry.
+		// The text after mysql: is a tag, or a port if a path follows: mysql:5000/other is in another registry.
 		return (strings.HasSuffix(entry, ":") || strings.HasSuffix(entry, "@")) && !strings.Contains(rest, "/")
 	})
 }
 
-// AllowsServiceType is true for a type that claims may ask for.
-func (s *MySQLPlatformSpec) AllowsServiceType(of ServiceType) bool {
-	return len(s.AllowedServiceTypes) == 0 || slices.Contains(s.AllowedServiceTypes, of)
+// AllowsServiceType reports whether claims may set this type.
+func (s *PlatformSpec) AllowsServiceType(serviceType ServiceType) bool {
+	return len(s.AllowedServiceTypes) == 0 || slices.Contains(s.AllowedServiceTypes, serviceType)
 }
 
-// AllowsServiceAnnotation is true for a key that claims may set.
-func (s *MySQLPlatformSpec) AllowsServiceAnnotation(key string) bool {
+// AllowsServiceAnnotation reports whether claims may set this key.
+func (s *PlatformSpec) AllowsServiceAnnotation(key string) bool {
 	allowed := DefaultServiceAnnotations()
 	if s.AllowedServiceAnnotations != nil {
 		allowed = *s.AllowedServiceAnnotations
@@ -290,40 +309,39 @@ func (s *MySQLPlatformSpec) AllowsServiceAnnotation(key string) bool {
 	return hasKey(allowed, key)
 }
 
-// AllowsToleration of a taint with a key.
-func (s *MySQLPlatformSpec) AllowsToleration(key string) bool {
+// AllowsToleration reports whether claims may tolerate a taint with this key.
+func (s *PlatformSpec) AllowsToleration(key string) bool {
 	return hasKey(s.AllowedTolerations, key)
 }
 
-// hasKey is true of a key that a list has, or its beginning.
+// hasKey reports whether a list contains a key, or a prefix of it.
 func hasKey(list []string, key string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		return entry == key || strings.HasSuffix(entry, "/") && strings.HasPrefix(key, entry)
 	})
 }
 
-// BackupStore that a spec means: its own word, or the default; empty for a volume. False where the word is not
-// allowed.
-func (s *MySQLPlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed bool) {
-	if store, allowed = s.DefaultBackupStore, true; spec.Store != nil {
-		store = *spec.Store
-		allowed = s.OffersBackupStore(store) || store == StoreVolume && s.DefaultBackupStore == ""
+// BackupStore returns the store of a spec: the one that it sets, or the default. It is empty for a volume. It returns
+// false if the spec sets a store that is not allowed.
+func (s *PlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed bool) {
+	switch {
+	case spec.StoreRef != nil:
+		return spec.StoreRef.Name, s.OffersBackupStore(spec.StoreRef.Name)
+	case spec.Volume != nil:
+		return "", s.OffersBackupStore(StoreVolume) || s.DefaultBackupStore == ""
 	}
-	if store == StoreVolume {
-		store = ""
-	}
-	return store, allowed
+	return s.DefaultBackupStore, true
 }
 
-// Bounds of backups of one claim. A PersistentVolume has at most 256 KiB of annotations, and the entry of a
-// backup takes up to 870 bytes of them.
+// Limits for the backups of a claim. A PersistentVolume can have 256 KiB of annotations, and the entry of a backup
+// takes up to 870 bytes.
 const (
 	maxBackupsInStore  = 1000
 	maxBackupsOnVolume = 250
 )
 
 // MostBackups returns how many backups a claim may keep by its schedule, in a store or on a volume.
-func (s *MySQLPlatformSpec) MostBackups(inStore bool) int64 {
+func (s *PlatformSpec) MostBackups(inStore bool) int64 {
 	most := int64(maxBackupsOnVolume)
 	if inStore {
 		most = maxBackupsInStore
@@ -334,28 +352,28 @@ func (s *MySQLPlatformSpec) MostBackups(inStore bool) int64 {
 	return most
 }
 
-// minBackupInterval in minutes, unless the platform says otherwise.
+// minBackupInterval is the default of MinBackupInterval, in minutes.
 const minBackupInterval = 15
 
-// LeastBackupInterval returns the shortest time that a schedule may have between two backups.
-func (s *MySQLPlatformSpec) LeastBackupInterval() time.Duration {
+// LeastBackupInterval returns the minimum time between two scheduled backups.
+func (s *PlatformSpec) LeastBackupInterval() time.Duration {
 	return time.Duration(cmp.Or(s.MinBackupInterval, minBackupInterval)) * time.Minute
 }
 
-// OffersBackupStore of this name to claims.
-func (s *MySQLPlatformSpec) OffersBackupStore(name string) bool {
-	return slices.Contains(s.BackupStores, name) || name == s.DefaultBackupStore
+// OffersBackupStore reports whether claims may set this BackupStore.
+func (s *PlatformSpec) OffersBackupStore(name string) bool {
+	return slices.Contains(s.AllowedBackupStores, name) || name == s.DefaultBackupStore
 }
 
-// AllowsImport of the database of a server.
-func (s *MySQLPlatformSpec) AllowsImport(of *ImportedServer) bool {
-	host := of.Host
-	return slices.ContainsFunc(s.ImportServers, func(entry string) bool {
-		name, port, has := strings.Cut(entry, ":")
-		if !has {
+// AllowsImport reports whether claims may import a database from this server.
+func (s *PlatformSpec) AllowsImport(server *ImportedServer) bool {
+	host := server.Host
+	return slices.ContainsFunc(s.AllowedImportServers, func(entry string) bool {
+		name, port, hasPort := strings.Cut(entry, ":")
+		if !hasPort {
 			port = strconv.Itoa(int(DefaultPort))
 		}
-		if port != strconv.Itoa(int(of.ServerPort())) {
+		if port != strconv.Itoa(int(server.ServerPort())) {
 			return false
 		}
 		domain, wild := strings.CutPrefix(name, "*.")
@@ -366,7 +384,7 @@ func (s *MySQLPlatformSpec) AllowsImport(of *ImportedServer) bool {
 	})
 }
 
-// AllowsReuse of a namespace's name.
-func (s *MySQLPlatformSpec) AllowsReuse(namespace string) bool {
+// AllowsReuse reports whether an instance may restore a backup from an earlier namespace of this name.
+func (s *PlatformSpec) AllowsReuse(namespace string) bool {
 	return slices.Contains(s.ReusableNamespaces, namespace) || slices.Contains(s.ReusableNamespaces, "*")
 }

@@ -10,10 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What every quantity that we read is held against, as the schema of an Amount
-// does too. The library calculates with the whole number: 1e-9999999 takes it
-// seconds, one more digit minutes and gigabytes, and ten bytes in a claim would
-// stop everybody's.
+// Limits for every quantity that the product parses. The schema of an Amount has the same limits. The Kubernetes
+// library calculates with the complete number: 1e-9999999 takes seconds, and one more digit takes minutes and
+// gigabytes. Without the limits, ten bytes in one claim would stop all instances.
 const (
 	QuantityPattern   = `^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$`
 	MaxQuantityLength = 32
@@ -21,12 +20,12 @@ const (
 
 var quantityPattern = regexp.MustCompile(QuantityPattern)
 
-// ParseQuantity is the one way to read a quantity that stands in a claim, an XR,
-// a record or a Composition. One out of all proportion is an error before
-// anything is calculated with it.
+// ParseQuantity parses a quantity in a claim, a composite resource, a BackupRecord or a Composition. All code must use
+// it, because it refuses extreme quantities before it calculates with them.
 func ParseQuantity(text string) (resource.Quantity, error) {
 	if len(text) > MaxQuantityLength || !quantityPattern.MatchString(text) {
-		return resource.Quantity{}, fmt.Errorf("%.40q is not a quantity, or one out of all proportion: use a number with a unit, such as 1Gi or 0.5", text)
+		return resource.Quantity{}, fmt.Errorf(
+			"%.40q is not a quantity, or is too large or too precise: use a number with a unit, such as 1Gi or 0.5", text)
 	}
 	q, err := resource.ParseQuantity(text) //nolint:forbidigo // This is the guard that the others are sent to.
 	if err != nil {
@@ -35,24 +34,22 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 	return q, nil
 }
 
-// StorageOf a volume's capacity or of what a PVC for one requests. One out of
-// all proportion is none: whoever may edit a claim writes it, and the API server
-// keeps it as it is.
+// StorageOf returns the capacity of a volume, or the request of a PersistentVolumeClaim. It returns false for an
+// extreme quantity, because users can write one into a PersistentVolumeClaim and the API server keeps it.
 func StorageOf(l corev1.ResourceList) (resource.Quantity, bool) {
 	q, ok := l[corev1.ResourceStorage]
 	if _, whole := q.AsInt64(); whole || !ok {
-		return q, ok // A number of bytes needs no second look.
+		return q, ok // A number of bytes is never extreme.
 	}
 	q, err := ParseQuantity(q.String())
 	return q, err == nil
 }
 
-// An Amount of something that a node has, as it is written: a number, or a text
-// such as 1Gi. Only ParseQuantity reads it.
+// An Amount is a quantity of a resource as it was written: a number, or a string such as 1Gi. Only ParseQuantity parses
+// it.
 type Amount string
 
-// UnmarshalJSON keeps the text. What is neither a number nor a text is not a
-// quantity, as who reads it says.
+// UnmarshalJSON keeps the text. ParseQuantity reports an error later if it is not a quantity.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, (*string)(a))
@@ -61,23 +58,22 @@ func (a *Amount) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Resources of a container, as they were written.
+// Resources are the compute resources of a container, as they were written.
 type Resources struct {
-	// Limits are the most that the container gets, such as memory: 1Gi.
+	// Limits are the maximum resources that the container can use, such as memory: 1Gi. See
 	// https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=20
 	Limits map[corev1.ResourceName]Amount `json:"limits,omitempty"`
 
-	// Requests are the least that the container gets. Without them they are the
-	// limits.
+	// Requests are the minimum resources that the container needs. If unset, they equal the limits.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=20
 	Requests map[corev1.ResourceName]Amount `json:"requests,omitempty"`
 
-	// Claims of resources. They are not supported.
+	// Claims of resources are not supported.
 	//
 	// +optional
 	// +listType=map

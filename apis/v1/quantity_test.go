@@ -54,7 +54,7 @@ func TestParseQuantity(t *testing.T) {
 
 // TestStorageOf: what the API server keeps as it was written costs nothing.
 func TestStorageOf(t *testing.T) {
-	of := func(text string) corev1.ResourceList {
+	storage := func(text string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
 	}
 	cases := map[string]struct {
@@ -62,10 +62,10 @@ func TestStorageOf(t *testing.T) {
 		list   corev1.ResourceList
 		want   string
 	}{
-		"Good":    {reason: "As it is.", list: of("1Gi"), want: "1Gi"},
+		"Good":    {reason: "As it is.", list: storage("1Gi"), want: "1Gi"},
 		"None":    {reason: "There may be none.", list: corev1.ResourceList{}},
-		"Endless": {reason: "The library reads this at once, and compares it for minutes.", list: of("1e999999999")},
-		"Large":   {reason: "Nobody has that.", list: of("1e102")},
+		"Endless": {reason: "The library reads this at once, and compares it for minutes.", list: storage("1e999999999")},
+		"Large":   {reason: "Nobody has that.", list: storage("1e102")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -80,14 +80,17 @@ func TestStorageOf(t *testing.T) {
 // TestAmount: a number or a text, kept as it is.
 func TestAmount(t *testing.T) {
 	r := Resources{}
-	if err := json.Unmarshal([]byte(`{"limits":{"a":2,"b":"1Gi","c":0.5,"d":"1e-99999999","e":true,"f":1e-99999999}}`), &r); err != nil {
+	if err := json.Unmarshal([]byte(`{"limits":{"a":2,"b":"1Gi","c":0.5,"d":"1e-99999999","e":true,"f":1e-99999999}}`),
+		&r); err != nil {
 		t.Fatal("An amount that is none must not keep the rest from being read:", err)
 	}
-	want := map[corev1.ResourceName]Amount{"a": "2", "b": "1Gi", "c": "0.5", "d": "1e-99999999", "e": "true", "f": "1e-99999999"}
+	want := map[corev1.ResourceName]Amount{"a": "2", "b": "1Gi", "c": "0.5", "d": "1e-99999999", "e": "true",
+		"f": "1e-99999999"}
 	if !reflect.DeepEqual(r.Limits, want) {
 		t.Errorf("want %v, got %v", want, r.Limits)
 	}
-	for name, good := range map[corev1.ResourceName]bool{"a": true, "b": true, "c": true, "d": false, "e": false, "f": false} {
+	for name, good := range map[corev1.ResourceName]bool{"a": true, "b": true, "c": true, "d": false, "e": false,
+		"f": false} {
 		if _, err := ParseQuantity(string(r.Limits[name])); (err == nil) != good {
 			t.Errorf("%s: %v", r.Limits[name], err)
 		}
@@ -98,28 +101,28 @@ func TestAmount(t *testing.T) {
 // JSON would calculate with before anybody has looked at it.
 func TestNothingDecodesQuantities(t *testing.T) {
 	seen := map[reflect.Type]bool{}
-	var visit func(path string, of reflect.Type)
-	visit = func(path string, of reflect.Type) {
-		if of == reflect.TypeFor[resource.Quantity]() {
+	var visit func(path string, typ reflect.Type)
+	visit = func(path string, typ reflect.Type) {
+		if typ == reflect.TypeFor[resource.Quantity]() {
 			t.Errorf("%s is a resource.Quantity: make it an Amount", path)
 		}
-		if seen[of] {
+		if seen[typ] {
 			return
 		}
-		seen[of] = true
-		switch of.Kind() { //nolint:exhaustive // The others hold nothing.
+		seen[typ] = true
+		switch typ.Kind() { //nolint:exhaustive // The others hold nothing.
 		case reflect.Pointer, reflect.Slice, reflect.Array:
-			visit(path, of.Elem())
+			visit(path, typ.Elem())
 		case reflect.Map:
-			visit(path+"[]", of.Elem())
+			visit(path+"[]", typ.Elem())
 		case reflect.Struct:
-			for f := range of.Fields() {
+			for f := range typ.Fields() {
 				visit(path+"."+f.Name, f.Type)
 			}
 		}
 	}
-	for _, of := range []any{XMySQL{}, XDatabase{}, MySQLBackup{}, MySQLBackupList{}, Settings{}} {
-		visit(reflect.TypeOf(of).Name(), reflect.TypeOf(of))
+	for _, object := range []any{XMySQL{}, XDatabase{}, BackupRecord{}, BackupRecordList{}, Settings{}} {
+		visit(reflect.TypeOf(object).Name(), reflect.TypeOf(object))
 	}
 	if !seen[reflect.TypeFor[Amount]()] {
 		t.Error("no Amount was seen: this test sees nothing")
@@ -143,7 +146,8 @@ func allocated(f func()) uint64 {
 //
 //	go test ./apis/v1 -fuzz FuzzQuantity -fuzztime 1m
 func FuzzQuantity(f *testing.F) {
-	for _, seed := range []string{"1Gi", "0.5", "1e-99", "1e99", "1e-99999999", "1e99999999", " 1e-9", "+.5e+99", "9999999999999999999999999999e-99", "-1E", "1.Ei"} {
+	for _, seed := range []string{"1Gi", "0.5", "1e-99", "1e99", "1e-99999999", "1e99999999", " 1e-9", "+.5e+99",
+		"9999999999999999999999999999e-99", "-1E", "1.Ei"} {
 		f.Add(seed)
 	}
 	most := resource.MustParse("1Ei")
@@ -154,9 +158,9 @@ func FuzzQuantity(f *testing.F) {
 				return
 			}
 			_, _, _ = q.Cmp(most), q.Value(), q.String()
-			again, err := ParseQuantity(q.String())
-			if err == nil && again.Cmp(q) != 0 {
-				t.Errorf("%q is %s and then %s", text, q.String(), again.String())
+			reparsed, err := ParseQuantity(q.String())
+			if err == nil && reparsed.Cmp(q) != 0 {
+				t.Errorf("%q is %s and then %s", text, q.String(), reparsed.String())
 			}
 		})
 		if limit := uint64(8<<20 + 4*len(text)); cost > limit {

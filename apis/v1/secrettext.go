@@ -5,30 +5,35 @@ import (
 	"strings"
 )
 
-// hiddenText replaces what may be a secret.
+// hiddenText replaces a text that may be a secret.
 const hiddenText = "…"
 
-// Texts of servers, clients and entrypoints that may have a secret, or a row, in them. What a server quotes after "near" is the statement
-// that it cannot parse, which may set a password. Values of a row follow "entry", "value" or "string". A value may have quotes in it, so
-// each pattern takes all up to the last quote that the rest of the message allows.
+// Patterns for texts of servers, clients and entrypoints that may contain a secret or a row. After "near" a server
+// quotes the statement that it cannot parse, which may set a password. Values of a row follow "entry", "value" or
+// "string". A value can contain quotes, so each pattern matches up to the last quote that the rest of the message
+// allows.
 var (
 	nearStatement = regexp.MustCompile(`(?s)\bnear ['"].*?(['"] at line \d+\S*\s*)?$`)
 	nearEnd       = regexp.MustCompile(` at line \d+\S*\s*$`)
-	rowValue      = regexp.MustCompile(`(?is)\b((?:duplicate )?entry|value:?|string:|text:|argument|expression:?|out of range in) (?:'.*'|".*"|'.*|".*)`)
+	rowValue      = regexp.MustCompile(
+		`(?is)\b((?:duplicate )?entry|value:?|string:|text:|argument|expression:?|out of range in) (?:'.*'|".*"|'.*|".*)`)
 	afterValue    = regexp.MustCompile(`['"]( (?:for|at|in|found)\b[^'"]*(?:['"][^'"]*['"])?[^'"]*)$`)
 	identifiedBy  = regexp.MustCompile(`(?is)(\bidentified\s+(?:with\s+\S+\s+)?(?:by|as)(?:\s+password)?\s+).*$`)
-	passwordValue = regexp.MustCompile(`(?im)((?:password|passwd|_pwd|secret_?key|access_?key|auth_?token)[\w.-]*['"]?(?:\s+is generated for \S+?)?\s*(?:[:=]|\bis\b|\bto\b)\s*)(\S.*)$`)
+	passwordValue = regexp.MustCompile(
+		`(?im)((?:password|passwd|_pwd|secret_?key|access_?key|auth_?token)[\w.-]*['"]?(?:\s+is generated for \S+?)?\s*(?:[:=]|\bis\b|\bto\b)\s*)(\S.*)$`)
 	passwordCall  = regexp.MustCompile(`(?is)(\bpassword\s*\(\s*)['"].*$`)
 	passwordInURL = regexp.MustCompile(`(://[^\s:/@]*:)[^\s@]+@`)
 )
 
-// isNoSecret matches what follows "password:" in a message about a login.
+// isNoSecret matches the text after "password:" in a message about a login.
 var isNoSecret = regexp.MustCompile(`^(YES|NO)\)`)
 
-// WithoutSecrets returns what a server or another program printed without what may be a password or a row of a table. All else stays, as it
-// is the cause.
+// WithoutSecrets returns the output of a server or another program with passwords and rows of tables removed. The rest
+// is kept, because it contains the cause of an error.
 func WithoutSecrets(text string) string {
-	text = nearStatement.ReplaceAllStringFunc(text, func(near string) string { return "near " + hiddenText + nearEnd.FindString(near) })
+	text = nearStatement.ReplaceAllStringFunc(text, func(near string) string {
+		return "near " + hiddenText + nearEnd.FindString(near)
+	})
 	text = rowValue.ReplaceAllStringFunc(text, withoutValue)
 	text = identifiedBy.ReplaceAllString(text, "${1}"+hiddenText)
 	text = passwordCall.ReplaceAllString(text, "${1}"+hiddenText)
@@ -42,7 +47,7 @@ func WithoutSecrets(text string) string {
 	return passwordInURL.ReplaceAllString(text, "${1}"+hiddenText+"@")
 }
 
-// withoutValue of a row keeps the word before it, and what the server says after it.
+// withoutValue removes the value of a row. It keeps the word before the value and the server's text after it.
 func withoutValue(found string) string {
 	word := found[:strings.IndexAny(found, `'"`)]
 	after := ""

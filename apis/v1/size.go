@@ -7,23 +7,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Size limits of a data volume, as quantities. The schema has the same.
+// Limits for the size of a data volume, as quantities. The schema has the same limits.
 const (
 	MinStorageSize = "1Mi"
 	MaxStorageSize = "1Ei"
 )
 
-// sizePattern of a size; the schema has the same.
+// sizePattern matches a size. The schema has the same pattern.
 var sizePattern = regexp.MustCompile(`^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$`)
 
-// ParseSize of a data volume.
+// ParseSize parses the size of a data volume.
 func ParseSize(text string) (resource.Quantity, error) {
 	q, err := ParseQuantity(text)
 	if err != nil || !sizePattern.MatchString(text) {
 		return resource.Quantity{}, fmt.Errorf("%.40q is not a quantity: use a number with a unit, such as 1Gi", text)
 	}
 	if q.Cmp(resource.MustParse(MinStorageSize)) < 0 || q.Cmp(resource.MustParse(MaxStorageSize)) > 0 {
-		return resource.Quantity{}, fmt.Errorf("%s is not from %s to %s", text, MinStorageSize, MaxStorageSize)
+		return resource.Quantity{}, fmt.Errorf("%s is outside the range from %s to %s", text, MinStorageSize, MaxStorageSize)
 	}
 	return q, nil
+}
+
+// SizeText returns a number of bytes as a quantity for users. It is rounded up to Mi, and to Gi from 10Gi on.
+func SizeText(bytes int64) string {
+	const mebi = 1 << 20
+	inMebi := (bytes + mebi - 1) / mebi
+	if inMebi < 10<<10 {
+		return fmt.Sprintf("%dMi", inMebi)
+	}
+	return fmt.Sprintf("%dGi", (inMebi+1023)>>10)
 }

@@ -10,425 +10,533 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A MySQLStatus reports on an instance. The function writes all of it but
-// previousBackup, heldBackup, restoreSource, backups, backupNumber, firstBackupNumber, backupNeeds, backupWarning, outsideData, backupNodes,
-// restoredBy, blockedBy, crossplaneWarning, settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, tls, pvcDeleted and deletion, which are the controller's.
+// A MySQLStatus reports the state of an instance. The controller writes backups.recent, tls, deletion and parts of
+// internal. The function writes all other fields.
 type MySQLStatus struct {
-	// Message says in a sentence how the instance is, and what to do where
-	// something is wrong.
+	// InternalStatus is no part of the API. The function and the controller store their state in it. It can change
+	// with each release.
+	//
+	// +optional
+	InternalStatus `json:"internal,omitzero"`
+
+	// Message describes the state of the instance, and what to do if something is wrong.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// UID of the composite resource that all of this is about. What an earlier one of the
-	// same name had is not true of this one: it may have been restored, or written late.
+	// Reason is the state of the instance in one word. It is Running, or the reason of the condition that needs
+	// attention, or the phase of the deletion.
 	//
 	// +optional
-	UID types.UID `json:"uid,omitempty"`
+	Reason string `json:"reason,omitempty"`
+
+	// ObservedGeneration is the metadata.generation that the other fields describe. It is set in the API without claims
+	// only. A claim has it in each of its conditions instead.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Endpoint is the address at which clients connect to the server.
+	//
+	// +optional
+	Endpoint *Endpoint `json:"endpoint,omitempty"`
+
+	// Binding names the Secret with which clients log in, as defined for a Provisioned Service (servicebinding.io).
+	//
+	// +optional
+	Binding *Binding `json:"binding,omitempty"`
 
 	// Image of the server.
 	//
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// ServedImage is the one whose server last took clients: the data is as that server
-	// left it. Empty before the first did, and where nothing is stored.
-	//
-	// +optional
-	ServedImage string `json:"servedImage,omitempty"`
-
-	// PendingImage is what the spec asks for where that is of another series than
-	// servedImage: a backup is taken before it starts on the data. Empty once it has taken
-	// clients.
-	//
-	// +optional
-	PendingImage string `json:"pendingImage,omitempty"`
-
-	// ImageChange is how far that is.
-	//
-	// +optional
-	ImageChange *ImageChangeStatus `json:"imageChange,omitempty"`
-
-	// RequestedBackup is how far the backup is that the claim asked for last.
-	//
-	// +optional
-	RequestedBackup *LastBackupStatus `json:"requestedBackup,omitempty"`
-
-	// ScheduledBackup is how far the backup is that was planned last.
-	//
-	// +optional
-	ScheduledBackup *LastBackupStatus `json:"scheduledBackup,omitempty"`
-
-	// BackupSchedule is when backups are planned.
-	//
-	// +optional
-	BackupSchedule *BackupScheduleStatus `json:"backupSchedule,omitempty"`
-
-	// Endpoint at which clients reach the server.
-	//
-	// +optional
-	Endpoint *Endpoint `json:"endpoint,omitempty"`
-
-	// RefusedService says that the API server refused the Service that spec.service asks for. The server is reached by
-	// the Service that it had before, or by one of type ClusterIP. Unset while the Service is as the spec asks for it.
-	//
-	// +optional
-	RefusedService *RefusedService `json:"refusedService,omitempty"`
-
-	// CrossplaneWarning says what Crossplane cannot do for the claim or its composite resource while the server runs.
-	//
-	// +optional
-	CrossplaneWarning string `json:"crossplaneWarning,omitempty"`
-
-	// Binding names the Secret with which clients log in, as that of a Provisioned Service
-	// (servicebinding.io).
-	//
-	// +optional
-	Binding *Binding `json:"binding,omitempty"`
-
-	// Volume is the name of the PersistentVolume that holds the data. Once set it
-	// never changes: another volume under this claim is refused.
+	// Volume is the name of the PersistentVolume that contains the data. It never changes once it is set: another
+	// volume for this claim is refused.
 	//
 	// +optional
 	Volume string `json:"volume,omitempty"`
 
-	// BackupStore is the name of the BackupStore that the next backup goes to. Unset where it
-	// goes to a volume.
-	//
-	// +optional
-	BackupStore string `json:"backupStore,omitempty"`
-
-	// Started is true once the server was told to start for the first time. From
-	// then on nothing is ever restored into this instance.
-	//
-	// +optional
-	Started bool `json:"started,omitempty"`
-
-	// Initialized is true once somebody has logged in to the server for the first
-	// time, or its data was restored. From then on no database is made for this
-	// instance: a volume without one is the wrong volume.
-	//
-	// +optional
-	Initialized bool `json:"initialized,omitempty"`
-
-	// GTIDs is true if the server has GTIDs (gtid_mode) by default, as every MySQL server of an
-	// instance that started for the first time with a release that has this field. Unset for an
-	// older instance: its server has GTIDs if that is the default of its image, or if they were
-	// requested.
-	//
-	// +optional
-	GTIDs bool `json:"gtids,omitempty"`
-
-	// Revision is the digest of the template of the server's pod as it was last seen
-	// to be what was made for this spec. As long as the Deployment has that one, a
-	// newer release of the function leaves it alone.
-	//
-	// +optional
-	Revision string `json:"revision,omitempty"`
-
-	// FixedSettings are the settings that the data directory was initialized with and that cannot
-	// change afterwards, such as lower_case_table_names. Unset if the claim had none of them.
-	//
-	// +optional
-	FixedSettings map[string]string `json:"fixedSettings,omitempty"`
-
-	// Settings is how far new settings are that are not in force yet. Unset if there are none.
-	//
-	// +optional
-	Settings *SettingsStatus `json:"settings,omitempty"`
-
-	// SettingsVerdict is what the controller knows of new settings that were refused or taken back.
-	//
-	// +optional
-	SettingsVerdict *SettingsVerdict `json:"settingsVerdict,omitempty"`
-
-	// Restore is the backup that this instance was made from.
+	// Restore reports the backup or import that this instance was created from.
 	//
 	// +optional
 	Restore *RestoreStatus `json:"restore,omitempty"`
 
-	// PreviousBackup is what the controller found of earlier instances of this name:
-	// None, the name of the newest proven MySQLBackup, or Held where that backup has
-	// no record any more. Empty means that it has not looked yet; no server starts
-	// before it has.
+	// Backups reports the backups of this instance and of previous instances of this name.
 	//
 	// +optional
-	PreviousBackup string `json:"previousBackup,omitempty"`
+	Backups *BackupsStatus `json:"backups,omitempty"`
 
-	// HeldBackup is the name of that backup where previousBackup is Held.
-	//
-	// +optional
-	HeldBackup string `json:"heldBackup,omitempty"`
-
-	// RestoreSource is what the controller found of the claim that spec.restore.from names. Nothing is restored
-	// from that claim before the controller has looked.
-	//
-	// +optional
-	RestoreSource *RestoreSourceStatus `json:"restoreSource,omitempty"`
-
-	// Backups of this and earlier instances of this name, the newest first, at most ten:
-	// what spec.restore.backup may name, as it was when this one's server began, or its last
-	// backup since was proven. Their records are in no namespace, and nobody needs a right on them to see this.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxItems=10
-	Backups []ListedBackup `json:"backups,omitempty"`
-
-	// BackupNumber is the number that the backup of this instance will have.
-	//
-	// +optional
-	BackupNumber int64 `json:"backupNumber,omitempty"`
-
-	// FirstBackupNumber is what backupNumber was when this instance began; empty where it is
-	// that still. What another instance has backed up under it, or a greater one, is not in this one.
-	//
-	// +optional
-	FirstBackupNumber int64 `json:"firstBackupNumber,omitempty"`
-
-	// BackupNeeds is the room that the backups there are and one more of the size of the
-	// newest take, a quantity. Empty where there is none.
-	//
-	// +optional
-	BackupNeeds string `json:"backupNeeds,omitempty"`
-
-	// BackupWarning says that the next backup will hardly fit on its volume, and what
-	// to do. Empty where it will.
-	//
-	// +optional
-	BackupWarning string `json:"backupWarning,omitempty"`
-
-	// OutsideData names data that the server stores outside of its data directory, and says how it is moved. No
-	// backup holds that data, and it is lost when the server's pod ends. Empty if there is none.
-	//
-	// +optional
-	OutsideData string `json:"outsideData,omitempty"`
-
-	// BackupNodes are those that can use the volume of the backups, where not all can. The
-	// server runs on one of them, or no Job could ever read its data and write there.
-	//
-	// +optional
-	BackupNodes *corev1.NodeSelector `json:"backupNodes,omitempty"`
-
-	// PasswordVersion is the resourceVersion of the Secret with the password, where Crossplane
-	// watches that: the controller reads it when this changes.
-	//
-	// +optional
-	PasswordVersion string `json:"passwordVersion,omitempty"`
-
-	// Nodes that Jobs which read the data prefer, and what they tolerate: as the server last ran.
-	//
-	// +optional
-	Nodes *NodePlacement `json:"nodes,omitempty"`
-
-	// Choice of what to start from that the spec had when this instance began: the
-	// name of a backup, Never, from/ and the name of another claim, import/ and what was imported, or nothing.
-	//
-	// +optional
-	Choice string `json:"choice,omitempty"`
-
-	// RestoredBy is the UID of the restore Job whose program has restored all, until that
-	// Job says so itself, which it never does where somebody added a container to its pod.
-	//
-	// +optional
-	RestoredBy types.UID `json:"restoredBy,omitempty"`
-
-	// BlockedBy is what keeps the server's pod, or that of its restore, from running,
-	// as far as only the controller sees it. The function makes the condition Blocked
-	// of it: Crossplane turns conditions to Unknown that a failing function does not
-	// return, so that nobody else can keep one.
-	//
-	// +optional
-	BlockedBy *Blocker `json:"blockedBy,omitempty"`
-
-	// Credentials is the state of the password in the running server.
-	//
-	// +optional
-	Credentials *CredentialsStatus `json:"credentials,omitempty"`
-
-	// TLS is what the server and its clients know each other by. Unset before the controller
-	// has made a certificate; no server starts for the first time before it has, unless the
-	// platform allows plain text for its image.
+	// TLS reports the state of the server's certificate. Unset until the controller has created a certificate. The
+	// first start of the server waits for it, unless the platform policy allows plain text for the image.
 	//
 	// +optional
 	TLS *TLSStatus `json:"tls,omitempty"`
 
-	// Certified is true if the server's pod has the certificate. One that an earlier release
-	// made has none before its next restart, and nobody logs in to it for us until then.
-	//
-	// +optional
-	Certified bool `json:"certified,omitempty"`
-
-	// PVCDeleted is true from when somebody has deleted the PersistentVolumeClaim of the data until it is back on its volume. The
-	// server does not run meanwhile.
-	//
-	// +optional
-	PVCDeleted bool `json:"pvcDeleted,omitempty"`
-
-	// Deletion is how far the final backup is.
+	// Deletion reports the progress of the final backup.
 	//
 	// +optional
 	Deletion *DeletionStatus `json:"deletion,omitempty"`
 }
 
-// A Blocker keeps an instance from running.
+// An InternalStatus is no part of the API. The function and the controller store their state in it. It can change with
+// each release. The controller writes previousBackup, heldBackup, restoreSource, backupNumber, firstBackupNumber,
+// backupNeeds, backupWarning, outsideData, backupNodes and restoredBy. It also writes blockedBy, crossplaneWarning,
+// settingsVerdict, imageChange, requestedBackup, scheduledBackup, backupSchedule, credentials, authorities and
+// pvcDeleted. The function writes all other fields.
+type InternalStatus struct {
+	// UID of the composite resource that the other fields describe. If it differs from the UID of this composite
+	// resource, the fields are ignored. They are then from an earlier composite resource of the same name.
+	//
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// ServedImage is the image of the server that last accepted clients, and that last wrote the data. Empty until a
+	// server has accepted clients, and for an instance without a volume.
+	//
+	// +optional
+	ServedImage string `json:"servedImage,omitempty"`
+
+	// PendingImage is the image of the spec if it has another release series than servedImage. A backup is taken before
+	// it starts with the data. Empty once its server has accepted clients.
+	//
+	// +optional
+	PendingImage string `json:"pendingImage,omitempty"`
+
+	// ImageChange reports the progress of the backup before a version upgrade.
+	//
+	// +optional
+	ImageChange *ImageChangeStatus `json:"imageChange,omitempty"`
+
+	// RequestedBackup reports the progress of the last on-demand backup.
+	//
+	// +optional
+	RequestedBackup *LastBackupStatus `json:"requestedBackup,omitempty"`
+
+	// ScheduledBackup reports the progress of the last scheduled backup.
+	//
+	// +optional
+	ScheduledBackup *LastBackupStatus `json:"scheduledBackup,omitempty"`
+
+	// BackupSchedule reports when scheduled backups are due.
+	//
+	// +optional
+	BackupSchedule *BackupScheduleStatus `json:"backupSchedule,omitempty"`
+
+	// RefusedService is set if the API server refused the Service of spec.service. Clients then use the previous
+	// Service, or one of type ClusterIP. Unset while the Service matches the spec.
+	//
+	// +optional
+	RefusedService *RefusedService `json:"refusedService,omitempty"`
+
+	// CrossplaneWarning describes an error that Crossplane reports for the claim or its composite resource while the
+	// server runs.
+	//
+	// +optional
+	CrossplaneWarning string `json:"crossplaneWarning,omitempty"`
+
+	// BackupStore is the name of the BackupStore that the next backup is written to. Unset if it is written to a
+	// volume.
+	//
+	// +optional
+	BackupStore string `json:"backupStore,omitempty"`
+
+	// Started is true once the function has allowed the server to start for the first time. Nothing is restored into
+	// this instance after that.
+	//
+	// +optional
+	Started bool `json:"started,omitempty"`
+
+	// Initialized is true once the controller has logged in to the server for the first time, or the data was restored.
+	// No database is initialized for this instance after that, because a volume without a database is the wrong volume.
+	//
+	// +optional
+	Initialized bool `json:"initialized,omitempty"`
+
+	// GTIDs is true if the server has GTIDs (gtid_mode) by default. That is the case for every MySQL instance that
+	// started for the first time with a release that has this field. The server of an older instance has GTIDs only if
+	// its image or spec.config enables them.
+	//
+	// +optional
+	GTIDs bool `json:"gtids,omitempty"`
+
+	// Revision is the digest of the pod template of the server when it last matched the spec. While the Deployment has
+	// this template, a newer release of the function does not change it.
+	//
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// FixedSettings are settings that the data directory was initialized with and that cannot be changed afterwards,
+	// such as lower_case_table_names. Unset if the spec had none of them.
+	//
+	// +optional
+	FixedSettings map[string]string `json:"fixedSettings,omitempty"`
+
+	// Settings reports the progress of new settings that are not applied yet. Unset if there are none.
+	//
+	// +optional
+	Settings *SettingsStatus `json:"settings,omitempty"`
+
+	// SettingsVerdict is the reason why the controller refused or rolled back new settings.
+	//
+	// +optional
+	SettingsVerdict *SettingsVerdict `json:"settingsVerdict,omitempty"`
+
+	// PreviousBackup is the result of the search for backups of previous instances. It is None, the name of the newest
+	// verified BackupRecord, or Held if the newest backup has no BackupRecord. Empty until the controller has searched.
+	// No server starts before that.
+	//
+	// +optional
+	PreviousBackup string `json:"previousBackup,omitempty"`
+
+	// HeldBackup is the name of the backup without a BackupRecord if previousBackup is Held.
+	//
+	// +optional
+	HeldBackup string `json:"heldBackup,omitempty"`
+
+	// RestoreSource is the result of the search for backups of the claim that spec.restore.from names. Nothing is
+	// restored from that claim before the controller has searched.
+	//
+	// +optional
+	RestoreSource *RestoreSourceStatus `json:"restoreSource,omitempty"`
+
+	// BackupNumber is the number that the next backup of this instance will have.
+	//
+	// +optional
+	BackupNumber int64 `json:"backupNumber,omitempty"`
+
+	// FirstBackupNumber is the value of backupNumber when this instance was created. Empty if it has not changed. This
+	// instance does not contain data that another instance has backed up under this number or a greater one.
+	//
+	// +optional
+	FirstBackupNumber int64 `json:"firstBackupNumber,omitempty"`
+
+	// BackupNeeds is the space that the existing backups and one more of the newest one's size need, as a quantity.
+	// Empty if there is no backup.
+	//
+	// +optional
+	BackupNeeds string `json:"backupNeeds,omitempty"`
+
+	// BackupWarning describes why the next backup may not fit on its volume, and what to do. Empty if it fits.
+	//
+	// +optional
+	BackupWarning string `json:"backupWarning,omitempty"`
+
+	// OutsideData names data that the server stores outside of its data directory, and describes how to move it. No
+	// backup contains that data, and it is lost when the server's pod ends. Empty if there is none.
+	//
+	// +optional
+	OutsideData string `json:"outsideData,omitempty"`
+
+	// BackupNodes are the nodes that can mount the backup volume, if not all nodes can. The server must run on one of
+	// them, so that a Job can mount both volumes.
+	//
+	// +optional
+	BackupNodes *corev1.NodeSelector `json:"backupNodes,omitempty"`
+
+	// PasswordVersion is the resourceVersion of the Secret with the password, if Crossplane watches that Secret. The
+	// controller reads the Secret again when it changes.
+	//
+	// +optional
+	PasswordVersion string `json:"passwordVersion,omitempty"`
+
+	// Nodes that Jobs which read the data prefer, and the taints that these Jobs tolerate. Both are copied from the
+	// last pod of the server.
+	//
+	// +optional
+	Nodes *NodePlacement `json:"nodes,omitempty"`
+
+	// Choice is the restore source that this instance was created with. It is the name of a backup, Never, from/ with
+	// the name of another claim, or import/ with the imported source. Empty means the newest backup.
+	//
+	// +optional
+	Choice string `json:"choice,omitempty"`
+
+	// RestoredBy is the UID of the restore Job whose container has restored all data. It is set until the Job itself is
+	// complete. A Job never completes if another container that an admission webhook added to its pod keeps running.
+	//
+	// +optional
+	RestoredBy types.UID `json:"restoredBy,omitempty"`
+
+	// BlockedBy describes what prevents the server's pod, or the pod of its restore, from running, as far as only the
+	// controller sees it. The function sets the condition Blocked from it. The controller cannot set the condition,
+	// because Crossplane changes conditions to Unknown that a failing function does not return.
+	//
+	// +optional
+	BlockedBy *Blocker `json:"blockedBy,omitempty"`
+
+	// Credentials reports the state of the password in the running server.
+	//
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
+
+	// Certified is true if the server's pod mounts the certificate. A pod from an earlier release does not until its
+	// next restart. The controller does not log in to such a server.
+	//
+	// +optional
+	Certified bool `json:"certified,omitempty"`
+
+	// PVCDeleted is true if a user has deleted the PersistentVolumeClaim of the data, until it is bound to its volume
+	// again. The server is stopped in the meantime.
+	//
+	// +optional
+	PVCDeleted bool `json:"pvcDeleted,omitempty"`
+
+	// Authorities are the certificate authorities of the server's certificates, as PEM, the oldest first. They are the
+	// ca.crt of the connection Secret. A new authority is listed here for the validity of a certificate before it signs
+	// one.
+	//
+	// +optional
+	Authorities string `json:"authorities,omitempty"`
+}
+
+// StatusInternal is the field of a status that contains the InternalStatus.
+const StatusInternal = "internal"
+
+// A BackupsStatus reports the existing backups and the time of the next one.
+type BackupsStatus struct {
+	// Store is the name of the BackupStore that the next backup is written to. Unset if it is written to a volume.
+	//
+	// +optional
+	Store string `json:"store,omitempty"`
+
+	// Last is the newest verified backup. Unset if there is none.
+	//
+	// +optional
+	Last *LastBackup `json:"last,omitempty"`
+
+	// NextTime is the time of the next scheduled backup. Unset if there is no schedule.
+	//
+	// +optional
+	NextTime *metav1.Time `json:"nextTime,omitempty"`
+
+	// MissedTime is the time of the oldest scheduled backup that was not taken since the last verified backup. Unset if
+	// no backup is overdue.
+	//
+	// +optional
+	MissedTime *metav1.Time `json:"missedTime,omitempty"`
+
+	// Message describes what is wrong with the backups and what to do. For example, a backup is overdue, the next
+	// backup would fail, or data is not contained in any backup. Empty if nothing is wrong.
+	//
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Recent lists the newest backups, at most ten, the newest first. These are the backups that spec.restore.backup
+	// can name. The list is updated when the server of this instance starts and when a backup is verified.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=10
+	Recent []ListedBackup `json:"recent,omitempty"`
+}
+
+// A LastBackup is the newest verified backup of a claim name.
+type LastBackup struct {
+	// Name of the Backup.
+	Name string `json:"name"`
+
+	// CompletionTime is the time at which the backup was verified.
+	//
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// Size of the data in the backup, as a quantity in Mi or Gi.
+	//
+	// +optional
+	Size string `json:"size,omitempty"`
+}
+
+// A Blocker prevents an instance from running.
 type Blocker struct {
-	// Reason in one word, as that of the condition Blocked.
+	// Reason in one word. It is the reason of the condition Blocked.
 	Reason string `json:"reason"`
 
-	// Message of who said it first, in one line that prints.
+	// Message of the component that reported the problem first, as a single printable line.
 	Message string `json:"message"`
 }
 
-// A SettingsPhase is how far new settings are.
+// A SettingsPhase is the progress of new settings.
 type SettingsPhase string
 
-// Phases of new settings. A server runs with its old settings in all of them but OnTrial.
+// Phases of new settings. The server runs with its old settings in all of them except OnTrial.
 const (
-	// SettingsValidating: a Job starts a server without data with the new settings.
+	// SettingsValidating means that a Job starts a server without data with the new settings.
 	SettingsValidating SettingsPhase = "Validating"
-	// SettingsRefused: that server did not start or serve.
+	// SettingsRefused means that this server did not start or accept clients.
 	SettingsRefused SettingsPhase = "Refused"
-	// SettingsOnTrial: the server has the new settings, and has not taken clients with them yet.
+	// SettingsOnTrial means that the server has the new settings, and has not accepted clients with them yet.
 	SettingsOnTrial SettingsPhase = "OnTrial"
-	// SettingsTakenBack: the server kept exiting with the new settings, and runs with those that served last.
+	// SettingsTakenBack means that the server kept exiting with the new settings. It runs with the last settings that
+	// worked.
 	SettingsTakenBack SettingsPhase = "TakenBack"
 )
 
-// A SettingsStatus is how far new settings are.
+// A SettingsStatus reports the progress of new settings.
 type SettingsStatus struct {
-	// ID of the new settings, with the image and the resources that go with them.
+	// ID of the new settings, including the image and the resources that they are applied with.
 	ID string `json:"id"`
-	// Phase is Validating, Refused, OnTrial or TakenBack.
+	// Phase of the new settings: Validating, Refused, OnTrial or TakenBack.
 	//
 	// +kubebuilder:validation:Enum=Validating;Refused;OnTrial;TakenBack
 	Phase SettingsPhase `json:"phase"`
-	// ConfigHash of the my.cnf of these settings, as the annotation of the server's pod has it.
+	// ConfigHash of the my.cnf with these settings, as in the annotation of the server's pod.
 	//
 	// +optional
 	ConfigHash string `json:"configHash,omitempty"`
 }
 
-// A SettingsVerdict is what became of new settings.
+// A SettingsVerdict is the reason why new settings were refused or rolled back.
 type SettingsVerdict struct {
-	// ID of the settings, as status.settings has it.
+	// ID of the settings, as in status.internal.settings.
 	ID string `json:"id"`
-	// TakenBack is true if the server kept exiting with the settings. Otherwise they were refused before
-	// the server had them.
+	// TakenBack is true if the server kept exiting with the settings, and they were rolled back. If false, they were
+	// refused before they were applied to the server.
 	//
 	// +optional
 	TakenBack bool `json:"takenBack,omitempty"`
-	// Message of mysqld, in one line that prints.
+	// Message of mysqld, as a single printable line.
 	Message string `json:"message"`
 }
 
-// IsOf reports whether the verdict is about the settings of this ID.
+// IsOf reports whether the verdict is for the settings with this ID.
 func (v *SettingsVerdict) IsOf(id string) bool { return v != nil && v.ID == id && id != "" }
 
-// MaxListedBackups is how many backups a status has.
+// MaxListedBackups is the maximum number of backups in a status.
 const MaxListedBackups = 10
 
-// A ListedBackup is a backup as the status of its instance has it.
+// A ListedBackup is a backup in the status of its instance.
 type ListedBackup struct {
-	// Name of its MySQLBackup.
+	// Name of the Backup.
 	Name string `json:"name"`
-	// Phase is Pending, Running, Proven or Failed.
+	// Record is the name of the BackupRecord, if it differs from the name of the Backup.
+	//
+	// +optional
+	Record string `json:"record,omitempty"`
+	// Phase of the backup: Pending, Running, `Proven` (the archive was verified) or Failed.
 	//
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
-	// ProvenAt is when the archive's proof held.
+	// CompletionTime is the time at which the backup was verified.
 	//
 	// +optional
-	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// DataBytes is the size of the data in it.
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// Size of the data in the backup, as a quantity in Mi or Gi.
 	//
 	// +optional
-	DataBytes int64 `json:"dataBytes,omitempty"`
+	Size string `json:"size,omitempty"`
 }
 
-// ListBackups as a status has them, the newest first.
-func ListBackups(newestFirst []MySQLBackup) []ListedBackup {
+// ListBackups returns the newest backups in the form of a status. It lists a name only once, because the API server
+// refuses duplicates.
+func ListBackups(newestFirst []BackupRecord) []ListedBackup {
 	out := make([]ListedBackup, 0, min(len(newestFirst), MaxListedBackups))
-	for i := range newestFirst[:min(len(newestFirst), MaxListedBackups)] {
+	for i := range newestFirst {
 		b := &newestFirst[i]
-		listed := ListedBackup{Name: b.Name, Phase: b.Status.Phase, ProvenAt: b.Status.ProvenAt}
-		if b.Spec.Archive != nil {
-			listed.DataBytes = b.Spec.Archive.DataBytes
+		listed := ListedBackup{Name: b.BackupName(), Phase: b.Status.Phase, CompletionTime: b.Status.CompletionTime}
+		if slices.ContainsFunc(out, func(l ListedBackup) bool { return l.Name == listed.Name }) {
+			continue
 		}
-		out = append(out, listed)
+		if listed.Name != b.Name {
+			listed.Record = b.Name
+		}
+		if b.Spec.Archive != nil && b.Spec.Archive.DataBytes > 0 {
+			listed.Size = SizeText(b.Spec.Archive.DataBytes)
+		}
+		if out = append(out, listed); len(out) == MaxListedBackups {
+			break
+		}
 	}
 	return out
 }
 
-// PreviousNone is the value of status.previousBackup where the controller found no
-// proven backup of the claim. It cannot be a MySQLBackup's name, which has no
-// capital letter.
+// ListedBackups returns the recent backups of a status, the newest first.
+func (s *MySQLStatus) ListedBackups() []ListedBackup {
+	if s.Backups == nil {
+		return nil
+	}
+	return s.Backups.Recent
+}
+
+// NewestListed returns the newest verified backup among the recent ones, or nil.
+func (s *MySQLStatus) NewestListed() *LastBackup {
+	for _, b := range s.ListedBackups() {
+		if b.Phase == BackupProven {
+			return &LastBackup{Name: b.Name, CompletionTime: b.CompletionTime, Size: b.Size}
+		}
+	}
+	return nil
+}
+
+// PreviousNone is the value of status.internal.previousBackup if the claim has no verified backup. It cannot be the
+// name of a BackupRecord, because such a name has no capital letter.
 const PreviousNone = "None"
 
-// PreviousHeld is its value where a volume knows a backup of the claim that is newer
-// than all records. A person says what becomes of it; until then nothing is started.
+// PreviousHeld is the value of status.internal.previousBackup if a volume or a store contains a newer backup than all
+// BackupRecords. No server starts until a user has decided what to do with that backup.
 const PreviousHeld = "Held"
 
-// A RestoreSourceStatus is what the controller found of backups of another claim of the namespace: in MySQLBackups, on
-// backup volumes and in stores.
+// A RestoreSourceStatus is the result of the search for backups of another claim in the namespace. The controller
+// searches in BackupRecords, on backup volumes and in stores.
 type RestoreSourceStatus struct {
-	// From is the name of the claim.
+	// From is the name of the claim. If spec.restore.fromKind is set, the kind and a slash come before the name.
 	From string `json:"from"`
-	// NewestBackup is the name of the newest verified MySQLBackup of the claim, None if there is none, or Held if a
-	// volume or a store has a newer backup whose MySQLBackup is missing.
+	// NewestBackup is the name of the newest verified BackupRecord of the claim, or None if there is none. It is Held
+	// if a volume or a store has a newer backup whose BackupRecord is missing.
 	NewestBackup string `json:"newestBackup"`
-	// HeldBackup is the name of the backup whose MySQLBackup is missing, if newestBackup is Held.
+	// HeldBackup is the name of the backup whose BackupRecord is missing, if newestBackup is Held.
 	//
 	// +optional
 	HeldBackup string `json:"heldBackup,omitempty"`
 }
 
-// A Binding to the server.
+// A Binding names the Secret for clients of the server.
 type Binding struct {
 	// Name of a Secret in the instance's namespace.
 	Name string `json:"name"`
 }
 
-// A RefusedService is a Service that the API server has refused.
+// A RefusedService is a Service that the API server refused.
 type RefusedService struct {
-	// Digest of the spec.service that was refused. Another spec.service is tried at once, this one every ten minutes.
+	// Digest of the refused spec.service. The function retries it every ten minutes, and a changed spec.service at
+	// once.
 	Digest string `json:"digest"`
 
 	// Message of the API server.
 	Message string `json:"message"`
 }
 
-// An Endpoint is where clients reach the server.
+// An Endpoint is the address at which clients connect to the server.
 type Endpoint struct {
-	// Host name or address, valid in every namespace of the cluster; for a load
-	// balancer its outside address.
+	// Host name or address, valid in every namespace of the cluster. For a load balancer it is the external address.
 	Host string `json:"host"`
 	// Port of the server at that host.
 	Port int32 `json:"port"`
-	// NodePort at which every node of the cluster answers, for Services that
-	// have one.
+	// NodePort is the port of the server on every node of the cluster. Unset if the Service has no node port.
 	//
 	// +optional
 	NodePort int32 `json:"nodePort,omitempty"`
 }
 
-// A RestorePhase is how far a restore is.
+// A RestorePhase is the progress of a restore.
 type RestorePhase string
 
-// Phases of a restore. The server starts only after Succeeded.
+// Phases of a restore. The server starts only after RestoreSucceeded.
 const (
 	RestoreRunning   RestorePhase = "Running"
 	RestoreSucceeded RestorePhase = "Succeeded"
 	RestoreFailed    RestorePhase = "Failed"
 )
 
-// A RestoreStatus is the backup that an instance was made from, or what was imported. The choice is
-// made once; whatever becomes of the record later, it is read from here.
+// A RestoreStatus reports the backup or import that an instance was created from. It is chosen once. Later changes of
+// the BackupRecord do not change it.
 type RestoreStatus struct {
-	// Backup is the name of the MySQLBackup.
+	// Backup is the name of the BackupRecord.
 	//
 	// +optional
 	Backup string `json:"backup,omitempty"`
-	// Import is what was imported instead.
+	// Import specifies the imported database, if the instance was created from an import.
 	//
 	// +optional
 	Import *Import `json:"import,omitempty"`
@@ -438,21 +546,21 @@ type RestoreStatus struct {
 	//
 	// +optional
 	Version string `json:"version,omitempty"`
-	// CleanShutdown is true if that server was shut down cleanly, without which
-	// MySQL does not upgrade a data directory.
+	// CleanShutdown is true if that server shut down cleanly. MySQL upgrades a data directory only after a clean
+	// shutdown.
 	//
 	// +optional
 	CleanShutdown bool `json:"cleanShutdown,omitzero"`
-	// Archive is where the backup lies.
+	// Archive is the location of the backup.
 	//
 	// +optional
 	Archive Archive `json:"archive,omitzero"`
 }
 
-// IsRunning is true of a restore that goes on; there may be none.
+// IsRunning reports whether the restore is in progress. A nil restore is not.
 func (r *RestoreStatus) IsRunning() bool { return r != nil && r.Phase == RestoreRunning }
 
-// What it is, in a sentence.
+// What names the restore in a sentence.
 func (r *RestoreStatus) What() string {
 	if r.Import != nil {
 		return "the import of " + r.Import.String()
@@ -469,175 +577,173 @@ const (
 
 // A CredentialsStatus is the state of the password in the running server.
 type CredentialsStatus struct {
-	// State is InSync, Changing or Failed.
+	// State of the password: InSync, Changing or Failed.
 	State string `json:"state"`
-	// Message says what is wrong and what to do.
+	// Message describes what is wrong and what to do.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
-	// ChangedAt is when the server last accepted a new password.
+	// ChangedAt is the time at which the server last accepted a new password.
 	//
 	// +optional
 	ChangedAt *metav1.Time `json:"changedAt,omitempty"`
 }
 
-// A TLSStatus says what the server and its clients know each other by.
+// A TLSStatus describes the server's certificate.
 type TLSStatus struct {
-	// Authorities that sign the server's certificates, the older first, as PEM: the ca.crt
-	// of the connection Secret. One is here for a whole life of a certificate before it signs.
-	Authorities string `json:"authorities"`
-
-	// Issuer that has signed the certificate that was made for the server last. Unset is an
-	// authority of the instance alone.
+	// Issuer that signed the newest certificate of the server. If unset, the instance's own certificate authority
+	// signed it.
 	//
 	// +optional
 	Issuer string `json:"issuer,omitempty"`
 
-	// IssuerMessage says what is wrong with the issuer that the platform names.
+	// IssuerMessage describes what is wrong with the issuer that the Platform names.
 	//
 	// +optional
 	IssuerMessage string `json:"issuerMessage,omitempty"`
 
-	// NotAfter is when the certificate ends that was made for the server last.
+	// ExpirationTime is the time at which the newest certificate of the server expires.
 	//
 	// +optional
-	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 
-	// ServedNotAfter is when that ends which the server shows. It is the same but for the
-	// minutes that it takes to bring a new one into the server, or until the next restart of
-	// a server that reads none while it runs (before MySQL 8.0.16).
+	// PresentedExpirationTime is the time at which the certificate expires that the server presents to clients. It
+	// differs from expirationTime for some minutes, until the server has loaded a new certificate. MySQL before 8.0.16
+	// loads a certificate only at a restart.
 	//
 	// +optional
-	ServedNotAfter *metav1.Time `json:"servedNotAfter,omitempty"`
+	PresentedExpirationTime *metav1.Time `json:"presentedExpirationTime,omitempty"`
 
-	// Message says what is wrong, and what to do.
+	// Message describes what is wrong and what to do.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// End of the certificate that the server shows, as far as it is known, or else of the one that was made for it; nil where
-// there is none.
+// End returns the expiration time of the certificate that the server presents. If that is unknown, it returns the
+// expiration time of the newest certificate. It is nil if there is none.
 func (s *TLSStatus) End() *metav1.Time {
 	if s == nil {
 		return nil
 	}
-	if s.ServedNotAfter != nil {
-		return s.ServedNotAfter
+	if s.PresentedExpirationTime != nil {
+		return s.PresentedExpirationTime
 	}
-	return s.NotAfter
+	return s.ExpirationTime
 }
 
-// Warning says what is wrong; empty where nothing is.
+// Warning describes what is wrong. It is empty if nothing is.
 func (s *TLSStatus) Warning() string {
 	if s == nil {
 		return ""
 	}
-	return strings.Join(slices.DeleteFunc([]string{s.IssuerMessage, s.Message}, func(text string) bool { return text == "" }), ". ")
+	return strings.Join(slices.DeleteFunc([]string{s.IssuerMessage, s.Message},
+		func(text string) bool { return text == "" }), ". ")
 }
 
-// A DeletionPhase is how far a deletion is.
+// A DeletionPhase is the progress of a deletion.
 type DeletionPhase string
 
-// Phases of a deletion, in the order in which it goes through them.
+// Phases of a deletion, in their order.
 const (
 	DeletionAnnounced   DeletionPhase = "Announced"
 	DeletionStopping    DeletionPhase = "Stopping"
 	DeletionBackingUp   DeletionPhase = "BackingUp"
 	DeletionRestoreTest DeletionPhase = "RestoreTest"
 	DeletionReleasing   DeletionPhase = "Releasing"
-	// DeletionFailed is a backup's, which is tried again by itself.
+	// DeletionFailed means that the backup failed. It is retried automatically.
 	DeletionFailed DeletionPhase = "Failed"
-	// DeletionHeld waits for a person.
+	// DeletionHeld means that the deletion waits for manual action.
 	DeletionHeld DeletionPhase = "Held"
 )
 
-// A DeletionStatus is how far the final backup is.
+// A DeletionStatus reports the progress of the final backup.
 type DeletionStatus struct {
-	// Phase is Announced, Stopping, BackingUp, RestoreTest or Releasing; Failed while
-	// a backup is tried again, and Held while a person has something to do.
+	// Phase of the deletion. In order, it is Announced, Stopping, BackingUp, RestoreTest and Releasing. Failed means
+	// that a backup failed and is retried. Held means that the deletion waits for manual action.
 	//
 	// +optional
 	Phase DeletionPhase `json:"phase,omitempty"`
-	// Backup is the name of the MySQLBackup.
+	// Backup is the name of the BackupRecord.
 	//
 	// +optional
 	Backup string `json:"backup,omitempty"`
-	// Percent of the data that has been backed up, 0 to 100.
+	// Percent of the data that has been backed up, from 0 to 100.
 	//
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
-	// Message says what is wrong and what to do.
+	// Message describes what is wrong and what to do.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// An ImageChangeStatus is how far the backup is before an image of another series starts.
+// An ImageChangeStatus reports the progress of the backup before a version upgrade.
 type ImageChangeStatus struct {
-	// From is the image whose server last wrote the data.
+	// From is the image of the server that last wrote the data.
 	From string `json:"from"`
 	// Fence is true while the server must not run.
 	//
 	// +optional
 	Fence bool `json:"fence,omitempty"`
-	// Allowed is true once the backup is proven: the image may start.
+	// Allowed is true once the backup is verified and the new image may start.
 	//
 	// +optional
 	Allowed bool `json:"allowed,omitempty"`
-	// Backup is the name of the MySQLBackup.
+	// Backup is the name of the BackupRecord.
 	//
 	// +optional
 	Backup string `json:"backup,omitempty"`
-	// Percent of the data that has been backed up, 0 to 100.
+	// Percent of the data that has been backed up, from 0 to 100.
 	//
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
-	// Message says what is done, or what is wrong and what to do.
+	// Message describes the progress, or what is wrong and what to do.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// MayStart is true if an image of another series may start on the data of the one that last took
-// clients.
+// MayStart reports whether an image of another release series may start with the data of the served image.
 func (c *ImageChangeStatus) MayStart(served string) bool {
 	return c != nil && c.Allowed && c.From == served
 }
 
-// A BackupScheduleStatus is when backups are planned.
+// A BackupScheduleStatus reports when scheduled backups are due.
 type BackupScheduleStatus struct {
-	// Schedule and TimeZone of the spec that this is about.
+	// Schedule of the spec that the other fields describe.
 	Schedule string `json:"schedule"`
+	// TimeZone of the spec that the other fields describe.
+	//
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
-	// NextAt is the minute that the next one is planned for. Unset where there is none.
+	// NextAt is the time of the next scheduled backup. Unset if there is none.
 	//
 	// +optional
 	NextAt *metav1.Time `json:"nextAt,omitempty"`
-	// LastAt is when the last one was proven.
+	// LastAt is the time at which the last scheduled backup was verified.
 	//
 	// +optional
 	LastAt *metav1.Time `json:"lastAt,omitempty"`
-	// MissedAt is the first minute since then that one was planned for which is not there.
+	// MissedAt is the time of the oldest scheduled backup since lastAt that was not taken.
 	//
 	// +optional
 	MissedAt *metav1.Time `json:"missedAt,omitempty"`
-	// Message says why, or what is wrong with the schedule.
+	// Message is the reason for the missed backup, or describes what is wrong with the schedule.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// IsOf a spec.
+// IsOf reports whether the status describes the schedule of this spec.
 func (s *BackupScheduleStatus) IsOf(b *BackupSpec) bool {
 	if s == nil {
-		return b.Schedule == ""
+		return b.Schedule == nil
 	}
-	return s.Schedule == b.Schedule && s.TimeZone == b.TimeZone
+	return s.Schedule == b.Cron() && s.TimeZone == b.TimeZone()
 }
 
-// BackupUnderWay is the one that is taken of an instance which goes on; nil where none is.
+// BackupUnderWay returns the on-demand or scheduled backup that is in progress. It is nil if there is none.
 func (s *MySQLStatus) BackupUnderWay() *LastBackupStatus {
 	for _, b := range []*LastBackupStatus{s.RequestedBackup, s.ScheduledBackup} {
 		if b.IsUnderWay() {
@@ -647,57 +753,62 @@ func (s *MySQLStatus) BackupUnderWay() *LastBackupStatus {
 	return nil
 }
 
-// WhoAsksFor a backup, in words.
-func (s *MySQLStatus) WhoAsksFor(b *LastBackupStatus) string {
+// WhatIsTaken names a backup in a sentence.
+func (s *MySQLStatus) WhatIsTaken(b *LastBackupStatus) string {
 	if b == s.ScheduledBackup {
-		return ScheduleText(b.Request)
+		return ScheduledBackupText(b.Request)
 	}
-	return RequestText(b.Request)
+	return BackupText(b.Request)
 }
 
-// RequestText names a request for a backup in a sentence, and ScheduleText a planned minute.
-func RequestText(request string) string { return fmt.Sprintf("backup.request %q", request) }
+// BackupText names a Backup in a sentence.
+func BackupText(name string) string { return fmt.Sprintf("backup %q", name) }
 
-// ScheduleText names a minute of the schedule in a sentence.
-func ScheduleText(minute string) string { return "backup.schedule at " + minute }
+// ScheduledBackupText names the scheduled backup of a minute in a sentence.
+func ScheduledBackupText(minute string) string { return "the scheduled backup of " + minute }
 
-// A LastBackupStatus is how far the last backup of a running instance is that was taken for one reason: on request, or by the schedule.
+// A LastBackupStatus reports the progress of the last on-demand backup, or of the last scheduled backup.
 type LastBackupStatus struct {
-	// Request that it is for; of a planned one, the minute.
+	// Request is the name of the Backup that requested this backup. For a scheduled backup, it is the scheduled minute.
 	Request string `json:"request"`
-	// Phase is Running; Failing, until what was made for it is gone; Failed or Proven.
+	// UID of that Backup.
+	//
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// Phase of the backup: Running, Failing (its objects are being deleted), Failed or `Proven` (the archive was
+	// verified).
 	//
 	// +kubebuilder:validation:Enum=Running;Failing;Failed;Proven
 	Phase LastBackupPhase `json:"phase"`
-	// Method by which it is taken; empty is Cold.
+	// Method of the backup: Online or Cold. Empty means Cold.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Online;Cold
 	Method BackupMethod `json:"method,omitempty"`
-	// BegunAt is when it began.
+	// BegunAt is the time at which the backup started.
 	BegunAt metav1.Time `json:"begunAt"`
 	// Fence is true while the server must not run.
 	//
 	// +optional
 	Fence bool `json:"fence,omitempty"`
-	// Backup is the name of the MySQLBackup.
+	// Backup is the name of the BackupRecord.
 	//
 	// +optional
 	Backup string `json:"backup,omitempty"`
-	// Percent of the data that has been backed up, 0 to 100.
+	// Percent of the data that has been backed up, from 0 to 100.
 	//
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
-	// Message says what is done, or why it has failed.
+	// Message describes the progress, or why the backup failed.
 	//
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// A LastBackupPhase is how far such a backup is.
+// A LastBackupPhase is the progress of an on-demand or scheduled backup.
 type LastBackupPhase string
 
-// Phases of such a backup.
+// Phases of an on-demand or scheduled backup.
 const (
 	LastBackupRunning LastBackupPhase = "Running"
 	LastBackupFailing LastBackupPhase = "Failing"
@@ -705,13 +816,13 @@ const (
 	LastBackupProven  LastBackupPhase = "Proven"
 )
 
-// IsOnline is true of one for which the server goes on.
+// IsOnline reports whether the server keeps running during the backup.
 func (s *LastBackupStatus) IsOnline() bool { return s != nil && s.Method == MethodOnline }
 
-// IsUnderWay is true until nothing is left to do.
+// IsUnderWay reports whether the backup is in progress, or its objects are still being deleted.
 func (s *LastBackupStatus) IsUnderWay() bool {
 	return s != nil && (s.Phase == LastBackupRunning || s.Phase == LastBackupFailing)
 }
 
-// IsStale is true of a status that is about another composite resource than the one of this UID.
+// IsStale reports whether the status describes another composite resource than the one with this UID.
 func (s *MySQLStatus) IsStale(xr types.UID) bool { return s.UID != "" && xr != "" && s.UID != xr }

@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxForeignText in bytes is how much of what somebody else said, such as a
-// database server, a kubelet or a Job, is repeated in a message.
+// MaxForeignText is the maximum length in a message of a text from elsewhere, such as a database server, a kubelet or a
+// Job, in bytes.
 const MaxForeignText = 300
 
-// PrintableText is a text as it may stand in a status, an event or a log: on one
-// line, of at most so many bytes, and without anything that a terminal would
-// obey. Each run of what does not print becomes one space, and what is too long
-// ends in an ellipsis.
+// PrintableText returns a text in a form that is safe in a status, an event or a log. It is a single line with a
+// maximum number of bytes, and without terminal control characters. Consecutive characters that are not printable
+// become one space. A text that is too long ends in an ellipsis.
 func PrintableText(text string, most int) string {
 	var b strings.Builder
 	blank := false
@@ -34,7 +33,7 @@ func PrintableText(text string, most int) string {
 	return b.String()
 }
 
-// cutText at a rune's end, with an ellipsis in the same number of bytes.
+// cutText truncates a text at the end of a rune and adds an ellipsis, within the maximum number of bytes.
 func cutText(text string, most int) string {
 	const ellipsis = "…"
 	n := max(most-len(ellipsis), 0)

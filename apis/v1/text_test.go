@@ -14,17 +14,20 @@ func TestPrintableText(t *testing.T) {
 		most   int
 		want   string
 	}{
-		"Plain":       {reason: "What prints is left as it is.", text: "Access denied for user 'root'@'10.0.0.1'  (using password: YES)", most: 100, want: "Access denied for user 'root'@'10.0.0.1'  (using password: YES)"},
+		"Plain": {reason: "What prints is left as it is.",
+			text: "Access denied for user 'root'@'10.0.0.1'  (using password: YES)", most: 100,
+			want: "Access denied for user 'root'@'10.0.0.1'  (using password: YES)"},
 		"OtherScript": {reason: "So are letters of all scripts.", text: "пароль 密码 é 😀", most: 100, want: "пароль 密码 é 😀"}, //nolint:gosmopolitan // That is what is tried.
 		"Lines":       {reason: "A message is one line.", text: "one\r\n\ttwo\n", most: 100, want: "one two"},
-		"Terminal":    {reason: "A terminal would obey.", text: "\x1b[2J\x1b]0;owned\x07end", most: 100, want: "[2J ]0;owned end"},
-		"Direction":   {reason: "A reader would be misled.", text: "a\u202egpj.exe\u2028b", most: 100, want: "a gpj.exe b"},
-		"NoUTF8":      {reason: "JSON has no such bytes.", text: "a\xff\xfe\x00b\xed\xa0\x80c", most: 100, want: "a b c"},
-		"Fits":        {reason: "It has just this length.", text: "12345", most: 5, want: "12345"},
-		"Long":        {reason: "The end is cut.", text: "123456", most: 5, want: "12…"},
-		"LongRunes":   {reason: "A letter is not cut apart.", text: "ééééé", most: 6, want: "é…"},
-		"Empty":       {reason: "There is nothing.", text: "\n\x00", most: 5, want: ""},
-		"Megabytes":   {reason: "A server may say a lot.", text: strings.Repeat("x", 16<<20), most: 5, want: "xx…"},
+		"Terminal": {reason: "A terminal would obey.", text: "\x1b[2J\x1b]0;owned\x07end", most: 100,
+			want: "[2J ]0;owned end"},
+		"Direction": {reason: "A reader would be misled.", text: "a\u202egpj.exe\u2028b", most: 100, want: "a gpj.exe b"},
+		"NoUTF8":    {reason: "JSON has no such bytes.", text: "a\xff\xfe\x00b\xed\xa0\x80c", most: 100, want: "a b c"},
+		"Fits":      {reason: "It has just this length.", text: "12345", most: 5, want: "12345"},
+		"Long":      {reason: "The end is cut.", text: "123456", most: 5, want: "12…"},
+		"LongRunes": {reason: "A letter is not cut apart.", text: "ééééé", most: 6, want: "é…"},
+		"Empty":     {reason: "There is nothing.", text: "\n\x00", most: 5, want: ""},
+		"Megabytes": {reason: "A server may say a lot.", text: strings.Repeat("x", 16<<20), most: 5, want: "xx…"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -40,11 +43,12 @@ func FuzzPrintableText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, most int) {
 		most = max(3, most%1000)
 		got := PrintableText(text, most)
-		if len(got) > most || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if len(got) > most || !utf8.ValidString(got) ||
+			strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("PrintableText(%q, %d): %q", text, most, got)
 		}
-		if again := PrintableText(got, most); again != got {
-			t.Errorf("PrintableText(%q, %d): %q, and of that %q", text, most, got, again)
+		if second := PrintableText(got, most); second != got {
+			t.Errorf("PrintableText(%q, %d): %q, and of that %q", text, most, got, second)
 		}
 	})
 }

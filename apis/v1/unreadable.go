@@ -13,23 +13,23 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// An UnreadableField is a field of a stored object that does not hold what its type allows. A schema refuses such a
-// value, but an object may be older than the schema, and a schema can be changed.
+// An UnreadableField is a field of a stored object whose value does not match its type. The schema refuses such a
+// value, but an object can be older than the schema, and users can change a schema.
 type UnreadableField struct {
 	// Path of the field, such as spec, config and mysqld.
 	Path []string
-	// Why it cannot be read.
+	// Why is the reason why the field cannot be decoded.
 	Why string
 }
 
-// String is the path and the reason.
+// String returns the path and the reason.
 func (f *UnreadableField) String() string {
 	return PrintableText(fmt.Sprintf("%s cannot be read: %s", f.dotted(), f.Why), MaxForeignText)
 }
 
 func (f *UnreadableField) dotted() string { return strings.Join(f.Path, ".") }
 
-// pointer to the field in a JSON patch.
+// pointer returns the path of the field in a JSON patch.
 func (f *UnreadableField) pointer() string {
 	var out strings.Builder
 	for _, step := range f.Path {
@@ -38,38 +38,38 @@ func (f *UnreadableField) pointer() string {
 	return out.String()
 }
 
-// UnreadableFields of one object. The rest of the object was read.
+// UnreadableFields are the fields of an object that could not be decoded. The rest of the object was decoded.
 type UnreadableFields []UnreadableField
 
-// Has reports whether a field such as spec.backup.keep may hold something that was not read: the field itself, one
-// above it, or one below it.
+// Has reports whether a field such as spec.backup.keep may contain a value that was not decoded. The value can be in
+// the field itself, in one of its parents, or in one of its children.
 func (u UnreadableFields) Has(field string) bool {
 	return slices.ContainsFunc(u, func(f UnreadableField) bool {
-		at := f.dotted()
-		return at == field || strings.HasPrefix(at, field+".") || strings.HasPrefix(field, at+".")
+		path := f.dotted()
+		return path == field || strings.HasPrefix(path, field+".") || strings.HasPrefix(field, path+".")
 	})
 }
 
-// HasAny reports whether one of the fields may hold something that was not read.
+// HasAny reports whether any of these fields may contain a value that was not decoded.
 func (u UnreadableFields) HasAny(fields ...string) bool { return slices.ContainsFunc(fields, u.Has) }
 
-// maxNamedFields is how many unreadable fields a message names.
+// maxNamedFields is the number of unreadable fields that a message names.
 const maxNamedFields = 3
 
-// String names the first fields. It is empty if all was read.
+// String names the first fields. It is empty if all fields were decoded.
 func (u UnreadableFields) String() string {
 	named := make([]string, 0, maxNamedFields+1)
 	for _, f := range u[:min(len(u), maxNamedFields)] {
 		named = append(named, f.String())
 	}
-	if more := len(u) - maxNamedFields; more > 0 {
-		named = append(named, fmt.Sprintf("%d more fields cannot be read", more))
+	if rest := len(u) - maxNamedFields; rest > 0 {
+		named = append(named, fmt.Sprintf("%d more fields cannot be read", rest))
 	}
 	return strings.Join(named, "; ")
 }
 
-// Repair is the command that removes the first unreadable field. The object is named as kubectl takes it, such as
-// "mysql db --namespace shop". It is empty if all was read.
+// Repair returns the command that removes the first unreadable field. The object is named as kubectl accepts it, such
+// as "mysql db --namespace shop". The command is empty if all fields were decoded.
 func (u UnreadableFields) Repair(object string) string {
 	if len(u) == 0 {
 		return ""
@@ -88,7 +88,7 @@ func (u UnreadableFields) Repair(object string) string {
 	return u.Edit(object)
 }
 
-// Edit is the command that opens the part of the object with the first unreadable field in an editor.
+// Edit returns the command that edits the part of the object with the first unreadable field.
 func (u UnreadableFields) Edit(object string) string {
 	if len(u) > 0 && u[0].Path[0] == "status" {
 		return "kubectl edit " + object + " --subresource=status"
@@ -96,10 +96,10 @@ func (u UnreadableFields) Edit(object string) string {
 	return "kubectl edit " + object
 }
 
-// ReadObject reads JSON into a struct as far as it can be read. A field that cannot be read keeps its zero value, and is
-// returned; its neighbors are read. It is an error only if the text is not a JSON object at all.
-func ReadObject(raw []byte, into any) (UnreadableFields, error) {
-	v := reflect.ValueOf(into).Elem()
+// ReadObject decodes JSON into a struct as far as possible. A field that cannot be decoded keeps its zero value and is
+// returned. All other fields are decoded. It returns an error only if the text is not a JSON object.
+func ReadObject(raw []byte, target any) (UnreadableFields, error) {
+	v := reflect.ValueOf(target).Elem()
 	if readWhole(raw, v) == nil {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func ReadObject(raw []byte, into any) (UnreadableFields, error) {
 	return r.unread, nil
 }
 
-// readWhole reads a value, or leaves it zero.
+// readWhole decodes a value, or sets it to zero.
 func readWhole(raw []byte, v reflect.Value) error {
 	fresh := reflect.New(v.Type())
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, fresh.Interface()); err != nil {
@@ -122,22 +122,22 @@ func readWhole(raw []byte, v reflect.Value) error {
 	return nil
 }
 
-// A lenientReader reads what it can, and notes the rest.
+// A lenientReader decodes all values that it can, and records the others.
 type lenientReader struct{ unread UnreadableFields }
 
-// unmarshaler is implemented by types that read themselves: they are read whole, or not at all.
+// unmarshaler is implemented by types that decode themselves. They are decoded as a whole, or not at all.
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// read a value at a path. It returns false if nothing of the value was read.
-func (r *lenientReader) read(raw []byte, v reflect.Value, at []string) bool {
+// read decodes a value at a path. It returns false if no part of the value was decoded.
+func (r *lenientReader) read(raw []byte, v reflect.Value, path []string) bool {
 	err := readWhole(raw, v)
 	if err == nil {
 		return true
 	}
 	if v.Kind() == reflect.Pointer {
-		to := reflect.New(v.Type().Elem())
-		if r.read(raw, to.Elem(), at) {
-			v.Set(to)
+		target := reflect.New(v.Type().Elem())
+		if r.read(raw, target.Elem(), path) {
+			v.Set(target)
 			return true
 		}
 		return false
@@ -145,23 +145,23 @@ func (r *lenientReader) read(raw []byte, v reflect.Value, at []string) bool {
 	if !v.Addr().Type().Implements(unmarshaler) {
 		switch v.Kind() { //nolint:exhaustive // The others have no parts.
 		case reflect.Struct:
-			return r.readStruct(raw, v, at)
+			return r.readStruct(raw, v, path)
 		case reflect.Map:
-			return r.readMap(raw, v, at)
+			return r.readMap(raw, v, path)
 		case reflect.Slice:
-			return r.readSlice(raw, v, at)
+			return r.readSlice(raw, v, path)
 		}
 	}
-	return r.note(at, reason(err, v))
+	return r.note(path, reason(err, v))
 }
 
-// note that a field cannot be read.
-func (r *lenientReader) note(at []string, why string) bool {
-	r.unread = append(r.unread, UnreadableField{Path: slices.Clone(at), Why: why})
+// note records that a field cannot be decoded.
+func (r *lenientReader) note(path []string, reason string) bool {
+	r.unread = append(r.unread, UnreadableField{Path: slices.Clone(path), Why: reason})
 	return false
 }
 
-// reason in words of JSON, and not of Go.
+// reason returns the error in terms of JSON instead of Go.
 func reason(err error, v reflect.Value) string {
 	if v.Addr().Type().Implements(unmarshaler) && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return err.Error()
@@ -177,54 +177,54 @@ func reason(err error, v reflect.Value) string {
 	return err.Error()
 }
 
-func (r *lenientReader) readStruct(raw []byte, v reflect.Value, at []string) bool {
+func (r *lenientReader) readStruct(raw []byte, v reflect.Value, path []string) bool {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(raw, &fields) != nil {
-		return r.note(at, "it must be a map")
+		return r.note(path, "it must be a map")
 	}
-	r.readFields(fields, v, at)
+	r.readFields(fields, v, path)
 	return true
 }
 
-// readFields of a struct, and of the structs that it inlines.
-func (r *lenientReader) readFields(fields map[string]json.RawMessage, v reflect.Value, at []string) {
+// readFields decodes the fields of a struct, and of the structs that it inlines.
+func (r *lenientReader) readFields(fields map[string]json.RawMessage, v reflect.Value, path []string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch raw, ok := fields[name]; {
 		case name == "-" || !f.IsExported():
 		case name == "" && f.Anonymous:
-			r.readFields(fields, v.Field(i), at)
+			r.readFields(fields, v.Field(i), path)
 		case ok:
-			r.read(raw, v.Field(i), append(slices.Clone(at), name))
+			r.read(raw, v.Field(i), append(slices.Clone(path), name))
 		}
 	}
 }
 
-func (r *lenientReader) readMap(raw []byte, v reflect.Value, at []string) bool {
+func (r *lenientReader) readMap(raw []byte, v reflect.Value, path []string) bool {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(raw, &fields) != nil {
-		return r.note(at, "it must be a map")
+		return r.note(path, "it must be a map")
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		value := reflect.New(v.Type().Elem()).Elem()
-		if r.read(fields[key], value, append(slices.Clone(at), key)) {
+		if r.read(fields[key], value, append(slices.Clone(path), key)) {
 			v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), value)
 		}
 	}
 	return true
 }
 
-func (r *lenientReader) readSlice(raw []byte, v reflect.Value, at []string) bool {
+func (r *lenientReader) readSlice(raw []byte, v reflect.Value, path []string) bool {
 	var items []json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
-		return r.note(at, "it must be a list")
+		return r.note(path, "it must be a list")
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(items))
 	for i, item := range items {
 		value := reflect.New(v.Type().Elem()).Elem()
-		if r.read(item, value, append(slices.Clone(at), strconv.Itoa(i))) {
+		if r.read(item, value, append(slices.Clone(path), strconv.Itoa(i))) {
 			out = reflect.Append(out, value)
 		}
 	}
@@ -232,16 +232,18 @@ func (r *lenientReader) readSlice(raw []byte, v reflect.Value, at []string) bool
 	return true
 }
 
-// UnmarshalJSON reads a backup as far as it can be read: one that cannot be read keeps no list from being read.
-func (b *MySQLBackup) UnmarshalJSON(raw []byte) (err error) {
-	type plain MySQLBackup
+// UnmarshalJSON decodes a BackupRecord as far as possible, so that one invalid object does not prevent a list from
+// being decoded.
+func (b *BackupRecord) UnmarshalJSON(raw []byte) (err error) {
+	type plain BackupRecord
 	out := plain{}
 	out.Unreadable, err = ReadObject(raw, &out)
-	*b = MySQLBackup(out)
+	*b = BackupRecord(out)
 	return err
 }
 
-// UnmarshalJSON reads a store as far as it can be read: one that cannot be read keeps no list from being read.
+// UnmarshalJSON decodes a BackupStore as far as possible, so that one invalid object does not prevent a list from being
+// decoded.
 func (s *BackupStore) UnmarshalJSON(raw []byte) (err error) {
 	type plain BackupStore
 	out := plain{}
@@ -250,11 +252,11 @@ func (s *BackupStore) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// UnmarshalJSON reads the platform's object as far as it can be read.
-func (p *MySQLPlatform) UnmarshalJSON(raw []byte) (err error) {
-	type plain MySQLPlatform
+// UnmarshalJSON decodes a Platform as far as possible.
+func (p *Platform) UnmarshalJSON(raw []byte) (err error) {
+	type plain Platform
 	out := plain{}
 	out.Unreadable, err = ReadObject(raw, &out)
-	*p = MySQLPlatform(out)
+	*p = Platform(out)
 	return err
 }

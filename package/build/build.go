@@ -41,7 +41,7 @@ func (b *builder) Build(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return b.publish(tmp)
+	return b.publish(ctx, tmp)
 }
 
 func (b *builder) pack(ctx context.Context, p pkg, tmp string) error {
@@ -49,23 +49,35 @@ func (b *builder) pack(ctx context.Context, p pkg, tmp string) error {
 	if err := p.stage(b.root, root, b.version); err != nil {
 		return err
 	}
-	// The CLI looks for examples in the current directory unless told otherwise. Ours are test cases, not samples.
-	args := []string{
-		"xpkg", "build",
-		"--package-root", root,
-		"--examples-root", filepath.Join(root, "examples"),
-		"--package-file", filepath.Join(tmp, p.file),
-	}
+	c := content{root: root, file: filepath.Join(tmp, p.file)}
 	if p.arch != "" {
-		image, err := b.runtime(ctx, p, tmp)
-		if err != nil {
+		var err error
+		if c.runtime, err = b.runtime(ctx, p, tmp); err != nil {
 			return err
 		}
-		args = append(args, "--embed-runtime-image-tarball", image)
 	}
 	b.sayf("packing %s", p.file)
+	pack := c.packWithLibrary
+	if b.cli != "" {
+		pack = func(ctx context.Context) error { return b.packWithCLI(ctx, c) }
+	}
+	if err := pack(ctx); err != nil {
+		return fmt.Errorf("cannot pack %s: %w", p.file, err)
+	}
+	return nil
+}
+
+// packWithCLI as a user would. The CLI looks for examples in the current directory unless told otherwise. Ours are test
+// cases, not samples.
+func (b *builder) packWithCLI(ctx context.Context, c content) error {
+	args := []string{
+		"xpkg", "build", "--package-root", c.root, "--examples-root", c.examples(), "--package-file", c.file,
+	}
+	if c.runtime != "" {
+		args = append(args, "--embed-runtime-image-tarball", c.runtime)
+	}
 	if err := b.command(ctx, b.cli, args...).Run(); err != nil {
-		return fmt.Errorf("cannot pack %s: crossplane xpkg build: %w", p.file, err)
+		return fmt.Errorf("crossplane xpkg build: %w", err)
 	}
 	return nil
 }
@@ -99,11 +111,16 @@ func (b *builder) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-func (b *builder) publish(tmp string) error {
+func (b *builder) publish(ctx context.Context, tmp string) error {
 	for _, p := range b.packages() {
-		to := filepath.Join(b.out, p.file)
-		if err := os.Rename(filepath.Join(tmp, p.file), to); err != nil {
+		target := filepath.Join(b.out, p.file)
+		if err := os.Rename(filepath.Join(tmp, p.file), target); err != nil {
 			return fmt.Errorf("cannot put %s in its place: %w", p.file, err)
+		}
+	}
+	if b.push != "" {
+		if err := b.pushAll(ctx); err != nil {
+			return err
 		}
 	}
 	b.sayf("done")

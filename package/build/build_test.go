@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 )
@@ -50,14 +52,18 @@ func newRoot(t *testing.T) string {
 		"fn/main.go":                            "package main\n\nvar version string\n\nfunc main() { println(version) }\n",
 		"package/function/crossplane.yaml":      "function",
 		"package/configuration/crossplane.yaml": "configuration",
-		"package/configuration-hostpath/crossplane.yaml": "hostpath",
-		"package/configuration-database/crossplane.yaml": "database",
-		"apis/xrd-xdatabases.yaml":                       "xrd-database",
-		"apis/composition-database.yaml":                 "composition-database",
-		"apis/xrd-xmysqls.yaml":                          "xrd",
-		"apis/composition-mysql.yaml":                    "composition",
-		"apis/composition-mysql-hostpath.yaml":           "composition-hostpath",
-		"apis/crd-mysqlbackups.yaml":                     "crd",
+		"package/configuration-namespaced/crossplane.yaml": "namespaced",
+		"apis/xrd-mysqls.yaml":                             "xrd-namespaced",
+		"apis/composition-mysql-namespaced.yaml":           "composition-namespaced",
+		"package/configuration-hostpath/crossplane.yaml":   "hostpath",
+		"package/configuration-database/crossplane.yaml":   "database",
+		"apis/xrd-xdatabases.yaml":                         "xrd-database",
+		"apis/composition-database.yaml":                   "composition-database",
+		"apis/xrd-xmysqls.yaml":                            "xrd",
+		"apis/composition-mysql.yaml":                      "composition",
+		"apis/composition-mysql-hostpath.yaml":             "composition-hostpath",
+		"apis/crd-backuprecords.yaml":                      "crd",
+		inputCRD:                                           "input",
 	})
 	return root
 }
@@ -68,16 +74,23 @@ func TestStage(t *testing.T) {
 		want   map[string]string
 	}{
 		"function-mysql-amd64.xpkg": {
-			reason: "A function is its metadata; the program comes as an image.",
-			want:   map[string]string{"crossplane.yaml": "function"},
+			reason: "A function is its metadata and the CRD of its input; the program comes as an image.",
+			want:   map[string]string{"crossplane.yaml": "function", filepath.Base(inputCRD): "input"},
 		},
 		"configuration-mysql.xpkg": {
 			reason: "The Configuration has the API and the default Composition, and no CRD, which Crossplane would refuse.",
-			want:   map[string]string{"crossplane.yaml": "configuration", "xrd-xmysqls.yaml": "xrd", "composition-mysql.yaml": "composition"},
+			want: map[string]string{"crossplane.yaml": "configuration", "xrd-xmysqls.yaml": "xrd",
+				"composition-mysql.yaml": "composition"},
+		},
+		"configuration-mysql-namespaced.xpkg": {
+			reason: "The API without claims is a package of its own: a platform installs it beside the claims or alone.",
+			want: map[string]string{"crossplane.yaml": "namespaced", "xrd-mysqls.yaml": "xrd-namespaced",
+				"composition-mysql-namespaced.yaml": "composition-namespaced"},
 		},
 		"configuration-database.xpkg": {
 			reason: "The second API is installed by those who want it.",
-			want:   map[string]string{"crossplane.yaml": "database", "xrd-xdatabases.yaml": "xrd-database", "composition-database.yaml": "composition-database"},
+			want: map[string]string{"crossplane.yaml": "database", "xrd-xdatabases.yaml": "xrd-database",
+				"composition-database.yaml": "composition-database"},
 		},
 		"configuration-mysql-hostpath.xpkg": {
 			reason: "hostPath comes alone: two packages may not own the same XRD.",
@@ -106,39 +119,74 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestDependencies: where a package of a release depends on another one, it names that very version, and no other release may
-// take its place.
+// TestDependencies: where a package of a release depends on another one, it accepts the same version and later ones of the
+// same API, by the rules with which Crossplane resolves dependencies.
 func TestDependencies(t *testing.T) {
-	found := 0
-	for _, p := range packages() {
-		dir := filepath.Join(t.TempDir(), "root")
-		if err := p.stage(filepath.Join("..", ".."), dir, "v1.2.3"); err != nil {
-			t.Fatal(err)
-		}
-		meta := struct {
-			Spec struct {
-				DependsOn []struct {
-					Package string `yaml:"package"`
-					Version string `yaml:"version"`
-				} `yaml:"dependsOn"`
-			} `yaml:"spec"`
-		}{}
-		raw, err := os.ReadFile(filepath.Join(dir, "crossplane.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.Unmarshal(raw, &meta); err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range meta.Spec.DependsOn {
-			if found++; d.Version != "v1.2.3" {
-				t.Errorf("%s depends on %s of %q", p.file, d.Package, d.Version)
+	cases := map[string]struct {
+		reason            string
+		version           string
+		accepted, refused []string
+	}{
+		"Sources": {reason: "The sources have the range of their version.", version: thisVersion,
+			accepted: []string{"v0.1.0", "v0.1.7"}, refused: []string{"v0.0.9", "v0.1.0-rc.1", "v0.1.1-rc.1", "v0.2.0"}},
+		"Patch": {reason: "Before 1.0 a minor version may change the API.", version: "v0.3.2",
+			accepted: []string{"v0.3.2", "v0.3.10"}, refused: []string{"v0.3.1", "v0.3.3-rc.1", "v0.4.0", "v0.4.0-rc.1", "v1.0.0"}},
+		"Prerelease": {reason: "A prerelease works with itself, later prereleases and the release.", version: "v0.1.0-rc.1",
+			accepted: []string{"v0.1.0-rc.1", "v0.1.0-rc.2", "v0.1.0", "v0.1.1"},
+			refused:  []string{"v0.1.0-beta.1", "v0.0.9", "v0.2.0-rc.1", "v0.2.0"}},
+		"Major": {reason: "From 1.0 on only a major version changes the API.", version: "v1.2.3",
+			accepted: []string{"v1.2.3", "v1.9.0"}, refused: []string{"v1.2.2", "v2.0.0", "v2.0.0-rc.1"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			found := 0
+			for _, p := range packages() {
+				for _, d := range dependenciesOf(t, p, tc.version) {
+					found++
+					constraint, err := semver.NewConstraint(d.Version)
+					if err != nil {
+						t.Fatalf("%s depends on %s of %q: %v", p.file, d.Package, d.Version, err)
+					}
+					for _, v := range slices.Concat(tc.accepted, tc.refused) {
+						if got, want := constraint.Check(semver.MustParse(v)), slices.Contains(tc.accepted, v); got != want {
+							t.Errorf("\n%s\n%s of %s depends on %s of %q: accepts %s: want %t, got %t", tc.reason, p.file, tc.version,
+								d.Package, d.Version, v, want, got)
+						}
+					}
+				}
 			}
-		}
+			if found < 4 {
+				t.Errorf("%d dependencies were read", found)
+			}
+		})
 	}
-	if found < 3 {
-		t.Errorf("%d dependencies were read", found)
+}
+
+// A dependency of a package.
+type dependency struct {
+	Package string `yaml:"package"`
+	Version string `yaml:"version"`
+}
+
+func dependenciesOf(t *testing.T, p pkg, version string) []dependency {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "root")
+	if err := p.stage(filepath.Join("..", ".."), dir, version); err != nil {
+		t.Fatal(err)
 	}
+	raw, err := os.ReadFile(filepath.Join(dir, "crossplane.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := struct {
+		Spec struct {
+			DependsOn []dependency `yaml:"dependsOn"`
+		} `yaml:"spec"`
+	}{}
+	if err := yaml.Unmarshal(raw, &meta); err != nil {
+		t.Fatal(err)
+	}
+	return meta.Spec.DependsOn
 }
 
 // TestBuildAllOrNothing lets a build fail late, and at once: the go command stands for a CLI that knows no xpkg.
@@ -151,9 +199,13 @@ func TestBuildAllOrNothing(t *testing.T) {
 		reason string
 		damage func(root string) error
 	}{
-		"CLIFails":  {"A package that cannot be packed.", func(string) error { return nil }},
-		"NoGolden":  {"A file that was not generated.", func(root string) error { return os.Remove(filepath.Join(root, "apis", "xrd-xmysqls.yaml")) }},
-		"NoProgram": {"A function that does not compile.", func(root string) error { return os.Truncate(filepath.Join(root, "fn", "main.go"), 20) }},
+		"CLIFails": {"A package that cannot be packed.", func(string) error { return nil }},
+		"NoGolden": {"A file that was not generated.", func(root string) error {
+			return os.Remove(filepath.Join(root, "apis", "xrd-xmysqls.yaml"))
+		}},
+		"NoProgram": {"A function that does not compile.", func(root string) error {
+			return os.Truncate(filepath.Join(root, "fn", "main.go"), 20)
+		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,8 @@ func packageImage(t *testing.T, annotation, yaml string) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img, err := mutate.Append(empty.Image, mutate.Addendum{Layer: l, Annotations: map[string]string{xpkgAnnotation: annotation}})
+	img, err := mutate.Append(empty.Image,
+		mutate.Addendum{Layer: l, Annotations: map[string]string{xpkgAnnotation: annotation}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,15 +41,20 @@ func TestCheckContent(t *testing.T) {
 		image  v1.Image
 		err    string
 	}{
-		"Same":         {"Comments and order do not matter, nor does a status without values.", packageImage(t, xpkgBase, xrd+bare+meta+"---\n"), ""},
+		"Same": {"Comments and order do not matter, nor does a status without values.",
+			packageImage(t, xpkgBase, xrd+bare+meta+"---\n"), ""},
 		"NoAnnotation": {"Crossplane would not find the package.", packageImage(t, "other", meta+xrd), "annotation"},
 		"Missing":      {"Metadata alone installs nothing.", packageImage(t, xpkgBase, meta), "differs"},
 		"Twice":        {"The same object two times is one too many.", packageImage(t, xpkgBase, meta+xrd+xrd), "differs"},
-		"Foreign":      {"So is an object that nobody wrote.", packageImage(t, xpkgBase, meta+xrd+"---\nkind: CRD\n"), "differs"},
-		"Value":        {"A value that is another one.", packageImage(t, xpkgBase, meta+strings.Replace(xrd, "3", "4", 1)), "differs"},
-		"Field":        {"A field that the CLI does not know and drops.", packageImage(t, xpkgBase, meta+strings.Replace(xrd, ", max: 3", "", 1)), "differs"},
-		"Status":       {"A status with a value says something.", packageImage(t, xpkgBase, meta+xrd+strings.Replace(bare, "0", "1", 1)), "differs"},
-		"NoYAML":       {"What is no YAML is no package.", packageImage(t, xpkgBase, "a: b: c"), "decode"},
+		"Foreign": {"So is an object that nobody wrote.", packageImage(t, xpkgBase, meta+xrd+"---\nkind: CRD\n"),
+			"differs"},
+		"Value": {"A value that is another one.", packageImage(t, xpkgBase, meta+strings.Replace(xrd, "3", "4", 1)),
+			"differs"},
+		"Field": {"A field that the CLI does not know and drops.",
+			packageImage(t, xpkgBase, meta+strings.Replace(xrd, ", max: 3", "", 1)), "differs"},
+		"Status": {"A status with a value says something.",
+			packageImage(t, xpkgBase, meta+xrd+strings.Replace(bare, "0", "1", 1)), "differs"},
+		"NoYAML": {"What is no YAML is no package.", packageImage(t, xpkgBase, "a: b: c"), "decode"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

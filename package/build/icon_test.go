@@ -21,7 +21,8 @@ func TestMetadata(t *testing.T) {
 		}
 		for _, want := range []string{
 			"iconURI: data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(icon) + "\n",
-			"license: Apache-2.0\n", "source: https://", "maintainer: ", "description: ", "readme: |\n", "/docs", "/CHANGELOG.md",
+			"license: Apache-2.0\n", "source: https://", "maintainer: ", "description: ", "readme: |\n", "/docs",
+			"/CHANGELOG.md",
 		} {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("package/%s/crossplane.yaml has no %q", p.meta, want)

@@ -31,7 +31,7 @@ const (
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
 // writeImage packs a static binary as a docker-style tarball.
-func writeImage(to, bin, arch, version string) error {
+func writeImage(target, bin, arch, version string) error {
 	b, err := os.ReadFile(bin)
 	if err != nil {
 		return fmt.Errorf("cannot read the binary: %w", err)
@@ -45,7 +45,7 @@ func writeImage(to, bin, arch, version string) error {
 	if err != nil {
 		return fmt.Errorf("cannot name the image: %w", err)
 	}
-	if err := tarball.WriteToFile(to, tag, img); err != nil {
+	if err := tarball.WriteToFile(target, tag, img); err != nil {
 		return fmt.Errorf("cannot write the image: %w", err)
 	}
 	return nil
@@ -107,7 +107,9 @@ func layer(file string, content []byte) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("cannot end the layer: %w", err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil })
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(out.Bytes())), nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the layer: %w", err)
 	}

@@ -47,11 +47,12 @@ func TestCheckRuntime(t *testing.T) {
 		image  v1.Image
 		err    string
 	}{
-		"Right":      {"What we build is what we check for.", mustImage(t, arm64, "arm64"), ""},
-		"OtherLabel": {"An image labelled with the other architecture ends on the wrong node.", mustImage(t, arm64, "amd64"), "linux/amd64"},
-		"OtherCode":  {"A label alone does not make a program run.", mustImage(t, amd64, "arm64"), "made for EM_X86_64"},
-		"NoProgram":  {"Half a program is none.", mustImage(t, arm64[:10], "arm64"), "no program"},
-		"Empty":      {"An image without the function has no entrypoint.", empty.Image, "wrong image config"},
+		"Right": {"What we build is what we check for.", mustImage(t, arm64, "arm64"), ""},
+		"OtherLabel": {"An image labelled with the other architecture ends on the wrong node.", mustImage(t, arm64, "amd64"),
+			"linux/amd64"},
+		"OtherCode": {"A label alone does not make a program run.", mustImage(t, amd64, "arm64"), "made for EM_X86_64"},
+		"NoProgram": {"Half a program is none.", mustImage(t, arm64[:10], "arm64"), "no program"},
+		"Empty":     {"An image without the function has no entrypoint.", empty.Image, "wrong image config"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -82,11 +83,11 @@ func TestImageIsReproducible(t *testing.T) {
 func TestWriteImage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"function": string(program(t, elf.EM_X86_64))})
-	to := filepath.Join(dir, "image.tar")
-	if err := writeImage(to, filepath.Join(dir, "function"), "amd64", "v0.1.0"); err != nil {
+	target := filepath.Join(dir, "image.tar")
+	if err := writeImage(target, filepath.Join(dir, "function"), "amd64", "v0.1.0"); err != nil {
 		t.Fatal(err)
 	}
-	img, err := tarball.ImageFromPath(to, nil)
+	img, err := tarball.ImageFromPath(target, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

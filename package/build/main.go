@@ -21,15 +21,15 @@ and the Configurations, from package/*/crossplane.yaml and the generated files i
 
     go run -C package/build . --cli "$(go run ./test/tools cli)"
 
-It needs today's crossplane CLI, which also packs functions without Docker; the old one of 1.16 is not needed for any
-package. Relative paths are taken from the repository, wherever this is run. The packages appear when all of them are
-done; Ctrl-C leaves those that were there.
+With --cli, today's crossplane CLI packs them, without Docker; the old one of 1.16 is not needed for any package.
+Without it, the library that the CLI calls does. Relative paths are taken from the repository, wherever this is run. The
+packages appear when all of them are done; Ctrl-C leaves those that were there.
 
 Flags:
 `
 
-// semver is what a tag must look like for Crossplane to find it as a dependency.
-var semver = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+// versionPattern is what a tag must look like for Crossplane to find it as a dependency.
+var versionPattern = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 // options are the command line, with every path absolute.
 type options struct {
@@ -38,6 +38,7 @@ type options struct {
 	out     string
 	version string
 	arch    string
+	push    string
 }
 
 func main() {
@@ -70,11 +71,15 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("build", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.cli, "cli", "", "the `path` of today's crossplane CLI; go run ./test/tools cli prints it")
+	fs.StringVar(&o.cli, "cli", "",
+		"the `path` of today's crossplane CLI; go run ./test/tools cli prints it (default: the CLI's library)")
 	fs.StringVar(&o.root, "root", filepath.Join("..", ".."), "the `directory` of the repository, seen from here")
 	fs.StringVar(&o.out, "out", "dist", "the `directory` for the packages")
 	fs.StringVar(&o.version, "version", thisVersion, "the `version` that the function says it is")
-	fs.StringVar(&o.arch, "arch", "", "build the function for this `architecture` only, for a cluster on this machine (default: for all)")
+	fs.StringVar(&o.arch, "arch", "",
+		"build the function for this `architecture` only, for a cluster on this machine (default: for all)")
+	fs.StringVar(&o.push, "push", "",
+		"push the packages to this `registry`, such as 127.0.0.1:5000/crossplane-mysql; needs --arch")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, _ = fmt.Fprint(out, usage)
 		fs.SetOutput(out)
@@ -93,12 +98,14 @@ func (o *options) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("cannot use the argument %q: everything is a flag, see --help", rest[0])
-	case o.cli == "":
-		return errors.New(`cannot build packages without the crossplane CLI: add --cli "$(go run ./test/tools cli)"`)
-	case !semver.MatchString(o.version):
+	case o.push != "" && o.arch == "":
+		return errors.New("cannot push the function of several architectures under one tag: " +
+			"add --arch, or push with crossplane xpkg push")
+	case !versionPattern.MatchString(o.version):
 		return fmt.Errorf("cannot use the version %q: write it like v1.2.3", o.version)
 	case len(o.packages()) == len(packages())-len(architectures()) && o.arch != "":
-		return fmt.Errorf("cannot build for the architecture %q: choose one of %s", o.arch, strings.Join(architectures(), ", "))
+		return fmt.Errorf("cannot build for the architecture %q: choose one of %s", o.arch,
+			strings.Join(architectures(), ", "))
 	}
 	return nil
 }
@@ -110,9 +117,12 @@ func (o *options) resolve() error {
 	}
 	o.root = root
 	for _, p := range []*string{&o.cli, &o.out} {
-		if !filepath.IsAbs(*p) {
+		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(root, *p)
 		}
+	}
+	if o.cli == "" {
+		return nil
 	}
 	if _, err := os.Stat(o.cli); err != nil {
 		return fmt.Errorf(`cannot find the crossplane CLI, build it with "go run ./test/tools cli": %w`, err)

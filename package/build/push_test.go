@@ -66,7 +66,8 @@ func (r target) tag(t *testing.T, repo string) name.Tag {
 // push runs the CLI with an empty docker configuration, so that nobody's credentials are used.
 func (r target) push(t *testing.T, tag name.Tag, files ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), r.cli, "xpkg", "push", "--package-files", strings.Join(files, ","), tag.String())
+	cmd := exec.CommandContext(t.Context(), r.cli, "xpkg", "push", "--package-files", strings.Join(files, ","),
+		tag.String())
 	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -162,10 +163,10 @@ func TestPushConfigurations(t *testing.T) {
 	}
 }
 
-// TestReadmePush types what docs/platform.md says of pushing, with a registry of this machine for REGISTRY.
+// TestReadmePush types what docs/how-to/private-registry.md says of pushing, with a registry of this machine for REGISTRY.
 func TestReadmePush(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
-	page, err := os.ReadFile(filepath.Join(repository, "docs", "platform.md"))
+	page, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "private-registry.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,8 @@ func TestReadmePush(t *testing.T) {
 	if err := os.Symlink(r.cli, filepath.Join(bin, "crossplane")); err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile(`(?m)^crossplane xpkg push .* REGISTRY/(\S+):v0\.1\.0$`).FindAllStringSubmatch(string(page), -1)
+	commands := regexp.MustCompile(`(?m)^crossplane xpkg push .* REGISTRY/(\S+):v0\.1\.0$`).
+		FindAllStringSubmatch(string(page), -1)
 	if len(commands) != 2 {
 		t.Errorf("want a function and a configuration pushed, got %q", commands)
 	}
@@ -181,7 +183,8 @@ func TestReadmePush(t *testing.T) {
 		typed := strings.ReplaceAll(c[0], "REGISTRY", r.host+"/crossplane-mysql")
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", typed)
 		cmd.Dir = filepath.Dir(dist)
-		cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+t.TempDir(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+t.TempDir(),
+			"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("$ %s: %v\n%s", typed, err, out)
 		}

@@ -16,14 +16,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReproducible: the same source gives the same packages, and the same program of the controller's image, whatever folder it
-// lies in, with empty caches, and files that are an hour older.
+// TestReproducible: the same source gives the same packages, and the same program of the controller's image, whatever
+// folder it lies in, with empty caches, and files that are an hour older.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("ALL") == "" {
-		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has the image around the program")
+		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has " +
+			"the image around the program")
 	}
 	cli := fromEnv(t, "CROSSPLANE_CLI")
-	listed, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join("..", ".."), "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	listed, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join("..", ".."), "ls-files", "-z", "--cached",
+		"--others", "--exclude-standard").Output()
 	if err != nil {
 		t.Fatalf("cannot list the source: %v", err)
 	}
@@ -42,7 +44,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-func copySource(t *testing.T, from, to string, modified time.Time) {
+func copySource(t *testing.T, from, target string, modified time.Time) {
 	t.Helper()
 	raw, err := os.ReadFile(from)
 	if os.IsNotExist(err) {
@@ -51,13 +53,13 @@ func copySource(t *testing.T, from, to string, modified time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, raw, 0o600); err != nil {
+	if err := os.WriteFile(target, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(to, modified, modified); err != nil {
+	if err := os.Chtimes(target, modified, modified); err != nil {
 		t.Fatal(err)
 	}
 }

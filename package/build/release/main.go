@@ -76,8 +76,8 @@ func (c *makeCmd) Run(ctx context.Context) error {
 	defer os.RemoveAll(tmp) //nolint:errcheck // A rest of it is hidden, and harmless.
 	w := &workshop{root: c.Root, dir: tmp, version: c.Version, tools: c.tools, start: time.Now()}
 	for _, step := range []struct {
-		what string
-		do   func(context.Context) error
+		subject string
+		run     func(context.Context) error
 	}{
 		{"the notes", w.notes},
 		{"the image", func(context.Context) error { return w.image(c.Image) }},
@@ -88,9 +88,9 @@ func (c *makeCmd) Run(ctx context.Context) error {
 		{"what it is built from", w.materials},
 		{"the checksums", func(context.Context) error { return writeSums(tmp) }},
 	} {
-		w.sayf("%s", step.what)
-		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
+		w.sayf("%s", step.subject)
+		if err := step.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.subject, err)
 		}
 		if ctx.Err() != nil {
 			return errors.New("interrupted, nothing was changed")

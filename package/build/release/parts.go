@@ -36,15 +36,15 @@ var heading = regexp.MustCompile(`(?m)^## (.*)\n`)
 // notesOf a version: the part of the changes under its heading.
 func notesOf(changes, version string) (string, error) {
 	found := heading.FindAllStringSubmatchIndex(changes, -1)
-	for i, at := range found {
-		if name, _, _ := strings.Cut(changes[at[2]:at[3]], " "); name != version {
+	for i, span := range found {
+		if name, _, _ := strings.Cut(changes[span[2]:span[3]], " "); name != version {
 			continue
 		}
 		end := len(changes)
 		if i+1 < len(found) {
 			end = found[i+1][0]
 		}
-		if text := strings.TrimSpace(changes[at[1]:end]); text != "" {
+		if text := strings.TrimSpace(changes[span[1]:end]); text != "" {
 			return text + "\n", nil
 		}
 	}
@@ -72,7 +72,9 @@ func (w *workshop) image(from string) error {
 		return err
 	}
 	for _, arch := range architectures {
-		if !slices.ContainsFunc(m.Manifests, func(d v1.Descriptor) bool { return d.Platform != nil && d.Platform.Architecture == arch }) {
+		if !slices.ContainsFunc(m.Manifests, func(d v1.Descriptor) bool {
+			return d.Platform != nil && d.Platform.Architecture == arch
+		}) {
 			return fmt.Errorf("there is none for %s in %s", arch, from)
 		}
 	}
@@ -82,14 +84,15 @@ func (w *workshop) image(from string) error {
 	if err != nil {
 		return err
 	}
-	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": w.version})); err != nil {
+	if err := path.AppendIndex(index,
+		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": w.version})); err != nil {
 		return err
 	}
 	return tarFolder(w.file(imageFile(w.version)), folder)
 }
 
 // tarFolder into an archive; the same content makes the same one.
-func tarFolder(to, folder string) error {
+func tarFolder(target, folder string) error {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -104,7 +107,8 @@ func tarFolder(to, folder string) error {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0).UTC()}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Mode: 0o644,
+			Size: int64(len(content)), ModTime: time.Unix(0, 0).UTC()}); err != nil {
 			return err
 		}
 		_, err = w.Write(content)
@@ -116,18 +120,19 @@ func tarFolder(to, folder string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, out.Bytes(), 0o644)
+	return os.WriteFile(target, out.Bytes(), 0o644)
 }
 
 // packages of Crossplane, of each architecture, with what they say of themselves.
 func (w *workshop) packages(ctx context.Context) error {
-	return w.run(ctx, "go", "run", "-C", "package/build", ".", "--cli", w.tools.CLI, "--version", w.version, "--out", w.dir)
+	return w.run(ctx, "go", "run", "-C", "package/build", ".", "--cli", w.tools.CLI, "--version", w.version, "--out",
+		w.dir)
 }
 
 // chart with the files that the one of the sources links.
 func (w *workshop) chart(ctx context.Context) error {
-	from, to := filepath.Join(w.root, "package", "chart"), w.file(".chart")
-	defer os.RemoveAll(to) //nolint:errcheck // The rehearsal finds what is left.
+	from, target := filepath.Join(w.root, "package", "chart"), w.file(".chart")
+	defer os.RemoveAll(target) //nolint:errcheck // The rehearsal finds what is left.
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -137,25 +142,27 @@ func (w *workshop) chart(ctx context.Context) error {
 			return err
 		}
 		if d.IsDir() {
-			return os.Mkdir(filepath.Join(to, name), 0o750)
+			return os.Mkdir(filepath.Join(target, name), 0o750)
 		}
 		content, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, name), ofVersion(content, w.version), 0o600)
+		return os.WriteFile(filepath.Join(target, name), ofVersion(content, w.version), 0o600)
 	})
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, w.tools.Helm, "package", to, "--version", w.bare(), "--app-version", w.version, "--destination", w.dir)
+	return w.run(ctx, w.tools.Helm, "package", target, "--version", w.bare(), "--app-version", w.version, "--destination",
+		w.dir)
 }
 
 // manifests that are applied with kubectl, by the folder that each is built from.
 func (w *workshop) manifests(ctx context.Context) error {
 	for name, folder := range map[string]string{
-		"records.yaml": "records", "controller.yaml": "controller", "controller-opted-in.yaml": "opted-in", "platform.yaml": "platform",
-		"gateway.yaml": "gateway", "monitoring.yaml": "monitoring",
+		"records.yaml": "records", "controller.yaml": "controller", "controller-opted-in.yaml": "opted-in",
+		"platform.yaml": "platform",
+		"gateway.yaml":  "gateway", "monitoring.yaml": "monitoring",
 	} {
 		out, err := w.output(ctx, w.tools.Kube, "kubectl", "kustomize", filepath.Join("controller", "deploy", folder))
 		if err != nil {
@@ -174,7 +181,8 @@ func (w *workshop) manifests(ctx context.Context) error {
 
 var ownTag = regexp.MustCompile(`(ghcr\.io/crossplane-mysql/[a-z-]+:)[^\s"']+`)
 
-// ofVersion are manifests that ask for what is released with them. The sources name one, too, which may be an earlier one.
+// ofVersion are manifests that ask for what is released with them. The sources name one, too, which may be an earlier
+// one.
 func ofVersion(manifests []byte, version string) []byte {
 	return ownTag.ReplaceAll(manifests, []byte("${1}"+version))
 }
@@ -185,12 +193,13 @@ var programs = map[string]string{"crossplane-mysql": "controller", "function-mys
 // materials of each program: an SBOM in CycloneDX's JSON, of the modules that are linked into it.
 func (w *workshop) materials(ctx context.Context) error {
 	for name, folder := range programs {
-		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", folder, "-output", w.file(name+".cdx.json"), ".")
+		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", folder, "-output",
+			w.file(name+".cdx.json"), ".")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
-		var said bytes.Buffer
-		cmd.Stderr = &said
+		var output bytes.Buffer
+		cmd.Stderr = &output
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("cyclonedx-gomod of %s: %w: %s", folder, err, said.String())
+			return fmt.Errorf("cyclonedx-gomod of %s: %w: %s", folder, err, output.String())
 		}
 		if info, err := os.Stat(w.file(name + ".cdx.json")); err != nil || info.Size() == 0 {
 			return errors.Join(fmt.Errorf("there is none of %s", folder), err)

@@ -16,7 +16,8 @@ import (
 // A platform of kubectl.
 type platform struct{ OS, Arch string }
 
-// platforms that the plugin is built for. It shares packages with the controller, which know signals and process groups.
+// platforms that the plugin is built for. It shares packages with the controller, which know signals and process
+// groups.
 func platforms() []platform {
 	return []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}}
 }
@@ -38,7 +39,8 @@ func (w *workshop) plugins(ctx context.Context) error {
 	var archives []archive
 	for _, p := range platforms() {
 		bin := filepath.Join(w.dir, ".bin", p.OS+"-"+p.Arch, pluginName)
-		cmd := w.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -X main.version="+w.version, "-o", bin, "./controller/kubectl-mysql")
+		cmd := w.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
+			"-ldflags=-s -w -X main.version="+w.version, "-o", bin, "./controller/kubectl-mysql")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+p.OS, "GOARCH="+p.Arch)
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("cannot build it for %s/%s: %w", p.OS, p.Arch, err)
@@ -51,7 +53,8 @@ func (w *workshop) plugins(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := archive{platform: p, File: fmt.Sprintf("kubectl-mysql_%s_%s_%s.tar.gz", w.version, p.OS, p.Arch), SHA256: sumOf(content)}
+		a := archive{platform: p, File: fmt.Sprintf("kubectl-mysql_%s_%s_%s.tar.gz", w.version, p.OS, p.Arch),
+			SHA256: sumOf(content)}
 		if err := w.write(a.File, content); err != nil {
 			return err
 		}
@@ -109,7 +112,8 @@ func archiveOf(files map[string][]byte) ([]byte, error) {
 		if name == pluginName {
 			mode = 0o755
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name])), ModTime: time.Unix(0, 0).UTC()}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name])),
+			ModTime: time.Unix(0, 0).UTC()}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(files[name]); err != nil {

@@ -43,10 +43,11 @@ func (c *pushCmd) Run(ctx context.Context) error {
 // repositories of packages, with the files of each.
 func repositories() map[string][]string {
 	return map[string][]string{
-		"function-mysql":               {"function-mysql-amd64.xpkg", "function-mysql-arm64.xpkg"},
-		"configuration-mysql":          {"configuration-mysql.xpkg"},
-		"configuration-mysql-hostpath": {"configuration-mysql-hostpath.xpkg"},
-		"configuration-database":       {"configuration-database.xpkg"},
+		"function-mysql":                 {"function-mysql-amd64.xpkg", "function-mysql-arm64.xpkg"},
+		"configuration-mysql":            {"configuration-mysql.xpkg"},
+		"configuration-mysql-namespaced": {"configuration-mysql-namespaced.xpkg"},
+		"configuration-mysql-hostpath":   {"configuration-mysql-hostpath.xpkg"},
+		"configuration-database":         {"configuration-database.xpkg"},
 	}
 }
 
@@ -66,11 +67,11 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 		if err := run(ctx, c.CLI, "xpkg", "push", "--package-files="+strings.Join(paths, ","), tag); err != nil {
 			return pushed, err
 		}
-		is, err := digestOf(ctx, tag)
+		digest, err := digestOf(ctx, tag)
 		if err != nil {
 			return pushed, err
 		}
-		pushed = append(pushed, c.To+"/"+repository+"@"+is)
+		pushed = append(pushed, c.To+"/"+repository+"@"+digest)
 	}
 	chart := "crossplane-mysql-" + strings.TrimPrefix(c.Version, "v") + ".tgz"
 	args := []string{"push", filepath.Join(c.From, chart), "oci://" + c.To + "/charts"}
@@ -80,8 +81,8 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 	if err := run(ctx, c.Helm, args...); err != nil {
 		return pushed, err
 	}
-	is, err := digestOf(ctx, c.To+"/charts/crossplane-mysql:"+strings.TrimPrefix(c.Version, "v"))
-	return append(pushed, c.To+"/charts/crossplane-mysql@"+is), err
+	chartDigest, err := digestOf(ctx, c.To+"/charts/crossplane-mysql:"+strings.TrimPrefix(c.Version, "v"))
+	return append(pushed, c.To+"/charts/crossplane-mysql@"+chartDigest), err
 }
 
 // pushImage of each architecture, under one name.
@@ -105,7 +106,8 @@ func (c *pushCmd) pushImage(ctx context.Context) (digest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	if err := remote.WriteIndex(tag, index, remote.WithContext(ctx),
+		remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		return "", fmt.Errorf("cannot push the image: %w", err)
 	}
 	h, err := index.Digest()
@@ -132,18 +134,18 @@ func run(ctx context.Context, path string, args ...string) error {
 }
 
 // theIndex with the images of the architectures, which a layout has inside of its own.
-func theIndex(of v1.ImageIndex) (v1.ImageIndex, error) {
-	m, err := of.IndexManifest()
+func theIndex(index v1.ImageIndex) (v1.ImageIndex, error) {
+	m, err := index.IndexManifest()
 	if err != nil {
 		return nil, err
 	}
 	if len(m.Manifests) == 1 && m.Manifests[0].MediaType.IsIndex() {
-		return of.ImageIndex(m.Manifests[0].Digest)
+		return index.ImageIndex(m.Manifests[0].Digest)
 	}
 	if len(m.Manifests) == 0 {
 		return nil, errors.New("there is no image in the layout")
 	}
-	return of, nil
+	return index, nil
 }
 
 func emptyIndex() v1.ImageIndex { return mutate.IndexMediaType(empty.Index, types.OCIImageIndex) }

@@ -32,13 +32,14 @@ func fromEnv(t *testing.T, key string) string {
 	return value
 }
 
-// TestRehearsal pushes a release to a registry that ends with it, by the programs that push it, and finds all of it there, by the
-// digests that were printed, for each architecture.
+// TestRehearsal pushes a release to a registry that ends with it, by the programs that push it, and finds all of it
+// there, by the digests that were printed, for each architecture.
 func TestRehearsal(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
-	to := strings.TrimPrefix(server.URL, "http://") + "/crossplane-mysql"
-	c := pushCmd{Version: fromEnv(t, "VERSION"), From: fromEnv(t, "DIST"), To: to, CLI: fromEnv(t, "CROSSPLANE_CLI"), Helm: fromEnv(t, "HELM")}
+	target := strings.TrimPrefix(server.URL, "http://") + "/crossplane-mysql"
+	c := pushCmd{Version: fromEnv(t, "VERSION"), From: fromEnv(t, "DIST"), To: target, CLI: fromEnv(t, "CROSSPLANE_CLI"),
+		Helm: fromEnv(t, "HELM")}
 	if err := checkSums(c.From); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestRehearsal(t *testing.T) {
 	}
 	both := []string{"linux/amd64", "linux/arm64"}
 	want := map[string][]string{
-		"crossplane-mysql": both, "function-mysql": both, "configuration-mysql": {}, "configuration-mysql-hostpath": {}, "configuration-database": {}, "charts/crossplane-mysql": {},
+		"crossplane-mysql": both, "function-mysql": both, "configuration-mysql": {}, "configuration-mysql-hostpath": {},
+		"configuration-mysql-namespaced": {}, "configuration-database": {}, "charts/crossplane-mysql": {},
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("-want, +pushed:\n%s", diff)
@@ -86,7 +88,8 @@ func TestRehearsal(t *testing.T) {
 // TestFiles: what is beside it can be used as it stands.
 func TestFiles(t *testing.T) {
 	dist, version := fromEnv(t, "DIST"), fromEnv(t, "VERSION")
-	if out, err := exec.CommandContext(t.Context(), "bash", "-c", "cd "+dist+" && sha256sum --check --strict --quiet SHA256SUMS").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "bash", "-c",
+		"cd "+dist+" && sha256sum --check --strict --quiet SHA256SUMS").CombinedOutput(); err != nil {
 		t.Errorf("sha256sum: %v: %s", err, out)
 	}
 	if left, err := filepath.Glob(filepath.Join(dist, ".*")); err != nil || len(left) > 0 {
@@ -97,22 +100,28 @@ func TestFiles(t *testing.T) {
 	if packages, err := filepath.Glob(filepath.Join(dist, "*.xpkg")); err != nil || len(packages) != len(pushed) {
 		t.Errorf("want %v pushed, there are %v, %v", pushed, packages, err)
 	}
-	for program, module := range map[string]string{"crossplane-mysql": "sigs.k8s.io/controller-runtime", "function-mysql": "github.com/crossplane/function-sdk-go", "kubectl-mysql": "sigs.k8s.io/controller-runtime"} {
+	for program, module := range map[string]string{"crossplane-mysql": "sigs.k8s.io/controller-runtime",
+		"function-mysql": "github.com/crossplane/function-sdk-go", "kubectl-mysql": "sigs.k8s.io/controller-runtime"} {
 		var bom struct {
 			BOMFormat  string
 			Components []struct{ Name, Version string }
 		}
 		readJSON(t, filepath.Join(dist, program+".cdx.json"), &bom)
-		if bom.BOMFormat != "CycloneDX" || !slices.ContainsFunc(bom.Components, func(c struct{ Name, Version string }) bool { return c.Name == module && c.Version != "" }) {
+		if bom.BOMFormat != "CycloneDX" ||
+			!slices.ContainsFunc(bom.Components, func(c struct{ Name, Version string }) bool {
+				return c.Name == module && c.Version != ""
+			}) {
 			t.Errorf("%s is not built from %s, as its SBOM says, but of %d modules", program, module, len(bom.Components))
 		}
 	}
-	for _, file := range []string{"records.yaml", "controller.yaml", "controller-opted-in.yaml", "platform.yaml", "gateway.yaml", "monitoring.yaml", "packages.yaml"} {
+	for _, file := range []string{"records.yaml", "controller.yaml", "controller-opted-in.yaml", "platform.yaml",
+		"gateway.yaml", "monitoring.yaml", "packages.yaml"} {
 		raw, err := os.ReadFile(filepath.Join(dist, file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tags := ownTag.FindAllString(string(raw), -1); len(tags) == 0 && !slices.Contains([]string{"records.yaml", "monitoring.yaml"}, file) {
+		if tags := ownTag.FindAllString(string(raw), -1); len(tags) == 0 &&
+			!slices.Contains([]string{"records.yaml", "monitoring.yaml"}, file) {
 			t.Errorf("%s asks for no image of ours", file)
 		}
 		for _, tag := range ownTag.FindAllString(string(raw), -1) {
@@ -163,19 +172,20 @@ func krewFinds(t *testing.T, dist, version string) {
 		if out, err := exec.CommandContext(t.Context(), "tar", "-C", dir, "-xzf", file).CombinedOutput(); err != nil {
 			t.Fatalf("tar: %v: %s", err, out)
 		}
-		if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, p.Bin), "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
+		if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, p.Bin), "--version").
+			CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
 			t.Errorf("want it to say %s, got %v: %s", version, err, out)
 		}
 	}
 }
 
-func readJSON(t *testing.T, file string, into any) {
+func readJSON(t *testing.T, file string, target any) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := json.Unmarshal(raw, target); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 }

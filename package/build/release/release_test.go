@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,8 @@ import (
 )
 
 func TestNotes(t *testing.T) {
-	const changes = "# Changes\n\nHello.\n\n## v0.2.0\n\n- New.\n\n## v0.1.0 (2026-01-01)\n\n- First.\n- Second.\n\n## v0.0.9\n"
+	const changes = "# Changes\n\nHello.\n\n## v0.2.0\n\n- New.\n\n## v0.1.0 (2026-01-01)\n\n- First.\n- Second.\n\n## " +
+		"v0.0.9\n"
 	cases := map[string]struct{ reason, version, want, fails string }{
 		"Newest": {reason: "Up to the next heading.", version: "v0.2.0", want: "- New.\n"},
 		"Dated":  {reason: "What follows the version is for people.", version: "v0.1.0", want: "- First.\n- Second.\n"},
@@ -51,8 +53,10 @@ func TestNotesOfNow(t *testing.T) {
 }
 
 func TestOfVersion(t *testing.T) {
-	const in = "image: ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0\npackage: \"ghcr.io/crossplane-mysql/function-mysql:v0.1.0\"\nother: ghcr.io/other/x:v0.1.0\n"
-	const want = "image: ghcr.io/crossplane-mysql/crossplane-mysql:v1.0.0-rc.1\npackage: \"ghcr.io/crossplane-mysql/function-mysql:v1.0.0-rc.1\"\nother: ghcr.io/other/x:v0.1.0\n"
+	const in = "image: ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0\npackage: " +
+		"\"ghcr.io/crossplane-mysql/function-mysql:v0.1.0\"\nother: ghcr.io/other/x:v0.1.0\n"
+	const want = "image: ghcr.io/crossplane-mysql/crossplane-mysql:v1.0.0-rc.1\npackage: " +
+		"\"ghcr.io/crossplane-mysql/function-mysql:v1.0.0-rc.1\"\nother: ghcr.io/other/x:v0.1.0\n"
 	if diff := cmp.Diff(want, string(ofVersion([]byte(in), "v1.0.0-rc.1"))); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -127,5 +131,28 @@ func TestSums(t *testing.T) {
 	}
 	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "c was not released") {
 		t.Errorf("want a file more refused, got %v", err)
+	}
+}
+
+// TestChartTemplates: a release takes the version of the packages from the chart's appVersion, and so changes no
+// template.
+func TestChartTemplates(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("../../chart/templates", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		content, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(string(content), string(ofVersion(content, "v1.0.0"))); diff != "" {
+			t.Errorf("a release would change %s: -now, +released:\n%s", path, diff)
+		}
+		return nil
+	})
+	if err != nil || files < 10 {
+		t.Errorf("%d templates were read: %v", files, err)
 	}
 }

@@ -60,8 +60,8 @@ func checkSums(dir string) error {
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	there, err := os.ReadDir(dir)
-	for _, d := range there {
+	existing, err := os.ReadDir(dir)
+	for _, d := range existing {
 		if !listed[d.Name()] {
 			return fmt.Errorf("%s was not released", d.Name())
 		}

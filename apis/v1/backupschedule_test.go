@@ -18,24 +18,28 @@ func TestSchedule(t *testing.T) {
 		want           string
 		says           string
 	}{
-		"Daily":      {schedule: "0 3 * * *", after: "2026-11-26T02:59:59Z", want: "2026-11-26T03:00Z"},
-		"Next":       {schedule: "0 3 * * *", after: "2026-11-26T03:00:00Z", want: "2026-11-27T03:00Z"},
-		"Macro":      {schedule: "@daily", after: "2026-11-26T03:00:00Z", want: "2026-11-27T00:00Z"},
-		"Zone":       {schedule: "0 3 * * *", zone: "Europe/Berlin", after: "2026-11-26T00:00:00Z", want: "2026-11-26T02:00Z"},
-		"Summer":     {schedule: "0 3 * * *", zone: "Europe/Berlin", after: "2026-07-26T00:00:00Z", want: "2026-07-26T01:00Z"},
-		"NoSuchHour": {schedule: "30 2 * * *", zone: "Europe/Berlin", after: "2026-03-28T12:00:00Z", want: "2026-03-30T00:30Z"},
-		"TwiceHour":  {schedule: "30 2 * * *", zone: "Europe/Berlin", after: "2026-10-25T00:31:00Z", want: "2026-10-25T01:30Z"},
-		"Never":      {schedule: "0 0 30 2 *", says: "no minute that ever comes"},
-		"Leap":       {schedule: "0 0 29 2 *", after: "2026-11-26T00:00:00Z", want: "2028-02-29T00:00Z"},
-		"Every":      {schedule: "@every 1h", says: "no minute that it is planned for"},
-		"Inside":     {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", says: "timeZone"},
-		"Seconds":    {schedule: "0 0 3 * * *", says: "minute, hour"},
-		"Text":       {schedule: "at night", says: "minute, hour"},
-		"Empty":      {schedule: "", says: "minute, hour"},
-		"Long":       {schedule: "0" + strings.Repeat(",0", 60) + " 3 * * *", says: "more than 100"},
-		"ZoneNone":   {schedule: "0 3 * * *", zone: "Europe/Atlantis", says: `backup.timeZone "Europe/Atlantis"`},
-		"ZoneFile":   {schedule: "0 3 * * *", zone: "../../etc/passwd", says: "IANA"},
-		"ZoneLocal":  {schedule: "0 3 * * *", zone: "Local", says: "IANA"},
+		"Daily": {schedule: "0 3 * * *", after: "2026-11-26T02:59:59Z", want: "2026-11-26T03:00Z"},
+		"Next":  {schedule: "0 3 * * *", after: "2026-11-26T03:00:00Z", want: "2026-11-27T03:00Z"},
+		"Macro": {schedule: "@daily", after: "2026-11-26T03:00:00Z", want: "2026-11-27T00:00Z"},
+		"Zone": {schedule: "0 3 * * *", zone: "Europe/Berlin", after: "2026-11-26T00:00:00Z",
+			want: "2026-11-26T02:00Z"},
+		"Summer": {schedule: "0 3 * * *", zone: "Europe/Berlin", after: "2026-07-26T00:00:00Z",
+			want: "2026-07-26T01:00Z"},
+		"NoSuchHour": {schedule: "30 2 * * *", zone: "Europe/Berlin", after: "2026-03-28T12:00:00Z",
+			want: "2026-03-30T00:30Z"},
+		"TwiceHour": {schedule: "30 2 * * *", zone: "Europe/Berlin", after: "2026-10-25T00:31:00Z",
+			want: "2026-10-25T01:30Z"},
+		"Never":     {schedule: "0 0 30 2 *", says: "matches no existing date"},
+		"Leap":      {schedule: "0 0 29 2 *", after: "2026-11-26T00:00:00Z", want: "2028-02-29T00:00Z"},
+		"Every":     {schedule: "@every 1h", says: "must not use @every"},
+		"Inside":    {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", says: "timeZone"},
+		"Seconds":   {schedule: "0 0 3 * * *", says: "minute, hour"},
+		"Text":      {schedule: "at night", says: "minute, hour"},
+		"Empty":     {schedule: "", says: "minute, hour"},
+		"Long":      {schedule: "0" + strings.Repeat(",0", 60) + " 3 * * *", says: "at most 100"},
+		"ZoneNone":  {schedule: "0 3 * * *", zone: "Europe/Atlantis", says: `backup.schedule.timeZone "Europe/Atlantis"`},
+		"ZoneFile":  {schedule: "0 3 * * *", zone: "../../etc/passwd", says: "IANA"},
+		"ZoneLocal": {schedule: "0 3 * * *", zone: "Local", says: "IANA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := ParseSchedule(tc.schedule, tc.zone)
@@ -63,7 +67,8 @@ func TestLastOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := PlannedAt("2026-11-26T03:00Z")
-	for until, want := range map[string]string{"03:00": "03:00", "03:09": "03:00", "03:10": "03:10", "05:55": "05:50", "02:00": "03:00"} {
+	for until, want := range map[string]string{"03:00": "03:00", "03:09": "03:00", "03:10": "03:10", "05:55": "05:50",
+		"02:00": "03:00"} {
 		if got := PlannedName(s.LastOf(from, PlannedAt("2026-11-26T"+until+"Z"))); got != "2026-11-26T"+want+"Z" {
 			t.Errorf("until %s: want %s, got %s", until, want, got)
 		}
@@ -89,19 +94,21 @@ func (s *countedSchedule) Next(after time.Time) time.Time {
 	return s.Schedule.Next(after)
 }
 
-// TestLastOfIsCheap: the last minute that is due is found in a few steps, however long ago the first one was due, and it is the one that stepping
-// through all of them finds.
+// TestLastOfIsCheap: the last minute that is due is found in a few steps, however long ago the first one was due, and
+// it is the one that stepping through all of them finds.
 func TestLastOfIsCheap(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	for _, text := range []string{"* * * * *", "*/7 * * * *", "* * * 1 *", "0 3 * * *", "30 2 * * *", "0 0 29 2 *", "0 0 1 1 *", "15,45 9-17 * * 1-5"} {
-		for _, ago := range []time.Duration{0, time.Minute, 90 * time.Minute, 40 * 24 * time.Hour, 365 * 24 * time.Hour, 40 * 365 * 24 * time.Hour} {
+	for _, text := range []string{"* * * * *", "*/7 * * * *", "* * * 1 *", "0 3 * * *", "30 2 * * *", "0 0 29 2 *",
+		"0 0 1 1 *", "15,45 9-17 * * 1-5"} {
+		for _, ago := range []time.Duration{0, time.Minute, 90 * time.Minute, 40 * 24 * time.Hour, 365 * 24 * time.Hour,
+			40 * 365 * 24 * time.Hour} {
 			s, err := ParseSchedule(text, "Europe/Berlin")
 			if err != nil {
 				t.Fatal(err)
 			}
-			counted := &countedSchedule{Schedule: s.of}
+			counted := &countedSchedule{Schedule: s.cron}
 			from := s.Next(now.Add(-ago))
-			s.of = counted
+			s.cron = counted
 			got := s.LastOf(from, now)
 			if counted.asked > 40 {
 				t.Errorf("%q, due %s ago: the schedule was asked %d times", text, ago, counted.asked)
@@ -130,7 +137,8 @@ func TestIsPlanned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"2026-11-20T02:00Z": true, "2026-11-20T03:00Z": false, "2030-07-20T01:00Z": true} {
+	for text, want := range map[string]bool{"2026-11-20T02:00Z": true, "2026-11-20T03:00Z": false,
+		"2030-07-20T01:00Z": true} {
 		if got := s.IsPlanned(PlannedAt(text)); got != want {
 			t.Errorf("%s: want %t, got %t", text, want, got)
 		}
@@ -139,14 +147,16 @@ func TestIsPlanned(t *testing.T) {
 
 // TestKeepFor in all its units, and nothing for what is none.
 func TestKeepFor(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": 0, "48h": 48 * time.Hour, "30d": 720 * time.Hour, "4w": 672 * time.Hour, "5": 0, "d": 0, "-1d": 0, "1m": 0, "99999999999d": 0, "99999w": math.MaxInt64} {
-		if got := ParseKeepFor(text); got != want {
+	for text, want := range map[string]time.Duration{"": 0, "48h": 48 * time.Hour, "30d": 720 * time.Hour,
+		"4w": 672 * time.Hour, "5": 0, "d": 0, "-1d": 0, "1m": 0, "99999999999d": 0, "99999w": math.MaxInt64} {
+		if got := ParseMinAge(text); got != want {
 			t.Errorf("%q is %s, and not %s", text, got, want)
 		}
 	}
 }
 
-// TestMostBackupsOfSchedule: how many backups a schedule plans within the time that they are kept for, and how close together.
+// TestMostBackupsOfSchedule: how many backups a schedule plans within the time that they are kept for, and how close
+// together.
 func TestMostBackupsOfSchedule(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schedule, keepFor string
@@ -168,13 +178,13 @@ func TestMostBackupsOfSchedule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.MostWithin(ParseKeepFor(tc.keepFor)); got != tc.most {
+		if got := s.MostWithin(ParseMinAge(tc.keepFor)); got != tc.most {
 			t.Errorf("%s: want %d at most, got %d", name, tc.most, got)
 		}
 		if got := s.LeastInterval(); got != tc.least {
 			t.Errorf("%s: want %s between two, got %s", name, tc.least, got)
 		}
-		if got := s.MostWithin(ParseKeepFor("99999w")); got < tc.most {
+		if got := s.MostWithin(ParseMinAge("99999w")); got < tc.most {
 			t.Errorf("%s: within centuries it plans %d", name, got)
 		}
 	}

@@ -7,12 +7,11 @@ import (
 	"errors"
 )
 
-// MaxSettingLength is the most characters of a setting that is a string.
+// MaxSettingLength is the maximum length of a setting that is a string, in characters.
 const MaxSettingLength = 8192
 
-// A Setting is the value of a my.cnf setting, as text. In a manifest it may be
-// a string, a number or a boolean; true and false become ON and OFF, because
-// YAML reads a bare ON as true.
+// A Setting is the value of a my.cnf setting, as text. In a manifest it can be a string, a number or a boolean. true
+// and false become ON and OFF, because YAML reads an unquoted ON as true.
 //
 // +kubebuilder:validation:Schemaless
 // +kubebuilder:pruning:PreserveUnknownFields
@@ -30,7 +29,8 @@ func (s *Setting) UnmarshalJSON(b []byte) error {
 	case len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9'):
 		*s = Setting(b)
 	default:
-		return errors.New("a setting must be a string, a number or a boolean: write the settings of a section directly under config, and a list as one string")
+		return errors.New("a setting must be a string, a number or a boolean. Write settings directly under config, " +
+			"without a section such as mysqld. Write a list as one string")
 	}
 	return nil
 }

@@ -1,0 +1,204 @@
+package apis_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-tools/pkg/crd"
+	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// pageAPI is the reference of all kinds. github.com/elastic/crd-ref-docs reads Go types only: it would show neither the
+// XRDs, nor what the schemas here have beyond the types. So the page is made from the schemas.
+const pageAPI = "../docs/reference/api.md"
+
+const pageHead = `---
+title: API
+weight: 10
+description: Every field of every kind, with its type, default and allowed values.
+---
+
+<!-- Made from the schemas by ` + "`go test ./apis -update`" + `. Do not edit. -->
+
+This page lists each field of each kind, as the API server knows it. A field in **bold** is required. The pages of [How-to](../how-to/_index.md) explain how to
+use the fields.
+
+`
+
+// A kindSchema is a kind with the schema of its objects.
+type kindSchema struct {
+	// title of the kind on the page, and where it is.
+	title, apiVersion, kind, scope string
+	schema                         extv1.JSONSchemaProps
+	// types are the Go types of spec and status, or of the object where it has neither.
+	types map[string]string
+}
+
+// kindSchemas of all APIs, in the order of the page.
+func (g *generator) kindSchemas(t *testing.T) []kindSchema {
+	t.Helper()
+	mysql := map[string]string{"spec": "MySQLSpec", "status": "MySQLStatus"}
+	claims, database, namespaced := g.xrd(t), g.xrdDatabase(t), g.xrdNamespaced(t)
+	out := []kindSchema{
+		{title: "MySQL (claim)", apiVersion: v1.GroupVersionClaims.String(), kind: v1.KindMySQL, scope: "a namespace",
+			schema: read1(t, claims.Spec.Versions[0].Schema.OpenAPIV3Schema.Raw), types: mysql},
+		{title: "MySQL (namespaced)", apiVersion: v1.GroupVersion.String(), kind: v1.KindMySQL, scope: "a namespace",
+			schema: read1(t, namespaced.Spec.Versions[0].Schema.OpenAPIV3Schema.Raw), types: mysql},
+		{title: "Database", apiVersion: v1.GroupVersionDatabase.String(), kind: v1.KindDatabase, scope: "a namespace",
+			schema: read1(t, database.Spec.Versions[0].Schema.OpenAPIV3Schema.Raw),
+			types:  map[string]string{"spec": "DatabaseSpec", "status": "MySQLStatus"}},
+	}
+	for _, c := range []extv1.CustomResourceDefinition{g.crd(t, v1.KindBackup), g.crd(t, v1.KindBackupRecord),
+		g.crd(t, v1.KindBackupStore), g.platformCRD(t)} {
+		kind := c.Spec.Names.Kind
+		out = append(out, kindSchema{title: kind, apiVersion: c.Spec.Group + "/" + c.Spec.Versions[0].Name, kind: kind,
+			scope:  map[extv1.ResourceScope]string{extv1.ClusterScoped: "the cluster", extv1.NamespaceScoped: "a namespace"}[c.Spec.Scope],
+			schema: *c.Spec.Versions[0].Schema.OpenAPIV3Schema,
+			types:  map[string]string{"spec": kind + "Spec", "status": kind + "Status"}})
+	}
+	settings := g.settingsCRD(t)
+	return append(out, kindSchema{title: v1.KindSettings, apiVersion: v1.GroupVersion.String(), kind: v1.KindSettings,
+		scope: "the input of a Composition", schema: *settings.Spec.Versions[0].Schema.OpenAPIV3Schema,
+		types: map[string]string{"": v1.KindSettings}})
+}
+
+func read1(t *testing.T, raw []byte) extv1.JSONSchemaProps {
+	t.Helper()
+	out := extv1.JSONSchemaProps{}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestReference compares the page with the schemas, and writes it with -update.
+func TestReference(t *testing.T) {
+	g := newGenerator(t)
+	p := &page{generator: g, tables: map[string]string{}, schemas: map[string]string{}}
+	kinds := g.kindSchemas(t)
+	var out strings.Builder
+	out.WriteString(pageHead + "| kind | apiVersion | is in |\n|---|---|---|\n")
+	for _, k := range kinds {
+		fmt.Fprintf(&out, "| [%s](#%s) | `%s` | %s |\n", k.title, anchor(k.title), k.apiVersion, k.scope)
+	}
+	for _, k := range kinds {
+		out.WriteString("\n## " + k.title + "\n\n" + cell(k.schema.Description, "") + "\n")
+		if name, found := k.types[""]; found {
+			out.WriteString(p.table(p.typeNamed(name), &k.schema, k.title))
+			continue
+		}
+		for _, part := range []string{"spec", "status"} {
+			s, found := k.schema.Properties[part]
+			if !found {
+				continue
+			}
+			out.WriteString("\n### " + k.title + " " + part + "\n\n" + cell(s.Description, "") + "\n")
+			out.WriteString(p.table(p.typeNamed(k.types[part]), &s, k.title))
+		}
+	}
+	out.WriteString("\n## Types\n")
+	for _, name := range slices.Sorted(maps.Keys(p.tables)) {
+		out.WriteString("\n### " + name + "\n\n" + p.tables[name])
+	}
+	golden(t, pageAPI, "The page must have each field of each kind.", []byte(out.String()))
+}
+
+// TestReferenceIsComplete: the page has a heading for the kind of each CRD and each XRD of this repository, and each of
+// their fields has a row.
+func TestReferenceIsComplete(t *testing.T) {
+	page := text(t, pageAPI)
+	files, err := filepath.Glob("*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := 0
+	for _, file := range append(files, "../package/input/crossplane-mysql.io_settings.yaml") {
+		if !strings.Contains(file, "crd-") && !strings.Contains(file, "xrd-") && !strings.Contains(file, "input") {
+			continue
+		}
+		kinds++
+		definition := struct {
+			Spec struct {
+				Names, ClaimNames struct{ Kind string }
+				Versions          []struct {
+					Schema struct{ OpenAPIV3Schema extv1.JSONSchemaProps }
+				}
+			}
+		}{}
+		if err := yaml.Unmarshal([]byte(text(t, file)), &definition); err != nil {
+			t.Fatal(err)
+		}
+		kind := definition.Spec.ClaimNames.Kind
+		if kind == "" {
+			kind = definition.Spec.Names.Kind
+		}
+		if !strings.Contains(page, "\n## "+kind) {
+			t.Errorf("%s has no section on %s of %s: add it to kindSchemas", pageAPI, kind, file)
+		}
+		root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+		for _, part := range []string{"spec", "status"} {
+			for field := range root.Properties[part].Properties {
+				if !strings.Contains(page, "| `"+field+"` |") && !strings.Contains(page, "| **`"+field+"`** |") {
+					t.Errorf("%s has no row for %s.%s of %s", pageAPI, part, field, kind)
+				}
+			}
+		}
+	}
+	if kinds < 8 {
+		t.Errorf("only %d kinds were read", kinds)
+	}
+}
+
+// A page of the reference: a table of each type.
+type page struct {
+	*generator
+
+	// tables of types by their names, and the schemas that these were made from.
+	tables, schemas map[string]string
+}
+
+// typeNamed returns the schema of a type of this API as the generator keeps it: with references to other types.
+func (p *page) typeNamed(name string) *extv1.JSONSchemaProps {
+	s := p.parser.Schemata[crd.TypeIdent{Package: p.pkg, Name: name}]
+	return &s
+}
+
+// follow a reference to a type of this API. The name of a type of Kubernetes has its package.
+func (p *page) follow(s *extv1.JSONSchemaProps) (resolved *extv1.JSONSchemaProps, name, foreign string) {
+	for resolved = s; resolved != nil && resolved.Ref != nil; {
+		typ, pkg, err := crd.RefParts(*resolved.Ref)
+		if err != nil {
+			return nil, "", ""
+		}
+		if pkg != "" {
+			return nil, typ, pkg
+		}
+		resolved, name = p.typeNamed(typ), typ
+	}
+	return resolved, name, ""
+}
+
+// property of a type, also of the types that are inlined in it.
+func (p *page) property(s *extv1.JSONSchemaProps, name string) *extv1.JSONSchemaProps {
+	s, _, _ = p.follow(s)
+	if s == nil {
+		return nil
+	}
+	if child, found := s.Properties[name]; found {
+		return &child
+	}
+	for i := range s.AllOf {
+		if child := p.property(&s.AllOf[i], name); child != nil {
+			return child
+		}
+	}
+	return nil
+}
