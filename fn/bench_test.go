@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,7 +25,7 @@ func BenchmarkRunFunction(b *testing.B) {
 	for _, example := range []string{"running", "restore-during", "hostpath"} {
 		b.Run(example, func(b *testing.B) {
 			req, _ := load(b, example).run(b)
-			f := &Function{log: logging.NewNopLogger()}
+			f := newFunction()
 			b.ReportAllocs()
 			for b.Loop() {
 				if rsp, err := f.RunFunction(context.Background(), req); err != nil || fatal(rsp) != "" {
@@ -50,10 +49,12 @@ func BenchmarkServer(b *testing.B) {
 	b.Logf("a request of %d bytes, an answer of %d", len(message), proto.Size(rsp))
 	callAll(b, conn, message, many, 2000) // Warm up.
 	took, single := callAll(b, conn, message, 1, 3000)
-	b.Logf("1 caller: %.0f calls/s, p50 %v, p99 %v", float64(len(single))/took.Seconds(), quantile(single, 50), quantile(single, 99))
+	b.Logf("1 caller: %.0f calls/s, p50 %v, p99 %v", float64(len(single))/took.Seconds(), quantile(single, 50),
+		quantile(single, 99))
 	b.Logf("resident memory after %d calls: %d KiB", 5000, resident(b, pid))
 	took, all := callAll(b, conn, message, many, calls-5000)
-	b.Logf("%d callers: %.0f calls/s, p50 %v, p99 %v", many, float64(len(all))/took.Seconds(), quantile(all, 50), quantile(all, 99))
+	b.Logf("%d callers: %.0f calls/s, p50 %v, p99 %v", many, float64(len(all))/took.Seconds(), quantile(all, 50),
+		quantile(all, 99))
 	b.Logf("resident memory after %d calls: %d KiB, at most %d KiB", calls, resident(b, pid), peak(b, pid))
 }
 

@@ -31,6 +31,9 @@ type caller struct {
 	cluster  []map[string]any
 	// legacy callers know only extra_resources.
 	legacy bool
+	// seeding callers remember what the function required in the reconcile before, and send that with the first call, as
+	// Crossplane 2.4 does with realtime compositions.
+	seeding bool
 }
 
 // maxPasses is MaxRequirementsIterations in Crossplane.
@@ -56,16 +59,15 @@ func examples(tb testing.TB) []string {
 func load(tb testing.TB, example string) *caller {
 	tb.Helper()
 	dir := filepath.Join("..", "examples", example)
-	c := &caller{observed: documents(tb, filepath.Join(dir, "observed.yaml")), cluster: documents(tb, filepath.Join(dir, "required.yaml"))}
+	c := &caller{observed: documents(tb, filepath.Join(dir, "observed.yaml")),
+		cluster: documents(tb, filepath.Join(dir, "required.yaml"))}
 	xr := documents(tb, filepath.Join(dir, "xr.yaml"))
 	if len(xr) != 1 {
 		tb.Fatalf("examples/%s has %d documents in xr.yaml, want one: write it, or remove the directory", example, len(xr))
 	}
 	c.xr = xr[0]
-	name := "mysql"
-	if c.xr["kind"] == v1.KindXDatabase {
-		name = "database"
-	}
+	name := map[any]string{v1.KindXMySQL: "mysql", v1.KindXDatabase: "database",
+		v1.KindMySQL: "mysql-namespaced"}[c.xr["kind"]]
 	if ref, ok := at(c.xr, "spec", "compositionRef", "name").(string); ok {
 		name = ref
 	}
@@ -108,18 +110,23 @@ func documents(tb testing.TB, path string) []map[string]any {
 	}
 }
 
+// newFunction of the release of the sources.
+func newFunction() *Function { return &Function{log: logging.NewNopLogger(), release: v1.Release} }
+
 // request of the first pass.
 func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
 	tb.Helper()
 	req := &fnv1.RunFunctionRequest{
-		Meta:     &fnv1.RequestMeta{Tag: "test"},
-		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(tb, c.xr)}, Resources: map[string]*fnv1.Resource{}},
+		Meta: &fnv1.RequestMeta{Tag: "test"},
+		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: toStruct(tb, c.xr)},
+			Resources: map[string]*fnv1.Resource{}},
 	}
 	if c.input != nil {
 		req.Input = toStruct(tb, c.input)
 	}
 	if !c.legacy {
-		req.Meta.Capabilities = []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
+		req.Meta.Capabilities = []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES,
+			fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
 	}
 	for _, o := range c.observed {
 		name, _ := at(o, "metadata", "annotations").(map[string]any)["crossplane.io/composition-resource-name"].(string)
@@ -133,7 +140,13 @@ func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
 func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunctionResponse) {
 	tb.Helper()
 	req := c.request(tb)
-	f := &Function{log: logging.NewNopLogger()}
+	f := newFunction()
+	if c.seeding {
+		first := *c
+		first.seeding = false
+		_, rsp := first.run(tb)
+		c.answer(tb, req, rsp.GetRequirements())
+	}
 	var needs *fnv1.Requirements
 	for range maxPasses {
 		rsp, err := f.RunFunction(context.Background(), req)
@@ -146,6 +159,7 @@ func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunction
 		}
 		needs = rsp.GetRequirements()
 		c.answer(tb, req, needs)
+		req.Context = rsp.GetContext()
 	}
 	tb.Fatal("the function's requirements do not become stable")
 	return nil, nil
@@ -163,11 +177,11 @@ func documentedEventsOnly(tb testing.TB, rsp *fnv1.RunFunctionResponse) {
 
 func (c *caller) answer(tb testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1.Requirements) {
 	tb.Helper()
-	selectors, into := needs.GetResources(), &req.RequiredResources
+	selectors, target := needs.GetResources(), &req.RequiredResources
 	if c.legacy {
-		selectors, into = needs.GetExtraResources(), &req.ExtraResources //nolint:staticcheck // What Crossplane 1 knows.
+		selectors, target = needs.GetExtraResources(), &req.ExtraResources //nolint:staticcheck // What Crossplane 1 knows.
 	}
-	*into = map[string]*fnv1.Resources{}
+	*target = map[string]*fnv1.Resources{}
 	for key, s := range selectors {
 		found := &fnv1.Resources{}
 		for _, o := range c.cluster {
@@ -175,13 +189,14 @@ func (c *caller) answer(tb testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1
 				found.Items = append(found.Items, &fnv1.Resource{Resource: toStruct(tb, o)})
 			}
 		}
-		(*into)[key] = found
+		(*target)[key] = found
 	}
 }
 
 func matches(s *fnv1.ResourceSelector, o map[string]any) bool {
 	namespace, _ := at(o, "metadata", "namespace").(string)
-	if o["apiVersion"] != s.GetApiVersion() || o["kind"] != s.GetKind() || s.Namespace != nil && s.GetNamespace() != namespace {
+	if o["apiVersion"] != s.GetApiVersion() || o["kind"] != s.GetKind() || s.Namespace != nil &&
+		s.GetNamespace() != namespace {
 		return false
 	}
 	if s.GetMatchLabels() == nil {

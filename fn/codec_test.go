@@ -28,6 +28,7 @@ func TestEncode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		in.Release = v1.Release
 		out, err := compose.Compose(*in)
 		if err != nil {
 			continue // A refusal has no objects.
@@ -81,10 +82,13 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	types := map[string]func() any{
-		"XMySQL": func() any { return &v1.XMySQL{} }, "MySQLBackup": func() any { return &v1.MySQLBackup{} },
-		"PersistentVolume": func() any { return &corev1.PersistentVolume{} }, "PersistentVolumeClaim": func() any { return &corev1.PersistentVolumeClaim{} },
-		"Secret": func() any { return &corev1.Secret{} }, "ConfigMap": func() any { return &corev1.ConfigMap{} }, "Service": func() any { return &corev1.Service{} },
-		"Deployment": func() any { return &appsv1.Deployment{} }, "Job": func() any { return &batchv1.Job{} },
+		"XMySQL": func() any { return &v1.XMySQL{} }, "BackupRecord": func() any { return &v1.BackupRecord{} },
+		"PersistentVolume":      func() any { return &corev1.PersistentVolume{} },
+		"PersistentVolumeClaim": func() any { return &corev1.PersistentVolumeClaim{} },
+		"Secret":                func() any { return &corev1.Secret{} },
+		"ConfigMap":             func() any { return &corev1.ConfigMap{} },
+		"Service":               func() any { return &corev1.Service{} },
+		"Deployment":            func() any { return &appsv1.Deployment{} }, "Job": func() any { return &batchv1.Job{} },
 	}
 	compared := 0
 	for _, f := range files {
@@ -124,17 +128,27 @@ func TestDecodeErrors(t *testing.T) {
 		strict bool
 		want   string
 	}{
-		"String":   {reason: "No number for a text.", doc: m{"spec": m{"database": 1}}, want: "spec.database: must be a string"},
-		"Bool":     {reason: "No text for a boolean.", doc: m{"status": m{"started": "yes"}}, want: "status.started: must be true or false"},
-		"Fraction": {reason: "No part of a number.", doc: m{"spec": m{"backup": m{"keep": 1.5}}}, want: "spec.backup.keep: must be a whole number"},
-		"Wraps":    {reason: "2^32+1 is not 1.", doc: m{"spec": m{"backup": m{"keep": 4294967297}}}, want: "spec.backup.keep: must be a whole number"},
-		"Endless":  {reason: "Nor is this a number of ours.", doc: m{"spec": m{"backup": m{"keep": 1e300}}}, want: "spec.backup.keep: must be a whole number"},
-		"Object":   {reason: "No text for an object.", doc: m{"spec": "x"}, want: "spec: must be an object"},
-		"Map":      {reason: "No list for a map.", doc: m{"spec": m{"config": []any{}}}, want: "spec.config: must be an object"},
-		"MapItem":  {reason: "The key is named.", doc: m{"spec": m{"config": m{"b": m{}, "a": m{}}}}, want: "spec.config[a]: a setting"},
-		"First":    {reason: "The first by name, each time.", doc: m{"spec": m{"image": 1, "database": 1}}, want: "spec.database: must be a string"},
-		"Unknown":  {reason: "Strict mode knows every field.", doc: m{"spec": m{"images": "x"}}, strict: true, want: "spec.images: unknown field"},
-		"Case":     {reason: "A name is taken as it is written.", doc: m{"spec": m{"Image": "x"}}, strict: true, want: "spec.Image: unknown field"},
+		"String": {reason: "No number for a text.", doc: m{"spec": m{"database": 1}},
+			want: "spec.database: must be a string"},
+		"Bool": {reason: "No text for a boolean.", doc: m{"status": m{"internal": m{"started": "yes"}}},
+			want: "status.internal.started: must be true or false"},
+		"Fraction": {reason: "No part of a number.", doc: m{"spec": m{"backup": m{"retention": m{"count": 1.5}}}},
+			want: "spec.backup.retention.count: must be a whole number"},
+		"Wraps": {reason: "2^32+1 is not 1.", doc: m{"spec": m{"backup": m{"retention": m{"count": 4294967297}}}},
+			want: "spec.backup.retention.count: must be a whole number"},
+		"Endless": {reason: "Nor is this a number of ours.", doc: m{"spec": m{"backup": m{"retention": m{"count": 1e300}}}},
+			want: "spec.backup.retention.count: must be a whole number"},
+		"Object": {reason: "No text for an object.", doc: m{"spec": "x"}, want: "spec: must be an object"},
+		"Map": {reason: "No list for a map.", doc: m{"spec": m{"config": []any{}}},
+			want: "spec.config: must be an object"},
+		"MapItem": {reason: "The key is named.", doc: m{"spec": m{"config": m{"b": m{}, "a": m{}}}},
+			want: "spec.config[a]: a setting"},
+		"First": {reason: "The first by name, each time.", doc: m{"spec": m{"image": 1, "database": 1}},
+			want: "spec.database: must be a string"},
+		"Unknown": {reason: "Strict mode knows every field.", doc: m{"spec": m{"images": "x"}}, strict: true,
+			want: "spec.images: unknown field"},
+		"Case": {reason: "A name is taken as it is written.", doc: m{"spec": m{"Image": "x"}}, strict: true,
+			want: "spec.Image: unknown field"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -15,35 +15,35 @@ import (
 
 // A fieldError says which field of an object cannot be read, and why.
 type fieldError struct {
-	path string
-	why  error
+	path  string
+	cause error
 }
 
-func (e *fieldError) Error() string { return strings.TrimPrefix(e.path, ".") + ": " + e.why.Error() }
+func (e *fieldError) Error() string { return strings.TrimPrefix(e.path, ".") + ": " + e.cause.Error() }
 
 // Unwrap returns the cause.
-func (e *fieldError) Unwrap() error { return e.why }
+func (e *fieldError) Unwrap() error { return e.cause }
 
 // inField names the field that an error is in.
 func inField(step string, err error) error {
 	if f := (*fieldError)(nil); errors.As(err, &f) {
-		return &fieldError{path: step + f.path, why: f.why}
+		return &fieldError{path: step + f.path, cause: f.cause}
 	}
-	return &fieldError{path: step, why: err}
+	return &fieldError{path: step, cause: err}
 }
 
 // decodeObject reads a struct into a typed object. Names are taken as they are
 // written; fields that the type does not have are passed over, or are an error in
 // strict mode. Errors name the field.
-func decodeObject(s *structpb.Struct, into any, strict bool) error {
-	v := reflect.ValueOf(into).Elem()
+func decodeObject(s *structpb.Struct, target any, strict bool) error {
+	v := reflect.ValueOf(target).Elem()
 	return decodeFields(codecOf(v.Type()), s, v, strict)
 }
 
 // decodeOnly the named fields of an object, and its metadata's name and
 // namespace. Each is named by one step or two. What an API server sends is
 // mostly what nothing asks for.
-func decodeOnly(s *structpb.Struct, into any, names []string) error {
+func decodeOnly(s *structpb.Struct, target any, names []string) error {
 	m := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for _, path := range append(names, "metadata.name", "metadata.namespace") {
 		top, key, inner := strings.Cut(path, ".")
@@ -65,13 +65,13 @@ func decodeOnly(s *structpb.Struct, into any, names []string) error {
 			kept.Fields[key] = v
 		}
 	}
-	return decodeObject(m, into, false)
+	return decodeObject(m, target, false)
 }
 
 // decodeFields reports the first field by name that cannot be read, so that the
 // same request gets the same answer.
 func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) error {
-	first, why := "", error(nil)
+	first, reason := "", error(nil)
 	for name, value := range s.GetFields() {
 		f, ok := c.byName[name]
 		if !ok && !strict {
@@ -83,17 +83,18 @@ func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) er
 			err = decodeValue(f.codecFor(fv), value, fv, strict)
 		}
 		if err != nil && (first == "" || name < first) {
-			first, why = name, err
+			first, reason = name, err
 		}
 	}
-	if why != nil {
-		return inField("."+first, why)
+	if reason != nil {
+		return inField("."+first, reason)
 	}
 	return nil
 }
 
 func decodeValue(c *codec, value *structpb.Value, v reflect.Value, strict bool) error {
-	if _, null := value.GetKind().(*structpb.Value_NullValue); null && c.kind != custom { // A type that reads itself says what null is, as in JSON.
+	// A type that reads itself says what null is, as in JSON.
+	if _, null := value.GetKind().(*structpb.Value_NullValue); null && c.kind != custom {
 		return nil
 	}
 	switch c.kind {
@@ -105,7 +106,7 @@ func decodeValue(c *codec, value *structpb.Value, v reflect.Value, strict bool) 
 		return decodeFields(c, s, v, strict)
 	case quantity:
 		return decodeQuantity(value, v)
-	case instant, custom:
+	case custom:
 		b, err := value.MarshalJSON()
 		if err != nil {
 			return err
@@ -164,7 +165,8 @@ func decodePlain(value *structpb.Value, v reflect.Value, strict bool) error {
 // numbers come as floating point.
 func decodeInt(value *structpb.Value, v reflect.Value) error {
 	n, ok := value.GetKind().(*structpb.Value_NumberValue)
-	if !ok || n.NumberValue != math.Trunc(n.NumberValue) || math.Abs(n.NumberValue) >= 1<<63 || v.OverflowInt(int64(n.NumberValue)) {
+	if !ok || n.NumberValue != math.Trunc(n.NumberValue) || math.Abs(n.NumberValue) >= 1<<63 ||
+		v.OverflowInt(int64(n.NumberValue)) {
 		return errors.New("must be a whole number")
 	}
 	v.SetInt(int64(n.NumberValue))
@@ -202,16 +204,16 @@ func decodeMap(value *structpb.Value, v reflect.Value, strict bool) error {
 	t := v.Type()
 	c := codecOf(t.Elem())
 	v.Set(reflect.MakeMapWithSize(t, len(s.GetFields())))
-	first, why := "", error(nil)
+	first, reason := "", error(nil)
 	for name, item := range s.GetFields() {
 		e := reflect.New(t.Elem()).Elem()
 		if err := decodeValue(c, item, e, strict); err != nil && (first == "" || name < first) {
-			first, why = name, err
+			first, reason = name, err
 		}
 		v.SetMapIndex(reflect.ValueOf(name).Convert(t.Key()), e)
 	}
-	if why != nil {
-		return inField("["+first+"]", why)
+	if reason != nil {
+		return inField("["+first+"]", reason)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func encodeValue(c *codec, v reflect.Value) (*structpb.Value, error) {
 	case quantity:
 		q := v.Interface().(resource.Quantity) //nolint:forcetypeassert // The codec says so.
 		return structpb.NewStringValue(q.String()), nil
-	case instant, custom:
+	case custom:
 		return encodeCustom(v)
 	case plain:
 	}

@@ -20,13 +20,15 @@ type Function struct {
 	fnv1.UnimplementedFunctionRunnerServiceServer
 
 	log logging.Logger
+	// release is the release of this program, such as v0.1.0.
+	release string
 }
 
-// RunFunction parses, composes and writes. What is wrong is said in a Fatal
-// result, which leaves all that exists as it is; it never returns an error.
+// RunFunction parses a request, composes the instance and writes the response. It never returns an error. It reports
+// errors in a Fatal result, which leaves existing objects unchanged.
 func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	rsp := respond(req)
-	out, err := run(req)
+	out, err := f.compose(req)
 	if err == nil {
 		err = writeOutput(rsp, req, out)
 	}
@@ -35,31 +37,36 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 		return refused(req, out, err), nil
 	}
 	rsp.Meta.Ttl = durationpb.New(ttlOf(req, out, time.Now())) // The only thing that depends on a clock.
-	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message", out.Status.Message)
+	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message",
+		out.Status.Message)
 	return rsp, nil
 }
 
-// How long Crossplane may go without calling again: on the whole, for an instance to which nothing happens, where it
-// watches all that this depends on, and at least for one that is on its way. The second is for what no watch tells, such as another release of this
-// function. The third is since Crossplane drops events of an XR that has many, as one has that starts (circuitTime).
+// These constants limit how long Crossplane waits before the next call. The first is the general limit. The second is
+// for an instance without changes whose required resources are all watched. The third is the minimum for an instance
+// that changes. The second limit is needed for changes that no watch reports, such as another release of this
+// function. The third one is needed because Crossplane drops events of an XR with many events, for example during a
+// start (circuitTime).
 const (
 	ttl        = time.Minute
 	ttlSettled = 10 * time.Minute
 	ttlMoving  = 5 * time.Second
 )
 
-// ttlOf a response.
+// ttlOf returns the TTL of a response.
 func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) time.Duration {
 	switch {
 	case out.Settled && hearsAll(req, now):
 		return ttlSettled
-	case !out.Ready: // As long again as nothing has become of it: a thousand that cannot start are asked for no more often than others.
+	// The delay is as long as nothing has changed, so that many instances that cannot start cause no more calls than
+	// others.
+	case !out.Ready:
 		return min(max(now.Sub(lastChange(req, now)), ttlMoving), ttl)
 	}
 	return ttl
 }
 
-// lastChange of a condition of the XR; now, where none has been written yet.
+// lastChange returns when a condition of the XR last changed, or now if there is none.
 func lastChange(req *fnv1.RunFunctionRequest, now time.Time) time.Time {
 	var last time.Time
 	for _, c := range conditionsOf(req) {
@@ -73,7 +80,7 @@ func lastChange(req *fnv1.RunFunctionRequest, now time.Time) time.Time {
 	return last
 }
 
-// changedAt is when a condition changed; zero where it does not say.
+// changedAt returns when a condition changed, or zero if it is unknown.
 func changedAt(c map[string]*structpb.Value) time.Time {
 	t, err := time.Parse(time.RFC3339, c["lastTransitionTime"].GetStringValue())
 	if err != nil {
@@ -82,9 +89,8 @@ func changedAt(c map[string]*structpb.Value) time.Time {
 	return t
 }
 
-// respond to a request, with what earlier functions of the pipeline want. The
-// SDK's packages request and response would do it too, but bring all of client-go
-// into a process that never talks to an API server.
+// respond returns a response that keeps the resources of earlier functions in the pipeline. The SDK's packages
+// request and response would do the same, but link all of client-go into a process that never calls an API server.
 func respond(req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	return &fnv1.RunFunctionResponse{
 		Meta:    &fnv1.ResponseMeta{Tag: req.GetMeta().GetTag(), Ttl: durationpb.New(ttl)},
@@ -93,18 +99,18 @@ func respond(req *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	}
 }
 
-func run(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
+func (f *Function) compose(req *fnv1.RunFunctionRequest) (*compose.Output, error) {
 	in, err := parseRequest(req)
 	if err != nil {
 		return &compose.Output{}, err
 	}
+	in.Release = f.release
 	return compose.Compose(*in)
 }
 
-// refused is the response that says why an XR cannot be carried out. Crossplane
-// sets conditions that a Fatal response leaves out to Unknown: those that tell
-// how the server is go on as they were. The requirements go on too, so that a change of
-// what was looked up runs the function again.
+// refused returns the response that reports why an XR cannot be composed. Crossplane sets conditions that a Fatal
+// response omits to Unknown, so the conditions about the server are kept. The requirements are kept too, so that a
+// change of a required resource causes a new call.
 func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1.RunFunctionResponse {
 	rsp := respond(req)
 	reason := v1.ReasonNotSupported
@@ -112,28 +118,32 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 		reason = r.Reason
 	}
 	message := printableText(err.Error())
-	rsp.Conditions = append(rsp.Conditions, condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
+	rsp.Conditions = append(rsp.Conditions,
+		condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
 	rsp.Conditions = append(rsp.Conditions, keptConditions(req)...)
 	rsp.Requirements = requirements(req, out.Requirements)
-	// A Fatal result is an event of the XR alone, and ends the list.
-	rsp.Results = append(rsp.Results, warningResult(reason, message), &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
+	// A Fatal result is an event of the XR only, and ends the list.
+	rsp.Results = append(rsp.Results, warningResult(reason, message),
+		&fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp
 }
 
-// circuitTime is how long Crossplane's watch circuit breaker drops events once there were many, and as much again for one that is set to
-// more (--circuit-breaker-cooldown, five minutes by default).
+// circuitTime is how long Crossplane's circuit breaker drops events after there were many. It is twice the default of
+// five minutes (--circuit-breaker-cooldown), in case the flag has a higher value.
 const circuitTime = 10 * time.Minute
 
-// hearsAll is true unless Crossplane drops events of this XR, because there were many (condition Responsive): what is dropped is seen
-// when it asks again. That it does so it goes on to say until the first event after that time, which is none where nothing happens
-// (RecordEvent in internal/circuit/token_bucket.go of Crossplane): a condition that is older says nothing.
+// hearsAll reports whether Crossplane delivers all events of this XR. It drops events if there were many (condition
+// Responsive), and the function learns about the changes in the next periodic call. The condition remains until the
+// first event after the cooldown, and an idle instance has no events (RecordEvent in internal/circuit/token_bucket.go
+// of Crossplane). An old condition is therefore ignored.
 func hearsAll(req *fnv1.RunFunctionRequest, now time.Time) bool {
 	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
-		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" && now.Sub(changedAt(c)) < circuitTime
+		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" &&
+			now.Sub(changedAt(c)) < circuitTime
 	})
 }
 
-// conditionsOf the observed XR.
+// conditionsOf returns the conditions of the observed XR.
 func conditionsOf(req *fnv1.RunFunctionRequest) []map[string]*structpb.Value {
 	status := req.GetObserved().GetComposite().GetResource().GetFields()["status"].GetStructValue()
 	list := status.GetFields()["conditions"].GetListValue().GetValues()
@@ -144,15 +154,25 @@ func conditionsOf(req *fnv1.RunFunctionRequest) []map[string]*structpb.Value {
 	return out
 }
 
-// keptConditions are those of the observed XR that go on.
+// keptConditions returns the conditions of a refused XR except Accepted. Observed states of the server and its
+// backups are kept. Unknown conditions are included, so that `kubectl wait` finds them.
 func keptConditions(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
-	var out []*fnv1.Condition
+	observed := map[string]map[string]*structpb.Value{}
 	for _, c := range conditionsOf(req) {
-		t := c["type"].GetStringValue()
-		if !slices.Contains([]string{v1.ConditionRestored, v1.ConditionServing, v1.ConditionUpdated, v1.ConditionSettingsApplied}, t) || c["reason"].GetStringValue() == "" {
+		observed[c["type"].GetStringValue()] = c
+	}
+	delete(observed, v1.ConditionBlocked) // What blocked the instance is not checked now.
+	var out []*fnv1.Condition
+	for _, t := range []string{v1.ConditionRestored, v1.ConditionServing, v1.ConditionPendingRestart,
+		v1.ConditionLastBackupSucceeded, v1.ConditionBlocked} {
+		c := observed[t]
+		if c["reason"].GetStringValue() == "" {
+			out = append(out, condition(t, fnv1.Status_STATUS_CONDITION_UNKNOWN, v1.ReasonNotAccepted,
+				"The spec is not accepted. See the condition Accepted"))
 			continue
 		}
-		state := map[string]fnv1.Status{"True": fnv1.Status_STATUS_CONDITION_TRUE, "False": fnv1.Status_STATUS_CONDITION_FALSE}[c["status"].GetStringValue()]
+		state := map[string]fnv1.Status{"True": fnv1.Status_STATUS_CONDITION_TRUE, "False": fnv1.Status_STATUS_CONDITION_FALSE,
+			"Unknown": fnv1.Status_STATUS_CONDITION_UNKNOWN}[c["status"].GetStringValue()]
 		out = append(out, condition(t, state, c["reason"].GetStringValue(), c["message"].GetStringValue()))
 	}
 	return out

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
 	apiextensionsv1 "github.com/crossplane/crossplane/apis/v2/apiextensions/v1"
 	corev2 "github.com/crossplane/crossplane/apis/v2/core/v2"
-	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
@@ -67,15 +68,15 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestStaleStatus: a status that came to an XR from an earlier one of its name says nothing of this one, which would take itself for
-// started, or restored.
+// TestStaleStatus: a status that came to an XR from an earlier one of its name says nothing of this one, which would
+// take itself for started, or restored.
 func TestStaleStatus(t *testing.T) {
 	for _, example := range []string{"running", "restore-after", "restore-before"} {
 		c := load(t, example)
-		status, _ := c.xr["status"].(map[string]any)
+		status, _ := at(c.xr, "status", "internal").(map[string]any)
 		status["uid"] = "of-an-earlier-one"
 		_, rsp := c.run(t)
-		if got := fatal(rsp); !strings.Contains(got, "of an earlier composite resource of this name (of-an-earlier-one)") {
+		if got := fatal(rsp); !strings.Contains(got, "a previous composite resource with this name (UID of-an-earlier-one)") {
 			t.Errorf("%s: want it refused, got %q", example, got)
 		}
 		delete(status, "uid")
@@ -85,26 +86,22 @@ func TestStaleStatus(t *testing.T) {
 	}
 }
 
-// TestBackupNodes: where only some nodes can use the volume of the backups, each pod that first uses the data is to run on one of
-// them; but for a server whose data goes with its pod.
+// TestBackupNodes: where only some nodes can use the volume of the backups, each pod that first uses the data is to run
+// on one of them; but for a server whose data goes with its pod.
 func TestBackupNodes(t *testing.T) {
 	nodes := map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{
 		map[string]any{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []any{"a"}},
 	}}}}
 	for example, resource := range map[string]string{"fresh-instance": "deployment", "restore-before": "restore"} {
 		c := load(t, example)
-		status, _ := c.xr["status"].(map[string]any)
-		if status == nil {
-			status = map[string]any{}
-			c.xr["status"] = status
-		}
-		status["backupNodes"] = nodes
+		c.xr = setIn(c.xr, nodes, "status", "internal", "backupNodes")
 		_, rsp := c.run(t)
-		got := at(rsp.GetDesired().GetResources()[resource].GetResource().AsMap(), "spec", "template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+		got := at(rsp.GetDesired().GetResources()[resource].GetResource().AsMap(), "spec", "template", "spec", "affinity",
+			"nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 		if diff := cmp.Diff(any(nodes), got); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", example, diff)
 		}
-		if at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "backupNodes") != nil {
+		if at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "internal", "backupNodes") != nil {
 			t.Errorf("%s: it is the controller's to write", example)
 		}
 	}
@@ -113,14 +110,15 @@ func TestBackupNodes(t *testing.T) {
 // TestPure runs every example twice on the same request: the response is the
 // same, and the request is as it was.
 func TestPure(t *testing.T) {
-	f := &Function{log: logging.NewNopLogger()}
+	f := newFunction()
 	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			req, first := load(t, name).run(t)
 			// Something that an earlier function of the pipeline wants.
 			req.Desired = &fnv1.State{
 				Composite: &fnv1.Resource{Resource: toStruct(t, map[string]any{"status": map[string]any{"other": "kept"}})},
-				Resources: map[string]*fnv1.Resource{"theirs": {Resource: toStruct(t, map[string]any{"apiVersion": "v1", "kind": "ConfigMap"})}},
+				Resources: map[string]*fnv1.Resource{
+					"theirs": {Resource: toStruct(t, map[string]any{"apiVersion": "v1", "kind": "ConfigMap"})}},
 			}
 			before := proto.CloneOf(req)
 			one, _ := f.RunFunction(context.Background(), req)
@@ -135,6 +133,7 @@ func TestPure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			in.Release = v1.Release
 			parsed := jsonOf(t, in)
 			_, _ = compose.Compose(*in)
 			if diff := cmp.Diff(parsed, jsonOf(t, in)); diff != "" {
@@ -143,7 +142,8 @@ func TestPure(t *testing.T) {
 			if _, ok := one.GetDesired().GetResources()["theirs"]; !ok {
 				t.Error("What an earlier function wants must stay.")
 			}
-			if fatal(first) == "" && one.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["other"].GetStringValue() != "kept" {
+			if fatal(first) == "" && one.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().
+				GetFields()["other"].GetStringValue() != "kept" {
 				t.Error("What an earlier function says in the status must stay.")
 			}
 		})
@@ -162,11 +162,12 @@ func jsonOf(t *testing.T, v any) string {
 // TestEmptyDesired: an earlier function of the pipeline may want an XR without
 // anything in it.
 func TestEmptyDesired(t *testing.T) {
-	f := &Function{log: logging.NewNopLogger()}
+	f := newFunction()
 	for name, xr := range map[string]*fnv1.Resource{
-		"Nothing":     {},
-		"Empty":       {Resource: &structpb.Struct{}},
-		"EmptyStatus": {Resource: &structpb.Struct{Fields: map[string]*structpb.Value{"status": structpb.NewStructValue(&structpb.Struct{})}}},
+		"Nothing": {},
+		"Empty":   {Resource: &structpb.Struct{}},
+		"EmptyStatus": {Resource: &structpb.Struct{
+			Fields: map[string]*structpb.Value{"status": structpb.NewStructValue(&structpb.Struct{})}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req, _ := load(t, "running").run(t)
@@ -175,11 +176,26 @@ func TestEmptyDesired(t *testing.T) {
 			if err != nil || fatal(rsp) != "" {
 				t.Fatal(err, fatal(rsp))
 			}
-			if status := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue(); status.GetFields()["message"].GetStringValue() == "" {
+			if status := rsp.GetDesired().GetComposite().GetResource().
+				GetFields()["status"].GetStructValue(); status.GetFields()["message"].GetStringValue() == "" {
 				t.Error("The status must be there.")
 			}
 		})
 	}
+}
+
+// controllersStatus are the fields of a status that the controller writes, as the comments of v1.MySQLStatus and
+// v1.InternalStatus name them. Server-side apply merges the structs that both write to.
+func controllersStatus() [][]string {
+	internal := []string{"previousBackup", "heldBackup", "restoreSource", "backupNumber", "firstBackupNumber",
+		"backupNeeds", "backupWarning", "outsideData", "backupNodes", "restoredBy", "blockedBy", "crossplaneWarning",
+		"settingsVerdict", "imageChange", "requestedBackup", "scheduledBackup", "backupSchedule", "credentials",
+		"authorities", "pvcDeleted"}
+	out := make([][]string, 0, len(internal)+3)
+	for _, field := range internal {
+		out = append(out, []string{"internal", field})
+	}
+	return append(out, []string{"backups", "recent"}, []string{"tls"}, []string{"deletion"})
 }
 
 // TestControllersStatus: what a function says in the status, it owns. The
@@ -187,13 +203,13 @@ func TestEmptyDesired(t *testing.T) {
 func TestControllersStatus(t *testing.T) {
 	for _, name := range []string{"running", "fenced", "restore-after"} {
 		_, rsp := load(t, name).run(t)
-		status := rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()
-		for _, key := range []string{"previousBackup", "credentials", "deletion"} {
-			if _, ok := status[key]; ok {
-				t.Errorf("%s: status.%s is the controller's", name, key)
+		xr := rsp.GetDesired().GetComposite().GetResource().AsMap()
+		for _, path := range controllersStatus() {
+			if at(xr, append([]string{"status"}, path...)...) != nil {
+				t.Errorf("%s: status.%s is the controller's", name, strings.Join(path, "."))
 			}
 		}
-		if status["message"].GetStringValue() == "" {
+		if at(xr, "status", "message") == nil {
 			t.Errorf("%s: status.message is missing", name)
 		}
 	}
@@ -213,18 +229,21 @@ func TestRefusedPods(t *testing.T) {
 }
 
 func messageOf(rsp *fnv1.RunFunctionResponse) string {
-	return rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().GetFields()["message"].GetStringValue()
+	return rsp.GetDesired().GetComposite().GetResource().GetFields()["status"].GetStructValue().
+		GetFields()["message"].GetStringValue()
 }
 
 // TestMessagesArePrintable: webhooks and Jobs say what they like, on as many lines as they like.
 func TestMessagesArePrintable(t *testing.T) {
-	const said, want = "denied by policy:\n\x1b[2J\tno\u202esecond line", "denied by policy: [2J no second line"
+	const text, want = "denied by policy:\n\x1b[2J\tno\u202esecond line", "denied by policy: [2J no second line"
 	cases := map[string]struct {
 		example, kind string
 		conditions    []any
 	}{
-		"Deployment": {example: "running", kind: "Deployment", conditions: []any{map[string]any{"type": "ReplicaFailure", "status": "True", "message": said}}},
-		"Job":        {example: "restore-failed", kind: "Job", conditions: []any{map[string]any{"type": "Failed", "status": "True", "message": said}}},
+		"Deployment": {example: "running", kind: "Deployment",
+			conditions: []any{map[string]any{"type": "ReplicaFailure", "status": "True", "message": text}}},
+		"Job": {example: "restore-failed", kind: "Job",
+			conditions: []any{map[string]any{"type": "Failed", "status": "True", "message": text}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -256,14 +275,14 @@ func TestMessagesArePrintable(t *testing.T) {
 func TestRecordsMadeAgain(t *testing.T) {
 	c := load(t, "restore-before")
 	name := "mysql-instance-00c0ffee" // The older of two, by its creation.
-	c.xr = setIn(c.xr, name, "status", "previousBackup")
+	c.xr = setIn(c.xr, name, "status", "internal", "previousBackup")
 	for i, d := range c.cluster {
-		when := "2025-01-01T00:00:00Z"
+		created := "2025-01-01T00:00:00Z"
 		if at(d, "metadata", "name") == name {
-			when = "2025-01-02T00:00:00Z"
+			created = "2025-01-02T00:00:00Z"
 		}
-		if kindOf(d) == "MySQLBackup" {
-			c.cluster[i] = setIn(d, when, "spec", "announcedAt")
+		if kindOf(d) == "BackupRecord" {
+			c.cluster[i] = setIn(d, created, "spec", "announcedAt")
 		}
 	}
 	_, rsp := c.run(t)
@@ -290,15 +309,17 @@ func TestPassword(t *testing.T) {
 // TestFirstPass: while nothing is known of the cluster, nothing is made, and
 // what is observed stays.
 func TestFirstPass(t *testing.T) {
-	f := &Function{log: logging.NewNopLogger()}
+	f := newFunction()
 	cases := map[string]struct {
 		reason  string
 		example string
 		want    []string
 	}{
-		"Fresh":   {reason: "Nothing may be made before its name is known to be free.", example: "fresh-instance"},
-		"Running": {reason: "All that is observed must stay.", example: "running", want: []string{"config", "data-claim", "deployment", "root-password", "service"}},
-		"During":  {reason: "The restore Job must stay too.", example: "restore-during", want: []string{"config", "data-claim", "deployment", "restore", "root-password", "service"}},
+		"Fresh": {reason: "Nothing may be made before its name is known to be free.", example: "fresh-instance"},
+		"Running": {reason: "All that is observed must stay.", example: "running",
+			want: []string{"config", "data-claim", "deployment", "root-password", "service"}},
+		"During": {reason: "The restore Job must stay too.", example: "restore-during",
+			want: []string{"config", "data-claim", "deployment", "restore", "root-password", "service"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -326,16 +347,43 @@ func TestFirstPass(t *testing.T) {
 func TestKeptConditions(t *testing.T) {
 	c := load(t, "running").set("image", "")
 	status := maps.Clone(c.xr["status"].(map[string]any))
-	status["conditions"] = []any{map[string]any{"type": "Serving", "status": "True", "reason": "Running"}, map[string]any{"type": "Ready", "status": "True", "reason": "Available"}}
+	status["conditions"] = []any{map[string]any{"type": "Serving", "status": "True", "reason": "Running"},
+		map[string]any{"type": "PendingRestart", "status": "False", "reason": "UpToDate"},
+		map[string]any{"type": "LastBackupSucceeded", "status": "Unknown", "reason": "NoBackup"},
+		map[string]any{"type": "Blocked", "status": "False", "reason": "NotBlocked"},
+		map[string]any{"type": "Ready", "status": "True", "reason": "Available"}}
 	c.xr["status"] = status
 	_, rsp := c.run(t)
 	got := map[string]fnv1.Status{}
 	for _, cond := range rsp.GetConditions() {
 		got[cond.GetType()] = cond.GetStatus()
 	}
-	want := map[string]fnv1.Status{"Accepted": fnv1.Status_STATUS_CONDITION_FALSE, "Serving": fnv1.Status_STATUS_CONDITION_TRUE}
+	const unknown = fnv1.Status_STATUS_CONDITION_UNKNOWN
+	want := map[string]fnv1.Status{"Accepted": fnv1.Status_STATUS_CONDITION_FALSE,
+		"Serving": fnv1.Status_STATUS_CONDITION_TRUE, "PendingRestart": fnv1.Status_STATUS_CONDITION_FALSE,
+		"Restored": unknown, "LastBackupSucceeded": unknown, "Blocked": unknown}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestConditionsExist: each condition exists from the first visit on, whatever becomes of the spec, so that `kubectl wait`
+// for it ends.
+func TestConditionsExist(t *testing.T) {
+	want := []string{"Accepted", "Blocked", "LastBackupSucceeded", "PendingRestart", "Restored", "Serving"}
+	for _, example := range examples(t) {
+		_, rsp := load(t, example).run(t)
+		var got []string
+		for _, c := range rsp.GetConditions() {
+			got = append(got, c.GetType())
+			if c.GetReason() == "" || c.GetStatus() == fnv1.Status_STATUS_CONDITION_UNSPECIFIED {
+				t.Errorf("%s: %v", example, c)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: want %v, got %v", example, want, got)
+		}
 	}
 }
 
@@ -347,7 +395,7 @@ func TestPublished(t *testing.T) {
 	req := c.request(t)
 	req.Observed.Composite.ConnectionDetails = map[string][]byte{"password": []byte("old")}
 	c.answer(t, req, &fnv1.Requirements{Resources: map[string]*fnv1.ResourceSelector{}})
-	rsp, _ := (&Function{log: logging.NewNopLogger()}).RunFunction(context.Background(), req)
+	rsp, _ := newFunction().RunFunction(context.Background(), req)
 	if got := string(rsp.GetDesired().GetComposite().GetConnectionDetails()["password"]); got != "old" {
 		t.Errorf("published password: want %q, got %q", "old", got)
 	}
@@ -371,18 +419,17 @@ func TestConditionsAreOurs(t *testing.T) {
 
 // TestRestoredBy: the end of a restore whose Job never ends is the controller's word about this very Job.
 func TestRestoredBy(t *testing.T) {
-	for said, want := range map[string]string{"job-1": "Succeeded", "job-0": "Running"} {
+	for job, want := range map[string]string{"job-1": "Succeeded", "job-0": "Running"} {
 		c := load(t, "restore-during")
 		for _, o := range c.observed {
 			if meta, ok := o["metadata"].(map[string]any); ok && o["kind"] == "Job" {
 				meta["uid"] = "job-1"
 			}
 		}
-		status, _ := c.xr["status"].(map[string]any)
-		status["restoredBy"] = said
+		c.xr = setIn(c.xr, job, "status", "internal", "restoredBy")
 		_, rsp := c.run(t)
 		if got := at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "restore", "phase"); got != want {
-			t.Errorf("restored by %s: want %s, got %v", said, want, got)
+			t.Errorf("restored by %s: want %s, got %v", job, want, got)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -16,7 +15,8 @@ import (
 )
 
 // fuzzed examples, each of another state.
-var fuzzed = []string{"fresh-instance", "running", "restore-before", "restore-during", "restore-after", "restore-failed", "backup-unfinished", "backup-failed", "hostpath", "fenced", "restore-named", "volume-claim-vanished"}
+var fuzzed = []string{"fresh-instance", "running", "restore-before", "restore-during", "restore-after",
+	"restore-failed", "backup-unfinished", "backup-failed", "hostpath", "fenced", "restore-named", "volume-claim-vanished"}
 
 // FuzzRunFunction changes an example by arbitrary JSON, merged over the XR, the
 // observed and required resources, and drops some of them; drop has a bit for
@@ -31,11 +31,15 @@ func FuzzRunFunction(f *testing.F) {
 	seeds := []struct{ xr, observed, answers string }{
 		{`{}`, `{}`, `{}`},
 		{`{"spec":{"image":null,"service":{"type":"NodePort"},"config":{"a":1,"log_bin":"/x"}}}`, `{}`, `{}`},
-		{`{"status":{"previousBackup":"None","started":true}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
-		{`{"spec":{"restore":{"policy":"Never"}}}`, `{"data-claim":{"status":{"phase":"Lost"}}}`, `{"records":[{"status":{"phase":"Proven"}}]}`},
-		{`{"status":{"pvcDeleted":true,"volume":"x"}}`, `{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
-		{`{"spec":{"storage_size":"1e-9999999"}}`, `{"data-claim":{"spec":{"resources":{"requests":{"storage":"1e-9999999"}}}}}`, `{}`},
-		{`{"spec":{"storage_size":"1e99","backup":{"keep":-1}}}`, `{"service":{"spec":{"clusterIP":"None"}}}`, `{"connection":[{"data":{"password":"eA=="}}]}`},
+		{`{"status":{"internal":{"previousBackup":"None","started":true}}}`, `{"deployment":{"spec":{"replicas":0}}}`, `{"records":[]}`},
+		{`{"spec":{"restore":{"policy":"Never"}}}`, `{"data-claim":{"status":{"phase":"Lost"}}}`,
+			`{"records":[{"status":{"phase":"Proven"}}]}`},
+		{`{"status":{"internal":{"pvcDeleted":true},"volume":"x"}}`,
+			`{"restore":{"status":{"conditions":[{"type":"Complete","status":"True"}]}}}`, `{"volume":[{}]}`},
+		{`{"spec":{"storage_size":"1e-9999999"}}`,
+			`{"data-claim":{"spec":{"resources":{"requests":{"storage":"1e-9999999"}}}}}`, `{}`},
+		{`{"spec":{"storage_size":"1e99","backup":{"retention":{"count":-1}}}}`, `{"service":{"spec":{"clusterIP":"None"}}}`,
+			`{"connection":[{"data":{"password":"eA=="}}]}`},
 	}
 	for i := range fuzzed {
 		for _, s := range seeds {
@@ -48,14 +52,14 @@ func FuzzRunFunction(f *testing.F) {
 		if req == nil {
 			return
 		}
-		fn := &Function{log: logging.NewNopLogger()}
+		fn := newFunction()
 		rsp, err := fn.RunFunction(context.Background(), req)
 		if err != nil {
 			t.Fatalf("an error return: %v", err)
 		}
-		again, _ := fn.RunFunction(context.Background(), req)
-		if !proto.Equal(rsp, again) {
-			t.Fatalf("not pure: %s", cmp.Diff(rsp, again, protocmp.Transform()))
+		second, _ := fn.RunFunction(context.Background(), req)
+		if !proto.Equal(rsp, second) {
+			t.Fatalf("not pure: %s", cmp.Diff(rsp, second, protocmp.Transform()))
 		}
 		if _, err := proto.Marshal(rsp); err != nil {
 			t.Fatalf("the response cannot be sent: %v", err)
@@ -68,8 +72,8 @@ func FuzzRunFunction(f *testing.F) {
 				t.Fatalf("the observed resource %q would be deleted", name)
 			}
 		}
-		if why := mayNotStart(req); replicas(rsp) > 0 && why != "" {
-			t.Fatalf("the server would start although %s", why)
+		if reason := mayNotStart(req); replicas(rsp) > 0 && reason != "" {
+			t.Fatalf("the server would start although %s", reason)
 		}
 	})
 }
@@ -110,13 +114,13 @@ func fuzzRequest(t *testing.T, base *fnv1.RunFunctionRequest, changes [3][]byte,
 }
 
 // fuzzRequired has the items, each merged over the one that was there.
-func fuzzRequired(t *testing.T, was *fnv1.Resources, items []any) *fnv1.Resources {
+func fuzzRequired(t *testing.T, previous *fnv1.Resources, items []any) *fnv1.Resources {
 	t.Helper()
 	out := &fnv1.Resources{}
 	for i, item := range items {
 		base := map[string]any{}
-		if i < len(was.GetItems()) {
-			base = was.GetItems()[i].GetResource().AsMap()
+		if i < len(previous.GetItems()) {
+			base = previous.GetItems()[i].GetResource().AsMap()
 		}
 		change, _ := item.(map[string]any)
 		out.Items = append(out.Items, &fnv1.Resource{Resource: toStruct(t, merge(base, change))})
@@ -128,12 +132,12 @@ func fuzzRequired(t *testing.T, was *fnv1.Resources, items []any) *fnv1.Resource
 func merge(base, change map[string]any) map[string]any {
 	for k, v := range change {
 		child, isMap := v.(map[string]any)
-		was, wasMap := base[k].(map[string]any)
+		previous, wasMap := base[k].(map[string]any)
 		switch {
 		case v == nil:
 			delete(base, k)
 		case isMap && wasMap:
-			base[k] = merge(was, child)
+			base[k] = merge(previous, child)
 		default:
 			base[k] = v
 		}
@@ -158,13 +162,14 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 		return req.GetObserved().GetResources()[name].GetResource().AsMap()
 	}
 	uid, _ := at(xr, "metadata", "uid").(string)
-	started := at(xr, "status", "started") == true || at(observed("deployment"), "metadata", "annotations", "otus.homework/started") == "started-"+uid
+	started := at(xr, "status", "internal", "started") == true ||
+		at(observed("deployment"), "metadata", "annotations", "crossplane-mysql.io/started") == "started-"+uid
 	count, _ := at(observed("deployment"), "spec", "replicas").(float64)
 	noted, _ := at(xr, "status", "volume").(string)
 	_, volumeKnown := req.GetRequiredResources()["volume"]
 	_, volumeSeen := req.GetObserved().GetResources()["data-volume"]
 	switch {
-	case at(xr, "status", "pvcDeleted") == true:
+	case at(xr, "status", "internal", "pvcDeleted") == true:
 		return "it is fenced"
 	case started && count > 0:
 		return ""
@@ -193,7 +198,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 
 // historyForbids a start from nothing.
 func historyForbids(req *fnv1.RunFunctionRequest, xr map[string]any) string {
-	previous, _ := at(xr, "status", "previousBackup").(string)
+	previous, _ := at(xr, "status", "internal", "previousBackup").(string)
 	records, known := req.GetRequiredResources()["records"]
 	if previous == "" || !known {
 		return "nobody looked for backups"

@@ -1,6 +1,5 @@
-// Package main is the composition function: it turns a MySQL claim into a data
-// volume, a Deployment, a Service and, where there is a backup to restore, a
-// Job.
+// Package main is the composition function. It composes a data volume, a Deployment and a Service for a MySQL claim,
+// and a Job if there is a backup to restore.
 package main
 
 import (
@@ -10,29 +9,30 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/crossplane/function-sdk-go"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// version is set when a package is built.
-var version = "dev" //nolint:gochecknoglobals // The linker sets it.
+// version is set when a package of another release is built.
+var version = v1.Release //nolint:gochecknoglobals // The linker sets it.
 
 // cli is the command line.
 type cli struct {
-	Debug   bool             `help:"Log each request and what was decided." short:"d"`
+	Debug   bool             `help:"Log each request and its result." short:"d"`
 	Version kong.VersionFlag `help:"Print the version and exit."`
 
 	Network        string `default:"tcp" help:"Network to listen on."`
 	Address        string `default:":9443" help:"Address to listen on for gRPC."`
-	TLSServerCerts string `env:"TLS_SERVER_CERTS_DIR" help:"Folder of tls.crt, tls.key and ca.crt; callers must have a certificate of that CA. Crossplane sets it." name:"tls-server-certs-dir"`
-	Insecure       bool   `help:"Listen without TLS. For crossplane render on your own machine only."`
-	MaxRecvSize    int    `default:"4" help:"Largest request, in MB." name:"max-recv-message-size"`
-	MetricsAddress string `default:"" help:"Address to serve Prometheus metrics on, such as :8080. Empty serves none."`
+	TLSServerCerts string `env:"TLS_SERVER_CERTS_DIR" help:"Directory with tls.crt, tls.key and ca.crt. Clients must present a certificate of that CA. Crossplane sets it." name:"tls-server-certs-dir"`
+	Insecure       bool   `help:"Listen without TLS. Use it only for crossplane render on your own machine."`
+	MaxRecvSize    int    `default:"4" help:"Maximum size of a request, in MB." name:"max-recv-message-size"`
+	MetricsAddress string `default:"" help:"Address to serve Prometheus metrics on, such as :8080. If empty, no metrics are served."`
 }
 
-// A call leaves much garbage, and what is in use is small: the heap may grow to
-// five times that before it is collected, up to a limit in bytes that keeps the
-// whole process below 40 MiB. That is a fifth more calls a second than with the
-// runtime's defaults. The limit is a soft one: under larger requests it costs
-// time and never fails. GOGC and GOMEMLIMIT override both.
+// A call allocates much memory and keeps little. The heap may grow to five times its live size before a garbage
+// collection, up to a limit in bytes that keeps the process below 40 MiB. This allows a fifth more calls per second
+// than the runtime's defaults. The limit is soft: larger requests take more time and never fail. GOGC and GOMEMLIMIT
+// override both values.
 const (
 	gcPercent   = 400
 	memoryLimit = 22 << 20
@@ -47,14 +47,14 @@ func tuneMemory() {
 	}
 }
 
-// Run the function until its listener fails.
+// Run serves the function until its listener fails.
 func (c *cli) Run() error {
 	tuneMemory()
 	log, err := function.NewLogger(c.Debug)
 	if err != nil {
 		return err
 	}
-	return function.Serve(&Function{log: log},
+	return function.Serve(&Function{log: log, release: version},
 		function.Listen(c.Network, c.Address),
 		function.MTLSCertificates(c.TLSServerCerts),
 		function.Insecure(c.Insecure),
@@ -65,7 +65,8 @@ func (c *cli) Run() error {
 func main() {
 	ctx := kong.Parse(&cli{},
 		kong.Name("function"),
-		kong.Description("The composition function of crossplane-mysql. Crossplane runs it from its package; run it by hand with --insecure to render claims offline."),
+		kong.Description("The composition function of crossplane-mysql. Crossplane runs it from its package. To render "+
+			"claims offline, run it with --insecure."),
 		kong.Vars{"version": version})
 	ctx.FatalIfErrorf(ctx.Run())
 }

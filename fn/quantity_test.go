@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crossplane/function-sdk-go/logging"
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -55,11 +54,12 @@ func placedInXR(named string, path ...string) placed {
 }
 
 // placedInInput of the Composition.
-func placedInInput(field, of string) placed {
-	return placed{named: field + "." + of + "[memory]", put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
-		t.Helper()
-		req.Input = toStruct(t, setIn(req.GetInput().AsMap(), text, field, of, "memory"))
-	}}
+func placedInInput(field, value string) placed {
+	return placed{named: field + "." + value + "[memory]",
+		put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
+			t.Helper()
+			req.Input = toStruct(t, setIn(req.GetInput().AsMap(), text, field, value, "memory"))
+		}}
 }
 
 // placedInObserved resource of ours, which its owner may edit.
@@ -93,19 +93,25 @@ func TestQuantityAttack(t *testing.T) {
 
 		example string
 	}{
-		"Legacy":           {example: "running", placed: placedInXR("spec.storage_size", "storage_size")},
-		"Size":             {example: "running", placed: placedInXR("spec.storageSize", "storageSize")},
-		"Limits":           {example: "running", placed: placedInXR("spec.resources.limits[memory]", "resources", "limits", "memory")},
-		"Requests":         {example: "running", placed: placedInXR("spec.resources.requests[cpu]", "resources", "requests", "cpu")},
-		"DatabaseSize":     {example: "database-storage", placed: placedInXR("spec.storageSize", "storageSize")},
-		"DatabaseLimits":   {example: "database-mongo", placed: placedInXR("spec.resources.limits[cpu]", "resources", "limits", "cpu")},
-		"DatabaseRequests": {example: "database-mysql", placed: placedInXR("spec.resources.requests[memory]", "resources", "requests", "memory")},
-		"PlatformServer":   {example: "fresh-instance", placed: placedInInput("defaultResources", "limits")},
-		"PlatformJob":      {example: "fresh-instance", placed: placedInInput("jobResources", "requests")},
-		"Claim":            {example: "running", placed: placedInObserved("data-claim", "PersistentVolumeClaim", "spec", "resources", "requests", "storage")},
-		"Volume":           {example: "hostpath", placed: placedInObserved("data-volume", "PersistentVolume", "spec", "capacity", "storage")},
-		"Noted":            {example: "running", placed: placedInRequired("volume", "spec", "capacity", "storage")},
-		"Record":           {example: "restore-before", placed: placedInRequired("records", "spec", "storageSize")},
+		"Legacy": {example: "running", placed: placedInXR("spec.storage_size", "storage_size")},
+		"Size":   {example: "running", placed: placedInXR("spec.storageSize", "storageSize")},
+		"Limits": {example: "running",
+			placed: placedInXR("spec.resources.limits[memory]", "resources", "limits", "memory")},
+		"Requests": {example: "running",
+			placed: placedInXR("spec.resources.requests[cpu]", "resources", "requests", "cpu")},
+		"DatabaseSize": {example: "database-storage", placed: placedInXR("spec.storageSize", "storageSize")},
+		"DatabaseLimits": {example: "database-mongo",
+			placed: placedInXR("spec.resources.limits[cpu]", "resources", "limits", "cpu")},
+		"DatabaseRequests": {example: "database-mysql",
+			placed: placedInXR("spec.resources.requests[memory]", "resources", "requests", "memory")},
+		"PlatformServer": {example: "fresh-instance", placed: placedInInput("defaultResources", "limits")},
+		"PlatformJob":    {example: "fresh-instance", placed: placedInInput("jobResources", "requests")},
+		"Claim": {example: "running",
+			placed: placedInObserved("data-claim", "PersistentVolumeClaim", "spec", "resources", "requests", "storage")},
+		"Volume": {example: "hostpath",
+			placed: placedInObserved("data-volume", "PersistentVolume", "spec", "capacity", "storage")},
+		"Noted":  {example: "running", placed: placedInRequired("volume", "spec", "capacity", "storage")},
+		"Record": {example: "restore-before", placed: placedInRequired("records", "spec", "storageSize")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +138,7 @@ func attacked(t *testing.T, base *fnv1.RunFunctionRequest, p placed, text string
 	t.Helper()
 	req := proto.CloneOf(base)
 	p.put(t, req, text)
-	f := &Function{log: logging.NewNopLogger()}
+	f := newFunction()
 	var message string
 	cost := allocated(func() {
 		rsp, err := f.RunFunction(context.Background(), req)
@@ -147,10 +153,12 @@ func attacked(t *testing.T, base *fnv1.RunFunctionRequest, p placed, text string
 // TestEveryQuantityIsAttacked: no field of a claim that holds a quantity is
 // forgotten above.
 func TestEveryQuantityIsAttacked(t *testing.T) {
-	attackedFields := map[string]bool{"storage_size": true, "storageSize": true, "resources.limits[]": true, "resources.requests[]": true}
+	attackedFields := map[string]bool{"storage_size": true, "storageSize": true, "resources.limits[]": true,
+		"resources.requests[]": true}
 	for _, xrd := range []string{"xrd-xmysqls.yaml", "xrd-xdatabases.yaml"} {
 		for _, field := range claimFields(t, xrd) {
-			quantity := strings.HasPrefix(field, "resources.") && strings.HasSuffix(field, "[]") || strings.HasSuffix(strings.ToLower(field), "size")
+			quantity := strings.HasPrefix(field, "resources.") && strings.HasSuffix(field, "[]") ||
+				strings.HasSuffix(strings.ToLower(field), "size")
 			if quantity != attackedFields[field] {
 				t.Errorf("%s of %s: a quantity %t, attacked %t", field, xrd, quantity, attackedFields[field])
 			}

@@ -23,10 +23,10 @@ var (
 func TestReadme(t *testing.T) {
 	makefile := file(t, "../Makefile")
 	pages := []string{"../test/cluster/README.md"}
-	for _, of := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
-		found, err := filepath.Glob(of)
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../examples/*.md"} {
+		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
-			t.Fatalf("no pages are %s: %v", of, err)
+			t.Fatalf("no pages are %s: %v", pattern, err)
 		}
 		pages = append(pages, found...)
 	}

@@ -15,20 +15,19 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestDefaults: a CLI that renders has no API server that fills in the defaults of the schema. So the function must do the same
-// for an XR with the defaults and for one without them.
+// TestDefaults: a CLI that renders has no API server that fills in the defaults of the schema. So the function must do
+// the same for an XR with the defaults and for one without them.
 func TestDefaults(t *testing.T) {
 	for _, name := range examples(t) {
 		c := load(t, name)
-		xrd := "xrd-xmysqls.yaml"
-		if c.xr["kind"] == v1.KindXDatabase {
-			xrd = "xrd-xdatabases.yaml"
-		}
+		xrd := map[any]string{v1.KindXMySQL: "xrd-xmysqls.yaml", v1.KindXDatabase: "xrd-xdatabases.yaml",
+			v1.KindMySQL: "xrd-mysqls.yaml"}[c.xr["kind"]]
 		_, without := c.run(t)
 		c.xr = setIn(c.xr, withDefaults(claimSchema(t, xrd), c.xr["spec"]), "spec")
-		_, with := c.run(t)
-		if diff := cmp.Diff(desiredBy(with), desiredBy(without)); diff != "" {
-			t.Fatalf("%s: the function does not know a default of the schema: add it to withDefaults (compose/resolve.go). -with it, +without it:\n%s", name, diff)
+		_, defaulted := c.run(t)
+		if diff := cmp.Diff(desiredBy(defaulted), desiredBy(without)); diff != "" {
+			t.Fatalf("%s: the function does not know a default of the schema: add it to withDefaults (compose/resolve.go). "+
+				"-with it, +without it:\n%s", name, diff)
 		}
 	}
 }
@@ -41,7 +40,7 @@ func withDefaults(schema map[string]any, value any) any {
 		properties, _ := schema["properties"].(map[string]any)
 		for name, child := range properties {
 			child := child.(map[string]any)
-			if _, is := out[name]; !is && child["default"] != nil {
+			if _, ok := out[name]; !ok && child["default"] != nil {
 				out[name] = child["default"]
 			}
 			if out[name] != nil {
@@ -62,20 +61,24 @@ func withDefaults(schema map[string]any, value any) any {
 
 // desiredBy a response: its status and resources, without copies of the spec as it was written.
 func desiredBy(rsp *fnv1.RunFunctionResponse) map[string]any {
-	out := map[string]any{"message": fatal(rsp), "composite": setIn(rsp.GetDesired().GetComposite().GetResource().AsMap(), nil, "status", "restore", "import")}
+	out := map[string]any{"message": fatal(rsp),
+		"composite": setIn(rsp.GetDesired().GetComposite().GetResource().AsMap(), nil, "status", "restore", "import")}
 	for name, r := range rsp.GetDesired().GetResources() {
 		out[name] = setIn(r.GetResource().AsMap(), nil, "metadata", "annotations")
 	}
 	return out
 }
 
-// lenient are fields of which the function accepts what the schema refuses: the API server refuses it of the object that has it.
+// lenient are fields of which the function accepts what the schema refuses: the API server refuses it of the object
+// that has it.
 var lenient = []string{"service.annotations[]", "storageClassName"}
 
-// TestRefusesWhatTheSchemaRefuses: a CLI that renders has no API server that refuses a value of one field. So the function does.
+// TestRefusesWhatTheSchemaRefuses: a CLI that renders has no API server that refuses a value of one field. So the
+// function does.
 func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 	tried := 0
-	for example, xrd := range map[string]string{"fresh-instance": "xrd-xmysqls.yaml", "database-storage": "xrd-xdatabases.yaml"} {
+	for example, xrd := range map[string]string{"fresh-instance": "xrd-xmysqls.yaml",
+		"database-storage": "xrd-xdatabases.yaml"} {
 		prepared := load(t, example)
 		prepared.cluster = append(prepared.cluster, strangers()...)
 		prepared.letImport()
@@ -86,7 +89,8 @@ func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 				c.xr = runtime.DeepCopyJSON(c.xr)
 				_, rsp := c.with(field, slices.Concat(reaches[field].keys, []string{""})[0], value).run(t)
 				if fatal(rsp) == "" && !slices.Contains(lenient, field) {
-					t.Errorf("the schema refuses spec.%s: %.80q, and the function accepts it: refuse it in compose/check.go", field, fmt.Sprint(value))
+					t.Errorf("the schema refuses spec.%s: %.80q, and the function accepts it: refuse it in compose/check.go", field,
+						fmt.Sprint(value))
 				}
 			}
 		}
@@ -96,22 +100,23 @@ func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 	}
 }
 
-// refusedBy a schema: some values. An empty value is none of them: the function cannot tell it from a field that is not set.
+// refusedBy a schema: some values. An empty value is none of them: the function cannot tell it from a field that is not
+// set.
 func refusedBy(schema map[string]any, values []any) []any {
 	var out []any
 	if schema["enum"] != nil {
 		out = append(out, marker)
 	}
-	if longest, is := schema["maxLength"].(float64); is {
+	if longest, ok := schema["maxLength"].(float64); ok {
 		out = append(out, strings.Repeat("1", int(longest)+1), strings.Repeat("a", int(longest)+1))
 	}
-	if most, is := schema["maximum"].(float64); is {
+	if most, ok := schema["maximum"].(float64); ok {
 		out = append(out, most+1)
 	}
-	if least, is := schema["minimum"].(float64); is {
+	if least, ok := schema["minimum"].(float64); ok {
 		out = append(out, min(least-1, -1))
 	}
-	if pattern, is := schema["pattern"].(string); is {
+	if pattern, ok := schema["pattern"].(string); ok {
 		for _, v := range values {
 			if text, isText := v.(string); isText && text != "" && !regexp.MustCompile(pattern).MatchString(text) {
 				out = append(out, text)

@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestSettled: an instance to which nothing happens is asked for less often, where Crossplane watches what it depends on, one that is
-// on its way more often, and all others once a minute.
+// TestSettled: an instance to which nothing happens is asked for less often, where Crossplane watches what it depends
+// on, one that is on its way more often, and all others once a minute.
 func TestSettled(t *testing.T) {
 	watched := func(c *caller) *caller {
-		i := slices.IndexFunc(c.cluster, func(o map[string]any) bool { return o["kind"] == v1.KindMySQLPlatform })
-		c.cluster[i] = setIn(c.cluster[i], true, "spec", "coreWatches")
+		c.seeding = true
 		return c
 	}
 	status := func(value any, path ...string) func(*caller) *caller {
@@ -24,13 +25,15 @@ func TestSettled(t *testing.T) {
 	}
 	dropping := func(ago time.Duration) func(*caller) *caller {
 		return status([]any{map[string]any{
-			"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen", "lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
+			"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen",
+			"lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
 		}}, "conditions")
 	}
 	// moving is an instance of which a condition has changed, and whose server is down or not.
 	moving := func(condition string, ago time.Duration, down bool) func(*caller) *caller {
 		return func(c *caller) *caller {
-			c = status([]any{map[string]any{"type": condition, "status": "True", "reason": "Any", "lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339)}}, "conditions")(c)
+			c = status([]any{map[string]any{"type": condition, "status": "True", "reason": "Any",
+				"lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339)}}, "conditions")(c)
 			if down {
 				i := slices.IndexFunc(c.observed, func(o map[string]any) bool { return o["kind"] == "Deployment" })
 				c.observed[i] = setIn(c.observed[i], map[string]any{}, "status")
@@ -44,21 +47,35 @@ func TestSettled(t *testing.T) {
 		want            time.Duration
 	}{
 		"Running":   {reason: "All of it is watched.", example: "running", change: watched, want: 10 * time.Minute},
-		"NotSaid":   {reason: "An earlier core sees a changed Secret when it asks.", example: "running", want: time.Minute},
+		"Fetched":   {reason: "A core that watches nothing sees a changed Secret when it asks.", example: "running", want: time.Minute},
 		"Suspended": {reason: "Nothing happens to it.", example: "suspended", change: watched, want: 10 * time.Minute},
-		"Mongo":     {reason: "So it is with the other kind.", example: "database-running", change: watched, want: 10 * time.Minute},
-		"Begin":     {reason: "It is on its way, and Crossplane may drop what it hears of that.", example: "fresh-instance", want: 5 * time.Second},
-		"Starting":  {reason: "So it is until it can be used.", example: "running", change: moving("Serving", time.Second, true), want: 5 * time.Second},
-		"Slow":      {reason: "Less and less often, where nothing becomes of it.", example: "running", change: moving("Serving", 20*time.Second, true), want: 20 * time.Second},
-		"Started":   {reason: "And no longer.", example: "running", change: moving("Serving", time.Minute, false), want: 10 * time.Minute},
-		"Stuck":     {reason: "Nothing has become of it for a while.", example: "running", change: moving("Serving", 3*time.Minute, true), want: time.Minute},
-		"Refused":   {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
-		"Image":     {reason: "The controller is about to stop it.", example: "image-waits", change: watched, want: time.Minute},
-		"Backup":    {reason: "It is being backed up.", example: "running", change: status(map[string]any{"phase": "Running", "method": "Online"}, "requestedBackup"), want: time.Minute},
-		"Dropping":  {reason: "What is dropped is seen when it asks again.", example: "running", change: dropping(5 * time.Minute), want: time.Minute},
-		"Dropped":   {reason: "That is over, and it says so until the next event.", example: "running", change: dropping(15 * time.Minute), want: 10 * time.Minute},
-		"Hearing":   {reason: "There were many, and are no more.", example: "running", change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}}, "conditions"), want: 10 * time.Minute},
-		"Blocked":   {reason: "Something keeps it from being right.", example: "running", change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "blockedBy"), want: time.Minute},
+		"Mongo": {reason: "So it is with the other kind.", example: "database-running", change: watched,
+			want: 10 * time.Minute},
+		"Begin": {reason: "It is on its way, and Crossplane may drop what it hears of that.", example: "fresh-instance",
+			want: 5 * time.Second},
+		"Starting": {reason: "So it is until it can be used.", example: "running",
+			change: moving("Serving", time.Second, true), want: 5 * time.Second},
+		"Slow": {reason: "Less and less often, where nothing becomes of it.", example: "running",
+			change: moving("Serving", 20*time.Second, true), want: 20 * time.Second},
+		"Started": {reason: "And no longer.", example: "running", change: moving("Serving", time.Minute, false),
+			want: 10 * time.Minute},
+		"Stuck": {reason: "Nothing has become of it for a while.", example: "running",
+			change: moving("Serving", 3*time.Minute, true), want: time.Minute},
+		"Refused": {reason: "Somebody is at it.", example: "name-taken", change: watched, want: time.Minute},
+		"Image": {reason: "The controller is about to stop it.", example: "image-waits", change: watched,
+			want: time.Minute},
+		"Backup": {reason: "It is being backed up.", example: "running",
+			change: status(map[string]any{"phase": "Running", "method": "Online"}, "internal",
+				"requestedBackup"), want: time.Minute},
+		"Dropping": {reason: "What is dropped is seen when it asks again.", example: "running",
+			change: dropping(5 * time.Minute), want: time.Minute},
+		"Dropped": {reason: "That is over, and it says so until the next event.", example: "running",
+			change: dropping(15 * time.Minute), want: 10 * time.Minute},
+		"Hearing": {reason: "There were many, and are no more.", example: "running",
+			change: status([]any{map[string]any{"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}},
+				"conditions"), want: 10 * time.Minute},
+		"Blocked": {reason: "Something keeps it from being right.", example: "running",
+			change: status(map[string]any{"reason": "CopyFound", "message": "x"}, "internal", "blockedBy"), want: time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -67,30 +84,40 @@ func TestSettled(t *testing.T) {
 				c = tc.change(c)
 			}
 			_, rsp := c.run(t)
-			if got := rsp.GetMeta().GetTtl().AsDuration(); got < tc.want || got >= tc.want+5*time.Second { // It is the time since then, and some of that has passed.
+			// It is the time since then, and some of that has passed.
+			if got := rsp.GetMeta().GetTtl().AsDuration(); got < tc.want || got >= tc.want+5*time.Second {
 				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
 			}
 		})
 	}
 }
 
-// TestPasswordVersion: a changed Secret is another status, which the controller sees without a right to watch Secrets. What is in it
-// is not told, and nothing is where nobody watches.
+// TestPasswordVersion: a changed Secret is another status, which the controller sees without a right to watch Secrets.
+// What is in it is not told, and nothing is where nobody watches.
 func TestPasswordVersion(t *testing.T) {
 	for _, watches := range []bool{true, false} {
 		c := load(t, "password-from-secret")
 		for i, o := range c.cluster {
-			switch o["kind"] {
-			case v1.KindMySQLPlatform:
-				c.cluster[i] = setIn(o, watches, "spec", "coreWatches")
-			case "Secret":
+			if o["kind"] == "Secret" {
 				c.cluster[i] = setIn(o, "4711", "metadata", "resourceVersion")
 			}
 		}
+		c.seeding = watches
 		_, rsp := c.run(t)
-		got := at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "passwordVersion")
+		got := at(rsp.GetDesired().GetComposite().GetResource().AsMap(), "status", "internal", "passwordVersion")
 		if want := map[bool]any{true: "4711", false: nil}[watches]; got != want {
 			t.Errorf("watched: %t: want %v, got %v", watches, want, got)
 		}
+	}
+}
+
+// TestUpdateWaits: the example of a server that an earlier release started shows that it keeps its pod, although this
+// release would give it other resources and another my.cnf.
+func TestUpdateWaits(t *testing.T) {
+	_, rsp := load(t, "update-waits").run(t)
+	i := slices.IndexFunc(rsp.GetConditions(), func(c *fnv1.Condition) bool { return c.GetType() == v1.ConditionPendingRestart })
+	if got := rsp.GetConditions()[i].GetReason(); got != v1.ReasonUpdateWaits {
+		t.Errorf("want %s, got %s: take status.internal.revision of xr.yaml from the digest of the observed template",
+			v1.ReasonUpdateWaits, got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestOthersRecord(t *testing.T) {
 	c := load(t, "restore-before")
 	c.cluster = append(c.cluster, strangers()...)
-	c.xr = setIn(c.xr, "theirs-with-our-label", "status", "previousBackup")
+	c.xr = setIn(c.xr, "theirs-with-our-label", "status", "internal", "previousBackup")
 	_, rsp := c.run(t)
 	if _, ok := rsp.GetDesired().GetResources()[v1.ResourceRestore]; ok || replicas(rsp) != 0 {
 		t.Errorf("another namespace's backup is restored, or the server starts without any:\n%s", yamlOf(t, rsp))
@@ -28,8 +28,10 @@ func TestOthersRecord(t *testing.T) {
 func TestNamesStayApart(t *testing.T) {
 	long := strings.Repeat("a", 52)
 	names := []string{
-		"a", "a-pvc", "a-root", "a-config", "a-connection", "a-connection-pending", "a-job", "restore-a", "restore-a-job", "wipe-a", "prune-a-job", "mysql-a", "database-a", "a-b", "b-a",
-		"backup-a", "a.database", "x.database", "a.database-pvc", long + "-a", long + "-b", strings.Repeat("a", 63), strings.Repeat("a", 252) + "b", strings.Repeat("a", 253), strings.Repeat("a", 300), "a/b", "..", "A", "-a", "a-",
+		"a", "a-pvc", "a-root", "a-config", "a-connection", "a-connection-pending", "a-job", "restore-a", "restore-a-job",
+		"wipe-a", "prune-a-job", "mysql-a", "database-a", "a-b", "b-a",
+		"backup-a", "a.database", "x.database", "a.database-pvc", long + "-a", long + "-b", strings.Repeat("a", 63),
+		strings.Repeat("a", 252) + "b", strings.Repeat("a", 253), strings.Repeat("a", 300), "a/b", "..", "A", "-a", "a-",
 	}
 	owner, accepted := map[string]string{}, map[string]bool{}
 	for _, namespace := range []string{"team", "team-a", "a", "team-backup"} {
@@ -41,8 +43,8 @@ func TestNamesStayApart(t *testing.T) {
 				claim := kind + " " + namespace + "/" + name
 				c.xr = setIn(c.xr, claim, "metadata", "uid")
 				_, rsp := c.run(t)
-				_, again := c.run(t)
-				if yamlOf(t, rsp) != yamlOf(t, again) {
+				_, second := c.run(t)
+				if yamlOf(t, rsp) != yamlOf(t, second) {
 					t.Errorf("%s is not composed twice in the same way", claim)
 				}
 				if fatal(rsp) != "" {
@@ -51,15 +53,16 @@ func TestNamesStayApart(t *testing.T) {
 				accepted[name] = true
 				for _, o := range objectsOf(t, c, kind, namespace, name) {
 					shared := strings.HasPrefix(o, "Deployment") || strings.HasPrefix(o, "Service")
-					if was, taken := owner[o]; taken && was != claim && (!shared || strings.HasPrefix(was, kind+" ")) {
-						t.Errorf("%s is of both %s and %s", o, was, claim)
+					if previous, taken := owner[o]; taken && previous != claim && (!shared || strings.HasPrefix(previous, kind+" ")) {
+						t.Errorf("%s is of both %s and %s", o, previous, claim)
 					}
 					owner[o] = claim
 				}
 			}
 		}
 	}
-	for name, want := range map[string]bool{"a": true, "restore-a-job": true, strings.Repeat("a", 253): true, "backup-a": false, "x.database": false, "a/b": false, "..": false} {
+	for name, want := range map[string]bool{"a": true, "restore-a-job": true, strings.Repeat("a", 253): true,
+		"backup-a": false, "x.database": false, "a/b": false, "..": false} {
 		if accepted[name] != want {
 			t.Errorf("%.70q is accepted: %t", name, accepted[name])
 		}
@@ -73,19 +76,21 @@ func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
 	i := v1.Instance{Kind: kind, Namespace: namespace, Name: name, XR: "uid"}
 	_, rsp := c.run(t)
 	out := append(make([]string, 0, 10+len(rsp.GetDesired().GetResources())),
-		"PersistentVolumeClaim "+namespace+"/"+i.BackupPVCName(), "PersistentVolume /"+i.BackupPVName("uid"), "MySQLBackup /"+i.RecordName(),
+		"PersistentVolumeClaim "+namespace+"/"+i.BackupPVCName(), "PersistentVolume /"+i.BackupPVName("uid"),
+		"BackupRecord /"+i.RecordName(),
 		"Secret "+namespace+"/"+i.ConnectionSecretName(), "Secret "+namespace+"/"+i.PendingSecretName(),
-		"Job "+namespace+"/"+i.Jobs().Backup(), "Job "+namespace+"/"+i.Jobs().Wipe(), "Job "+namespace+"/"+i.Jobs().Prune(), "Job "+namespace+"/"+i.Jobs().Restore(),
+		"Job "+namespace+"/"+i.Jobs().Backup(), "Job "+namespace+"/"+i.Jobs().Wipe(), "Job "+namespace+"/"+i.Jobs().Prune(),
+		"Job "+namespace+"/"+i.Jobs().Restore(),
 		"Key /"+i.Key(),
 	)
 	for _, r := range rsp.GetDesired().GetResources() {
 		o := r.GetResource().AsMap()
-		at, _ := at(o, "metadata", "namespace").(string)
+		namespace, _ := at(o, "metadata", "namespace").(string)
 		name, _ := o["metadata"].(map[string]any)["name"].(string)
 		if len(validation.IsDNS1123Subdomain(name)) > 0 || len(name) > v1.MaxNameLength {
 			t.Errorf("%s %q cannot be a name", kindOf(o), name)
 		}
-		out = append(out, kindOf(o)+" "+at+"/"+name)
+		out = append(out, kindOf(o)+" "+namespace+"/"+name)
 	}
 	return out
 }

@@ -21,15 +21,17 @@ import (
 
 // odd values for every field that takes text.
 var odd = []any{
-	"", ".", "..", "../x", "../../kube-system/token", "/etc/shadow", "other/x", marker, "other:x", "-x", "--help", "a b", "a\nb", "a\x00b", "$(HOME)", "${HOME}", "$(id)", "`id`",
-	"a,b", "a=b", "a: b", "*", "%2e%2e%2f", "x.database", "backup-x", "crossplane-mysql-system", "\u202ex", strings.Repeat("a", 253), strings.Repeat("../", 80), 7, true, nil,
+	"", ".", "..", "../x", "../../kube-system/token", "/etc/shadow", "other/x", marker, "other:x", "-x", "--help", "a b",
+	"a\nb", "a\x00b", "$(HOME)", "${HOME}", "$(id)", "`id`",
+	"a,b", "a=b", "a: b", "*", "%2e%2e%2f", "x.database", "backup-x", "crossplane-mysql-system", "\u202ex",
+	strings.Repeat("a", 253), strings.Repeat("../", 80), 7, true, nil,
 	[]any{"x"}, map[string]any{"namespace": "other", "name": "x"},
 }
 
 // What a field can reach, and values that would reach further.
 type reach struct {
-	// to says it for people.
-	to string
+	// target describes it for people.
+	target string
 	// odd values that belong to this field only.
 	odd []any
 	// keys of a map; those of the odd values otherwise.
@@ -40,106 +42,204 @@ type reach struct {
 
 // reaches of every field that a claim of either kind has. Who adds a field says
 // here what it can reach.
-var reaches = map[string]reach{
-	"backup.beforeImageChange":              {to: "whether this instance's server is stopped for a backup", odd: []any{"Always", true}},
-	"backup.keep":                           {to: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
-	"backup.keepFor":                        {form: "a duration", to: "how long this instance's backups stay", odd: []any{"1", "0d", "1m", "-1d", "999999h", 1}},
-	"backup.method":                         {to: "whether this instance's server is stopped for a backup that it asks for", odd: []any{"Hot", "cold", true}},
-	"backup.request":                        {to: "a record of this instance, and whether its server is stopped for a backup", odd: []any{"a b", "../x", strings.Repeat("x", 64), 1}},
-	"backup.requireRestorable":              {to: "how long this instance's data stays after its backup", odd: []any{"true", 1}},
-	"backup.schedule":                       {form: "a schedule of cron", to: "in which minutes this instance is backed up", odd: []any{"* * * *", "@every 1s", "TZ=UTC 0 3 * * *", "at night", strings.Repeat("1,", 60), 1}},
-	"backup.timeZone":                       {form: "a name of the IANA database", to: "which minutes those are", odd: []any{"../../etc/passwd", "/etc/localtime", "a b", 1}},
-	"backup.store":                          {to: "which store this instance's backups go to, by the gateway, of those that the platform allows", odd: []any{"theirs", "Volume", "volume", "a/b"}},
-	"compositeDeletePolicy":                 {to: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
-	"config[]":                              {to: "my.cnf of the server, and of one without data that is tried first, without files, plugins and includes", keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]", "loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
-	"database":                              {to: "the name of a schema in the server, and an environment variable of it"},
-	"deletionPolicy":                        {to: "this instance's data", odd: []any{"Discard", "Orphan"}},
-	"image":                                 {to: "what runs in the server's container, and which image's version is asked", odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..", "a/../../b"}},
-	"networkPolicy.from[].ipBlock.cidr":     {form: "a range of addresses", to: "who reaches this server", odd: []any{"0.0.0.0/0", "::/0", "10.0.0.1/8"}},
-	"networkPolicy.from[].ipBlock.except[]": {form: "a range of addresses", to: "who does not", odd: []any{"10.0.0.0/8"}},
-	"networkPolicy.from[].namespaceSelector.matchLabels[]": {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "hostPID", "../x", ""}},
-	"networkPolicy.from[].podSelector.matchLabels[]":       {to: "who reaches this server", odd: []any{"web", "x.y"}, keys: []string{"a", "otus.homework/instance", "namespace", "x y"}},
-	"password":               {to: "root of this server"},
-	"passwordSecretRef.key":  {to: "a key of a Secret of the claim's namespace", odd: []any{v1.PasswordKey}},
-	"passwordSecretRef.name": {to: "a Secret of the claim's namespace", odd: []any{"ours", "theirs", "kube-system/theirs"}},
-	"requireTLS":             {to: "whether this server takes clients that do not encrypt", odd: []any{"true", 1}},
+var reaches = withCoreTypes(map[string]reach{
+	"backup.beforeUpgrade": {target: "whether this instance's server is stopped for a backup",
+		odd: []any{"Always", true}},
+	"backup.finalBackup.requireRestoreTest": {target: "how long this instance's data stays after its backup",
+		odd: []any{"true", 1}},
+	"backup.retention.count": {target: "the number of this instance's backups", odd: []any{-1, 0, 1 << 40}},
+	"backup.retention.minAge": {form: "a duration", target: "how long this instance's backups stay",
+		odd: []any{"1", "0d", "1m", "-1d", "999999h", 1}},
+	"backup.schedule.cron": {form: "a schedule of cron",
+		target: "in which minutes this instance is backed up",
+		odd:    []any{"0 3 * * *", "* * * *", "@every 1s", "TZ=UTC 0 3 * * *", "at night", strings.Repeat("1,", 60), 1}},
+	"backup.schedule.method": {
+		target: "whether this instance's server is stopped for a scheduled backup", odd: []any{"Online", "Hot", "cold", true}},
+	"backup.schedule.timeZone": {form: "a name of the IANA database", target: "which minutes those are",
+		odd: []any{"../../etc/passwd", "/etc/localtime", "a b", 1}},
+	"backup.storeRef.name": {
+		target: "which store this instance's backups go to, by the gateway, of those that the platform allows",
+		odd:    []any{"theirs", "Volume", "volume", "a/b"}},
+	"backup.volume": {form: "an empty object", target: "whether this instance's backups go to a volume",
+		odd: []any{map[string]any{}, true, 1}},
+	"compositeDeletePolicy": {target: "how Crossplane deletes the XR", odd: []any{"Foreground", "Orphan"}},
+	"config[]": {
+		target: "my.cnf of the server, and of one without data that is tried first, without files, plugins and includes",
+		keys: []string{"plugin_load", "plugin-load-add", "init_file", "datadir", "!includedir", "[client]",
+			"loose_plugin_dir", "skip-grant-tables", "max_connections", "a.plugin_load", "sql_mode"}},
+	"database": {
+		target: "the name of a schema in the server, and an environment variable of it"},
+	"deletionPolicy": {target: "this instance's data", odd: []any{"Discard", "Orphan"}},
+	"image": {
+		target: "what runs in the server's container, and which image's version is asked",
+		odd: []any{"registry.example/x@sha256:1", "docker://x", "file:///x", "x --privileged", "x\tb", "-v", "..",
+			"a/../../b"}},
+	"imagePullSecrets[].name": {
+		target: "Secrets of the claim's namespace, for the kubelet that pulls the images of the server and of its Jobs",
+		odd:    []any{"theirs", "kube-system/theirs"}},
+	"networkPolicy.from[].ipBlock.cidr": {form: "a range of addresses", target: "who reaches this server",
+		odd: []any{"0.0.0.0/0", "::/0", "10.0.0.1/8"}},
+	"networkPolicy.from[].ipBlock.except[]": {form: "a range of addresses", target: "who does not",
+		odd: []any{"10.0.0.0/8"}},
+	"password":              {target: "root of this server"},
+	"passwordSecretRef.key": {target: "a key of a Secret of the claim's namespace", odd: []any{v1.PasswordKey}},
+	"passwordSecretRef.name": {target: "a Secret of the claim's namespace",
+		odd: []any{"ours", "theirs", "kube-system/theirs"}},
+	"requireTLS": {target: "whether this server takes clients that do not encrypt", odd: []any{"true", 1}},
 	"resources.claims[].name": {
-		form: "none", to: "nothing: it is refused", odd: []any{"gpu"},
+		form: "none", target: "nothing: it is refused", odd: []any{"gpu"},
 	},
-	"resources.claims[].request":       {form: "none", to: "nothing: it is refused", odd: []any{"gpu"}},
-	"resources.limits[]":               {form: "a quantity", to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
-	"resources.requests[]":             {form: "a quantity", to: "cpu, memory and room of a node", odd: []any{"1"}, keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
-	"restore.from":                     {to: "backups of another claim of the claim's namespace", odd: []any{"../other", "theirs"}},
-	"restore.backup":                   {to: "backups of the claim's namespace, of any claim in it", odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
-	"restore.import.dump.name":         {to: "an object in the folder of the claim's namespace in a store, which the platform team has put there", odd: []any{"a.sql", marker + ".sql", "../other/a.sql", "a/b.sql", "a.sql.exe", ".sql"}},
-	"restore.import.dump.sha256":       {form: "a checksum", to: "whether that object is taken", odd: []any{strings.Repeat("0", 64), strings.Repeat("A", 64)}},
-	"restore.import.dump.store":        {to: "a store that the platform allows", odd: []any{"offsite", "theirs", "Volume"}},
-	"restore.import.server.host":       {to: "a server that the platform allows", odd: []any{"db.allowed", marker + ".allowed", "db.allowed.", "evil/db.allowed", "allowed", "evilallowed", "10.0.0.1", "::1", "-x.allowed", "kubernetes.default.svc"}},
-	"restore.import.server.port":       {to: "a port of that server", odd: []any{0, -1, 443, 65536, 1 << 40}},
-	"restore.import.server.secretName": {to: "username, password and ca.crt of a Secret of the claim's namespace", odd: []any{"ours", "theirs", "other/theirs"}},
-	"restore.import.volume.directory":  {to: "a folder of that volume", odd: []any{"data", "lib/mysql", "a/../b", "a/./b", "a//b", "a/", ".hidden", "a/.."}},
-	"restore.import.volume.pvcName":    {to: "a volume of the claim's namespace, to be read", odd: []any{"theirs", "mysql-instance-pvc", "backup-mysql-instance-pvc", "other/theirs"}},
-	"restore.insteadOf":                {to: "whether the choice beside it counts: it is compared with a name", odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
-	"restore.policy":                   {to: "whether this instance's backups are used", odd: []any{"Never"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].key":            {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].operator":       {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].values[]":       {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].key":                 {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].operator":            {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields[].values[]":            {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].key":      {to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].operator": {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[].values[]": {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].key":           {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"metadata.name", "disk", "a b"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].operator":      {form: "a word of Kubernetes", to: "nodes that take everybody's pods", odd: []any{"In", "Gt", "Is"}},
-	"scheduling.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].values[]":      {to: "nodes that take everybody's pods", odd: []any{"control-plane", "../x"}},
-	"scheduling.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].weight":                                       {to: "nodes that take everybody's pods", odd: []any{-1, 1000}},
-	"scheduling.podAffinity[].topologyKey":                     {to: "nodes near pods of the claim's namespace", odd: []any{"kubernetes.io/hostname", "a b"}},
-	"scheduling.podAffinity[].weight":                          {to: "nodes near pods of the claim's namespace", odd: []any{0, 101}},
-	"scheduling.podAntiAffinity[].topologyKey":                 {to: "nodes without pods of the claim's namespace, which come to none that this server is on", odd: []any{"kubernetes.io/hostname", "a b"}},
-	"scheduling.podAntiAffinity[].weight":                      {to: "nodes without pods of the claim's namespace", odd: []any{0, 101}},
-	"scheduling.priorityClassName":                             {to: "the place of other pods, by the classes that the platform allows", odd: []any{"system-node-critical", "system-cluster-critical", "../x"}},
-	"scheduling.tolerations[].effect":                          {form: "a word of Kubernetes", to: "nodes with taints that the platform allows", odd: []any{"NoSchedule", "NoExecute", "All"}},
-	"scheduling.tolerations[].key":                             {to: "nodes with taints that the platform allows", odd: []any{"node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable", "", "theirs", allowedTaint}},
-	"scheduling.tolerations[].operator":                        {form: "a word of Kubernetes", to: "nodes with taints that the platform allows: without a key it is refused", odd: []any{"Exists", "Equal", "Gt"}},
-	"scheduling.tolerations[].tolerationSeconds":               {to: "how long it stays on a node that is not well", odd: []any{-1, 1 << 40}},
-	"scheduling.tolerations[].value":                           {to: "nodes with taints that the platform allows", odd: []any{"a b", "x"}},
-	"scheduling.topologySpreadConstraints[].maxSkew":           {to: "nodes with fewer servers of the claim's namespace", odd: []any{0, -1, 1 << 40}},
-	"scheduling.topologySpreadConstraints[].topologyKey":       {to: "nodes with fewer servers of the claim's namespace", odd: []any{"a b", "kubernetes.io/hostname"}},
-	"scheduling.topologySpreadConstraints[].whenUnsatisfiable": {to: "nodes with fewer servers of the claim's namespace", odd: []any{"DoNotSchedule", "Never"}},
-	"scheduling.nodeSelector[]":                                {to: "nodes that take everybody's pods", odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "otus.homework/instance", "x y", ""}},
-	"scheduling.podAffinity[].matchLabels[]":                   {to: "nodes near pods of the claim's namespace", odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "otus.homework/instance", "x y", ""}},
-	"scheduling.podAntiAffinity[].matchLabels[]":               {to: "nodes without pods of the claim's namespace", odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "otus.homework/instance", "x y", ""}},
+	"resources.claims[].request": {form: "none", target: "nothing: it is refused", odd: []any{"gpu"}},
+	"resources.limits[]": {form: "a quantity", target: "cpu, memory and room of a node", odd: []any{"1"},
+		keys: []string{"memory", "cpu", "nvidia.com/gpu", "devices.kubevirt.io/kvm", "../x", "hugepages-2Mi"}},
+	"resources.requests[]": {form: "a quantity", target: "cpu, memory and room of a node", odd: []any{"1"},
+		keys: []string{"memory", "smarter-devices/fuse", "storage", "x y"}},
+	"restore.fromKind": {target: "backups of an instance of the other API in the same namespace",
+		odd: []any{"Database", "Pod", "MySQL.example.org", "../MySQL"}},
+	"restore.from": {target: "backups of another claim of the claim's namespace",
+		odd: []any{"../other", "theirs"}},
+	"restore.backup": {target: "backups of the claim's namespace, of any claim in it",
+		odd: []any{"theirs", "theirs-with-our-label", "default-mysql-instance-27f037cefa"}},
+	"restore.import.dump.name": {
+		target: "an object in the folder of the claim's namespace in a store, which the platform team has put there",
+		odd:    []any{"a.sql", marker + ".sql", "../other/a.sql", "a/b.sql", "a.sql.exe", ".sql"}},
+	"restore.import.dump.sha256": {form: "a checksum", target: "whether that object is taken",
+		odd: []any{strings.Repeat("0", 64), strings.Repeat("A", 64)}},
+	"restore.import.dump.storeRef.name": {target: "a store that the platform allows",
+		odd: []any{"offsite", "theirs", "Volume"}},
+	"restore.import.server.host": {target: "a server that the platform allows",
+		odd: []any{"db.allowed", marker + ".allowed", "db.allowed.", "evil/db.allowed", "allowed", "evilallowed", "10.0.0.1",
+			"::1", "-x.allowed", "kubernetes.default.svc"}},
+	"restore.import.server.port": {target: "a port of that server", odd: []any{0, -1, 443, 65536, 1 << 40}},
+	"restore.import.server.secretRef.name": {target: "username, password and ca.crt of a Secret of the claim's namespace",
+		odd: []any{"ours", "theirs", "other/theirs"}},
+	"restore.import.volume.directory": {target: "a folder of that volume",
+		odd: []any{"data", "lib/mysql", "a/../b", "a/./b", "a//b", "a/", ".hidden", "a/.."}},
+	"restore.import.volume.pvcRef.name": {target: "a volume of the claim's namespace, to be read",
+		odd: []any{"theirs", "mysql-instance-pvc", "backup-mysql-instance-pvc", "other/theirs"}},
+	"restore.insteadOf": {target: "whether the choice beside it counts: it is compared with a name",
+		odd: []any{"theirs", "default-mysql-instance-27f037cefa"}},
+	"restore.policy": {target: "whether this instance's backups are used", odd: []any{"Never"}},
+	"scheduling.priorityClassName": {
+		target: "the place of other pods, by the classes that the platform allows",
+		odd:    []any{"system-node-critical", "system-cluster-critical", "../x"}},
+	"scheduling.tolerations[].effect": {form: "a word of Kubernetes",
+		target: "nodes with taints that the platform allows", odd: []any{"NoSchedule", "NoExecute", "All"}},
+	"scheduling.tolerations[].key": {target: "nodes with taints that the platform allows",
+		odd: []any{"node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable", "", "theirs", allowedTaint}},
+	"scheduling.tolerations[].operator": {form: "a word of Kubernetes",
+		target: "nodes with taints that the platform allows: without a key it is refused",
+		odd:    []any{"Exists", "Equal", "Gt"}},
+	"scheduling.tolerations[].tolerationSeconds": {target: "how long it stays on a node that is not well",
+		odd: []any{-1, 1 << 40}},
+	"scheduling.tolerations[].value": {target: "nodes with taints that the platform allows",
+		odd: []any{"a b", "x"}},
+	"scheduling.topologySpreadConstraints[].maxSkew": {
+		target: "nodes with fewer servers of the claim's namespace", odd: []any{0, -1, 1 << 40}},
+	"scheduling.topologySpreadConstraints[].topologyKey": {
+		target: "nodes with fewer servers of the claim's namespace", odd: []any{"a b", "kubernetes.io/hostname"}},
+	"scheduling.topologySpreadConstraints[].whenUnsatisfiable": {form: "a word of Kubernetes",
+		target: "nodes with fewer servers of the claim's namespace", odd: []any{"DoNotSchedule", "Never"}},
+	"scheduling.nodeSelector[]": {target: "nodes that take everybody's pods",
+		odd: []any{"web", "x y"}, keys: []string{"kubernetes.io/hostname", "node-role.kubernetes.io/control-plane",
+			"crossplane-mysql.io/instance", "x y", ""}},
 	"service.annotations[]": {
-		to: "what cloud controllers do for this Service, by the keys that the platform allows",
+		target: "what cloud controllers do for this Service, by the keys that the platform allows",
 		keys: []string{
-			"service.beta.kubernetes.io/aws-load-balancer-internal", "external-dns.alpha.kubernetes.io/hostname", "metallb.io/allow-shared-ip", "crossplane.io/external-name",
-			"crossplane.io/composition-resource-name", "otus.homework/claim-namespace", "kubectl.kubernetes.io/last-applied-configuration", "service.beta.kubernetes.io.evil/x", "evil/service.beta.kubernetes.io", "/x", "",
+			"service.beta.kubernetes.io/aws-load-balancer-internal", "external-dns.alpha.kubernetes.io/hostname",
+			"metallb.io/allow-shared-ip", "crossplane.io/external-name",
+			"crossplane.io/composition-resource-name", "crossplane-mysql.io/claim-namespace",
+			"kubectl.kubernetes.io/last-applied-configuration", "service.beta.kubernetes.io.evil/x",
+			"evil/service.beta.kubernetes.io", "/x", "",
 		},
 	},
-	"service.type":     {to: "a port of the nodes, or a load balancer", odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
-	"storageClassName": {to: "a storage class, as in any PersistentVolumeClaim"},
-	"storageSize":      {form: "a quantity", to: "room on a storage class", odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
-	"suspended":        {to: "whether this instance's server is off", odd: []any{"true", 1, true}},
-	"storage_size":     {form: "a quantity", to: "room on a storage class", odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
-	"type":             {to: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
+	"service.type": {target: "a port of the nodes, or a load balancer",
+		odd: []any{"NodePort", "LoadBalancer", "ExternalName", "Headless"}},
+	"service.headless": {target: "whether this Service has an address", odd: []any{"true", 1, true}},
+	"storageClassName": {target: "a storage class, as in any PersistentVolumeClaim"},
+	"storageSize": {form: "a quantity", target: "room on a storage class",
+		odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"suspend": {target: "whether this instance's server is off", odd: []any{"true", 1, true}},
+	"storage_size": {form: "a quantity", target: "room on a storage class",
+		odd: []any{"1Gi", "2Gi", "-1Gi", "1e99", "1e-9999999"}},
+	"type": {target: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
+})
+
+// withCoreTypes adds the fields of Kubernetes' own types.
+func withCoreTypes(out map[string]reach) map[string]reach {
+	word := func(target string, odd ...any) reach {
+		return reach{form: "a word of Kubernetes", target: target, odd: odd}
+	}
+	expressions := func(prefix, target string) {
+		out[prefix+"matchExpressions[].key"] = reach{target: target, odd: []any{"metadata.name", "disk", "a b"}}
+		out[prefix+"matchExpressions[].operator"] = word(target, "In", "Gt", "Is")
+		out[prefix+"matchExpressions[].values[]"] = reach{target: target, odd: []any{"control-plane", "../x"}}
+	}
+	selector := func(prefix, target string) {
+		expressions(prefix, target)
+		out[prefix+"matchLabels[]"] = reach{target: target, odd: []any{"web", "x y"},
+			keys: []string{"a", "kubernetes.io/hostname", "crossplane-mysql.io/instance", "namespace", "x y", ""}}
+	}
+	refused := func(target string, fields ...string) {
+		for _, field := range fields {
+			out[field] = reach{form: "none", target: "nothing: " + target + " are refused", odd: []any{"theirs", "kube-system"}}
+		}
+	}
+	const nodes, clients = "nodes that take everybody's pods", "who reaches this server"
+	selector("networkPolicy.from[].podSelector.", clients)
+	selector("networkPolicy.from[].namespaceSelector.", clients)
+	affinity := func(kind, when string) string {
+		return "scheduling.affinity." + kind + "." + when + "DuringSchedulingIgnoredDuringExecution"
+	}
+	for _, prefix := range []string{affinity("nodeAffinity", "preferred") + "[].preference.",
+		affinity("nodeAffinity", "required") + ".nodeSelectorTerms[]."} {
+		expressions(prefix, nodes)
+		out[prefix+"matchFields[].key"] = word(nodes, "metadata.name", "disk", "a b")
+		out[prefix+"matchFields[].operator"] = word(nodes, "In", "Gt", "Is")
+		out[prefix+"matchFields[].values[]"] = reach{target: nodes, odd: []any{"control-plane", "../x"}}
+	}
+	out[affinity("nodeAffinity", "preferred")+"[].weight"] = reach{target: nodes, odd: []any{-1, 1000}}
+	for kind, target := range map[string]string{
+		"podAffinity":     "nodes near pods of the claim's namespace",
+		"podAntiAffinity": "nodes without pods of the claim's namespace, which come to none that this server is on",
+	} {
+		out[affinity(kind, "preferred")+"[].weight"] = reach{target: target, odd: []any{0, 101}}
+		for _, prefix := range []string{affinity(kind, "preferred") + "[].podAffinityTerm.", affinity(kind, "required") + "[]."} {
+			selector(prefix+"labelSelector.", target)
+			out[prefix+"topologyKey"] = reach{target: target, odd: []any{"kubernetes.io/hostname", "a b"}}
+			refused("pods of other namespaces", prefix+"namespaces[]", prefix+"namespaceSelector.matchExpressions[].key",
+				prefix+"namespaceSelector.matchExpressions[].operator",
+				prefix+"namespaceSelector.matchExpressions[].values[]")
+			out[prefix+"namespaceSelector.matchLabels[]"] = reach{form: "none", target: "nothing: pods of other namespaces are refused",
+				odd: []any{"web"}, keys: []string{"a"}}
+			refused("pods of other revisions", prefix+"matchLabelKeys[]", prefix+"mismatchLabelKeys[]")
+		}
+	}
+	const spread, target = "scheduling.topologySpreadConstraints[].", "nodes with fewer servers of the claim's namespace"
+	selector(spread+"labelSelector.", target)
+	refused("pods of other revisions", spread+"matchLabelKeys[]")
+	out[spread+"minDomains"] = reach{target: target, odd: []any{0, -1, 1 << 40}}
+	out[spread+"nodeAffinityPolicy"] = word(target, "Honor", "Ignore", "Never")
+	out[spread+"nodeTaintsPolicy"] = word(target, "Honor", "Ignore", "Never")
+	return out
 }
 
 // fieldsOf a schema, by their paths: [] is any key or any item.
-func fieldsOf(at string, schema map[string]any) map[string]map[string]any {
+func fieldsOf(prefix string, schema map[string]any) map[string]map[string]any {
 	if properties, ok := schema["properties"].(map[string]any); ok {
 		out := map[string]map[string]any{}
 		for name, child := range properties {
-			maps.Copy(out, fieldsOf(strings.TrimPrefix(at+"."+name, "."), child.(map[string]any)))
+			maps.Copy(out, fieldsOf(strings.TrimPrefix(prefix+"."+name, "."), child.(map[string]any)))
 		}
 		return out
 	}
-	for _, of := range []string{"items", "additionalProperties"} {
-		if child, ok := schema[of].(map[string]any); ok && fmt.Sprint(schema["maxItems"]) != "0" { // A setting is never a list: its items are there to be refused.
-			return fieldsOf(at+"[]", child)
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		// A setting is never a list: its items are there to be refused.
+		if child, ok := schema[keyword].(map[string]any); ok && fmt.Sprint(schema["maxItems"]) != "0" {
+			return fieldsOf(prefix+"[]", child)
 		}
 	}
-	return map[string]map[string]any{at: schema}
+	return map[string]map[string]any{prefix: schema}
 }
 
 // claimFields of the XRD of a kind.
@@ -181,13 +281,14 @@ func (c *caller) with(field, key string, value any) *caller {
 		value = below(after, field, key, value)
 		steps = strings.Split(before, ".")
 	}
-	if kind, is := strings.CutPrefix(field, "restore.import."); is { // One of them, and all of it.
+	if kind, ok := strings.CutPrefix(field, "restore.import."); ok { // One of them, and all of it.
 		kind, _, _ = strings.Cut(kind, ".")
-		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec", "restore")
+		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec",
+			"restore")
 	}
 	switch field {
-	case "backup.request", "backup.schedule":
-		c.xr = setIn(c.xr, "Cold", "spec", "backup", "method")
+	case "backup.schedule.cron", "backup.schedule.method", "backup.schedule.timeZone":
+		c.xr = setIn(c.xr, map[string]any{"cron": "0 3 * * *", "method": "Cold"}, "spec", "backup", "schedule")
 	case "passwordSecretRef.name":
 		c.xr = setIn(c.xr, v1.PasswordKey, "spec", "passwordSecretRef", "key")
 	case "passwordSecretRef.key":
@@ -208,14 +309,23 @@ const allowedTaint = marker
 var siblings = map[string]map[string]any{
 	"matchExpressions": {"key": "disk", "operator": "In", "values": []any{"ssd"}},
 	"matchFields":      {"key": "metadata.name", "operator": "In", "values": []any{"node-1"}},
-	"preferredDuringSchedulingIgnoredDuringExecution": {
-		"weight": 1.0, "preference": map[string]any{"matchExpressions": []any{map[string]any{"key": "disk", "operator": "In", "values": []any{"ssd"}}}},
-	},
-	"podAffinity":               {"topologyKey": "kubernetes.io/hostname", "matchLabels": map[string]any{"app": "web"}},
-	"podAntiAffinity":           {"topologyKey": "kubernetes.io/hostname", "matchLabels": map[string]any{"app": "web"}},
-	"topologySpreadConstraints": {"maxSkew": 1.0, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
-	"tolerations":               {"key": allowedTaint, "effect": "NoExecute"},
-	"ipBlock":                   {"cidr": "10.0.0.0/7"},
+	"nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution": {
+		"weight": 1.0, "preference": map[string]any{
+			"matchExpressions": []any{map[string]any{"key": "disk", "operator": "In", "values": []any{"ssd"}}}}},
+	"podAffinity.preferredDuringSchedulingIgnoredDuringExecution": {
+		"weight": 1.0, "podAffinityTerm": map[string]any{}},
+	"podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution": {
+		"weight": 1.0, "podAffinityTerm": map[string]any{}},
+	"podAffinity.requiredDuringSchedulingIgnoredDuringExecution": {
+		"topologyKey": "kubernetes.io/hostname", "labelSelector": map[string]any{}},
+	"podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution": {
+		"topologyKey": "kubernetes.io/hostname", "labelSelector": map[string]any{}},
+	"podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": map[string]any{}},
+	"labelSelector":   {"matchLabels": map[string]any{"app": "web"}},
+	"topologySpreadConstraints": {"maxSkew": 1.0, "topologyKey": "topology.kubernetes.io/zone",
+		"whenUnsatisfiable": "ScheduleAnyway"},
+	"tolerations": {"key": allowedTaint, "effect": "NoExecute"},
+	"ipBlock":     {"cidr": "10.0.0.0/7"},
 }
 
 // giveSiblings to all that is in a value under a key and has some missing.
@@ -223,11 +333,14 @@ func giveSiblings(key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, good := range siblings[key] {
-			if _, is := v[name]; !is {
-				v[name] = good
+			if _, ok := v[name]; !ok {
+				v[name] = runtime.DeepCopyJSONValue(good)
 			}
 		}
 		for name, child := range v {
+			if key == "nodeAffinity" || key == "podAffinity" || key == "podAntiAffinity" {
+				name = key + "." + name // Their terms have the same name, and differ.
+			}
 			giveSiblings(name, child)
 		}
 	case []any:
@@ -239,9 +352,9 @@ func giveSiblings(key string, value any) {
 
 // imports that the platform allows.
 var imports = map[string]func() any{
-	"volume": func() any { return map[string]any{"pvcName": "theirs"} },
-	"server": func() any { return map[string]any{"host": "db.allowed", "secretName": "ours"} },
-	"dump":   func() any { return map[string]any{"store": "offsite", "name": "a.sql"} },
+	"volume": func() any { return map[string]any{"pvcRef": map[string]any{"name": "theirs"}} },
+	"server": func() any { return map[string]any{"host": "db.allowed", "secretRef": map[string]any{"name": "ours"}} },
+	"dump":   func() any { return map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "a.sql"} },
 }
 
 // below an item, or a key, what a field's path goes on with.
@@ -268,26 +381,34 @@ func below(path, field, key string, value any) any {
 func strangers() []map[string]any {
 	record := func(name, namespace, label string) map[string]any {
 		return map[string]any{
-			"apiVersion": "otus.homework/v1", "kind": "MySQLBackup",
-			"metadata": map[string]any{"name": name, "creationTimestamp": "2026-05-01T10:00:00Z", "labels": map[string]any{v1.LabelInstance: label}},
+			"apiVersion": "crossplane-mysql.io/v1alpha1", "kind": "BackupRecord",
+			"metadata": map[string]any{"name": name, "creationTimestamp": "2026-05-01T10:00:00Z",
+				"labels": map[string]any{v1.LabelInstance: label, v1.LabelBackup: v1.BackupKey("default", name)}},
 			"spec": map[string]any{
-				"instance": map[string]any{"kind": "MySQL", "namespace": namespace, "namespaceUID": "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "name": "mysql-instance", "xr": "x"},
-				"version":  "8.4.0", "cleanShutdown": true, "storageSize": "1Gi",
-				"archive": map[string]any{"pvcName": "backup-theirs-pvc", "path": "theirs/data.tar.zst", "sha256": strings.Repeat("0", 64)},
+				"instance": map[string]any{"kind": "MySQL", "namespace": namespace,
+					"namespaceUID": "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "name": "mysql-instance", "xr": "x"},
+				"version": "8.4.0", "cleanShutdown": true, "storageSize": "1Gi",
+				"archive": map[string]any{"pvcName": "backup-theirs-pvc", "path": "theirs/data.tar.zst",
+					"sha256": strings.Repeat("0", 64)},
 			},
 			"status": map[string]any{"phase": "Proven"},
 		}
 	}
 	ours := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "mysql-instance"}.Key()
-	theirs := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "other", "name": "theirs"}, "data": map[string]any{"password": "c2VjcmV0"}}
+	theirs := map[string]any{"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"namespace": "other", "name": "theirs"}, "data": map[string]any{"password": "c2VjcmV0"}}
 	account := func(name string) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "default", "name": name}, "data": map[string]any{"password": "c2VjcmV0", marker: "c2VjcmV0"}}
+		return map[string]any{"apiVersion": "v1", "kind": "Secret",
+			"metadata": map[string]any{"namespace": "default", "name": name},
+			"data":     map[string]any{"password": "c2VjcmV0", marker: "c2VjcmV0"}}
 	}
 	volume := func(name string) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"namespace": "default", "name": name}}
+		return map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+			"metadata": map[string]any{"namespace": "default", "name": name}}
 	}
 	return []map[string]any{
-		record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), record(marker, "default", "x"), theirs,
+		record("theirs", "other", "x"), record("theirs-with-our-label", "other", ours), record(marker, "default", "x"),
+		theirs,
 		account("ours"), account(marker), volume("theirs"), volume(marker),
 	}
 }
@@ -319,7 +440,8 @@ func TestNoFieldReachesFurther(t *testing.T) {
 						}
 						_, rsp := c.run(t)
 						seen.count(base, rsp)
-						if _, is := rsp.GetDesired().GetResources()[v1.ResourceDeployment]; is && example != "running" { // What is refused leaves that one running.
+						// What is refused leaves that one running.
+						if _, ok := rsp.GetDesired().GetResources()[v1.ResourceDeployment]; ok && example != "running" {
 							seen.servers[field]++
 							seen.texts[field] += strings.Count(h.key+fmt.Sprint(h.value), marker)
 						}
@@ -344,8 +466,8 @@ func TestNoFieldReachesFurther(t *testing.T) {
 // commandsOf the containers of a Job.
 func commandsOf(o map[string]any) []string {
 	var out []string
-	for _, of := range []string{"initContainers", "containers"} {
-		all, _ := at(o, "spec", "template", "spec", of).([]any)
+	for _, field := range []string{"initContainers", "containers"} {
+		all, _ := at(o, "spec", "template", "spec", field).([]any)
 		for _, c := range all {
 			if command, _ := c.(map[string]any)["command"].([]any); len(command) > 1 {
 				out = append(out, command[1].(string))
@@ -358,11 +480,11 @@ func commandsOf(o map[string]any) []string {
 // letImport what the platform allows in this test.
 func (c *caller) letImport() {
 	for i, o := range c.cluster {
-		if kindOf(o) == v1.KindMySQLPlatform {
-			o = setIn(o, []any{"*.allowed"}, "spec", "importServers")
+		if kindOf(o) == v1.KindPlatform {
+			o = setIn(o, []any{"*.allowed"}, "spec", "allowedImportServers")
 			o = setIn(o, []any{allowedTaint}, "spec", "allowedTolerations")
 			o = setIn(o, []any{marker}, "spec", "allowedPriorityClasses")
-			c.cluster[i] = setIn(o, []any{"offsite", marker}, "spec", "backupStores")
+			c.cluster[i] = setIn(o, []any{"offsite", marker}, "spec", "allowedBackupStores")
 		}
 	}
 }
@@ -399,7 +521,8 @@ func hostile(field string) []hostileValue {
 func beyond(c *caller, rsp *fnv1.RunFunctionResponse) *guard {
 	g := &guard{caller: c, hostPath: at(c.input, "volumes") == "HostPath"}
 	ref := at(c.xr, "spec", "claimRef").(map[string]any)
-	g.instance = v1.Instance{Kind: ref["kind"].(string), Namespace: ref["namespace"].(string), Name: ref["name"].(string), XR: ""}
+	g.instance = v1.Instance{Kind: ref["kind"].(string), Namespace: ref["namespace"].(string), Name: ref["name"].(string),
+		XR: ""}
 	for name, r := range rsp.GetDesired().GetResources() {
 		g.object(name, r.GetResource().AsMap())
 	}
@@ -424,13 +547,14 @@ func (g *guard) complainf(format string, args ...any) {
 
 // need is what the function asks Crossplane's core to read for it.
 func (g *guard) need(key string, s *fnv1.ResourceSelector) {
-	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindMySQLBackup, v1.KindMySQLPlatform}
+	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindBackupRecord, v1.KindPlatform}
 	switch {
 	case s.GetMatchLabels() == nil && (s.GetMatchName() == "" || strings.Contains(s.GetMatchName(), "/")):
 		g.complainf("it asks for %s: %v", key, s)
-	case s.GetMatchLabels() != nil && !g.isBeside(s.GetMatchLabels().GetLabels()[v1.LabelInstance]):
+	case s.GetMatchLabels() != nil && !g.isBeside(s.GetMatchLabels().GetLabels()[v1.LabelInstance]) &&
+		!g.isNamed(s.GetMatchLabels().GetLabels()[v1.LabelBackup]):
 		g.complainf("it asks for the records of others: %v", s)
-	case s.GetKind() == v1.KindMySQLPlatform && s.GetMatchName() != v1.PlatformName:
+	case s.GetKind() == v1.KindPlatform && s.GetMatchName() != v1.PlatformName:
 		g.complainf("it asks for another platform: %v", s)
 	case s.GetKind() == "Namespace" && s.GetMatchName() != g.instance.Namespace:
 		g.complainf("it asks for another namespace: %v", s)
@@ -446,8 +570,15 @@ func (g *guard) isBeside(key string) bool {
 	return key == g.instance.Key() || other.Name != "" && key == other.Key()
 }
 
+// isNamed is true of the key of the backup that the instance names, in its own namespace.
+func (g *guard) isNamed(key string) bool {
+	name, _ := at(g.xr, "spec", "restore", "backup").(string)
+	return name != "" && key == v1.BackupKey(g.instance.Namespace, name)
+}
+
 // kinds that may be composed.
-var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job", "NetworkPolicy"}
+var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job",
+	"NetworkPolicy"}
 
 func (g *guard) object(name string, o map[string]any) {
 	kind := kindOf(o)
@@ -475,11 +606,12 @@ func (g *guard) object(name string, o map[string]any) {
 			g.pod(name, pod)
 		}
 	case "NetworkPolicy":
-		if of := at(o, "spec", "podSelector", "matchLabels", v1.LabelInstance); of != g.instance.Key() {
-			g.complainf("%s is about the pods of %v", name, of)
+		if value := at(o, "spec", "podSelector", "matchLabels", v1.LabelInstance); value != g.instance.Key() {
+			g.complainf("%s is about the pods of %v", name, value)
 		}
 	case "PersistentVolumeClaim":
-		if keys := slices.Sorted(maps.Keys(o["spec"].(map[string]any))); slices.Contains(keys, "dataSource") || slices.Contains(keys, "dataSourceRef") {
+		if keys := slices.Sorted(maps.Keys(o["spec"].(map[string]any))); slices.Contains(keys, "dataSource") ||
+			slices.Contains(keys, "dataSourceRef") {
 			g.complainf("%s is filled from elsewhere", name)
 		}
 	}
@@ -487,7 +619,9 @@ func (g *guard) object(name string, o map[string]any) {
 
 // isObserved reports whether a pod is as it is observed, and so is not made now.
 func (g *guard) isObserved(pod map[string]any) bool {
-	return slices.ContainsFunc(g.observed, func(o map[string]any) bool { return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod)) })
+	return slices.ContainsFunc(g.observed, func(o map[string]any) bool {
+		return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod))
+	})
 }
 
 // volume on a node: in a folder of its own below the platform's, for this claim
@@ -501,7 +635,8 @@ func (g *guard) volume(o map[string]any) {
 	if !g.hostPath || at(o, "spec", "hostPath", "path") != root+"/"+name || path.Base(root+"/"+name) != name {
 		g.complainf("the volume %s lies at %v", name, at(o, "spec", "hostPath", "path"))
 	}
-	if at(o, "spec", "claimRef", "namespace") != g.instance.Namespace || at(o, "spec", "claimRef", "name") != g.instance.DataPVCName() {
+	if at(o, "spec", "claimRef", "namespace") != g.instance.Namespace ||
+		at(o, "spec", "claimRef", "name") != g.instance.DataPVCName() {
 		g.complainf("the volume %s is for %v", name, at(o, "spec", "claimRef"))
 	}
 }
@@ -523,8 +658,9 @@ var outOfMeshes = map[string]string{"sidecar.istio.io/inject": "false", "kuma.io
 
 // labels are the instance's, whatever its spec says.
 func (g *guard) labels(name string, o map[string]any) {
-	for _, of := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}, {"spec", "selector"}, {"spec", "selector", "matchLabels"}} {
-		all, _ := at(o, of...).(map[string]any)
+	for _, path := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"},
+		{"spec", "selector"}, {"spec", "selector", "matchLabels"}} {
+		all, _ := at(o, path...).(map[string]any)
 		for key, value := range all {
 			want, known := g.instance.Labels()[key]
 			if app, ok := g.instance.ServerSelector()[key]; ok {
@@ -536,12 +672,13 @@ func (g *guard) labels(name string, o map[string]any) {
 			if key == v1.LabelXR {
 				want, known = at(g.xr, "metadata", "uid").(string), true
 			}
-			ofJob := name == v1.ResourceRestore && value == v1.ComponentRestore || name == v1.ResourceSettingsCheck && value == v1.ComponentSettings
+			ofJob := name == v1.ResourceRestore && value == v1.ComponentRestore || name == v1.ResourceSettingsCheck &&
+				value == v1.ComponentSettings
 			if key == v1.LabelComponent && ofJob || key == "matchLabels" {
 				continue
 			}
 			if !known || value != want {
-				g.complainf("%s has the label %q: %v at %v", name, key, value, of)
+				g.complainf("%s has the label %q: %v at %v", name, key, value, path)
 			}
 		}
 	}
@@ -549,8 +686,10 @@ func (g *guard) labels(name string, o map[string]any) {
 
 // forbidden keys of any object, wherever they are.
 var forbidden = []string{
-	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName", "serviceAccountName", "serviceAccount", "externalIPs", "externalName",
-	"ownerReferences", "imagePullSecrets", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions", "csi", "nfs", "projected", "envFrom", "valueFrom",
+	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName",
+	"serviceAccountName", "serviceAccount", "externalIPs", "externalName",
+	"ownerReferences", "volumeDevices", "ephemeralContainers", "lifecycle", "sysctls", "seLinuxOptions", "windowsOptions",
+	"csi", "nfs", "projected", "envFrom", "valueFrom",
 	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
@@ -574,7 +713,8 @@ func (g *guard) walk(name, key string, value any) {
 			if k == "priorityClassName" && child != marker {
 				g.complainf("%s has the priority class %v", name, child)
 			}
-			if (k == "namespaces" || k == "namespaceSelector") && name != v1.ResourceServerPolicy && name != v1.ResourceJobPolicy {
+			if (k == "namespaces" || k == "namespaceSelector") && name != v1.ResourceServerPolicy &&
+				name != v1.ResourceJobPolicy {
 				g.complainf("%s looks at other namespaces: %s: %v", name, k, child)
 			}
 			if k == "hostPath" && (name != v1.ResourceDataPV || key != "spec") {
@@ -590,10 +730,10 @@ func (g *guard) walk(name, key string, value any) {
 }
 
 // tolerations are of the taint that claims may tolerate.
-func (g *guard) tolerations(name string, of any) {
-	all, _ := of.([]any)
+func (g *guard) tolerations(name string, value any) {
+	all, _ := value.([]any)
 	if slices.ContainsFunc(all, func(one any) bool { return at(one.(map[string]any), "key") != allowedTaint }) {
-		g.complainf("%s tolerates %v", name, of)
+		g.complainf("%s tolerates %v", name, value)
 	}
 }
 
@@ -611,6 +751,9 @@ func (g *guard) pod(name string, pod map[string]any) {
 	}
 	if at(security, "seccompProfile", "type") != "RuntimeDefault" {
 		g.complainf("%s has no seccomp profile", name)
+	}
+	if got, want := pod["imagePullSecrets"], at(g.xr, "spec", "imagePullSecrets"); !reflect.DeepEqual(got, want) {
+		g.complainf("%s has the image pull secrets %v, and its claim %v", name, got, want)
 	}
 	if pod["automountServiceAccountToken"] != false {
 		g.complainf("%s gets a token of the API server", name)
@@ -636,10 +779,13 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	added, _ := at(security, "capabilities", "add").([]any)
 	ours := c["image"] == "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 	if ours && onNode {
-		added = slices.DeleteFunc(slices.Clone(added), func(c any) bool { return slices.Contains([]any{"CHOWN", "DAC_OVERRIDE", "FOWNER"}, c) })
+		added = slices.DeleteFunc(slices.Clone(added), func(c any) bool {
+			return slices.Contains([]any{"CHOWN", "DAC_OVERRIDE", "FOWNER"}, c)
+		})
 	}
 	dropped, _ := at(security, "capabilities", "drop").([]any)
-	if len(added) > 0 || security["allowPrivilegeEscalation"] != false || !cmp.Equal(dropped, []any{"ALL"}) || security["readOnlyRootFilesystem"] != true {
+	if len(added) > 0 || security["allowPrivilegeEscalation"] != false || !cmp.Equal(dropped, []any{"ALL"}) ||
+		security["readOnlyRootFilesystem"] != true {
 		g.complainf("container %v of %s has %v", c["name"], name, security)
 	}
 	switch user := security["runAsUser"]; {
@@ -649,15 +795,17 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 		g.complainf("container %v of %s runs as %v", c["name"], name, user)
 	}
 	// Whatever the server's image is, what runs with the backup is the agent.
-	if n := c["name"]; name == v1.ResourceRestore && !slices.Contains([]any{"version", "import-server", "import-dump"}, n) && !ours {
+	if n := c["name"]; name == v1.ResourceRestore &&
+		!slices.Contains([]any{"version", "import-server", "import-dump"}, n) && !ours {
 		g.complainf("container %v of %s is %v", n, name, c["image"])
 	}
 	command, _ := c["command"].([]any)
-	if name == v1.ResourceRestore && (len(command) == 0 || command[0] != "/controller" && command[0] != "/tools/controller") {
+	if name == v1.ResourceRestore &&
+		(len(command) == 0 || command[0] != "/controller" && command[0] != "/tools/controller") {
 		g.complainf("container %v of %s runs %v", c["name"], name, command)
 	}
-	for _, of := range []string{"limits", "requests"} {
-		for kind := range mapAt(c, "resources", of) {
+	for _, field := range []string{"limits", "requests"} {
+		for kind := range mapAt(c, "resources", field) {
 			g.resource(name, kind)
 		}
 	}
@@ -706,30 +854,33 @@ func (g *guard) mounted(name string, v map[string]any) {
 	}
 	if name == v1.ResourceRestore {
 		for _, r := range g.cluster {
-			if kindOf(r) == v1.KindMySQLBackup && at(r, "spec", "instance", "namespace") == i.Namespace {
+			if kindOf(r) == v1.KindBackupRecord && at(r, "spec", "instance", "namespace") == i.Namespace {
 				allowed = append(allowed, at(r, "spec", "archive", "pvcName"))
 			}
 		}
 	}
-	of := mapAt(v, kind[0])
-	if n, ok := at(g.xr, "spec", "restore", "import", "volume", "pvcName").(string); ok && of["claimName"] == n && of["readOnly"] == true && n != "" && !slices.Contains([]string{i.DataPVCName(), i.BackupPVCName()}, n) {
+	source := mapAt(v, kind[0])
+	if n, ok := at(g.xr, "spec", "restore", "import", "volume", "pvcRef", "name").(string); ok && source["claimName"] == n &&
+		source["readOnly"] == true && n != "" && !slices.Contains([]string{i.DataPVCName(), i.BackupPVCName()}, n) {
 		return // It is of the namespace, as the names of all PersistentVolumeClaims of a pod are.
 	}
-	if items, _ := of["items"].([]any); slices.Contains([]any{"ours", marker}, of["secretName"]) && len(items) == 3 {
+	if items, _ := source["items"].([]any); slices.Contains([]any{"ours", marker}, source["secretName"]) &&
+		len(items) == 3 {
 		return // The account, and no other key.
 	}
 	if name == v1.ResourceRestore && at(g.xr, "spec", "restore", "import", "dump") != nil {
 		allowed = append(allowed, i.TLSSecretName(), i.Accesses().Restore())
 	}
-	for _, what := range []string{"claimName", "secretName", "name"} {
-		if n, ok := of[what]; ok && !slices.Contains(allowed, n) {
+	for _, subject := range []string{"claimName", "secretName", "name"} {
+		if n, ok := source[subject]; ok && !slices.Contains(allowed, n) {
 			g.complainf("%s mounts %v", name, v)
 		}
 	}
-	if kind[0] == "emptyDir" && of["sizeLimit"] == nil {
+	if kind[0] == "emptyDir" && source["sizeLimit"] == nil {
 		g.complainf("%s may fill its node's disk with %v", name, v)
 	}
-	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) && (kind[0] != "downwardAPI" || name != v1.ResourceSettingsCheck) {
+	if len(kind) != 1 || !slices.Contains([]string{"persistentVolumeClaim", "secret", "configMap", "emptyDir"}, kind[0]) &&
+		(kind[0] != "downwardAPI" || name != v1.ResourceSettingsCheck) {
 		g.complainf("%s mounts %v", name, v)
 	}
 }

@@ -17,53 +17,54 @@ import (
 // marker is a text that hostile values have, and nothing else.
 const marker = "zq7marker"
 
-// A place is where a claim's text may stand: the beginning of a path in a response, and the beginning of the names of the fields
-// that may put text there.
+// A place is where a claim's text may stand: the beginning of a path in a response, and the beginning of the names of
+// the fields that may put text there.
 type place struct{ path, field string }
 
 // anyField but the password.
 const anyField = ""
 
-// places are all of them. A field that puts text into another place makes TestNoFieldReachesFurther red: if the text does no harm
-// there, add the place here.
+// places are all of them. A field that puts text into another place makes TestNoFieldReachesFurther red: if the text
+// does no harm there, add the place here.
 var places = []place{
 	{"config data.my.cnf", "config[]"},
-	{"settings-check spec.template.metadata.annotations.otus.homework/config", "config[]"},
+	{"settings-check spec.template.metadata.annotations.crossplane-mysql.io/config", "config[]"},
 	{"data-claim spec.storageClassName", "storageClassName"},
-	{"data-claim metadata.annotations.otus.homework/backup-store", "backup.store"},
-	{"data-claim metadata.annotations.otus.homework/image", "image"},
-	{"data-volume metadata.annotations.otus.homework/backup-store", "backup.store"},
-	{"data-volume metadata.annotations.otus.homework/image", "image"},
+	{"data-claim metadata.annotations.crossplane-mysql.io/backup-store", "backup.storeRef.name"},
+	{"data-claim metadata.annotations.crossplane-mysql.io/image", "image"},
+	{"data-volume metadata.annotations.crossplane-mysql.io/backup-store", "backup.storeRef.name"},
+	{"data-volume metadata.annotations.crossplane-mysql.io/image", "image"},
 	{"root-password data.password", "password"},
 	{"service metadata.annotations.", "service.annotations[]"},
 	{"server-network spec.ingress[].from[].", "networkPolicy.from[]."},
-	{"restore metadata.annotations.otus.homework/restore", "restore."},
+	{"restore metadata.annotations.crossplane-mysql.io/restore", "restore."},
 
 	{"pod containers[].image", "image"},
+	{"pod imagePullSecrets[].name", "imagePullSecrets[].name"},
 	{"pod containers[].command[]", "restore.import."},
 	{"pod initContainers[].image", "image"},
 	{"pod initContainers[].command[]", "restore.import."},
 	{"pod initContainers[].env[].value", "database"},
-	{"pod volumes[].persistentVolumeClaim.claimName", "restore.import.volume.pvcName"},
-	{"pod volumes[].secret.secretName", "restore.import.server.secretName"},
-	{"pod affinity.nodeAffinity.", "scheduling.nodeAffinity."},
-	{"pod affinity.podAffinity.", "scheduling.podAffinity[]."},
-	{"pod affinity.podAntiAffinity.", "scheduling.podAntiAffinity[]."},
+	{"pod volumes[].persistentVolumeClaim.claimName", "restore.import.volume.pvcRef.name"},
+	{"pod volumes[].secret.secretName", "restore.import.server.secretRef.name"},
+	{"pod affinity.nodeAffinity.", "scheduling.affinity.nodeAffinity."},
+	{"pod affinity.podAffinity.", "scheduling.affinity.podAffinity."},
+	{"pod affinity.podAntiAffinity.", "scheduling.affinity.podAntiAffinity."},
 	{"pod nodeSelector.", "scheduling.nodeSelector[]"},
 	{"pod priorityClassName", "scheduling.priorityClassName"},
 	{"pod tolerations[].", "scheduling.tolerations[]."},
 	{"pod topologySpreadConstraints[].", "scheduling.topologySpreadConstraints[]."},
 
 	{"requirement import", "restore.import."},
-	{"requirement named-backup", "restore.backup"},
 	{"requirement password", "passwordSecretRef.name"},
 	{"message", anyField},
 	{"status.message", anyField},
-	{"status.backupStore", "backup.store"},
-	{"status.choice", "restore."},
+	{"status.backups.store", "backup.storeRef.name"},
+	{"status.internal.backupStore", "backup.storeRef.name"},
+	{"status.internal.choice", "restore."},
 	{"status.image", "image"},
-	{"status.nodes.", "scheduling."},
-	{"status.pendingImage", "image"},
+	{"status.internal.nodes.", "scheduling."},
+	{"status.internal.pendingImage", "image"},
 	{"status.restore.", "restore."},
 }
 
@@ -117,7 +118,8 @@ func (g *guard) textAt(used map[place]bool, field, path string) {
 		path = "pod " + inPod
 	}
 	for _, p := range places {
-		if strings.HasPrefix(path, p.path) && strings.HasPrefix(field, p.field) && (p.field != anyField || field != "password") {
+		if strings.HasPrefix(path, p.path) && strings.HasPrefix(field, p.field) &&
+			(p.field != anyField || field != "password") {
 			used[p] = true
 			return
 		}
@@ -129,16 +131,16 @@ func (g *guard) textAt(used map[place]bool, field, path string) {
 func takesText(t *testing.T, field string) bool {
 	t.Helper()
 	for _, xrd := range []string{"xrd-xmysqls.yaml", "xrd-xdatabases.yaml"} {
-		schema, is := fieldsOf("", claimSchema(t, xrd))[field]
-		if is && schema["enum"] == nil && !slices.Contains([]any{"boolean", "integer", "number"}, schema["type"]) {
+		schema, ok := fieldsOf("", claimSchema(t, xrd))[field]
+		if ok && schema["enum"] == nil && !slices.Contains([]any{"boolean", "integer", "number"}, schema["type"]) {
 			return true
 		}
 	}
 	return false
 }
 
-// isUnnoticed reports whether the server's pod is another one, although the digest of the wish is the same: a server that runs would
-// ignore the change, and the platform's policy would not apply to it.
+// isUnnoticed reports whether the server's pod is another one, although the digest of the wish is the same: a server
+// that runs would ignore the change, and the platform's policy would not apply to it.
 func isUnnoticed(before, after *fnv1.RunFunctionResponse) bool {
 	wishBefore, podBefore := serverIn(before)
 	wish, pod := serverIn(after)
@@ -153,7 +155,8 @@ func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) 
 	return wish, d["spec"].GetStructValue().GetFields()["template"]
 }
 
-// cannotChange reports whether the API server refuses each change of a field, as it does for type, and whether a Database has a volume.
+// cannotChange reports whether the API server refuses each change of a field, as it does for type, and whether a
+// Database has a volume.
 func cannotChange(xrd, field string) bool {
 	return xrd == "xrd-xdatabases.yaml" && (field == "type" || field == "storageSize")
 }
@@ -181,12 +184,13 @@ func (c *tally) count(base string, rsp *fnv1.RunFunctionResponse) {
 func (c *tally) check(t *testing.T) {
 	t.Helper()
 	for field, r := range reaches {
-		if c.servers[field] == 0 && !strings.HasPrefix(r.to, "nothing: ") {
+		if c.servers[field] == 0 && !strings.HasPrefix(r.target, "nothing: ") {
 			t.Errorf("no value of %s came as far as to a server: it may do what it likes there", field)
 		}
 		switch {
 		case c.texts[field] == 0 && r.form == "" && takesText(t, field):
-			t.Errorf("no text in %s was accepted, so nothing shows where it would stand: add an odd value with the marker to its line in reaches, or the form of its values", field)
+			t.Errorf("no text in %s was accepted, so nothing shows where it would stand: add an odd value with the marker to "+
+				"its line in reaches, or the form of its values", field)
 		case c.texts[field] > 0 && r.form != "":
 			t.Errorf("text in %s was accepted, which is not %s: remove the form from its line in reaches", field, r.form)
 		}
@@ -210,7 +214,8 @@ func (c *tally) check(t *testing.T) {
 			case v1.ResourceSettingsCheck:
 				least = 10 // Only new settings of the one example that runs make one.
 			}
-			if n := c.composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) && (base != "HostPath" || name != v1.ResourceSettingsCheck) {
+			if n := c.composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) &&
+				(base != "HostPath" || name != v1.ResourceSettingsCheck) {
 				t.Errorf("%s: only %d of %s were looked at", base, n, name)
 			}
 		}

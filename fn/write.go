@@ -13,10 +13,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// writeOutput, which is what an instance consists of, into the response. What earlier
-// functions of the pipeline want stays.
+// writeOutput writes the composed resources of an instance to the response. Resources of earlier functions in the
+// pipeline stay.
 func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
-	// The request is not ours to change.
+	// The function must not change the request.
 	rsp.Desired = proto.CloneOf(rsp.GetDesired())
 	if rsp.GetDesired() == nil {
 		rsp.Desired = &fnv1.State{}
@@ -25,7 +25,7 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 		rsp.Desired.Resources = map[string]*fnv1.Resource{}
 	}
 	for name, r := range out.Resources {
-		// A status is not a function's to set.
+		// A function must not set the status of a composed resource.
 		s, err := encodeObject(r.Object, "status")
 		if err != nil {
 			return errors.Wrapf(err, "cannot write the composed resource %q", name)
@@ -37,28 +37,33 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 	}
 	for _, c := range out.Conditions {
 		state := fnv1.Status_STATUS_CONDITION_FALSE
-		if c.True {
+		switch {
+		case c.True:
 			state = fnv1.Status_STATUS_CONDITION_TRUE
+		case c.Unknown:
+			state = fnv1.Status_STATUS_CONDITION_UNKNOWN
 		}
 		rsp.Conditions = append(rsp.Conditions, condition(c.Type, state, c.Reason, c.Message))
-		if c.Type == v1.ConditionAccepted && !c.True || slices.Contains([]string{v1.ReasonRestoreFailed, v1.ReasonSettingsRefused, v1.ReasonSettingsTakenBack}, c.Reason) {
+		if c.Type == v1.ConditionAccepted && !c.True ||
+			slices.Contains([]string{v1.ReasonRestoreFailed, v1.ReasonSettingsRefused, v1.ReasonSettingsTakenBack}, c.Reason) {
 			rsp.Results = append(rsp.Results, warningResult(c.Reason, c.Message))
 		}
 	}
 	rsp.Requirements = requirements(req, out.Requirements)
+	rsp.Context = noteFetched(req, out.Requirements)
 	return writeXR(rsp, req, out)
 }
 
-// copyField at a path, whose parents are there, from one object to another.
-func copyField(to, from *structpb.Struct, path []string) {
+// copyField copies a field from one object to another. The parents of its path must exist.
+func copyField(dst, from *structpb.Struct, path []string) {
 	for len(path) > 1 {
-		to, from, path = to.GetFields()[path[0]].GetStructValue(), from.GetFields()[path[0]].GetStructValue(), path[1:]
+		dst, from, path = dst.GetFields()[path[0]].GetStructValue(), from.GetFields()[path[0]].GetStructValue(), path[1:]
 	}
-	to.Fields[path[0]] = from.GetFields()[path[0]]
+	dst.Fields[path[0]] = from.GetFields()[path[0]]
 }
 
-// writeXR sets the function's part of the status. The controller's part is left
-// out: what a function does not say, it does not own.
+// writeXR writes the function's fields of the XR's status. It omits the controller's fields, so that the function
+// does not own them.
 func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
 	out.Status.Message = printableText(out.Status.Message)
 	status, err := encodeObject(&out.Status)
@@ -91,13 +96,12 @@ func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *c
 	return nil
 }
 
-// requirements in the field that the caller knows. What predates capability
-// advertisement (Crossplane before v2.2) gets extra_resources alone: to v1.16 the
-// other field is unknown bytes, whose order changes from call to call, so that
-// its requirements never become stable.
-func requirements(req *fnv1.RunFunctionRequest, of map[string]compose.Requirement) *fnv1.Requirements {
-	selectors := make(map[string]*fnv1.ResourceSelector, len(of))
-	for key, n := range of {
+// requirements returns the requirements in the field that the caller supports. A Crossplane without capability
+// advertisement (before v2.2) gets extra_resources only. Crossplane up to v1.16 treats the other field as unknown
+// bytes. The order of these bytes changes from call to call, so that the requirements would never become stable.
+func requirements(req *fnv1.RunFunctionRequest, wanted map[string]compose.Requirement) *fnv1.Requirements {
+	selectors := make(map[string]*fnv1.ResourceSelector, len(wanted))
+	for key, n := range wanted {
 		selectors[key] = selector(n)
 	}
 	if slices.Contains(req.GetMeta().GetCapabilities(), fnv1.Capability_CAPABILITY_CAPABILITIES) {
@@ -127,9 +131,10 @@ func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condit
 	return c
 }
 
-// warningResult of what somebody has to mend: an event of XR and claim.
+// warningResult returns an event of the XR and the claim about a problem that a user must fix.
 func warningResult(reason, message string) *fnv1.Result {
-	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: printableText(message), Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
+	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: printableText(message),
+		Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
 }
 
 func ready(r bool) fnv1.Ready {
@@ -139,9 +144,10 @@ func ready(r bool) fnv1.Ready {
 	return fnv1.Ready_READY_FALSE
 }
 
-// maxMessage in bytes of a condition, an event or the status; a claim can be wrong in many fields.
+// maxMessage is the maximum length in bytes of a condition, an event or the status. A claim can have errors in many
+// fields.
 const maxMessage = 8 << 10
 
-// printableText: a response that is not UTF-8 could not be sent, and what a webhook, a
-// kubelet or a claim says may have in it what a terminal would obey.
+// printableText makes a text valid UTF-8, because the response could not be sent otherwise. It also removes control
+// sequences, because texts of a webhook, a kubelet or a claim may contain them.
 func printableText(s string) string { return v1.PrintableText(s, maxMessage) }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,47 +16,52 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// checkIdentity: the names of what an instance is made of must be ones.
+// checkIdentity validates the names of the instance's objects.
 func checkIdentity(r *resolved) field.ErrorList {
 	i, meta := r.instance, field.NewPath("metadata")
 	if i.Namespace == "" {
-		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"), "this XR has no claim and no namespace, so nothing says where the server should run: create a "+strings.TrimPrefix(r.XR.Kind, "X")+" claim in a namespace instead")}
+		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"),
+			"the namespace of the server is unknown, because this composite resource has no claim and no namespace. Create a "+
+				strings.TrimPrefix(r.XR.Kind, "X")+" claim in a namespace instead")}
 	}
 	if len(validation.IsDNS1123Label(i.Namespace)) > 0 {
-		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not the name of a namespace")}
+		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not a valid name of a namespace")}
 	}
 	if len(validation.IsDNS1035Label(i.ServiceName())) > 0 || strings.Contains(i.Name, ".") {
-		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name, "cannot be the name of a Service: use lower case letters, digits and '-', beginning with a letter and ending with a letter or digit")}
+		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name,
+			"is not a valid name of a Service. Use lowercase letters, digits and '-'. Begin with a letter, and end with a "+
+				"letter or a digit")}
 	}
 	if strings.HasPrefix(i.Name, backupPrefix) {
-		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name, "begins with "+backupPrefix+" as the backup volumes of other claims do: choose another name")}
+		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name,
+			"begins with "+backupPrefix+", which is reserved for the backup volumes of other claims. Choose another name")}
 	}
 	return nil
 }
 
-// backupPrefix of the names of backup volumes: the data volume of a claim
-// backup-a would have the name of the backup volume of a claim a.
+// backupPrefix is the prefix of backup volumes' names. The data volume of a claim backup-a would have the name of the
+// backup volume of a claim a.
 const backupPrefix = "backup-"
 
-// imagePattern is what a container runtime takes for a reference, roughly; the
-// runtime itself says more about a wrong one.
+// imagePattern roughly matches an image reference. The container runtime reports details of a wrong one.
 var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
 
-// databasePattern is what an identifier may have (MySQL manual, 11.2), without
-// what a shell, a container's environment or a quoted name would change, and without
-// what nobody sees: spaces, control and format characters, and fillers. A character outside of the
-// basic plane has no place in the server's own tables (utf8mb3). U+FFFD stands for what was not Unicode.
-var databasePattern = regexp.MustCompile(`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`)
+// databasePattern matches the allowed names of a database (MySQL manual, 11.2). It excludes characters that a shell,
+// the environment of a container or a quoted name would change. It also excludes invisible characters: spaces,
+// control and format characters, and fillers. The server's own tables cannot store characters outside of the basic
+// plane (utf8mb3). U+FFFD replaces invalid Unicode.
+var databasePattern = regexp.MustCompile(
+	`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`)
 
-// maxFileName in bytes is what file systems of Linux allow, and encodedBytes what a server makes of
-// a character in a file's name that is not an ASCII letter, an ASCII digit or '_': @ and four hexadecimal digits (MySQL
-// manual, 11.2.4 Mapping of Identifiers to File Names). Some letters take fewer.
+// maxFileName is the maximum length in bytes of a file name on Linux. encodedBytes is the length of a character in a
+// file name that is not an ASCII letter, an ASCII digit or '_'. The server writes it as @ and four hexadecimal digits
+// (MySQL manual, 11.2.4 Mapping of Identifiers to File Names). Some letters take fewer bytes.
 const (
 	maxFileName  = 255
 	encodedBytes = 5
 )
 
-// fileNameBytes of a database's folder.
+// fileNameBytes returns the length of a database's directory name.
 func fileNameBytes(name string) int {
 	n := 0
 	for _, c := range name {
@@ -71,185 +77,226 @@ func fileNameBytes(name string) int {
 func checkDatabase(path *field.Path, name string) field.ErrorList {
 	switch {
 	case name == "":
-		return field.ErrorList{field.Required(path, "name the database that is made at the first start")}
+		return field.ErrorList{field.Required(path, "set the name of the database that the server creates at its "+
+			"initialization")}
 	case utf8.RuneCountInString(name) > 64 || !databasePattern.MatchString(name):
-		return field.ErrorList{field.Invalid(path, clipText(name), "use up to 64 letters, digits, '_' and '-'")}
+		return field.ErrorList{field.Invalid(path, clipText(name), "must have at most 64 letters, digits, '_' and '-'")}
 	}
 	if n := fileNameBytes(name); n > maxFileName {
-		return field.ErrorList{field.Invalid(path, name, fmt.Sprintf("the name of its folder would have %d bytes, and at most %d are possible: each character but ASCII letters, digits and '_' takes %d. Choose a shorter name", n, maxFileName, encodedBytes))}
+		return field.ErrorList{field.Invalid(path, name,
+			fmt.Sprintf("its directory name would have %d bytes, and the maximum is %d bytes. Each character except ASCII "+
+				"letters, digits and '_' takes %d bytes. Choose a shorter name", n, maxFileName, encodedBytes))}
 	}
 	switch strings.ToLower(name) {
 	case "mysql", "sys", "information_schema", "performance_schema":
-		return field.ErrorList{field.Invalid(path, name, "is one of MySQL's own schemas: choose another name")}
+		return field.ErrorList{field.Invalid(path, name, "is the name of a MySQL system schema. Choose another name")}
 	}
 	return nil
 }
 
-// checkPasswordFields: there is one password, or none where the server asks for none.
+// checkPasswordFields checks that there is exactly one password, or none for a server without passwords.
 func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 	password, ref := r.spec.Password, r.spec.PasswordSecretRef
 	switch {
 	case !r.engine.password || r.password.Generated:
 		return nil
 	case r.password == v1.PasswordSource{}:
-		return field.ErrorList{field.Required(spec.Child("password"), "set it, or better passwordSecretRef, to the password of root")}
+		return field.ErrorList{field.Required(spec.Child("password"),
+			"root must have a password. Set passwordSecretRef, which is recommended, or password")}
 	case password != nil && ref != nil:
-		return field.ErrorList{field.Forbidden(spec.Child("password"), "passwordSecretRef is set too: remove one of them")}
+		return field.ErrorList{field.Forbidden(spec.Child("password"), "passwordSecretRef is also set. Remove one of them")}
 	case ref == nil:
 		return nil
 	}
 	path := spec.Child("passwordSecretRef")
-	var errs field.ErrorList
-	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("name"), clipText(ref.Name), "is not the name of a Secret"))
-	}
+	errs := checkObjectName(path.Child("name"), ref.Name, "a Secret")
 	if len(validation.IsConfigMapKey(ref.Key)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("key"), clipText(ref.Key), "is not a key of a Secret"))
+		errs = append(errs, field.Invalid(path.Child("key"), clipText(ref.Key), "is not a valid key of a Secret"))
 	}
 	return errs
 }
 
-// checkServiceSpec: a type that we know, and annotations that are ones.
-func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
+// maxPullSecrets is the maximum number of pull secrets, as in the XRD.
+const maxPullSecrets = 5
+
+// checkPullSecrets refuses invalid names, duplicates, and more names than the schema allows.
+func checkPullSecrets(path *field.Path, secrets []v1.ImagePullSecret) field.ErrorList {
 	var errs field.ErrorList
-	s := r.spec.Service
-	switch s.Type {
-	case v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer:
-	default:
-		errs = append(errs, field.NotSupported(path.Child("type"), v1.ServiceType(clipText(string(s.Type))),
-			[]v1.ServiceType{v1.ServiceClusterIP, v1.ServiceHeadless, v1.ServiceNodePort, v1.ServiceLoadBalancer}))
+	if n := len(secrets); n > maxPullSecrets {
+		errs = append(errs, field.TooMany(path, n, maxPullSecrets))
 	}
-	at := path.Child("annotations")
-	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, at)...)
+	seen := map[string]bool{}
+	for i, s := range secrets {
+		fldPath := path.Index(i).Child("name")
+		switch {
+		case s.Name == "":
+			errs = append(errs, field.Required(fldPath, "set the name of a Secret in the claim's namespace, of type "+
+				string(corev1.SecretTypeDockerConfigJson)))
+		case len(validation.IsDNS1123Subdomain(s.Name)) > 0:
+			errs = append(errs, field.Invalid(fldPath, clipText(s.Name), "is not a valid name of a Secret"))
+		case seen[s.Name]:
+			errs = append(errs, field.Invalid(fldPath, s.Name, "is listed twice. Remove one entry"))
+		}
+		seen[s.Name] = true
+	}
+	return errs
+}
+
+// checkServiceSpec checks the type and the annotations of the Service.
+func checkServiceSpec(r *resolved, path *field.Path) field.ErrorList {
+	s := r.spec.Service
+	errs := checkEnum(path.Child("type"), s.Type, v1.ServiceClusterIP, v1.ServiceNodePort, v1.ServiceLoadBalancer)
+	if s.Headless && s.Type != v1.ServiceClusterIP {
+		errs = append(errs, field.Forbidden(path.Child("headless"), "a headless Service must have the type ClusterIP. Set "+
+			"type to ClusterIP, or remove headless"))
+	}
+	fldPath := path.Child("annotations")
+	errs = append(errs, apivalidation.ValidateAnnotations(s.Annotations, fldPath)...)
 	for k, value := range s.Annotations {
 		if !utf8.ValidString(value) {
-			errs = append(errs, field.Forbidden(at.Key(clipText(k)), "is not UTF-8"))
+			errs = append(errs, field.Forbidden(fldPath.Key(clipText(k)), "is not valid UTF-8"))
 		}
 	}
 	return errs
 }
 
-// requestPattern of backup.request, as the XRD has it.
-var requestPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`)
-
-// backupMethods of a backup while an instance goes on.
-var backupMethods = []v1.BackupMethod{v1.MethodOnline, v1.MethodCold}
-
-func checkRequest(at *field.Path, b v1.BackupSpec) field.ErrorList {
+func checkBackup(b v1.BackupSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if r := b.Request; r != "" && (len(r) > 63 || !requestPattern.MatchString(r)) {
-		errs = append(errs, field.Invalid(at.Child("request"), clipText(r), "must be of letters, digits and . _ : - between them, and have at most 63 characters"))
+	if b.StoreRef != nil && b.Volume != nil {
+		errs = append(errs, field.Forbidden(path.Child("volume"), "storeRef is also set. Remove one of them"))
 	}
-	if k := b.KeepFor; k != "" && !keepForPattern.MatchString(k) {
-		errs = append(errs, field.Invalid(at.Child("keepFor"), clipText(k), "must be hours, days or weeks, such as 48h, 30d or 4w"))
+	retention := path.Child("retention")
+	if n := *b.Retention.Count; n < 1 || n > 100 {
+		errs = append(errs, field.Invalid(retention.Child("count"), n, "must be from 1 to 100"))
 	}
-	switch {
-	case b.Method != "" && !slices.Contains(backupMethods, b.Method):
-		errs = append(errs, field.NotSupported(at.Child("method"), v1.BackupMethod(clipText(string(b.Method))), backupMethods))
-	case b.Method == "" && (b.Request != "" || b.Schedule != ""):
-		errs = append(errs, field.Required(at.Child("method"), "with request or schedule: Online clones the server while it runs, and Cold stops it for the time of a copy"))
+	if age := b.Retention.MinAge; age != "" && !minAgePattern.MatchString(age) {
+		errs = append(errs, field.Invalid(retention.Child("minAge"), clipText(age),
+			"must be a number of hours, days or weeks, such as 48h, 30d or 4w"))
 	}
-	return errs
+	return append(errs, checkEnum(path.Child("beforeUpgrade"), b.BeforeUpgrade, v1.BackUpNewSeries, v1.BackUpNever)...)
 }
 
-func checkSchedule(at *field.Path, b v1.BackupSpec) field.ErrorList {
-	if b.Schedule == "" {
-		if b.TimeZone == "" {
-			return nil
-		}
-		return field.ErrorList{field.Forbidden(at.Child("timeZone"), "is of a schedule, and there is none")}
+func checkSchedule(s *v1.BackupSchedule, path *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
 	}
 	var errs field.ErrorList
-	if err := v1.CheckSchedule(b.Schedule); err != nil {
-		errs = append(errs, field.Invalid(at.Child("schedule"), clipText(b.Schedule), err.Error()))
+	if err := v1.CheckSchedule(s.Cron); err != nil {
+		errs = append(errs, field.Invalid(path.Child("cron"), clipText(s.Cron), err.Error()))
 	}
-	if err := v1.CheckTimeZone(b.TimeZone); err != nil {
-		errs = append(errs, field.Invalid(at.Child("timeZone"), clipText(b.TimeZone), err.Error()))
+	if err := v1.CheckTimeZone(s.TimeZone); err != nil {
+		errs = append(errs, field.Invalid(path.Child("timeZone"), clipText(s.TimeZone), err.Error()))
 	}
-	return errs
+	if s.Method == "" {
+		return append(errs, field.Required(path.Child("method"),
+			"set it to Online or Cold. Online clones the data while the server runs. Cold stops the server for the backup"))
+	}
+	return append(errs, checkEnum(path.Child("method"), s.Method, v1.MethodOnline, v1.MethodCold)...)
 }
 
-// checkBounds refuses a schedule that takes backups closer together, or keeps more of them, than the platform allows. What a volume
-// records of its backups has a bound, and the backup of a deletion needs room in it.
-func checkBounds(r *resolved, at *field.Path) field.ErrorList {
+// checkBounds refuses a schedule that is more frequent, or a retention that is longer, than the platform allows. The
+// catalog on a volume has a limited size, and the backup of a deletion needs space in it.
+func checkBounds(r *resolved, fldPath *field.Path) field.ErrorList {
 	b := r.spec.Backup
-	of, err := v1.ParseSchedule(b.Schedule, b.TimeZone)
-	if b.Schedule == "" || err != nil || !r.Required.Platform.Known {
-		return nil // That is refused already, or it is not known yet what the platform allows, and where backups go.
+	schedule, err := v1.ParseSchedule(b.Cron(), b.TimeZone())
+	if b.Schedule == nil || err != nil || !r.Required.Platform.Known {
+		return nil // The error is reported elsewhere, or the policy and the store are not known yet.
 	}
-	if least, want := of.LeastInterval(), r.platform.LeastBackupInterval(); least < want {
-		return field.ErrorList{field.Invalid(at.Child("schedule"), b.Schedule, fmt.Sprintf("plans backups %d minutes apart, and the platform allows %d or more (minBackupInterval of MySQLPlatform %s)",
-			int64(least.Minutes()), int64(want.Minutes()), v1.PlatformName))}
+	if least, want := schedule.LeastInterval(), r.platform.LeastBackupInterval(); least < want {
+		return field.ErrorList{field.Invalid(fldPath.Child("schedule", "cron"), b.Cron(),
+			fmt.Sprintf("schedules backups %d minutes apart, but the platform requires at least %d minutes "+
+				"(minBackupInterval of Platform %s). Use a longer interval",
+				int64(least.Minutes()), int64(want.Minutes()), v1.PlatformName))}
 	}
-	kept, most := of.MostWithin(v1.ParseKeepFor(b.KeepFor)), r.platform.MostBackups(r.store != "")
+	kept, most := schedule.MostWithin(v1.ParseMinAge(b.Retention.MinAge)), r.platform.MostBackups(r.store != "")
 	if kept <= most {
 		return nil
 	}
-	where := "on a volume"
+	place := "on a volume"
 	if r.store != "" {
-		where = "in BackupStore " + r.store
+		place = "in BackupStore " + r.store
 	}
-	return field.ErrorList{field.Invalid(at.Child("keepFor"), b.KeepFor, fmt.Sprintf("with schedule %q keeps up to %d backups, and at most %d are kept %s (maxBackups of MySQLPlatform %s): take fewer backups, or keep each for less time",
-		b.Schedule, kept, most, where, v1.PlatformName))}
+	return field.ErrorList{field.Invalid(fldPath.Child("retention", "minAge"), b.Retention.MinAge,
+		fmt.Sprintf("with schedule %q retains up to %d backups, but the platform allows at most %d %s (maxBackups of "+
+			"Platform %s). Schedule fewer backups, or set a shorter minAge",
+			b.Cron(), kept, most, place, v1.PlatformName))}
 }
 
-// keepForPattern of backup.keepFor, as the XRD has it.
-var keepForPattern = regexp.MustCompile(`^[1-9][0-9]{0,4}[hdw]$`)
+// minAgePattern matches backup.retention.minAge, as in the XRD.
+var minAgePattern = regexp.MustCompile(`^[1-9][0-9]{0,4}[hdw]$`)
 
 func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
-	var errs field.ErrorList
-	if d := s.DeletionPolicy; d != v1.DeletionBackup && d != v1.DeletionDiscard {
-		errs = append(errs, field.NotSupported(spec.Child("deletionPolicy"), v1.DeletionPolicy(clipText(string(d))), []v1.DeletionPolicy{v1.DeletionBackup, v1.DeletionDiscard}))
-	}
-	if k := *s.Backup.Keep; k < 1 || k > 100 {
-		errs = append(errs, field.Invalid(spec.Child("backup", "keep"), k, "must be from 1 to 100"))
-	}
-	if b := s.Backup.BeforeImageChange; b != v1.BackUpNewSeries && b != v1.BackUpNever {
-		errs = append(errs, field.NotSupported(spec.Child("backup", "beforeImageChange"), v1.BeforeImageChange(clipText(string(b))), []v1.BeforeImageChange{v1.BackUpNewSeries, v1.BackUpNever}))
-	}
-	errs = append(errs, checkRequest(spec.Child("backup"), s.Backup)...)
+	errs := checkEnum(spec.Child("deletionPolicy"), s.DeletionPolicy, v1.DeletionBackup, v1.DeletionDiscard)
+	errs = append(errs, checkBackup(s.Backup, spec.Child("backup"))...)
 	restore := spec.Child("restore")
-	if r := s.Restore.Policy; r != v1.RestoreLatest && r != v1.RestoreNever {
-		errs = append(errs, field.NotSupported(restore.Child("policy"), v1.RestorePolicy(clipText(string(r))), []v1.RestorePolicy{v1.RestoreLatest, v1.RestoreNever}))
-	}
+	errs = append(errs, checkEnum(restore.Child("policy"), s.Restore.Policy, v1.RestoreLatest, v1.RestoreNever)...)
 	if b := s.Restore.Backup; b != nil {
 		if s.Restore.Policy == v1.RestoreNever {
-			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never forbids a restore: remove one of them"))
+			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never forbids a restore. Remove one of them"))
 		}
-		if len(validation.IsDNS1123Subdomain(*b)) > 0 {
-			errs = append(errs, field.Invalid(restore.Child("backup"), clipText(*b), "is not the name of a MySQLBackup"))
-		}
+		errs = append(errs, checkObjectName(restore.Child("backup"), *b, "a Backup")...)
 	}
 	if from := s.Restore.From; from != nil {
 		switch {
 		case s.Restore.Policy == v1.RestoreNever:
-			errs = append(errs, field.Forbidden(restore.Child("from"), "policy Never forbids a restore: remove one of them"))
+			errs = append(errs, field.Forbidden(restore.Child("from"), "policy Never forbids a restore. Remove one of them"))
 		case s.Restore.Backup != nil:
-			errs = append(errs, field.Forbidden(restore.Child("from"), "backup names what to restore: remove one of them"))
+			errs = append(errs, field.Forbidden(restore.Child("from"), "backup is also set. Remove one of them"))
 		}
-		if len(validation.IsDNS1123Subdomain(*from)) > 0 {
-			errs = append(errs, field.Invalid(restore.Child("from"), clipText(*from), "is not the name of a claim"))
-		}
+		errs = append(errs, checkObjectName(restore.Child("from"), *from, "a claim")...)
 	}
-	if of := s.Restore.InsteadOf; of != nil {
+	if replaced := s.Restore.InsteadOf; replaced != nil {
 		if s.Restore.Choice() == "" {
-			errs = append(errs, field.Forbidden(restore.Child("insteadOf"), "says what is left aside, and nothing says for what: set backup, from, import or policy Never, too, or remove it"))
+			errs = append(errs, field.Forbidden(restore.Child("insteadOf"),
+				"requires a restore source that overrides this backup. Set backup, from, import or policy Never, or remove "+
+					"insteadOf"))
 		}
-		if len(validation.IsDNS1123Subdomain(*of)) > 0 {
-			errs = append(errs, field.Invalid(restore.Child("insteadOf"), clipText(*of), "is not the name of a MySQLBackup"))
-		}
+		errs = append(errs, checkObjectName(restore.Child("insteadOf"), *replaced, "a Backup")...)
 	}
-	if c := s.CompositeDeletePolicy; c != "" && c != "Background" {
-		errs = append(errs, field.NotSupported(spec.Child("compositeDeletePolicy"), clipText(c), []string{"Background"}))
+	if s.CompositeDeletePolicy != "" {
+		errs = append(errs, checkEnum(spec.Child("compositeDeletePolicy"), s.CompositeDeletePolicy, "Background")...)
 	}
 	return errs
 }
 
-// clipText that a user wrote, so that an error stays readable.
+// checkEnum refuses a value that is not supported.
+func checkEnum[T ~string](fldPath *field.Path, value T, supported ...T) field.ErrorList {
+	if slices.Contains(supported, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(fldPath, T(clipText(string(value))), supported)}
+}
+
+// checkObjectName refuses a text that cannot be the name of an object. The kind includes its article, such as "a
+// Secret".
+func checkObjectName(fldPath *field.Path, name, kind string) field.ErrorList {
+	if len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath, clipText(name), "is not a valid name of "+kind)}
+}
+
+// clipText shortens a user's text in an error.
 func clipText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if r := []rune(s); len(r) > 80 {
 		return string(r[:80]) + "…"
 	}
 	return s
+}
+
+// checkFromKind checks the kind in spec.restore, which requires spec.restore.from and is only valid for a MySQL.
+func checkFromKind(r *resolved, path *field.Path) field.ErrorList {
+	kind := r.spec.Restore.FromKind
+	_, known := v1.APIOfInstances(kind)
+	switch {
+	case kind == "":
+		return nil
+	case !known || kind == v1.KindDatabase || r.database:
+		return field.ErrorList{field.Invalid(path, clipText(kind), "use MySQL for an instance with a claim, or "+
+			v1.GroupVersion.WithKind(v1.KindMySQL).GroupKind().String()+" for an instance without a claim")}
+	case r.spec.Restore.From == nil:
+		return field.ErrorList{field.Forbidden(path, "requires from. Set from, or remove fromKind")}
+	}
+	return nil
 }

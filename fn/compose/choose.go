@@ -2,11 +2,17 @@ package compose
 
 import (
 	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// chooseStart of a new instance: what it starts from.
+// checkController ends a message about a fact that the controller has not reported.
+const checkController = "Check that the controller is running"
+
+// chooseStart returns what a new instance starts from.
 func chooseStart(r *resolved, password string) (start, error) {
 	if r.ephemeral {
 		return startEmpty(r, password), nil
@@ -16,8 +22,10 @@ func chooseStart(r *resolved, password string) (start, error) {
 	if s, ok := waitsForChoice(r, password); ok && (unfinished == nil || r.XR.Status.PreviousBackup != "") {
 		return s, nil
 	}
-	if b := unfinished; b != nil { // The controller waits for it, too.
-		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name is not finished (%s): the server starts after it%s", b.Name, r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
+	if b := unfinished; b != nil { // The controller also waits for it.
+		return holdServer(v1.ReasonWaiting,
+			"Backup %q of a previous %s with this name is not finished (%s). The server starts after the backup%s",
+			b.BackupName(), r.instance.Kind, phaseOf(b), inSentence(b.Status.Message)), nil
 	}
 	switch last := v1.LatestBackup(own, isFinished); {
 	case r.XR.Status.PreviousBackup != v1.PreviousHeld && isChoiceUsed(&r.spec.Restore, last):
@@ -36,22 +44,23 @@ func chooseStart(r *resolved, password string) (start, error) {
 	return chooseLatest(r, own)
 }
 
-// isChoiceUsed is true if the instance that the newest backup is of began with the same choice
-// as the spec has: it was written for that one, and who made it may be a repository that
-// nobody has edited since. A claim never goes back to what is older by itself.
-func isChoiceUsed(spec *v1.RestoreSpec, last *v1.MySQLBackup) bool {
+// isChoiceUsed reports whether the instance of the newest backup started with the same restore source as in the spec.
+// The source was written for that instance, and the manifest may not have been edited since. A claim must not return
+// to older data unless a user requests it again.
+func isChoiceUsed(spec *v1.RestoreSpec, last *v1.BackupRecord) bool {
 	choice := spec.Choice()
 	switch {
-	case choice == "" || last == nil || last.Name == choice:
+	case choice == "" || last == nil || last.Name == choice || last.BackupName() == choice:
 		return false
 	case spec.InsteadOf != nil:
-		return *spec.InsteadOf != last.Name
+		return *spec.InsteadOf != last.Name && *spec.InsteadOf != last.BackupName()
 	}
 	return last.Spec.Choice == choice
 }
 
-// withUsedChoice says that a choice does not count, and how it would.
-func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.MySQLBackup) string {
+// withUsedChoice adds to a message that the restore source is ignored because it was already applied, and how to
+// apply it again.
+func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.BackupRecord) string {
 	field := "spec.restore.policy: Never"
 	switch {
 	case spec.Backup != nil:
@@ -61,14 +70,15 @@ func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.MySQLBackup) 
 	case spec.Import != nil:
 		field = "spec.restore.import (" + spec.Import.String() + ")"
 	}
-	return fmt.Sprintf("%s. %s was the choice of an earlier %s of this name, whose backup %q is newer: it counts again with spec.restore.insteadOf: %s",
-		message, field, last.Spec.Instance.Kind, last.Name, last.Name)
+	return fmt.Sprintf("%s. %s is ignored, because a previous %s with this name already applied it and has the newer "+
+		"backup %q. To apply it again, set spec.restore.insteadOf: %s",
+		message, field, last.Spec.Instance.Kind, last.BackupName(), last.BackupName())
 }
 
-// isFinished is true of a backup that is proven, or has failed.
-func isFinished(b *v1.MySQLBackup) bool { return !isUnfinished(b) }
+// isFinished reports whether a backup is verified or has failed.
+func isFinished(b *v1.BackupRecord) bool { return !isUnfinished(b) }
 
-// startEmpty for an instance that keeps nothing: it needs no controller's word.
+// startEmpty starts an instance without persistent data, which need not wait for the controller.
 func startEmpty(r *resolved, password string) start {
 	if r.engine.password && password == "" {
 		return waitForPassword(r)
@@ -76,150 +86,229 @@ func startEmpty(r *resolved, password string) start {
 	return start{replicas: 1, reason: v1.ReasonNothingToRestore}
 }
 
-// waitForPassword that is in no Secret yet, or in one that is not known yet.
+// waitForPassword waits for a password whose Secret does not exist yet or has not been read.
 func waitForPassword(r *resolved) start {
 	if r.password.Generated && r.Required.Password.Known {
-		return holdServer(v1.ReasonWaiting, "Waiting for the controller to make a password, in Secret %s; is it running?", qualifiedName(r.instance.Namespace, r.password.Secret.Name))
+		return holdServer(v1.ReasonWaiting, "Waiting for the controller to create a password in Secret %s. "+checkController,
+			qualifiedName(r.instance.Namespace, r.password.Secret.Name))
 	}
-	return holdServer(v1.ReasonWaiting, "Looking for the Secret that holds the password")
+	return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the Secret with the password")
 }
 
-// waitsForChoice is true while what the choice depends on is not known.
+// waitsForProtection reports whether a MySQL without a claim must wait because its status may not be protected. If
+// users of the namespace could write the status, they could start an empty server although backups exist.
+func waitsForProtection(r *resolved) (start, bool) {
+	const remedy = "Ask the platform team to apply controller/deploy/controller of this release"
+	policy, binding := r.Required.Policy.firstItem(), r.Required.Binding.firstItem()
+	switch {
+	case !r.instance.IsNamespaced():
+		return start{}, false
+	case !r.Required.Policy.Known || !r.Required.Binding.Known:
+		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read "+
+			"ValidatingAdmissionPolicy %s", v1.ProtectionPolicy), true
+	case policy == nil || policy.DeletionTimestamp != nil:
+		return holdServer(v1.ReasonWaiting,
+			"ValidatingAdmissionPolicy %s is missing. It protects the status of this instance. %s", v1.ProtectionPolicy,
+			remedy), true
+	case policy.Labels[v1.LabelPolicyVersion] != v1.ProtectionPolicyVersion:
+		return holdServer(v1.ReasonWaiting, "ValidatingAdmissionPolicy %s has version %q, but version %q is required. %s",
+			v1.ProtectionPolicy, policy.Labels[v1.LabelPolicyVersion], v1.ProtectionPolicyVersion, remedy), true
+	case binding == nil || binding.DeletionTimestamp != nil || binding.Spec.PolicyName != v1.ProtectionPolicy ||
+		binding.Spec.MatchResources != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny):
+		return holdServer(v1.ReasonWaiting,
+			"ValidatingAdmissionPolicyBinding %s is missing, or does not deny requests "+
+				"in all namespaces. %s", v1.ProtectionPolicy,
+			remedy), true
+	}
+	return start{}, false
+}
+
+// waitsForChoice reports whether the facts for the choice are not known yet.
 func waitsForChoice(r *resolved, password string) (start, bool) {
+	if s, ok := waitsForProtection(r); ok {
+		return s, true
+	}
 	switch {
 	case r.XR.Status.PreviousBackup == "":
-		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of an earlier %s of this name (status.previousBackup); is it running?", r.instance.Kind), true
+		return holdServer(v1.ReasonWaiting,
+			"Waiting for the controller to look for backups of a previous %s with this name. "+checkController,
+			r.instance.Kind), true
 	case r.XR.Status.PreviousBackup == v1.PreviousHeld && !leavesHeldAside(r):
-		return holdServer(v1.ReasonWaiting, "A backup of an earlier %s of this name is there without its record: no server starts empty beside it", r.instance.Kind), true
-	case !r.Required.Records.Known || !r.Required.Namespace.Known || (r.spec.Restore.Backup != nil || r.spec.Restore.From != nil) && !r.Required.Named.Known:
-		return holdServer(v1.ReasonWaiting, "Looking for backups of an earlier %s of this name", r.instance.Kind), true
+		return holdServer(v1.ReasonWaiting,
+			"A backup of a previous %s with this name exists, but its BackupRecord is missing. No empty server is started. "+
+				"The condition Blocked says how to recreate the BackupRecord",
+			r.instance.Kind), true
+	case !r.Required.Records.Known || !r.Required.Namespace.Known ||
+		(r.spec.Restore.Backup != nil || r.spec.Restore.From != nil) && !r.Required.Named.Known:
+		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the backups of a "+
+			"previous %s with this name", r.instance.Kind), true
 	case r.engine.password && password == "":
 		return waitForPassword(r), true
 	}
 	return start{}, false
 }
 
-// leavesHeldAside is true if the spec names the backup that has no record as the one that it
-// does not want. Whether an instance began with the same choice nobody can see in a record
-// that is not there.
+// leavesHeldAside reports whether the spec explicitly overrides the backup whose BackupRecord is missing. Without the
+// BackupRecord, it is unknown whether an instance already used the same restore source.
 func leavesHeldAside(r *resolved) bool {
-	of := &r.spec.Restore
-	return of.Choice() != "" && of.InsteadOf != nil && *of.InsteadOf == r.XR.Status.HeldBackup
+	restore := &r.spec.Restore
+	return restore.Choice() != "" && restore.InsteadOf != nil && *restore.InsteadOf == r.XR.Status.HeldBackup
 }
 
-// chooseNamed restores the backup that the spec names, which may be of another
-// claim of the same namespace.
+// chooseNamed restores the backup that the spec names. It may belong to another claim of the namespace.
 func chooseNamed(r *resolved, name string) (start, error) {
 	const field = "spec.restore.backup"
-	b := r.Required.Named.firstItem()
+	b := v1.LatestBackup(r.Required.Named.Items, func(b *v1.BackupRecord) bool {
+		return b.BackupName() == name && b.Spec.Instance.Namespace == r.instance.Namespace
+	})
 	switch {
-	case b == nil || b.Name != name:
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q does not exist: name one of those that `kubectl get mysqlbackups` shows for this namespace, or remove the field", field, name)
-	case b.Spec.Instance.Namespace != r.instance.Namespace:
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q belongs to another namespace: name one of this namespace's, or remove the field", field, name)
+	case b == nil:
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"%s: there is no backup %q in this namespace. Use a name that `kubectl get backups.%s` lists, or remove the field",
+			field, name, v1.Group)
 	case (b.Spec.Instance.Kind == v1.KindDatabase) != r.database:
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is a %s's, which has other files than a %s: name another one, or remove the field", field, name, b.Spec.Instance.Kind, r.instance.Kind)
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"%s: backup %q contains the data of a %s, which a %s cannot restore. Choose another "+
+				"backup, or remove the field", field, name,
+			b.Spec.Instance.Kind, r.instance.Kind)
 	case !b.IsProven():
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is not proven (%s): name one that is, or remove the field", field, name, phaseOf(b))
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"%s: backup %q is not verified (%s). Choose a verified backup, or remove the field", field, name, phaseOf(b))
 	case b.DeletionTimestamp != nil:
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: MySQLBackup %q is being deleted: name another one, or remove the field", field, name)
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"%s: backup %q is being deleted. Choose another backup, or remove the field", field, name)
 	}
 	return startFrom(r, b)
 }
 
-// otherClaim is the instance whose newest backup is wanted.
+// otherClaim returns the instance whose newest backup is to be restored.
 func otherClaim(r *resolved) v1.Instance {
-	return v1.Instance{Kind: r.instance.Kind, Namespace: r.instance.Namespace, Name: *r.spec.Restore.From}
+	return r.spec.Restore.Source(r.instance)
 }
 
-// waitsForSource reports whether it is unknown what is the newest backup of the other claim: only the controller sees what
-// volumes and stores have, and a MySQLBackup that was deleted is no reason to restore an older one.
+// waitsForSource reports whether the newest backup of the other claim is unknown. Only the controller reads the
+// catalogs on volumes and in stores. If the newest BackupRecord was deleted, no older backup must be restored in its
+// place.
 func waitsForSource(r *resolved, other v1.Instance) (start, bool) {
 	switch found := r.XR.Status.RestoreSource; {
-	case found == nil || found.From != other.Name:
-		return holdServer(v1.ReasonWaiting, "Waiting for the controller to look for backups of %s %q (status.restoreSource); is it running?", other.Kind, other.Name), true
+	case found == nil || found.From != r.spec.Restore.FromText():
+		return holdServer(v1.ReasonWaiting,
+			"Waiting for the controller to look for backups of %s %q. "+checkController, other.Kind,
+			other.Name), true
 	case found.NewestBackup == v1.PreviousHeld:
-		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q is the newest one, and its MySQLBackup is missing. No older backup is restored in its place. The condition Blocked says how to make the MySQLBackup again. To restore an older backup, set spec.restore.backup to its name",
+		return holdServer(v1.ReasonWaiting,
+			"Backup %q is the newest backup of %s %q, but its BackupRecord is missing. No older backup is restored instead. "+
+				"The condition Blocked says how to recreate the BackupRecord. To restore an older backup, set "+
+				"spec.restore.backup to its name",
 			found.HeldBackup, other.Kind, other.Name), true
 	}
 	return start{}, false
 }
 
-// chooseFrom restores the newest proven backup of another claim. What that is about to have is waited for, and its claim may go on meanwhile.
+// chooseFrom restores the newest verified backup of another claim. It waits for a backup that is in progress. The
+// other claim may continue to run.
 func chooseFrom(r *resolved) (start, error) {
 	const field = "spec.restore.from"
 	other := otherClaim(r)
 	all := ownBackups(other, r.Required.Named.Items)
-	b := v1.LatestBackup(all, (*v1.MySQLBackup).IsProven)
-	newest := v1.LatestBackup(all, func(*v1.MySQLBackup) bool { return true })
-	if other.Name == r.instance.Name {
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: %q is this claim, which starts from its own newest backup in any case: name another one, or remove the field", field, other.Name)
+	b := v1.LatestBackup(all, (*v1.BackupRecord).IsProven)
+	newest := v1.LatestBackup(all, func(*v1.BackupRecord) bool { return true })
+	if other.Key() == r.instance.Key() {
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"%s: %q is this claim itself, which restores its own newest backup by default. Choose another claim, or remove "+
+				"the field",
+			field, other.Name)
 	}
 	if s, ok := waitsForSource(r, other); ok {
 		return s, nil
 	}
 	switch {
 	case newest == nil:
-		return start{}, newRefusal(v1.ReasonInvalid, "%s: there is no backup of %s %q in this namespace (kubectl get mysqlbackups): name another claim, or remove the field", field, other.Kind, other.Name)
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"%s: there is no backup of %s %q in this namespace (kubectl get backups.crossplane-mysql.io). Choose another "+
+				"claim, or remove the field", field, other.Kind, other.Name)
 	case isUnfinished(newest):
-		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q is not finished (%s): the server starts after it%s", newest.Name, other.Kind, other.Name, phaseOf(newest), inSentence(newest.Status.Message)), nil
+		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q is not finished (%s). The server starts after the backup%s",
+			newest.BackupName(), other.Kind, other.Name, phaseOf(newest), inSentence(newest.Status.Message)), nil
 	case b == nil || newest != b:
-		return holdServer(v1.ReasonWaiting, "Backup %q of %s %q has failed: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one",
-			newest.Name, other.Kind, other.Name, newest.Name), nil
+		return holdServer(v1.ReasonWaiting,
+			"Backup %q of %s %q has failed. To see why, run: kubectl describe backups.crossplane-mysql.io %s. To restore an "+
+				"older backup, set spec.restore.backup to its name",
+			newest.BackupName(), other.Kind, other.Name, newest.BackupName()), nil
 	case b.DeletionTimestamp != nil:
-		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: set spec.restore.backup to another one", b.Name), nil
+		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted. Set spec.restore.backup to another backup",
+			b.BackupName()), nil
 	case b.Name != r.XR.Status.RestoreSource.NewestBackup:
-		return holdServer(v1.ReasonWaiting, "The newest verified backup of %s %q is %q for the function and %q for the controller: the server starts when they agree",
-			other.Kind, other.Name, b.Name, r.XR.Status.RestoreSource.NewestBackup), nil
+		return holdServer(v1.ReasonWaiting,
+			"The newest verified backup of %s %q is %q for the function, but %q for the controller. The server starts when "+
+				"they agree",
+			other.Kind, other.Name, b.BackupName(), r.backupName(r.XR.Status.RestoreSource.NewestBackup)), nil
 	}
 	if rival := rivalOf(b, all); rival != nil {
-		return holdServer(v1.ReasonWaiting, "Backups %q and %q of %s %q are of two instances that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",
-			b.Name, rival.Name, other.Kind, other.Name), nil
+		return holdServer(v1.ReasonWaiting,
+			"Backups %q and %q of %s %q are from two instances that existed at the same time. Neither backup contains the "+
+				"rows of the other. Set spec.restore.backup to the backup to restore",
+			b.BackupName(), rival.BackupName(), other.Kind, other.Name), nil
 	}
 	return startFrom(r, b)
 }
 
-// chooseLatest restores the newest proven backup, if controller and function
-// agree which one that is.
-func chooseLatest(r *resolved, own []v1.MySQLBackup) (start, error) {
-	b, failed := v1.LatestBackup(own, (*v1.MySQLBackup).IsProven), v1.LatestBackup(own, func(b *v1.MySQLBackup) bool { return b.Status.Phase == v1.BackupFailed })
+// chooseLatest restores the newest verified backup, if the controller and the function agree which one it is.
+func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
+	b, failed := v1.LatestBackup(own, (*v1.BackupRecord).IsProven), v1.LatestBackup(own,
+		func(b *v1.BackupRecord) bool { return b.Status.Phase == v1.BackupFailed })
 	name := v1.PreviousNone
 	if b != nil {
 		name = b.Name
 	}
 	switch {
 	case failed != nil && (b == nil || failed.After(b) || failed.IsRivalOf(b)):
-		return holdServer(v1.ReasonWaiting, "Backup %q of an earlier %s of this name has failed, and its data is still on its volume: mend it (kubectl describe msb %s), or set spec.restore.backup to an older one, or spec.restore.policy to Never for an empty server",
-			failed.Name, r.instance.Kind, failed.Name), nil
+		return holdServer(v1.ReasonWaiting,
+			"Backup %q of a previous %s with this name has failed, and the data is still on its volume. To see why, run: "+
+				"kubectl describe msb %s. Fix the cause, or set spec.restore.backup to an older backup. For an empty server, "+
+				"set spec.restore.policy to Never",
+			failed.BackupName(), r.instance.Kind, failed.BackupName()), nil
 	case name != r.XR.Status.PreviousBackup:
-		return holdServer(v1.ReasonWaiting, "The newest proven backup is %q here and %q for the controller: the server starts when they agree", name, r.XR.Status.PreviousBackup), nil
+		return holdServer(v1.ReasonWaiting,
+			"The newest verified backup is %q for the function, but %q for the controller. The server starts when they agree",
+			r.backupName(name), r.backupName(r.XR.Status.PreviousBackup)), nil
 	case b == nil:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
 	}
 	rival := rivalOf(b, own)
 	switch {
 	case rival != nil:
-		return holdServer(v1.ReasonWaiting, "Backups %q and %q are of two instances of this name that lived beside each other, and neither has the other's rows: set spec.restore.backup to the one to start from",
-			b.Name, rival.Name), nil
+		return holdServer(v1.ReasonWaiting,
+			"Backups %q and %q are from two instances with this name that existed at the same time. Neither backup contains "+
+				"the rows of the other. Set spec.restore.backup to the backup to restore",
+			b.BackupName(), rival.BackupName()), nil
 	case b.DeletionTimestamp != nil:
-		return holdServer(v1.ReasonWaiting, "Backup %q is being deleted: when it is gone the controller says what there is to start from, or set spec.restore.backup to another one", b.Name), nil
+		return holdServer(v1.ReasonWaiting,
+			"Backup %q is being deleted. After the deletion, the controller looks for another backup to restore. To choose "+
+				"the backup, set spec.restore.backup to its name", b.BackupName()), nil
 	}
 	return startFrom(r, b)
 }
 
-// rivalOf a backup: the newest proven one that lived beside it, or nil.
-func rivalOf(b *v1.MySQLBackup, among []v1.MySQLBackup) *v1.MySQLBackup {
-	return v1.LatestBackup(among, func(r *v1.MySQLBackup) bool { return r.IsProven() && r.IsRivalOf(b) })
+// rivalOf returns the newest verified backup of an instance that ran at the same time as the given backup's instance,
+// or nil.
+func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
+	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsProven() && r.IsRivalOf(b) })
 }
 
-// startFrom a backup, if it is fit for this instance.
-func startFrom(r *resolved, b *v1.MySQLBackup) (start, error) {
+// startFrom restores a backup if it is suitable for this instance.
+func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	if !mayRestore(r, b) {
-		return holdServer(v1.ReasonWaiting, "Backup %q is from an earlier namespace %q, which may have had another owner: ask the platform team to allow it (reusableNamespaces of MySQLPlatform crossplane-mysql), or set spec.restore.policy to Never for an empty server",
-			b.Name, r.instance.Namespace), nil
+		return holdServer(v1.ReasonWaiting,
+			"Backup %q is from an earlier namespace %q, which may have had another owner. Ask the platform team to allow the "+
+				"restore (reusableNamespaces of Platform crossplane-mysql). For an empty server, set spec.restore.policy to "+
+				"Never",
+			b.BackupName(), r.instance.Namespace), nil
 	}
 	if b.Spec.Archive == nil {
-		return start{}, newRefusal(v1.ReasonInvalid, "MySQLBackup %q is proven but says no archive: set spec.restore.backup to another one, or spec.restore.policy to Never for an empty server", b.Name)
+		return start{}, newRefusal(v1.ReasonInvalid,
+			"BackupRecord %q is verified but contains no archive. Set spec.restore.backup to another backup. For an empty "+
+				"server, set spec.restore.policy to Never", b.Name)
 	}
 	if err := checkArchive(b.Name, b.Spec.Archive); err != nil {
 		return start{}, err
@@ -236,13 +325,15 @@ func startFrom(r *resolved, b *v1.MySQLBackup) (start, error) {
 	}), nil
 }
 
-// checkFits refuses to ask for less than the volume had that a backup is from. On
-// hostPath the size is the node's.
-func checkFits(r *resolved, b *v1.MySQLBackup) error {
-	have, err := v1.ParseSize(b.Spec.StorageSize)
-	if err != nil || r.hostPath || r.size.Cmp(have) >= 0 {
+// checkFits refuses a volume that is smaller than the volume of the backup. On hostPath, the size of the node's disk
+// counts.
+func checkFits(r *resolved, b *v1.BackupRecord) error {
+	current, err := v1.ParseSize(b.Spec.StorageSize)
+	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {
 		return nil //nolint:nilerr // A backup without a size sets no bound; the restore Job checks the room itself.
 	}
 	_, field := r.spec.Size()
-	return newRefusal(v1.ReasonInvalid, "spec.%s: %s is smaller than %s, the volume that backup %q is from: set it to %s or more", field, r.size.String(), have.String(), b.Name, have.String())
+	return newRefusal(v1.ReasonInvalid,
+		"spec.%s: %s is smaller than the volume of backup %q, which has %s. Set it to %s or more", field, r.size.String(),
+		b.BackupName(), current.String(), current.String())
 }

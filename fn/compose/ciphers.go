@@ -1,17 +1,13 @@
 package compose
 
 import (
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/crossplane-mysql/crossplane-mysql/fn/ciphers"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
-
-// The key of a server's certificate is one for ECDSA, and the controller, which has to log in, speaks TLS 1.2 or 1.3
-// (controller/internal/certificate and controller/internal/mysqld/sql).
-
-// servedSuites are the cipher suites of TLS 1.3 that the controller knows (crypto/tls in Go).
-var servedSuites = []string{"tls_aes_128_gcm_sha256", "tls_aes_256_gcm_sha384", "tls_chacha20_poly1305_sha256"}
 
 // checkCiphers refuses TLS settings that leave no cipher for the server's key: no client could log in.
 func checkCiphers(r *resolved, path *field.Path) field.ErrorList {
@@ -21,56 +17,11 @@ func checkCiphers(r *resolved, path *field.Path) field.ErrorList {
 	values := map[string]string{}
 	keys := map[string]string{}
 	for key, value := range r.spec.Config {
-		name := readOption(key).name
+		name, _ := mycnf.OptionName(key)
 		values[name], keys[name] = strings.ToLower(string(value)), key
 	}
-	if why, name := refusedCiphers(values); why != "" {
-		return field.ErrorList{field.Forbidden(path.Key(clipText(keys[name])), why)}
+	if reason, name := ciphers.Refused(values); reason != "" {
+		return field.ErrorList{field.Forbidden(path.Key(clipText(keys[name])), reason)}
 	}
 	return nil
-}
-
-// refusedCiphers returns why no client can log in with these settings, and which of them is to blame; empty if clients can.
-func refusedCiphers(values map[string]string) (why, name string) {
-	versions, hasVersions := values["tls_version"]
-	ciphers, hasCiphers := values["ssl_cipher"]
-	suites, hasSuites := values["tls_ciphersuites"]
-	has12 := !hasVersions || hasToken(versions, ",", "tlsv1.2")
-	has13 := !hasVersions || hasToken(versions, ",", "tlsv1.3")
-	fits12 := has12 && (!hasCiphers || fitsKey(ciphers))
-	fits13 := has13 && (!hasSuites || slices.ContainsFunc(servedSuites, func(s string) bool { return hasToken(suites, ":", s) }))
-	switch {
-	case fits12 || fits13:
-		return "", ""
-	case !has12 && !has13:
-		return "would leave no version of TLS that clients may log in with: add TLSv1.2 or TLSv1.3", "tls_version"
-	case has12 && hasCiphers:
-		return "has no cipher for the key of the server's certificate, which is one for ECDSA: add ECDHE-ECDSA-AES256-GCM-SHA384, or allow TLSv1.3", "ssl_cipher"
-	}
-	return "has no cipher suite that the controller can log in with: add TLS_AES_256_GCM_SHA384, or allow TLSv1.2", "tls_ciphersuites"
-}
-
-func hasToken(list, separator, token string) bool {
-	return slices.ContainsFunc(strings.Split(list, separator), func(t string) bool { return strings.TrimSpace(t) == token })
-}
-
-// otherKeys are words of OpenSSL for ciphers that no key for ECDSA serves (openssl-ciphers(1)).
-var otherKeys = []string{"", "rsa", "arsa", "krsa", "dss", "adss", "psk", "apsk", "kpsk", "anull", "enull", "null", "adh", "aecdh", "srp", "kdhe", "dhe", "edh", "kedh"}
-
-// fitsKey reports whether a list of ciphers may have one for a key for ECDSA. OpenSSL's words for many ciphers count as
-// such, unless all of them are for other keys.
-func fitsKey(list string) bool {
-	tokens := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(":, ", r) })
-	if slices.ContainsFunc(tokens, func(t string) bool { return slices.Contains([]string{"!ecdsa", "!aecdsa", "!all"}, t) }) {
-		return false
-	}
-	return slices.ContainsFunc(tokens, func(t string) bool {
-		switch {
-		case strings.ContainsAny(t[:1], "!-+@"):
-			return false
-		case strings.Contains(t, "-") || strings.Contains(t, "+"):
-			return strings.Contains(t, "ecdsa")
-		}
-		return !slices.Contains(otherKeys, t)
-	})
 }

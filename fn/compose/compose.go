@@ -8,10 +8,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Compose an instance. An error is a *Refusal: the caller must leave all that
-// exists as it is, and the Output then has nothing but the requirements that led to
-// it. While a required resource is still unknown nothing is added that is not observed
-// already.
+// Compose composes an instance. An error is a *Refusal. The caller must not change existing objects then, and the
+// Output contains only the requirements that led to it. While a required resource is unknown, Compose adds no
+// resource that is not observed yet.
 func Compose(in Input) (*Output, error) {
 	r, err := resolve(in)
 	if err != nil {
@@ -39,15 +38,16 @@ func Compose(in Input) (*Output, error) {
 	return out, nil
 }
 
-// build the resources that are wanted and may be made.
-func build(r *resolved, s storage, begin start, of revision, password string) map[string]Resource {
+// build returns the wanted resources that may be created.
+func build(r *resolved, s storage, begin start, rev revision, password string) map[string]Resource {
 	out := map[string]Resource{
 		v1.ResourceDataPVC:      {Object: dataPVC(r, s), Ready: pvcReady(r.Observed.DataPVC)},
 		v1.ResourceRootPassword: {Object: rootPassword(r, begin, password), Ready: r.Observed.RootPassword != nil},
-		v1.ResourceConfig:       {Object: configMap(r.serverInput, of), Ready: r.Observed.Config != nil},
-		v1.ResourceDeployment:   {Object: deployment(r.serverInput, begin, of), Ready: deploymentReady(r.Observed.Deployment), AsObserved: of.asObserved()},
-		v1.ResourceService:      {Object: service(r), Ready: serviceReady(r.Observed.Service)},
-		v1.ResourceJobPolicy:    {Object: jobPolicy(r), Ready: true}, // Clients wait for no policy.
+		v1.ResourceConfig:       {Object: configMap(r.serverInput, rev), Ready: r.Observed.Config != nil},
+		v1.ResourceDeployment: {Object: deployment(r.serverInput, begin, rev),
+			Ready: deploymentReady(r.Observed.Deployment), AsObserved: rev.asObserved()},
+		v1.ResourceService:   {Object: service(r), Ready: serviceReady(r.Observed.Service)},
+		v1.ResourceJobPolicy: {Object: jobPolicy(r), Ready: true}, // Clients do not wait for a policy.
 	}
 	if r.spec.NetworkPolicy != nil {
 		out[v1.ResourceServerPolicy] = Resource{Object: serverPolicy(r), Ready: true}
@@ -62,8 +62,8 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 		}
 		out[v1.ResourceRestore] = job
 	}
-	if of.settings != nil && of.settings.validate {
-		job := Resource{Object: settingsJob(r), Ready: true} // The server runs without it.
+	if rev.settings != nil && rev.settings.validate {
+		job := Resource{Object: settingsJob(r), Ready: true} // The server runs without this Job.
 		if r.Observed.SettingsCheck != nil {
 			job.AsObserved = []string{"spec"}
 		}
@@ -77,8 +77,8 @@ func build(r *resolved, s storage, begin start, of revision, password string) ma
 	return out
 }
 
-// mayMake is true once the resource's name is known to be free. A gate delays
-// creation, it never takes away.
+// mayMake reports whether the name of a resource is known to be free. It only delays creation. It never removes a
+// resource.
 func mayMake(r *resolved, name, password string) bool {
 	if !mayHave(r, name) || !r.Required.Platform.Known || name == v1.ResourceRootPassword && password == "" {
 		return false
@@ -86,9 +86,8 @@ func mayMake(r *resolved, name, password string) bool {
 	return r.Required.Existing[name].Known && checkName(r, name) == nil
 }
 
-// unlessStarted refuses for an instance that has not started. One that has goes
-// on without what cannot be carried out, and says so: a Secret that somebody
-// deleted must not keep a server from being stopped, or a volume from growing.
+// unlessStarted refuses an instance that has not started. A started instance continues with a warning. For example, a
+// Secret that a user deleted must not prevent a server from stopping or a volume from growing.
 func (r *resolved) unlessStarted(err error) error {
 	if refusal := (*Refusal)(nil); r.started && errors.As(err, &refusal) {
 		return nil
@@ -96,7 +95,7 @@ func (r *resolved) unlessStarted(err error) error {
 	return err
 }
 
-// warningOf what cannot be carried out where the rest can: the last of them, or nil.
+// warningOf returns the last of the errors that do not stop an instance, or nil.
 func warningOf(errs ...error) *Refusal {
 	var last *Refusal
 	for _, err := range errs {
@@ -107,7 +106,7 @@ func warningOf(errs ...error) *Refusal {
 	return last
 }
 
-// newRefusal with a reason.
+// newRefusal returns a Refusal with a reason.
 func newRefusal(reason, format string, args ...any) error {
 	return &Refusal{Reason: reason, Err: fmt.Errorf(format, args...)}
 }

@@ -25,26 +25,45 @@ func TestRenderConfig(t *testing.T) {
 		want     string
 		refused  string
 	}{
-		"None":     {reason: "The header is always there.", want: ""},
-		"Sorted":   {reason: "The order is the same each time.", settings: map[string]v1.Setting{"max_connections": "2", "back_log": "1"}, want: "back_log = 1\nmax_connections = 2\n"},
-		"Flag":     {reason: "A setting without a value is a flag.", settings: map[string]v1.Setting{"skip-log-bin": ""}, want: "skip-log-bin\n"},
-		"Quoted":   {reason: "A '#' would begin a comment.", settings: map[string]v1.Setting{"init_connect": "SET @a='#'"}, want: "init_connect = \"SET @a='#'\"\n"},
-		"Dotted":   {reason: "Components' settings have a dot.", settings: map[string]v1.Setting{"validate_password.policy": "LOW"}, want: "validate_password.policy = LOW\n"},
-		"Durable":  {reason: "What keeps the promise may be said.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "1", "log_bin": "binlog"}, want: "innodb_flush_log_at_trx_commit = 1\nlog_bin = binlog\n"},
-		"Datadir":  {reason: "Data stays where it is backed up.", settings: map[string]v1.Setting{"loose-datadir": "/x"}, refused: "backed up"},
-		"Binlog":   {reason: "The binary log too.", settings: map[string]v1.Setting{"log-bin": "/x/y"}, refused: "backed up"},
-		"Volatile": {reason: "Acknowledged means durable.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "0"}, refused: "acknowledge"},
-		"Torn":     {reason: "skip_ is a value too.", settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""}, refused: "turns a setting round"},
-		"Turned":   {reason: "Turned round, 1 is 0.", settings: map[string]v1.Setting{"skip_innodb_flush_log_at_trx_commit": "1"}, refused: "turns a setting round"},
-		"Number":   {reason: "A number is a choice too: 3 is nosync.", settings: map[string]v1.Setting{"innodb_flush_method": "3"}, refused: "acknowledge"},
-		"Begins":   {reason: "So is the beginning of a word.", settings: map[string]v1.Setting{"innodb_doublewrite": "of"}, refused: "acknowledge"},
-		"AfterDot": {reason: "Old servers take what follows a dot for the option.", settings: map[string]v1.Setting{"x.datadir": "/tmp"}, refused: "backed up"},
-		"DotTurns": {reason: "With its modifiers.", settings: map[string]v1.Setting{"x.skip-grant-tables": ""}, refused: "password"},
-		"Binsync":  {reason: "A binary log that lags loses what it lacks.", settings: map[string]v1.Setting{"sync_binlog": "0"}, refused: "acknowledge"},
-		"Raw":      {reason: "No password in a log.", settings: map[string]v1.Setting{"log_raw": "ON"}, refused: "passwords"},
-		"Links":    {reason: "Off is what it is by default.", settings: map[string]v1.Setting{"symbolic_links": "0"}, want: "symbolic_links = 0\n"},
-		"Prefix":   {reason: "mysqld completes unambiguous beginnings.", settings: map[string]v1.Setting{"innodb_flush_log_at_trx": "2"}, refused: "whole name"},
-		"Grants":   {reason: "The password is the only way in.", settings: map[string]v1.Setting{"skip-grant-tables": ""}, refused: "password"},
+		"None": {reason: "The header is always there.", want: ""},
+		"Sorted": {reason: "The order is the same each time.",
+			settings: map[string]v1.Setting{"max_connections": "2", "back_log": "1"},
+			want:     "back_log = 1\nmax_connections = 2\n"},
+		"Flag": {reason: "A setting without a value is a flag.", settings: map[string]v1.Setting{"skip-log-bin": ""},
+			want: "skip-log-bin\n"},
+		"Quoted": {reason: "A '#' would begin a comment.", settings: map[string]v1.Setting{"init_connect": "SET @a='#'"},
+			want: "init_connect = \"SET @a='#'\"\n"},
+		"Dotted": {reason: "Components' settings have a dot.",
+			settings: map[string]v1.Setting{"validate_password.policy": "LOW"}, want: "validate_password.policy = LOW\n"},
+		"Durable": {reason: "What keeps the promise may be said.",
+			settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "1", "log_bin": "binlog"},
+			want:     "innodb_flush_log_at_trx_commit = 1\nlog_bin = binlog\n"},
+		"Datadir": {reason: "Data stays where it is backed up.", settings: map[string]v1.Setting{"loose-datadir": "/x"},
+			refused: "backed up"},
+		"Binlog": {reason: "The binary log too.", settings: map[string]v1.Setting{"log-bin": "/x/y"}, refused: "backed up"},
+		"Volatile": {reason: "Acknowledged means durable.",
+			settings: map[string]v1.Setting{"innodb_flush_log_at_trx_commit": "0"}, refused: "acknowledge"},
+		"Torn": {reason: "skip_ is a value too.", settings: map[string]v1.Setting{"skip_innodb_doublewrite": ""},
+			refused: "has a prefix such as skip"},
+		"Turned": {reason: "Turned round, 1 is 0.",
+			settings: map[string]v1.Setting{"skip_innodb_flush_log_at_trx_commit": "1"}, refused: "has a prefix such as skip"},
+		"Number": {reason: "A number is a choice too: 3 is nosync.",
+			settings: map[string]v1.Setting{"innodb_flush_method": "3"}, refused: "acknowledge"},
+		"Begins": {reason: "So is the beginning of a word.", settings: map[string]v1.Setting{"innodb_doublewrite": "of"},
+			refused: "acknowledge"},
+		"AfterDot": {reason: "Old servers take what follows a dot for the option.",
+			settings: map[string]v1.Setting{"x.datadir": "/tmp"}, refused: "backed up"},
+		"DotTurns": {reason: "With its modifiers.", settings: map[string]v1.Setting{"x.skip-grant-tables": ""},
+			refused: "password"},
+		"Binsync": {reason: "A binary log that lags loses what it lacks.",
+			settings: map[string]v1.Setting{"sync_binlog": "0"}, refused: "acknowledge"},
+		"Raw": {reason: "No password in a log.", settings: map[string]v1.Setting{"log_raw": "ON"}, refused: "passwords"},
+		"Links": {reason: "Off is what it is by default.", settings: map[string]v1.Setting{"symbolic_links": "0"},
+			want: "symbolic_links = 0\n"},
+		"Prefix": {reason: "mysqld completes unambiguous beginnings.",
+			settings: map[string]v1.Setting{"innodb_flush_log_at_trx": "2"}, refused: "full name"},
+		"Grants": {reason: "The password is the only way in.", settings: map[string]v1.Setting{"skip-grant-tables": ""},
+			refused: "password"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +99,8 @@ func tryCompose(t *testing.T, in Input) (*Output, error) {
 	t.Helper()
 	before := jsonOf(t, in)
 	out, err := Compose(in)
-	again, errAgain := Compose(in)
-	if diff := cmp.Diff(out, again) + cmp.Diff(fmt.Sprint(err), fmt.Sprint(errAgain)); diff != "" {
+	second, errAgain := Compose(in)
+	if diff := cmp.Diff(out, second) + cmp.Diff(fmt.Sprint(err), fmt.Sprint(errAgain)); diff != "" {
 		t.Errorf("Compose returns something else for the same input. -first, +second:\n%s", diff)
 	}
 	if diff := cmp.Diff(before, jsonOf(t, in)); diff != "" {
@@ -147,10 +166,13 @@ func TestRootPassword(t *testing.T) {
 		in     Input
 		want   string
 	}{
-		"Fresh":         {reason: "The wanted password.", in: given(), want: "secret"},
-		"BeforeStart":   {reason: "It follows the spec until the server starts.", in: given(observed, previous("")), want: "secret"},
-		"Started":       {reason: "The controller changes it in the running server; the Secret stays.", in: given(observed, server(1)), want: "first"},
-		"SecretUnknown": {reason: "While the wanted one is not known, what is there stays.", in: given(observed, fromSecret), want: "first"},
+		"Fresh": {reason: "The wanted password.", in: given(), want: "secret"},
+		"BeforeStart": {reason: "It follows the spec until the server starts.", in: given(observed, previous("")),
+			want: "secret"},
+		"Started": {reason: "The controller changes it in the running server; the Secret stays.",
+			in: given(observed, server(1)), want: "first"},
+		"SecretUnknown": {reason: "While the wanted one is not known, what is there stays.", in: given(observed, fromSecret),
+			want: "first"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -175,18 +197,23 @@ func fromSecret(in *Input) {
 func TestStorage(t *testing.T) {
 	class := func(expands bool) func(*Input) {
 		return func(in *Input) {
-			in.Required.Class = Required[storagev1.StorageClass]{Known: true, Items: []storagev1.StorageClass{{AllowVolumeExpansion: &expands}}}
+			in.Required.Class = Required[storagev1.StorageClass]{Known: true,
+				Items: []storagev1.StorageClass{{AllowVolumeExpansion: &expands}}}
 		}
 	}
 	remade := func(in *Input) {
 		in.XR.Status.Volume, in.XR.Status.Started = "pv", true
-		in.Required.Volume.Items = []corev1.PersistentVolume{{Spec: corev1.PersistentVolumeSpec{StorageClassName: "old", Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}}}}
+		in.Required.Volume.Items = []corev1.PersistentVolume{
+			{Spec: corev1.PersistentVolumeSpec{StorageClassName: "old",
+				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("512Mi")}}}}
 	}
 	pending := func(in *Input) { in.Observed.DataPVC.Status.Phase = corev1.ClaimPending }
 	claim := func(class *string, size string) func(*Input) {
 		return func(in *Input) {
-			in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}, Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: class, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}}}
+			in.Observed.DataPVC = &corev1.PersistentVolumeClaim{
+				Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}, Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: class, Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}}}
 		}
 	}
 	platform := func(class string) func(*Input) {
@@ -201,16 +228,23 @@ func TestStorage(t *testing.T) {
 		class  string
 		size   string
 	}{
-		"Cluster":      {reason: "The cluster's default class.", in: given(), class: "<nil>", size: "1Gi"},
-		"Platform":     {reason: "The platform's default class.", in: given(platform("fast")), class: "fast", size: "1Gi"},
-		"Observed":     {reason: "A new default does not move what is there.", in: given(platform("new"), claim(new("old"), "1Gi")), class: "old", size: "1Gi"},
-		"Grows":        {reason: "A volume may grow.", in: given(claim(new("old"), "512Mi"), class(true)), class: "old", size: "1Gi"},
-		"CannotGrow":   {reason: "Not where its class does not let it: every change of the claim would be refused.", in: given(claim(new("old"), "512Mi"), class(false)), class: "old", size: "512Mi"},
-		"MayItGrow":    {reason: "Not before that is known.", in: given(claim(new("old"), "512Mi")), class: "old", size: "512Mi"},
-		"Unbound":      {reason: "Not before it is bound.", in: given(claim(new("old"), "512Mi"), class(true), pending), class: "old", size: "512Mi"},
-		"MadeAgain":    {reason: "A claim that is made again fits its volume, whatever the defaults are now.", in: given(platform("new"), remade), class: "old", size: "512Mi"},
-		"HostPath":     {reason: "A folder of the node has no class.", in: given(hostPath), class: "", size: "1Gi"},
-		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(new(""), "512Mi")), class: "", size: "512Mi"},
+		"Cluster":  {reason: "The cluster's default class.", in: given(), class: "<nil>", size: "1Gi"},
+		"Platform": {reason: "The platform's default class.", in: given(platform("fast")), class: "fast", size: "1Gi"},
+		"Observed": {reason: "A new default does not move what is there.",
+			in: given(platform("new"), claim(new("old"), "1Gi")), class: "old", size: "1Gi"},
+		"Grows": {reason: "A volume may grow.", in: given(claim(new("old"), "512Mi"), class(true)), class: "old",
+			size: "1Gi"},
+		"CannotGrow": {reason: "Not where its class does not let it: every change of the claim would be refused.",
+			in: given(claim(new("old"), "512Mi"), class(false)), class: "old", size: "512Mi"},
+		"MayItGrow": {reason: "Not before that is known.", in: given(claim(new("old"), "512Mi")), class: "old",
+			size: "512Mi"},
+		"Unbound": {reason: "Not before it is bound.", in: given(claim(new("old"), "512Mi"), class(true), pending),
+			class: "old", size: "512Mi"},
+		"MadeAgain": {reason: "A claim that is made again fits its volume, whatever the defaults are now.",
+			in: given(platform("new"), remade), class: "old", size: "512Mi"},
+		"HostPath": {reason: "A folder of the node has no class.", in: given(hostPath), class: "", size: "1Gi"},
+		"HostPathSize": {reason: "It cannot be resized, and need not be.", in: given(hostPath, claim(new(""), "512Mi")),
+			class: "", size: "512Mi"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -237,8 +271,10 @@ func TestStorage(t *testing.T) {
 func TestOwns(t *testing.T) {
 	object := func(owners ...metav1.OwnerReference) func(*Input) {
 		return func(in *Input) {
-			o := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owners, Labels: in.XR.Instance().Labels()}}
-			in.Required.Existing[v1.ResourceService] = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{o}}
+			o := metav1.PartialObjectMetadata{
+				ObjectMeta: metav1.ObjectMeta{OwnerReferences: owners, Labels: in.XR.Instance().Labels()}}
+			in.Required.Existing[v1.ResourceService] = Required[metav1.PartialObjectMetadata]{Known: true,
+				Items: []metav1.PartialObjectMetadata{o}}
 		}
 	}
 	cases := map[string]struct {
@@ -246,12 +282,16 @@ func TestOwns(t *testing.T) {
 		in     Input
 		taken  bool
 	}{
-		"Free":      {reason: "A free name.", in: given()},
-		"Ours":      {reason: "Crossplane lost sight of it.", in: given(object(metav1.OwnerReference{UID: testLife, Controller: new(true)}))},
-		"Labels":    {reason: "Labels prove nothing.", in: given(object()), taken: true},
-		"OwnerOnly": {reason: "An owner that is no controller proves nothing.", in: given(object(metav1.OwnerReference{UID: testLife})), taken: true},
-		"Earlier":   {reason: "An earlier life's object is not ours.", in: given(object(metav1.OwnerReference{UID: "earlier", Controller: new(true)})), taken: true},
-		"NoUID":     {reason: "Offline, where the XR has no UID, nothing is ours.", in: given(object(metav1.OwnerReference{Controller: new(true)}), func(in *Input) { in.XR.UID = "" }), taken: true},
+		"Free": {reason: "A free name.", in: given()},
+		"Ours": {reason: "Crossplane lost sight of it.",
+			in: given(object(metav1.OwnerReference{UID: testLife, Controller: new(true)}))},
+		"Labels": {reason: "Labels prove nothing.", in: given(object()), taken: true},
+		"OwnerOnly": {reason: "An owner that is no controller proves nothing.",
+			in: given(object(metav1.OwnerReference{UID: testLife})), taken: true},
+		"Earlier": {reason: "An earlier life's object is not ours.",
+			in: given(object(metav1.OwnerReference{UID: "earlier", Controller: new(true)})), taken: true},
+		"NoUID": {reason: "Offline, where the XR has no UID, nothing is ours.",
+			in: given(object(metav1.OwnerReference{Controller: new(true)}), func(in *Input) { in.XR.UID = "" }), taken: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -266,13 +306,15 @@ func TestOwns(t *testing.T) {
 // TestLargerBackup: the advice that a refusal gives must help, also where the
 // volume claim was made too small and cannot be resized.
 func TestLargerBackup(t *testing.T) {
-	larger := record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.StorageSize = "2Gi" })
+	larger := record("b1", 1, v1.BackupProven, func(r *v1.BackupRecord) { r.Spec.StorageSize = "2Gi" })
 	small := func(in *Input) {
 		in.Observed.DataPVC = &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 	}
 	follow := func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }
-	if _, err := tryCompose(t, given(previous("b1"), larger, small)); err == nil || !strings.Contains(err.Error(), "set it to 2Gi or more") {
+	if _, err := tryCompose(t, given(previous("b1"), larger, small)); err == nil ||
+		!strings.Contains(err.Error(), "Set it to 2Gi or more") {
 		t.Errorf("want the refusal that says what to do, got %v", err)
 	}
 	out := composed(t, given(previous("b1"), larger, small, follow))
@@ -286,15 +328,18 @@ func TestLargerBackup(t *testing.T) {
 func TestWarning(t *testing.T) {
 	missing := func(in *Input) { fromSecret(in); in.Required.Password.Known = true }
 	foreign := func(in *Input) {
-		in.Required.Existing[v1.ResourceService] = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{}}}
+		in.Required.Existing[v1.ResourceService] = Required[metav1.PartialObjectMetadata]{Known: true,
+			Items: []metav1.PartialObjectMetadata{{}}}
 	}
 	cases := map[string]struct {
 		reason string
 		change func(*Input)
 		want   string
 	}{
-		"Password": {reason: "The Secret of the password was deleted.", change: missing, want: "Secret default/s does not exist"},
-		"Name":     {reason: "The Service was deleted and somebody else has its name.", change: foreign, want: "Service default/db exists"},
+		"Password": {reason: "The Secret of the password was deleted.", change: missing,
+			want: "Secret default/s does not exist"},
+		"Name": {reason: "The Service was deleted and somebody else has its name.", change: foreign,
+			want: "Service default/db exists"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -320,8 +365,9 @@ func TestWarning(t *testing.T) {
 // generatedSecret of the Database "db" in which the controller keeps a password.
 func generatedSecret(password string) Required[corev1.Secret] {
 	return Required[corev1.Secret]{Known: true, Items: []corev1.Secret{{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db.database-password", Labels: map[string]string{v1.LabelXR: "uid"}},
-		Data:       map[string][]byte{v1.PasswordKey: []byte(password)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db.database-password",
+			Labels: map[string]string{v1.LabelXR: "uid"}},
+		Data: map[string][]byte{v1.PasswordKey: []byte(password)},
 	}}}
 }
 
@@ -333,8 +379,10 @@ func TestEphemeralPassword(t *testing.T) {
 		spec   v1.XDatabaseSpec
 		want   string
 	}{
-		"Ephemeral": {reason: "Each start is a first one.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}}, want: "wanted"},
-		"Stored":    {reason: "The controller brings a change into the server.", spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL, StorageSize: new("1Gi")}}, want: "earlier"},
+		"Ephemeral": {reason: "Each start is a first one.",
+			spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}}, want: "wanted"},
+		"Stored": {reason: "The controller brings a change into the server.",
+			spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL, StorageSize: new("1Gi")}}, want: "earlier"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -8,78 +8,89 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/bufferpool"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// configHeader begins every my.cnf. Without skip_name_resolve, TCP probes that
-// do not log in would block their own address after 100 of them (ERROR 1129). Without
-// symbolic_links, which MySQL has off since 8.0.2, MariaDB ignores DATA DIRECTORY and INDEX DIRECTORY
-// with a warning, and older servers of MySQL do so for MyISAM. For InnoDB MySQL refuses DATA DIRECTORY
-// since 8.0.21; before that, a table that is stored elsewhere is found and reported.
-const configHeader = "# Made from spec.config. Edit the claim, not this.\n[mysqld]\nskip_name_resolve = ON\nloose_symbolic_links = OFF\n"
+// configHeader is the beginning of every my.cnf. Without skip_name_resolve, TCP probes that do not log in would block
+// their own address after 100 of them (ERROR 1129). Without symbolic_links, which is off in MySQL since 8.0.2,
+// MariaDB ignores DATA DIRECTORY and INDEX DIRECTORY with a warning. Older MySQL servers do so for MyISAM. For
+// InnoDB, MySQL refuses DATA DIRECTORY since 8.0.21. In earlier releases, a table that is stored elsewhere is
+// detected and reported.
+const configHeader = "# Made from spec.config. Edit the claim, not this.\n[mysqld]\nskip_name_resolve = " +
+	"ON\nloose_symbolic_links = OFF\n"
 
-// keyPattern of a setting's name, such as max_connections or
-// validate_password.policy.
+// keyPattern matches the name of a setting, such as max_connections or validate_password.policy.
 var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 
-// maxSettingLength in bytes; an option file's line has 4096 at most
+// maxSettingLength is the maximum length in bytes. A line of an option file has at most 4096 bytes
 // (mysys/my_default.cc in MySQL).
 const maxSettingLength = 2048
 
-// renderConfig is the my.cnf of the settings, sorted, after the platform's own, or what is wrong
-// with them.
+// renderConfig returns the my.cnf: the platform's lines and then the sorted settings. It also returns the errors of
+// the settings.
 func renderConfig(path *field.Path, own string, settings map[string]v1.Setting) (string, field.ErrorList) {
 	var errs field.ErrorList
 	seen := map[string]string{}
 	b := &strings.Builder{}
 	b.WriteString(configHeader + own)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
-		at, value := path.Key(clipText(key)), string(settings[key])
-		name, modified := optionName(key)
+		fldPath, value := path.Key(clipText(key)), string(settings[key])
+		name, modified := mycnf.OptionName(key)
 		if other, ok := seen[name]; ok {
-			errs = append(errs, field.Invalid(at, "", "is the same setting as "+other+": remove one of them"))
+			errs = append(errs, field.Invalid(fldPath, "", "is the same setting as "+other+". Remove one of them"))
 		}
 		seen[name] = key
-		if why := refusedSetting(key, name, value, modified); why != "" {
-			errs = append(errs, field.Forbidden(at, why))
+		if reason := refusedSetting(key, name, value, modified); reason != "" {
+			errs = append(errs, field.Forbidden(fldPath, reason))
 			continue
 		}
-		b.WriteString(settingLine(key, value))
+		b.WriteString(mycnf.SettingLine(key, value))
 		b.WriteByte('\n')
 	}
 	return b.String(), errs
 }
 
-// refusedSetting says why a setting cannot be taken, or nothing.
+// refusedSetting returns why a setting is refused, or "".
 func refusedSetting(key, name, value string, modified bool) string {
 	switch {
 	case !keyPattern.MatchString(key):
-		return "is not the name of a setting: use letters, digits, '_', '-' and '.'"
+		return "is not a valid name of a setting. Use letters, digits, '_', '-' and '.'"
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return "its value has a line break, another control character, or is not UTF-8"
+		return "its value contains a line break or another control character, or is not valid UTF-8"
 	case strings.ContainsAny(value, "\"\\"):
-		return "its value has a double quote or a backslash, which an option file would not keep"
+		return "its value contains a double quote or a backslash, which an option file does not preserve"
 	case len(value) > maxSettingLength:
 		return "its value is too long for an option file"
 	}
-	if why := refusedOption(name, value, modified); why != "" {
-		return why
+	if reason := refusedOption(name, value, modified); reason != "" {
+		return reason
 	}
-	// Before 8.0, and in MariaDB, mysqld takes what follows a dot for the option.
+	// Before 8.0, and in MariaDB, mysqld uses the text after a dot as the option.
 	if _, last, dotted := strings.Cut(name, "."); dotted {
-		inner, turned := optionName(last)
+		inner, turned := mycnf.OptionName(last)
 		return refusedSetting(last, inner, value, modified || turned)
 	}
 	return ""
 }
 
-// quoted value of an option file. Quotes keep spaces and '#', which would begin
-// a comment.
-func quoted(value string) string {
-	if strings.ContainsAny(value, "#'; ") {
-		return `"` + value + `"`
+// platformConfig returns the lines of my.cnf that do not come from the claim's settings and are the same for all
+// servers.
+func platformConfig(s *serverInput) string { return tlsConfig(s) + poolConfig(s) }
+
+// poolConfig returns the lines of my.cnf that size the buffer pool. There are none without a memory limit, or if the
+// claim sizes the pool.
+func poolConfig(s *serverInput) string {
+	limit, limited := s.resources.Limits[corev1.ResourceMemory]
+	if s.engine.config == "" || !limited || slices.ContainsFunc(bufferpool.Settings(), func(name string) bool {
+		_, set := settingOf(s.wish.Config, name)
+		return set
+	}) {
+		return ""
 	}
-	return value
+	return bufferpool.Config(limit.Value())
 }

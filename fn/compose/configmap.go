@@ -8,10 +8,10 @@ import (
 )
 
 // configMap holds the my.cnf of a revision, and the last that has served.
-func configMap(s *serverInput, of revision) *corev1.ConfigMap {
-	data := map[string]string{v1.ConfigKey: of.config}
-	if of.served != "" {
-		data[v1.ServedConfigKey] = of.served
+func configMap(s *serverInput, rev revision) *corev1.ConfigMap {
+	data := map[string]string{v1.ConfigKey: rev.config}
+	if rev.served != "" {
+		data[v1.ServedConfigKey] = rev.served
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},

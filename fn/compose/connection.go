@@ -8,8 +8,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// connectionOf the instance: details are those of the Secret that the controller
-// keeps. While it cannot be seen, what was published stays.
+// connectionOf returns the connection details of the instance from the controller's Secret. If the Secret cannot be
+// read, the published details stay.
 func connectionOf(r *resolved) map[string][]byte {
 	if s := connectionSecret(r); s != nil {
 		return s.Data
@@ -20,7 +20,7 @@ func connectionOf(r *resolved) map[string][]byte {
 	return nil
 }
 
-// connectionSecret of this XR of the instance, or nil.
+// connectionSecret returns the connection Secret of this XR, or nil.
 func connectionSecret(r *resolved) *corev1.Secret {
 	s := r.Required.Connection.firstItem()
 	if s == nil || len(s.Data) == 0 || s.Labels[v1.LabelXR] != string(r.instance.XR) {
@@ -29,10 +29,10 @@ func connectionSecret(r *resolved) *corev1.Secret {
 	return s
 }
 
-// isConnected is true once clients can know how to log in.
+// isConnected reports whether clients can get the credentials.
 func isConnected(r *resolved) bool { return !r.engine.password || connectionSecret(r) != nil }
 
-// bindingOf the instance. Once it is there it stays, as the Secret's name does.
+// bindingOf returns the name of the connection Secret for the status. Once it is set, it stays.
 func bindingOf(r *resolved) *v1.Binding {
 	if connectionSecret(r) == nil {
 		return r.XR.Status.Binding
@@ -40,8 +40,8 @@ func bindingOf(r *resolved) *v1.Binding {
 	return &v1.Binding{Name: r.instance.ConnectionSecretName()}
 }
 
-// endpointOf returns where clients reach the server: the address of the load balancer once it has assigned one, the Service's name in
-// the cluster otherwise, or nil without a Service.
+// endpointOf returns the address of the server for clients, or nil without a Service. It is the address that a load
+// balancer has assigned, or else the Service's name in the cluster.
 func endpointOf(r *resolved) *v1.Endpoint {
 	s := r.Observed.Service
 	if s == nil {

@@ -10,13 +10,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// dataPV is a folder of the node. Its name and its folder are of this XR of the
-// instance alone, and its claimRef keeps every other PVC away.
+// dataPV returns a hostPath volume. Its name and its directory contain the UID of this XR, and its claimRef reserves
+// it for the data PVC.
 func dataPV(r *resolved, s storage) *corev1.PersistentVolume {
 	name := r.instance.DataPVName()
 	v := &corev1.PersistentVolume{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: r.instance.Labels(), Annotations: volumeAnnotations(r), Finalizers: []string{v1.Finalizer}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: r.instance.Labels(), Annotations: volumeAnnotations(r),
+			Finalizers: []string{v1.Finalizer}},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: s.size},
@@ -32,7 +33,7 @@ func dataPV(r *resolved, s storage) *corev1.PersistentVolume {
 		Type: new(corev1.HostPathDirectoryOrCreate),
 	}
 	if o := r.Observed.DataPV; o != nil && o.Spec.HostPath != nil {
-		// A volume's folder cannot change, whatever becomes of the platform's root.
+		// The directory of a volume cannot change, even if the platform's root directory changes.
 		v.Spec.HostPath = o.Spec.HostPath
 	}
 	if n := r.Settings.HostPathNode; n != "" {

@@ -8,15 +8,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// dataPVC mounts the data volume. It carries our finalizer from birth: whatever way
-// it is deleted, the data waits for its backup.
+// dataPVC returns the PVC of the data volume. It has the finalizer from its creation, so that every deletion waits
+// for a backup of the data.
 func dataPVC(r *resolved, s storage) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: r.meta(r.instance.DataPVCName(), map[string]string{v1.LabelApp: r.instance.AppLabel()}),
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: s.request}},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: s.request}},
 			StorageClassName: storageClass(r),
 			VolumeName:       s.volume,
 		},
@@ -26,8 +27,8 @@ func dataPVC(r *resolved, s storage) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// storageClass of the data PVC. It cannot change, so what is observed stays
-// whatever becomes of the platform's default.
+// storageClass returns the StorageClass of the data PVC. It is immutable, so an observed PVC keeps its class even if
+// the platform's default changes.
 func storageClass(r *resolved) *string {
 	if r.hostPath {
 		return new("")
@@ -39,7 +40,7 @@ func storageClass(r *resolved) *string {
 		return c.Spec.StorageClassName
 	}
 	if r.XR.Status.Volume != "" {
-		// The PVC is gone, and is made again on its volume.
+		// The PVC was deleted, and is created again for its volume.
 		if v := r.Required.Volume.firstItem(); v != nil {
 			return &v.Spec.StorageClassName
 		}
@@ -47,8 +48,7 @@ func storageClass(r *resolved) *string {
 	return r.Settings.DefaultStorageClassName
 }
 
-// volumeAnnotations say what the controller must know of a volume when claim
-// and XR are gone.
+// volumeAnnotations returns the annotations that the controller needs when the claim and the XR are deleted.
 func volumeAnnotations(r *resolved) map[string]string {
 	a := agent.Annotations(r.instance)
 	a[v1.AnnotationImage] = r.wish.Image

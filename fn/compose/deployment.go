@@ -15,23 +15,22 @@ import (
 )
 
 const (
-	// gracePeriod in seconds in which InnoDB writes its buffer pool out. A server
-	// that is killed cannot be upgraded from its backup.
+	// gracePeriod is the time in seconds in which InnoDB can flush its buffer pool. A server that was killed cannot
+	// be upgraded from its backup.
 	gracePeriod int64 = 600
-	// startupProbes is the number of probes, a second apart, that a start may
-	// take: a day. Recovering a large redo log takes as long as it takes, and a
-	// restart would begin it anew.
+	// startupProbes is the maximum number of probes, one per second, during a start: a day. The recovery of a large
+	// redo log can take long, and a restart would start it again.
 	startupProbes int32 = 86400
 )
 
-// usualDisk of its node is for the temporary files of a server, and for the data of one without a
-// volume.
+// usualDisk is the space on the node's disk for the temporary files of a server, and for the data of a server without
+// a volume.
 var usualDisk = resource.MustParse("20Gi")
 
-// deployment of one server. With Recreate a rollout never has two servers on the
-// same files. A pod that is evicted or deleted may live on beside its
-// successor: then it is InnoDB's own lock on them that keeps the second out.
-func deployment(s *serverInput, begin start, of revision) *appsv1.Deployment {
+// deployment returns the Deployment of one server. With the strategy Recreate, a rollout never runs two servers on
+// the same files. A pod that is evicted or deleted can run concurrently with its successor. InnoDB's own lock on the
+// files stops the second server in this case.
+func deployment(s *serverInput, begin start, rev revision) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: s.meta(s.instance.DeploymentName(), s.instance.ServerSelector()),
@@ -41,17 +40,17 @@ func deployment(s *serverInput, begin start, of revision) *appsv1.Deployment {
 			RevisionHistoryLimit: new(int32(1)),
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			Selector:             &metav1.LabelSelector{MatchLabels: s.instance.ServerSelector()},
-			Template:             of.template,
+			Template:             rev.template,
 		},
 	}
-	d.Annotations = map[string]string{v1.AnnotationRevision: of.mark}
+	d.Annotations = map[string]string{v1.AnnotationRevision: rev.mark}
 	if begin.replicas > 0 || s.started {
 		d.Annotations[v1.AnnotationStarted] = startedMark(s.instance)
 	}
 	return d
 }
 
-// serverTemplate as this release makes it.
+// serverTemplate returns the pod template of this release.
 func serverTemplate(s *serverInput) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: s.labels(s.instance.ServerSelector())},
@@ -63,10 +62,9 @@ func serverTemplate(s *serverInput) corev1.PodTemplateSpec {
 	return t
 }
 
-// serverPod shares its processes' namespace: as the first process of its own,
-// the image's entrypoint would not hear the signal to stop before the server has
-// taken its place, and a deletion in that minute would wait for the whole grace
-// period.
+// serverPod returns the server's pod, whose containers share a process namespace. Otherwise the image's entrypoint
+// would be the first process and ignore SIGTERM until the server replaces it. A deletion in that minute would wait
+// for the whole grace period.
 func serverPod(s *serverInput) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		ShareProcessNamespace:         new(true),
@@ -75,6 +73,7 @@ func serverPod(s *serverInput) corev1.PodSpec {
 		TerminationGracePeriodSeconds: new(gracePeriod),
 		SecurityContext:               agent.PodSecurity(false),
 		Containers:                    []corev1.Container{serverContainer(s)},
+		ImagePullSecrets:              v1.PodPullSecrets(s.wish.ImagePullSecrets),
 	}
 	schedule(s, &pod)
 	for _, v := range serverVolumes(s) {
@@ -87,17 +86,17 @@ func serverPod(s *serverInput) corev1.PodSpec {
 	return pod
 }
 
-// serverContainer has no liveness probe: the kubelet restarts a server that
-// exits, and killing a busy one would turn a slow database into a broken one.
-// The probes open a TCP connection, which needs no shell in the image and no
-// password; my.cnf has skip_name_resolve so that they do not block their host.
+// serverContainer returns the server's container without a liveness probe. The kubelet restarts a server that exits,
+// and killing a busy server would only make it worse. The probes open a TCP connection, which needs neither a shell
+// in the image nor a password. my.cnf has skip_name_resolve, so that the probes do not block their host.
 func serverContainer(s *serverInput) corev1.Container {
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(s.engine.portName)}}
 	c := corev1.Container{
-		Name:            s.engine.name,
-		Image:           s.wish.Image,
-		Env:             serverEnvironment(s),
-		Ports:           []corev1.ContainerPort{{Name: s.engine.portName, ContainerPort: s.engine.port, Protocol: corev1.ProtocolTCP}},
+		Name:  s.engine.name,
+		Image: s.wish.Image,
+		Env:   serverEnvironment(s),
+		Ports: []corev1.ContainerPort{
+			{Name: s.engine.portName, ContainerPort: s.engine.port, Protocol: corev1.ProtocolTCP}},
 		StartupProbe:    &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 1, FailureThreshold: startupProbes},
 		ReadinessProbe:  &corev1.Probe{ProbeHandler: tcp, PeriodSeconds: 5, FailureThreshold: 3},
 		SecurityContext: agent.ServerSecurity(),
@@ -109,9 +108,8 @@ func serverContainer(s *serverInput) corev1.Container {
 	return c
 }
 
-// serverEnvironment: nothing in it says how a new database is to
-// be made, so that the image's entrypoint makes none: one that finds its folder empty
-// ends with an error. What the image itself says of it is taken back.
+// serverEnvironment returns variables that clear the password variables of the image. Without a password, the image's
+// entrypoint does not initialize a database, and exits with an error if its directory is empty.
 func serverEnvironment(s *serverInput) []corev1.EnvVar {
 	if !s.engine.password {
 		return nil
@@ -123,14 +121,14 @@ func serverEnvironment(s *serverInput) []corev1.EnvVar {
 	return env
 }
 
-// A mounted volume of the server's pod, and where it is.
+// A mounted volume is a volume of the server's pod with its mounts.
 type mounted struct {
 	corev1.Volume
 
 	mounts []corev1.VolumeMount
 }
 
-// serverVolumes are those that the server's container mounts, the data first.
+// serverVolumes returns the volumes of the server's container, the data first.
 func serverVolumes(s *serverInput) []mounted {
 	out := []mounted{dataMount(s), scratchMounts(s)}
 	if s.engine.config != "" {
@@ -142,7 +140,7 @@ func serverVolumes(s *serverInput) []mounted {
 	return out
 }
 
-// configMount is the my.cnf.
+// configMount mounts the my.cnf.
 func configMount(s *serverInput) mounted {
 	return mounted{
 		corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -152,8 +150,7 @@ func configMount(s *serverInput) mounted {
 	}
 }
 
-// scratchMounts are the folders in which the server makes its socket and its temporary
-// files.
+// scratchMounts mounts the directories for the server's socket and temporary files.
 func scratchMounts(s *serverInput) mounted {
 	out := mounted{Volume: agent.EmptyVolume("scratch", diskOf(s))}
 	for _, f := range s.engine.scratch {
@@ -162,8 +159,8 @@ func scratchMounts(s *serverInput) mounted {
 	return out
 }
 
-// dataMount is the data directory, and not the root of its volume. What goes with
-// the pod has the same layout where a database is made in it.
+// dataMount mounts the data directory, which is a subdirectory of the volume. An ephemeral volume has the same
+// layout.
 func dataMount(s *serverInput) mounted {
 	mount := corev1.VolumeMount{Name: "data", MountPath: s.engine.data, SubPath: v1.DataDirectory}
 	if !s.ephemeral {
@@ -175,8 +172,8 @@ func dataMount(s *serverInput) mounted {
 	return mounted{agent.EmptyVolume("data", diskOf(s)), []corev1.VolumeMount{mount}}
 }
 
-// diskOf its node that a pod may write to: a pod that writes more is evicted before it fills
-// the disk. It does not follow the size of the data, which may grow while the server runs.
+// diskOf returns how much of the node's disk a pod may use. A pod that uses more is evicted before the disk is full.
+// It does not depend on the size of the data, which can grow while the server runs.
 func diskOf(s *serverInput) resource.Quantity {
 	if limit, ok := s.resources.Limits[corev1.ResourceEphemeralStorage]; ok {
 		return limit
@@ -184,7 +181,7 @@ func diskOf(s *serverInput) resource.Quantity {
 	return usualDisk
 }
 
-// digest of text, short enough to read.
+// digest returns a short digest of a text.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -8,27 +9,27 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An engine is a kind of database server: what the official image of it wants,
-// and what the rest of the product can do with it.
+// An engine is a kind of database server, with the requirements of its official image and the features that the
+// product supports.
 type engine struct {
-	// name of the container.
+	// name is the name of the container.
 	name string
-	// example of an image.
+	// example is an example of an image.
 	example string
-	// port of the server, and its name.
+	// port is the port of the server, and portName its name.
 	port     int32
 	portName string
-	// data is where the server keeps it.
+	// data is the path of the server's data.
 	data string
-	// config is the folder that my.cnf goes to; empty for a server without.
+	// config is the directory of my.cnf, or "" for a server without it.
 	config string
-	// scratch are the folders that the server and the image's entrypoint write to beside the
-	// data, by a name. The rest of the image they only read.
+	// scratch are the other directories that the server and the image's entrypoint write to. The rest of the image is
+	// read-only.
 	scratch []scratchFolder
-	// stored is true if backups of it were restored, so that it may have a volume.
+	// stored is true if restoring its backups was tested, so that it may have a volume.
 	stored bool
-	// password is true if the server asks for one, which the controller brings into
-	// it. Such a server also tells the controller its version.
+	// password is true if the server requires a password, which the controller sets. The controller also reads the
+	// version of such a server.
 	password bool
 }
 
@@ -48,8 +49,8 @@ var engines = map[v1.DatabaseType]engine{
 	},
 }
 
-// engineOf an Input. What has no type, or a wrong one, is refused later; until
-// then it is as good as a MySQL.
+// engineOf returns the engine of an Input. A missing or wrong type is refused later, and is treated as MySQL until
+// then.
 func engineOf(in Input) engine {
 	if e, ok := engines[in.Type]; ok && isDatabase(in.XR) {
 		return e
@@ -59,7 +60,7 @@ func engineOf(in Input) engine {
 
 func isDatabase(xr *v1.XMySQL) bool { return xr.Kind == v1.KindXDatabase }
 
-// checkType checks what only one of the two APIs has.
+// checkType checks the fields that exist only in one API.
 func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	path := spec.Child("type")
 	_, known := engines[r.Type]
@@ -71,32 +72,34 @@ func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	case !known:
 		return field.ErrorList{field.NotSupported(path, v1.DatabaseType(clipText(string(r.Type))), v1.DatabaseTypes())}
 	case !r.engine.password && r.spec.PasswordSecretRef != nil:
-		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"), fmt.Sprintf("a server of type %s asks for no password: remove it", r.Type))}
+		return field.ErrorList{field.Forbidden(spec.Child("passwordSecretRef"),
+			fmt.Sprintf("a server of type %s has no password. Remove it", r.Type))}
 	case !r.engine.stored && !r.ephemeral:
 		return field.ErrorList{field.Forbidden(spec.Child("storageSize"), whyNotStored(r))}
 	}
 	return nil
 }
 
-// whyNotStored says why an engine has no volume, and what to do. What an earlier
-// release gave a volume keeps it, and its deletion archives what is on it.
+// whyNotStored returns why an engine has no volume, and what to do. An instance that an earlier release gave a volume
+// keeps it, and its deletion archives the data.
 func whyNotStored(r *resolved) string {
-	why := fmt.Sprintf("is for type %s: no backup of a real mongod was ever restored, so nobody knows that its data would come back", v1.TypeMySQL)
+	reason := fmt.Sprintf("is supported only for type %s, because restoring a mongod backup is untested", v1.TypeMySQL)
 	if r.XR.Status.Volume != "" || r.Observed.DataPVC != nil {
-		return why + ". This one has a volume, and what there is stays as it is: copy its data out, delete this Database, which takes a backup of its files first, and create it without storageSize"
+		return reason + ". This Database already has a volume, which stays unchanged. Copy the data to another place. " +
+			"Then delete this Database, which takes a backup of its files, and create it without storageSize"
 	}
-	return why + ": leave it out, and the data goes with the pod"
+	return reason + ". Remove it, and the data is lost with the pod"
 }
 
-// defaultImage is the platform's.
+// defaultImage returns the default image of the Composition, of the Platform, or of this release.
 func defaultImage(r *resolved) string {
 	if r.engine.name == engines[v1.TypeMongo].name {
 		return r.Settings.DefaultMongoImage
 	}
-	return r.Settings.DefaultImage
+	return cmp.Or(r.Settings.DefaultImage, r.platform.DefaultImage, v1.DefaultImage)
 }
 
-// mayHave is true for a resource that this kind of instance may have.
+// mayHave reports whether this kind of instance may have a resource.
 func mayHave(r *resolved, name string) bool {
 	switch name {
 	case v1.ResourceDataPV:

@@ -10,22 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// Names of the settings that tell one server from another in replication.
+// Names of the settings that identify a server in replication.
 const (
 	settingServerID    = "server_id"
 	settingGTIDMode    = "gtid_mode"
 	settingConsistency = "enforce_gtid_consistency"
 )
 
-// withoutGTIDs are the option groups of servers that get no GTIDs: MySQL 5.6 does not start with gtid_mode = ON and no
-// binary log, and 5.7 writes no binary log by default. mysqld reads the group of its own release series
-// (MySQL manual, 6.2.2.2 Using Option Files). The first line of the first group also marks a my.cnf with GTIDs.
+// withoutGTIDs are the option groups of servers without GTIDs. MySQL 5.6 does not start with gtid_mode = ON and no
+// binary log, and 5.7 writes no binary log by default. mysqld reads the group of its own release series (MySQL
+// manual, 6.2.2.2 Using Option Files). The first line of the first group also marks a my.cnf with GTIDs.
 var withoutGTIDs = []string{"[mysqld-5.6]", "[mysqld-5.7]"}
 
-// serverID returns the server_id of an instance. It follows from the UID of the XR alone, and must stay the same in every
-// release. A server ignores 0, and 1 is the default of every server that was never given one.
+// serverID returns the server_id of an instance. It depends only on the UID of the XR, and must stay the same in
+// every release. A server ignores 0, and 1 is the default of every server without a server_id.
 func serverID(xr types.UID) uint32 {
 	sum := sha256.Sum256([]byte("server_id " + string(xr)))
 	return max(binary.BigEndian.Uint32(sum[:4]), 2)
@@ -42,7 +43,7 @@ func identityConfig(xr types.UID, settings map[string]v1.Setting) string {
 // settingOf returns the value of a setting of the claim, however its name is spelled.
 func settingOf(settings map[string]v1.Setting, name string) (value string, set bool) {
 	for key, v := range settings {
-		if plain, _ := optionName(key); plain == name {
+		if plain, _ := mycnf.OptionName(key); plain == name {
 			return string(v), true
 		}
 	}
@@ -61,7 +62,8 @@ func startsWithGTIDs(in Input, started bool) bool {
 }
 
 // gtidConfig returns the end of my.cnf: GTIDs, unless the claim says otherwise. MariaDB has its own GTIDs and ignores
-// these settings because of loose_. A server does not start with gtid_mode = ON alone, which is the default of MySQL 9.7.
+// these settings because of loose_. A server does not start with gtid_mode = ON alone, which is the default of MySQL
+// 9.7.
 func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
 	mode, isModeSet := settingOf(settings, settingGTIDMode)
 	consistency, isConsistencySet := settingOf(settings, settingConsistency)

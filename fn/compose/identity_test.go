@@ -47,7 +47,8 @@ func TestServerID(t *testing.T) {
 // TestIdentityInConfig: the claim's own server_id counts, however it is spelled.
 func TestIdentityInConfig(t *testing.T) {
 	own := fmt.Sprintf("server_id = %d\n", serverID(testLife))
-	for key, want := range map[string]bool{"max_connections": true, "server_id": false, "server-id": false, "loose_Server_ID": false} {
+	for key, want := range map[string]bool{"max_connections": true, "server_id": false, "server-id": false,
+		"loose_Server_ID": false} {
 		out := composed(t, given(func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{key: "77"} }))
 		if got := configFrom(t, out); strings.Contains(got, own) != want || !strings.Contains(got, key+" = 77\n") {
 			t.Errorf("with %s: want a server_id of ours: %v, got\n%s", key, want, got)
@@ -58,7 +59,8 @@ func TestIdentityInConfig(t *testing.T) {
 const (
 	modeLine        = "loose_gtid_mode = ON\n"
 	consistencyLine = "loose_enforce_gtid_consistency = ON\n"
-	oldServers      = "[mysqld-5.6]\nloose_gtid_mode = OFF\nloose_enforce_gtid_consistency = OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\nloose_enforce_gtid_consistency = OFF\n"
+	oldServers      = "[mysqld-5.6]\nloose_gtid_mode = OFF\nloose_enforce_gtid_consistency = " +
+		"OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\nloose_enforce_gtid_consistency = OFF\n"
 )
 
 // TestGTIDsOfSettings: what the claim says of GTIDs counts, and never keeps the server from starting.
@@ -69,15 +71,24 @@ func TestGTIDsOfSettings(t *testing.T) {
 		settings  map[string]v1.Setting
 		want      string
 	}{
-		"New":         {reason: "An instance has GTIDs from its first start on, if its server is MySQL 8.0 or newer.", byDefault: true, want: modeLine + consistencyLine + oldServers},
-		"Existing":    {reason: "One that has none gets none.", want: ""},
-		"Off":         {reason: "Its owner does not want them.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "OFF"}, want: ""},
-		"OnRequest":   {reason: "Its owner wants them; the server does not start with gtid_mode alone.", settings: map[string]v1.Setting{"gtid-mode": "on"}, want: consistencyLine},
-		"Number":      {reason: "3 is ON.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "3"}, want: consistencyLine},
-		"Both":        {reason: "All is said.", settings: map[string]v1.Setting{"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}, want: ""},
-		"Permissive":  {reason: "A step of the online switch needs nothing else.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "ON_PERMISSIVE"}, want: ""},
-		"Consistency": {reason: "What is said already is not said twice.", byDefault: true, settings: map[string]v1.Setting{"enforce_gtid_consistency": "1"}, want: modeLine + "[mysqld-5.6]\nloose_gtid_mode = OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\n"},
-		"Warn":        {reason: "The server would not start with gtid_mode = ON and this.", byDefault: true, settings: map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
+		"New": {reason: "An instance has GTIDs from its first start on, if its server is MySQL 8.0 or newer.",
+			byDefault: true, want: modeLine + consistencyLine + oldServers},
+		"Existing": {reason: "One that has none gets none.", want: ""},
+		"Off": {reason: "Its owner does not want them.", byDefault: true,
+			settings: map[string]v1.Setting{"gtid_mode": "OFF"}, want: ""},
+		"OnRequest": {reason: "Its owner wants them; the server does not start with gtid_mode alone.",
+			settings: map[string]v1.Setting{"gtid-mode": "on"}, want: consistencyLine},
+		"Number": {reason: "3 is ON.", byDefault: true, settings: map[string]v1.Setting{"gtid_mode": "3"},
+			want: consistencyLine},
+		"Both": {reason: "All is said.",
+			settings: map[string]v1.Setting{"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}, want: ""},
+		"Permissive": {reason: "A step of the online switch needs nothing else.", byDefault: true,
+			settings: map[string]v1.Setting{"gtid_mode": "ON_PERMISSIVE"}, want: ""},
+		"Consistency": {reason: "What is said already is not said twice.", byDefault: true,
+			settings: map[string]v1.Setting{"enforce_gtid_consistency": "1"},
+			want:     modeLine + "[mysqld-5.6]\nloose_gtid_mode = OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\n"},
+		"Warn": {reason: "The server would not start with gtid_mode = ON and this.", byDefault: true,
+			settings: map[string]v1.Setting{"loose-enforce-gtid-consistency": "WARN"}, want: "loose_gtid_mode = OFF\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -100,23 +111,27 @@ func TestGTIDsFromTheFirstStart(t *testing.T) {
 		in           Input
 		gtids, noted bool
 	}{
-		"New":      {reason: "It starts for the first time.", in: given(), gtids: true, noted: true},
-		"Waiting":  {reason: "It has not started yet, and nothing is noted.", in: given(func(in *Input) { in.XR.Status.PreviousBackup = "" }), gtids: true},
+		"New": {reason: "It starts for the first time.", in: given(), gtids: true, noted: true},
+		"Waiting": {reason: "It has not started yet, and nothing is noted.",
+			in: given(func(in *Input) { in.XR.Status.PreviousBackup = "" }), gtids: true},
 		"Existing": {reason: "It was started by an earlier release, and starts anew.", in: given(stopped)},
-		"Noted":    {reason: "It had them when it first started.", in: given(stopped, func(in *Input) { in.XR.Status.GTIDs = true }), gtids: true, noted: true},
-		"NotWritten": {reason: "The status was never written, but the server has read this my.cnf.", in: given(stopped, func(in *Input) {
-			in.Observed.Config.Data[v1.ConfigKey] = configHeader + gtidConfig(true, nil)
-		}), gtids: true, noted: true},
+		"Noted": {reason: "It had them when it first started.",
+			in: given(stopped, func(in *Input) { in.XR.Status.GTIDs = true }), gtids: true, noted: true},
+		"NotWritten": {reason: "The status was never written, but the server has read this my.cnf.",
+			in: given(stopped, func(in *Input) {
+				in.Observed.Config.Data[v1.ConfigKey] = configHeader + gtidConfig(true, nil)
+			}), gtids: true, noted: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			out := composed(t, tc.in)
 			got := configFrom(t, out)
-			if strings.Contains(got, modeLine+consistencyLine+oldServers) != tc.gtids || strings.Contains(got, "gtid") != tc.gtids {
+			if strings.Contains(got, modeLine+consistencyLine+oldServers) != tc.gtids ||
+				strings.Contains(got, "gtid") != tc.gtids {
 				t.Errorf("%s want GTIDs: %v, got\n%s", tc.reason, tc.gtids, got)
 			}
 			if out.Status.GTIDs != tc.noted {
-				t.Errorf("%s want status.gtids %v", tc.reason, tc.noted)
+				t.Errorf("%s want status.internal.gtids %v", tc.reason, tc.noted)
 			}
 		})
 	}

@@ -9,38 +9,36 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An imageChange is what becomes of a spec that names another image than the one whose server last
-// took clients.
+// An imageChange describes how a server gets another image than the one that last accepted clients.
 type imageChange struct {
-	// image of the server now: that of the spec, or the one there is while the other waits.
+	// image is the image of the server now. It is the image of the spec, or the previous one while the change waits.
 	image string
-	// served is the image whose server last took clients; empty before the first did, and where
-	// nothing is stored.
+	// served is the image of the server that last accepted clients. It is empty before the first server did, and for
+	// an instance without stored data.
 	served string
-	// pending is the image of the spec while it is of another series than that, and has not taken
-	// clients: before it starts on the data there is a backup.
+	// pending is the image of the spec, if it belongs to another release series than served and has not accepted
+	// clients. A backup is required before it starts.
 	pending string
-	// waits: that backup is not there yet.
+	// waits is true if this backup does not exist yet.
 	waits bool
-	// stopped: the server must not run.
+	// stopped is true if the server must not run.
 	stopped bool
 }
 
-// decideImage of the server, where the spec asks for one.
+// decideImage decides which image the server runs.
 //
-//	same series ─────────────▶ the image of the spec
-//	another ── no backup ────▶ the image there is, until the controller stops the server
-//	        ├─ being taken ──▶ no server
-//	        └─ proven ───────▶ the image of the spec: it is pending until it takes clients
-//	back again ──────────────▶ no server before the controller has put the backup aside:
-//	                           what is written from then on is not in it
+//	same series ─────────────▶ the image of the spec.
+//	other ──── no backup ────▶ the previous image, until the controller stops the server.
+//	       ├─ in progress ───▶ no server.
+//	       └─ verified ──────▶ the image of the spec, pending until it accepts clients.
+//	reverted ────────────────▶ no server until the controller has ended the backup, which lacks later changes.
 func decideImage(r *resolved, wanted string) imageChange {
 	out := imageChange{image: wanted}
 	if r.ephemeral || !r.engine.stored {
 		return out
 	}
 	out.served = servedImage(r)
-	wantsBackup := r.spec.Backup.BeforeImageChange != v1.BackUpNever && r.spec.DeletionPolicy != v1.DeletionDiscard
+	wantsBackup := r.spec.Backup.BeforeUpgrade != v1.BackUpNever && r.spec.DeletionPolicy != v1.DeletionDiscard
 	if out.served != "" && wantsBackup && isOtherSeries(out.served, wanted) {
 		out.pending = wanted
 	}
@@ -55,20 +53,21 @@ func decideImage(r *resolved, wanted string) imageChange {
 	return out
 }
 
-// servedImage is that of the server that takes clients now, or that last did.
+// servedImage returns the image of the server that accepts clients now, or last did.
 func servedImage(r *resolved) string {
 	d, t := r.Observed.Deployment, r.Observed.Template
-	if r.started && t != nil && deploymentReady(d) && d.Spec.Replicas != nil && *d.Spec.Replicas > 0 && t.Images[r.engine.name] != "" {
+	if r.started && t != nil && deploymentReady(d) && d.Spec.Replicas != nil && *d.Spec.Replicas > 0 &&
+		t.Images[r.engine.name] != "" {
 		return t.Images[r.engine.name]
 	}
 	return r.XR.Status.ServedImage
 }
 
-// seriesPattern of a tag that says a version: the manual's series are its first two numbers.
+// seriesPattern matches a version in a tag. A release series is the first two numbers.
 var seriesPattern = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)($|[.+_-])`)
 
-// isOtherSeries is true of an image that is not known to be of the same series as another.
-// Registries and folders do not count: mirrors have the same images.
+// isOtherSeries reports whether two images may belong to different release series. It ignores registries and
+// directories, because mirrors contain the same images.
 func isOtherSeries(one, other string) bool {
 	if one == other {
 		return false
@@ -78,7 +77,7 @@ func isOtherSeries(one, other string) bool {
 	return seriesOne == "" || seriesOne != seriesOther || nameOne != nameOther
 }
 
-// seriesOf an image by its tag, such as 8.4; empty where that does not say.
+// seriesOf returns the release series in the tag of an image, such as 8.4, or "".
 func seriesOf(image string) (name, series string) {
 	image, _, _ = strings.Cut(image, "@")
 	name, tag, _ := strings.Cut(path.Base(image), ":")
@@ -88,28 +87,34 @@ func seriesOf(image string) (name, series string) {
 	return name, series
 }
 
-// whyStopped says what a server waits for that was stopped for another image.
-func (of imageChange) whyStopped(c *v1.ImageChangeStatus) string {
-	if !of.waits {
-		return fmt.Sprintf("The server starts with image %s as soon as the controller has put aside what it made for another one", of.image)
+// whyStopped returns what a server waits for that was stopped for an image change.
+func (change imageChange) whyStopped(c *v1.ImageChangeStatus) string {
+	if !change.waits {
+		return fmt.Sprintf("Waiting for the controller to end the previous image change. Then the server starts with "+
+			"image %s", change.image)
 	}
-	return fmt.Sprintf("The server is stopped for a backup, before image %s starts on its data%s. To start it with image %s again, without that change: set spec.image to %s",
-		of.pending, inSentence(c.Message), of.served, of.served)
+	return fmt.Sprintf("The server is stopped for a backup before image %s starts on its data%s. To cancel the change "+
+		"and start image %s again, set spec.image to %s",
+		change.pending, inSentence(c.Message), change.served, change.served)
 }
 
-// waitsFor says in a sentence what an image waits for while the server runs; empty where none does.
-func (of imageChange) waitsFor() string {
-	if !of.waits || of.stopped {
+// waitsFor returns what an image change waits for while the server runs, or "".
+func (change imageChange) waitsFor() string {
+	if !change.waits || change.stopped {
 		return ""
 	}
-	return fmt.Sprintf(". Image %s is of another series than %s: the controller stops the server for a backup first", of.pending, of.served)
+	return fmt.Sprintf(". Image %s belongs to a different release series than %s, and MySQL cannot be downgraded. The "+
+		"controller stops the server for a backup first",
+		change.pending, change.served)
 }
 
-// wayBack says how to go back from an image that has not taken clients yet.
-func (of imageChange) wayBack(c *v1.ImageChangeStatus) string {
-	if of.pending == "" || of.waits {
+// wayBack returns how to revert to the previous image before the new one has accepted clients.
+func (change imageChange) wayBack(c *v1.ImageChangeStatus) string {
+	if change.pending == "" || change.waits {
 		return ""
 	}
-	return fmt.Sprintf(". Backup %s was taken before image %s was to start. To go back: set spec.image to %s; where that no longer starts on the data, delete the claim and create it again with spec.image: %s and spec.restore.backup: %s",
-		c.Backup, of.pending, of.served, of.served, c.Backup)
+	return fmt.Sprintf(". Backup %s was taken before the change to image %s. To revert the change, set spec.image to "+
+		"%s. If that image no longer starts on the data, delete the claim and create it again with spec.image: %s and "+
+		"spec.restore.backup: %s",
+		c.Backup, change.pending, change.served, change.served, c.Backup)
 }

@@ -40,7 +40,7 @@ func TestImageChange(t *testing.T) {
 	const old, next, later = "mysql:8.0.36", "mysql:8.4", "mysql:9.7"
 	fence := changing(v1.ImageChangeStatus{From: old, Fence: true, Message: "Backing up the data, 50%"})
 	allowed := changing(v1.ImageChangeStatus{From: old, Allowed: true, Backup: "b"})
-	never := func(in *Input) { in.XR.Spec.Backup.BeforeImageChange = v1.BackUpNever }
+	never := func(in *Input) { in.XR.Spec.Backup.BeforeUpgrade = v1.BackUpNever }
 	cases := map[string]struct {
 		reason          string
 		in              Input
@@ -49,35 +49,65 @@ func TestImageChange(t *testing.T) {
 		served, pending string
 		says            string
 	}{
-		"None":     {reason: "It is the same.", in: given(ready(old), wants(old)), image: old, replicas: 1, served: old},
-		"Series":   {reason: "A newer one of a series can be left again.", in: given(ready(old), wants("mirror/library/mysql:8.0.40-oracle@sha256:abc")), image: "mirror/library/mysql:8.0.40-oracle@sha256:abc", replicas: 1, served: old},
-		"Other":    {reason: "The old one runs until the controller stops it.", in: given(ready(old), wants(next)), image: old, replicas: 1, served: old, pending: next, says: "Image mysql:8.4 is of another series than mysql:8.0.36"},
-		"Unknown":  {reason: "Nobody knows which series it is.", in: given(ready(old), wants("mysql:latest")), image: old, replicas: 1, served: old, pending: "mysql:latest"},
-		"Major":    {reason: "A tag of one number moves.", in: given(ready("mysql:8"), wants("mysql:9")), image: "mysql:8", replicas: 1, served: "mysql:8", pending: "mysql:9"},
-		"Product":  {reason: "Another server of that number is another server.", in: given(ready(old), wants("percona-server:8.0")), image: old, replicas: 1, served: old, pending: "percona-server:8.0"},
-		"Fenced":   {reason: "The data is being backed up.", in: given(ready(old), wants(next), fence), image: old, served: old, pending: next, says: "The server is stopped for a backup, before image mysql:8.4 starts on its data. Backing up the data, 50%"},
-		"Allowed":  {reason: "There is a backup.", in: given(starting(old, old), wants(next), allowed), image: next, replicas: 1, served: old, pending: next},
-		"Starting": {reason: "It is said how to go back.", in: given(starting(next, old), wants(next), allowed), image: next, replicas: 1, served: old, pending: next, says: "To go back: set spec.image to mysql:8.0.36; where that no longer starts on the data, delete the claim and create it again with spec.image: mysql:8.0.36 and spec.restore.backup: b"},
-		"Other2":   {reason: "The backup is of the data that a third one starts on, too.", in: given(starting(next, old), wants(later), allowed), image: later, replicas: 1, served: old, pending: later},
-		"Served":   {reason: "It is over.", in: given(ready(next), wants(next), allowed), image: next, replicas: 1, served: next},
-		"Next":     {reason: "The backup is not of what was written since.", in: given(ready(next), wants(later), allowed), image: next, replicas: 1, served: next, pending: later},
-		"Back":     {reason: "What is written now would not be in the backup: that is put aside first.", in: given(starting(next, old), wants(old), allowed), image: old, served: old, says: "as soon as the controller has put aside"},
-		"BackMid":  {reason: "Also while it is taken.", in: given(starting(old, old), wants(old), fence), image: old, served: old, says: "as soon as the controller has put aside"},
-		"BackDone": {reason: "It starts again.", in: given(starting(next, old), wants(old)), image: old, replicas: 1, served: old},
-		"Never":    {reason: "Its owner takes the risk.", in: given(ready(old), wants(next), never), image: next, replicas: 1, served: old},
-		"Discard":  {reason: "Nobody wants backups of it.", in: given(ready(old), wants(next), func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), image: next, replicas: 1, served: old},
-		"NeverMid": {reason: "Also in between.", in: given(starting(old, old), wants(next), fence, never), image: next, served: old},
-		"First":    {reason: "Nobody has written anything yet: it was a typing error.", in: given(starting("mysql:84", ""), wants(next)), image: next, replicas: 1},
+		"None": {reason: "It is the same.", in: given(ready(old), wants(old)), image: old, replicas: 1, served: old},
+		"Series": {reason: "A newer one of a series can be left again.",
+			in:    given(ready(old), wants("mirror/library/mysql:8.0.40-oracle@sha256:abc")),
+			image: "mirror/library/mysql:8.0.40-oracle@sha256:abc", replicas: 1, served: old},
+		"Other": {reason: "The old one runs until the controller stops it.", in: given(ready(old), wants(next)),
+			image: old, replicas: 1, served: old, pending: next, says: "Image mysql:8.4 belongs to a different release " +
+				"series than mysql:8.0.36"},
+		"Unknown": {reason: "Nobody knows which series it is.", in: given(ready(old), wants("mysql:latest")), image: old,
+			replicas: 1, served: old, pending: "mysql:latest"},
+		"Major": {reason: "A tag of one number moves.", in: given(ready("mysql:8"), wants("mysql:9")), image: "mysql:8",
+			replicas: 1, served: "mysql:8", pending: "mysql:9"},
+		"Product": {reason: "Another server of that number is another server.",
+			in: given(ready(old), wants("percona-server:8.0")), image: old, replicas: 1, served: old,
+			pending: "percona-server:8.0"},
+		"Fenced": {reason: "The data is being backed up.", in: given(ready(old), wants(next), fence), image: old,
+			served: old, pending: next, says: "The server is stopped for a backup before image mysql:8.4 starts on its data. " +
+				"Backing up the data, 50%"},
+		"Allowed": {reason: "There is a backup.", in: given(starting(old, old), wants(next), allowed), image: next,
+			replicas: 1, served: old, pending: next},
+		"Starting": {reason: "It is said how to go back.", in: given(starting(next, old), wants(next), allowed), image: next,
+			replicas: 1, served: old, pending: next,
+			says: "To revert the change, set spec.image to mysql:8.0.36. If that image no longer starts on the data, delete " +
+				"the claim and create it again with spec.image: mysql:8.0.36 and spec.restore.backup: b"},
+		"Other2": {reason: "The backup is of the data that a third one starts on, too.",
+			in: given(starting(next, old), wants(later), allowed), image: later, replicas: 1, served: old, pending: later},
+		"Served": {reason: "It is over.", in: given(ready(next), wants(next), allowed), image: next, replicas: 1,
+			served: next},
+		"Next": {reason: "The backup is not of what was written since.", in: given(ready(next), wants(later), allowed),
+			image: next, replicas: 1, served: next, pending: later},
+		"Back": {reason: "What is written now would not be in the backup: that is put aside first.",
+			in: given(starting(next, old), wants(old), allowed), image: old, served: old,
+			says: "Waiting for the controller to end the previous image change"},
+		"BackMid": {reason: "Also while it is taken.", in: given(starting(old, old), wants(old), fence), image: old,
+			served: old, says: "Waiting for the controller to end the previous image change"},
+		"BackDone": {reason: "It starts again.", in: given(starting(next, old), wants(old)), image: old, replicas: 1,
+			served: old},
+		"Never": {reason: "Its owner takes the risk.", in: given(ready(old), wants(next), never), image: next, replicas: 1,
+			served: old},
+		"Discard": {reason: "Nobody wants backups of it.",
+			in: given(ready(old), wants(next), func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard }), image: next,
+			replicas: 1, served: old},
+		"NeverMid": {reason: "Also in between.", in: given(starting(old, old), wants(next), fence, never), image: next,
+			served: old},
+		"First": {reason: "Nobody has written anything yet: it was a typing error.",
+			in: given(starting("mysql:84", ""), wants(next)), image: next, replicas: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			out := composed(t, tc.in)
 			d := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment)
-			if got := container(t, out).Image; got != tc.image || *d.Spec.Replicas != tc.replicas || out.Status.Image != tc.image {
-				t.Errorf("%s want %d of %s, got %d of %s, and the status says %s", tc.reason, tc.replicas, tc.image, *d.Spec.Replicas, got, out.Status.Image)
+			if got := container(t, out).Image; got != tc.image || *d.Spec.Replicas != tc.replicas ||
+				out.Status.Image != tc.image {
+				t.Errorf("%s want %d of %s, got %d of %s, and the status says %s", tc.reason, tc.replicas, tc.image,
+					*d.Spec.Replicas, got, out.Status.Image)
 			}
-			if s := out.Status; s.ServedImage != tc.served || s.PendingImage != tc.pending || !strings.Contains(s.Message, tc.says) {
-				t.Errorf("%s want served %q, pending %q and %q, got %q, %q and %q", tc.reason, tc.served, tc.pending, tc.says, s.ServedImage, s.PendingImage, s.Message)
+			if s := out.Status; s.ServedImage != tc.served || s.PendingImage != tc.pending ||
+				!strings.Contains(s.Message, tc.says) {
+				t.Errorf("%s want served %q, pending %q and %q, got %q, %q and %q", tc.reason, tc.served, tc.pending, tc.says,
+					s.ServedImage, s.PendingImage, s.Message)
 			}
 		})
 	}

@@ -19,74 +19,87 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// chooseImport of a database that was not made here.
+// chooseImport starts an instance from an imported database.
 func chooseImport(r *resolved) (start, error) {
 	from := r.spec.Restore.Import
 	if err := mayImport(r, from); err != nil {
 		return start{}, err
 	}
 	if (from.Server != nil || from.Volume != nil) && !r.Required.Import.Known {
-		return holdServer(v1.ReasonWaiting, "Looking for what is to be imported (%s)", from), nil
+		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the source of the import (%s)", from), nil
 	}
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
-	if from.Dump != nil && mayBeCertified(r.serverInput) && !r.hasCertificate { // The server that loads it has the my.cnf, which names the certificate.
+	// The server that loads the dump uses the my.cnf, which names the certificate.
+	if from.Dump != nil && mayBeCertified(r.serverInput) && !r.hasCertificate {
 		return holdUntilCertified(r, start{replicas: 1}), nil
 	}
 	return startAfter(r, &v1.RestoreStatus{Import: from.DeepCopy(), Phase: v1.RestoreRunning}), nil
 }
 
-// mayImport is nil if it reaches no further than whoever writes the claim may.
+// mayImport returns an error if the import would access more than the author of the claim is allowed to.
 func mayImport(r *resolved, from *v1.Import) error {
-	at := field.NewPath("spec", "restore", "import")
+	fldPath := field.NewPath("spec", "restore", "import")
 	switch {
 	case from.Server != nil && !r.platform.AllowsImport(from.Server):
-		return refusalOf(field.ErrorList{notAllowed(at.Child("server"), from.Server.Address(), r.platform.ImportServers)})
-	case from.Dump != nil && !r.platform.OffersBackupStore(from.Dump.Store):
-		return refusalOf(field.ErrorList{notAllowed(at.Child("dump", "store"), from.Dump.Store, r.platform.BackupStores)})
+		return refusalOf(field.ErrorList{
+			notAllowed(fldPath.Child("server"), from.Server.Address(), r.platform.AllowedImportServers)})
+	case from.Dump != nil && !r.platform.OffersBackupStore(from.Dump.StoreRef.Name):
+		return refusalOf(field.ErrorList{
+			notAllowed(fldPath.Child("dump", "storeRef", "name"), from.Dump.StoreRef.Name, r.platform.AllowedBackupStores)})
 	}
 	return nil
 }
 
-// mayUseAccount of a server is nil if whoever writes the claim may bring what is in its Secret into a container of an image of
-// their choice: it is as with a password.
-func mayUseAccount(r *resolved, of *v1.ImportedServer) error {
-	if of == nil {
+// mayUseAccount returns an error if the author of the claim may not use the Secret with the account. The import
+// passes it to a container with an image that the author chose, so the rule is the same as for a password.
+func mayUseAccount(r *resolved, server *v1.ImportedServer) error {
+	if server == nil {
 		return nil
 	}
 	s := r.Required.Import.firstItem()
-	where := qualifiedName(r.instance.Namespace, of.SecretName)
-	if err := checkOwnSecret(r, "spec.restore.import.server.secretName", of.SecretName); err != nil {
+	place := qualifiedName(r.instance.Namespace, server.SecretRef.Name)
+	if err := checkOwnSecret(r, "spec.restore.import.server.secretRef", server.SecretRef.Name); err != nil {
 		return err
 	}
 	switch {
-	case s == nil || s.Namespace != r.instance.Namespace || s.Name != of.SecretName:
-		return newRefusal(v1.ReasonInvalid, "spec.restore.import.server.secretName: Secret %s does not exist: create it with username, password and ca.crt", where)
+	case s == nil || s.Namespace != r.instance.Namespace || s.Name != server.SecretRef.Name:
+		return newRefusal(v1.ReasonInvalid,
+			"spec.restore.import.server.secretRef: Secret %s does not exist. Create it with the keys username, password and "+
+				"ca.crt",
+			place)
 	case r.platform.RequirePasswordLabel && s.Labels[v1.LabelPassword] != "true":
-		return newRefusal(v1.ReasonNotAllowed, "spec.restore.import.server.secretName: Secret %s has no label %s: \"true\", which the platform wants of each Secret that a claim names", where, v1.LabelPassword)
+		return newRefusal(v1.ReasonNotAllowed,
+			"spec.restore.import.server.secretRef: Secret %s has no label %s: \"true\", which the platform requires on each "+
+				"Secret of a claim. Add the label", place, v1.LabelPassword)
 	}
 	return nil
 }
 
-// mayMount a volume to copy it: one that is there, and none of another instance, which would have its pods counted as users of its
-// volume, and whose rows come by restore.from.
-func mayMount(r *resolved, of *v1.ImportedVolume) error {
-	if of == nil {
+// mayMount returns an error if a volume must not be mounted and copied. The volume must exist and must not belong to
+// another instance. The pods of that instance would count as users of its volume, and restore.from can copy its data.
+func mayMount(r *resolved, volume *v1.ImportedVolume) error {
+	if volume == nil {
 		return nil
 	}
 	c := r.Required.Import.firstItem()
-	where := qualifiedName(r.instance.Namespace, of.PVCName)
+	place := qualifiedName(r.instance.Namespace, volume.PVCRef.Name)
 	switch {
-	case c == nil || c.Namespace != r.instance.Namespace || c.Name != of.PVCName:
-		return newRefusal(v1.ReasonInvalid, "spec.restore.import.volume.pvcName: PersistentVolumeClaim %s does not exist: name one with the data directory of a server that has stopped", where)
+	case c == nil || c.Namespace != r.instance.Namespace || c.Name != volume.PVCRef.Name:
+		return newRefusal(v1.ReasonInvalid,
+			"spec.restore.import.volume.pvcRef: PersistentVolumeClaim %s does not exist. Set the name of a "+
+				"PersistentVolumeClaim with the data directory of a stopped server", place)
 	case c.Labels[v1.LabelInstance] != "":
-		return newRefusal(v1.ReasonInvalid, "spec.restore.import.volume.pvcName: PersistentVolumeClaim %s is the volume of another claim: its rows come with spec.restore.from", where)
+		return newRefusal(v1.ReasonInvalid,
+			"spec.restore.import.volume.pvcRef: PersistentVolumeClaim %s is the volume of another claim. To copy the data of "+
+				"that claim, set spec.restore.from instead", place)
 	}
 	return nil
 }
 
-// importUnderWay is what the instance is made from, or will be; nil where there is nothing to import any more, or where it may not be.
+// importUnderWay returns the import that an instance starts from. It returns nil if the import has ended or is not
+// allowed.
 func importUnderWay(r *resolved) *v1.Import {
 	switch from := r.XR.Status.Restore; {
 	case r.started:
@@ -99,89 +112,97 @@ func importUnderWay(r *resolved) *v1.Import {
 	return r.spec.Restore.Import
 }
 
-// toTheSource of an import: the server, wherever it is, and whoever knows its address. The Job has the account of that
-// server only, and the platform has allowed its host.
-func toTheSource(of *v1.ImportedServer) []networkingv1.NetworkPolicyEgressRule {
-	port, dns, udp := intstr.FromInt32(of.ServerPort()), intstr.FromInt32(53), corev1.ProtocolUDP
+// toTheSource allows connections to the imported server at any address. The Job only has the account of that server,
+// and the platform has allowed its host.
+func toTheSource(server *v1.ImportedServer) []networkingv1.NetworkPolicyEgressRule {
+	port, dns, udp := intstr.FromInt32(server.ServerPort()), intstr.FromInt32(53), corev1.ProtocolUDP
 	return []networkingv1.NetworkPolicyEgressRule{
 		{Ports: []networkingv1.NetworkPolicyPort{{Port: &port}}},
 		{Ports: []networkingv1.NetworkPolicyPort{{Port: &dns}, {Port: &dns, Protocol: &udp}}},
 	}
 }
 
-// Places in the Job of an import, and volumes of it.
+// Paths and volumes in the Job of an import.
 const (
 	importSourceVolume  = "source"
 	importAccountVolume = "account"
 	importAccountPath   = "/" + importAccountVolume
 )
 
-// importPod makes the data of what is imported, and puts it where the server looks. What it runs of the server's image
-// comes before the product's own container, which looks at what was made.
+// importPod returns the pod that imports the data and puts it into the data directory. Containers with the server's
+// image run before the product's container, which verifies the result.
 func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
-	of := agent.Importing{Volume: dataPath, XR: r.instance.XR, Name: from.String()}
+	importing := agent.Importing{Volume: dataPath, XR: r.instance.XR, Name: from.String()}
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
 	tools := agent.ToolsMount()
 	tools.ReadOnly = true
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
-		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.wish.Image)},
-		Volumes:         []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("data", r.instance.DataPVCName())},
+		InitContainers: []corev1.Container{agent.ToolsContainer(r.platform.AgentImage),
+			agent.VersionContainer(r.wish.Image)},
+		Volumes: []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("data", r.instance.DataPVCName())},
 	}
-	mounts, command := []corev1.VolumeMount{tools, data}, of.Import()
+	mounts, command := []corev1.VolumeMount{tools, data}, importing.Import()
 	switch {
 	case from.Volume != nil:
-		source := agent.PVCVolume(importSourceVolume, from.Volume.PVCName)
+		source := agent.PVCVolume(importSourceVolume, from.Volume.PVCRef.Name)
 		source.PersistentVolumeClaim.ReadOnly = true
 		pod.Volumes = append(pod.Volumes, source)
 		mounts = append(mounts, corev1.VolumeMount{Name: importSourceVolume, MountPath: agent.ImportSource, ReadOnly: true})
-		command = of.Copy(from.Volume.Directory)
+		command = importing.Copy(from.Volume.Directory)
 	case from.Server != nil:
-		importServer(r, from.Server, of, &pod)
+		importServer(r, from.Server, importing, &pod)
 	default:
-		importDump(r, from.Dump, of, &pod)
+		importDump(r, from.Dump, importing, &pod)
 	}
-	pod.Containers = []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), mounts, command...)}
+	pod.Containers = []corev1.Container{
+		agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), mounts,
+			command...)}
 	schedule(r.serverInput, &pod)
 	return pod
 }
 
-// importServer clones it, with a server of the same image.
-func importServer(r *resolved, from *v1.ImportedServer, of agent.Importing, pod *corev1.PodSpec) {
+// importServer adds a container that clones the server, with the same image.
+func importServer(r *resolved, from *v1.ImportedServer, importing agent.Importing, pod *corev1.PodSpec) {
 	tools := agent.ToolsMount()
 	tools.ReadOnly = true
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
-	clone := agent.Container("import-server", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{
-		tools, data, {Name: importAccountVolume, MountPath: importAccountPath, ReadOnly: true},
-	}, of.Server(from.Host, from.ServerPort(), importAccountPath)...)
+	clone := agent.Container("import-server", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
+		[]corev1.VolumeMount{
+			tools, data, {Name: importAccountVolume, MountPath: importAccountPath, ReadOnly: true},
+		}, importing.Server(from.Host, from.ServerPort(), importAccountPath)...)
 	pod.InitContainers = append(pod.InitContainers, append(ownData(r, data), clone)...)
-	pod.Volumes = append(pod.Volumes, agent.AccountVolume(importAccountVolume, from.SecretName))
+	pod.Volumes = append(pod.Volumes, agent.AccountVolume(importAccountVolume, from.SecretRef.Name))
 }
 
-// importDump fetches it, and loads it with the server's own image, settings and resources.
-func importDump(r *resolved, from *v1.ImportedDump, of agent.Importing, pod *corev1.PodSpec) {
+// importDump adds containers that download the dump and load it with the server's image, settings and resources.
+func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, pod *corev1.PodSpec) {
 	object := from.Object(r.instance.Namespace)
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
-	fetch := agent.Container("fetch-dump", r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
-		data, {Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true},
-	}, of.Fetch(object, from.SHA256)...)
-	load := agent.Container("import-dump", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), []corev1.VolumeMount{agent.ToolsMount(), data}, // Its socket is beside the tools.
-		of.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)
+	fetch := agent.Container("fetch-dump", r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
+		[]corev1.VolumeMount{
+			data, {Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true},
+		}, importing.Fetch(object, from.SHA256)...)
+	// The socket is in the directory of the tools.
+	load := agent.Container("import-dump", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
+		[]corev1.VolumeMount{agent.ToolsMount(), data},
+		importing.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)
 	lay(&load.Resources, r.resources)
 	if r.spec.Database != "" {
 		load.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}
 	pod.Volumes = append(pod.Volumes, agent.AccessVolume(r.instance.Accesses().Restore()))
-	for _, of := range serverVolumes(r.serverInput)[1:] { // All but the data, which it makes.
-		load.VolumeMounts = append(load.VolumeMounts, of.mounts...)
-		pod.Volumes = append(pod.Volumes, of.Volume)
+	for _, volume := range serverVolumes(r.serverInput)[1:] { // The data volume is left out, because the container creates the data.
+		load.VolumeMounts = append(load.VolumeMounts, volume.mounts...)
+		pod.Volumes = append(pod.Volumes, volume.Volume)
 	}
 	pod.InitContainers = append(append(append(pod.InitContainers, fetch), ownData(r, data)...), load)
 }
 
-// lay what the server's container asks for over what is reserved for one that runs a server for a while: it has the same my.cnf.
-func lay(over *corev1.ResourceRequirements, of corev1.ResourceRequirements) {
-	own := of.DeepCopy()
+// lay applies the resources of the server's container to a container that runs a server temporarily, because both
+// have the same my.cnf.
+func lay(over *corev1.ResourceRequirements, defaults corev1.ResourceRequirements) {
+	own := defaults.DeepCopy()
 	usual := over.Limits[corev1.ResourceMemory]
 	over.Limits, over.Claims = own.Limits, own.Claims
 	for name, amount := range own.Requests {
@@ -192,12 +213,13 @@ func lay(over *corev1.ResourceRequirements, of corev1.ResourceRequirements) {
 	limitMemory(over, usual)
 }
 
-// limitMemory of a container that runs a server, where nothing else limits it: the default of a LimitRange may be below what it requests.
-func limitMemory(of *corev1.ResourceRequirements, usual resource.Quantity) {
-	request := of.Requests[corev1.ResourceMemory]
-	switch limit, isLimited := of.Limits[corev1.ResourceMemory]; {
+// limitMemory sets the memory limit of a container that runs a server, if it has none. The default limit of a
+// LimitRange may be lower than the request.
+func limitMemory(resources *corev1.ResourceRequirements, usual resource.Quantity) {
+	request := resources.Requests[corev1.ResourceMemory]
+	switch limit, isLimited := resources.Limits[corev1.ResourceMemory]; {
 	case isLimited && limit.Cmp(request) < 0:
-		of.Requests[corev1.ResourceMemory] = limit
+		resources.Requests[corev1.ResourceMemory] = limit
 		return
 	case isLimited:
 		return
@@ -205,11 +227,11 @@ func limitMemory(of *corev1.ResourceRequirements, usual resource.Quantity) {
 		usual = request
 	}
 	limits := corev1.ResourceList{corev1.ResourceMemory: usual}
-	maps.Copy(limits, of.Limits)
-	of.Limits = limits
+	maps.Copy(limits, resources.Limits)
+	resources.Limits = limits
 }
 
-// ownData hands a folder of the node over to the server's user, for containers of the server's image.
+// ownData makes the server's user the owner of a directory of the node, for containers with the server's image.
 func ownData(r *resolved, data corev1.VolumeMount) []corev1.Container {
 	if !r.hostPath {
 		return nil
@@ -217,114 +239,127 @@ func ownData(r *resolved, data corev1.VolumeMount) []corev1.Container {
 	return []corev1.Container{agent.OwnContainer(r.platform.AgentImage, data)}
 }
 
-// importFailure says what a failed Job means, and what to do.
-func importFailure(code int, what, why, job, again string) string {
+// importFailure returns what a failed Job means, and what to do.
+func importFailure(code int, subject, reason, job, retry string) string {
 	switch code {
 	case agent.ExitVersion:
-		return fmt.Sprintf("What is to be imported (%s) was written by a server that spec.image cannot take over from, or nobody can tell by which; nothing was written. Set spec.image to that server's version, %s", what, again)
+		return fmt.Sprintf("The source of the import (%s) is from a server version that spec.image cannot read or "+
+			"upgrade, or from an unknown version. Nothing was written. Set spec.image to the "+
+			"version of that server. %s", subject, retry)
 	case agent.ExitUnclean:
-		return fmt.Sprintf("The server that wrote what is to be imported (%s) did not stop cleanly, or nobody can see that it did (before MySQL 8.0.30), and MySQL upgrades only what did; nothing was written. Set spec.image to its very version, or start that server on it once more and stop it, %s", what, again)
+		return fmt.Sprintf("The server of the import source (%s) did not shut down cleanly. Or its version is older than MySQL "+
+			"8.0.30, and does not record this. MySQL upgrades data only after a clean shutdown. Nothing was written. Set "+
+			"spec.image to the exact version of that server. Or start that server on the data again, and stop it. %s",
+			subject, retry)
 	case agent.ExitDamaged:
-		return fmt.Sprintf("What is to be imported (%s) is cut off, is not what its sum says, or has a statement that fails: see the log of Job %s. Nothing was imported. Bring another one, %s", what, job, again)
+		return fmt.Sprintf("The source of the import (%s) is truncated, does not match its checksum, or contains a "+
+			"statement that fails. Nothing was imported. See the log of Job %s, and replace the source. %s", subject, job, retry)
 	case agent.ExitMissing:
-		return fmt.Sprintf("What is to be imported (%s) is not there: see the log of Job %s. Bring it, %s; or create the claim again with another spec.restore", what, job, again)
+		return fmt.Sprintf("The source of the import (%s) does not exist. See the log of Job %s, and provide the source. "+
+			"%s. Or create the claim again with another spec.restore", subject, job, retry)
 	case agent.ExitOccupied:
-		return fmt.Sprintf("The data volume already holds a database, and nothing was imported over it (%s). Look at the volume, %s", what, again)
+		return fmt.Sprintf("The data volume already contains a database, so nothing was imported (%s). Check the content "+
+			"of the volume. %s", subject, retry)
 	case agent.ExitNoSpace:
-		return fmt.Sprintf("What is to be imported (%s) does not fit on the data volume. Let the volume grow, %s", what, again)
+		return fmt.Sprintf("The source of the import (%s) does not fit on the data volume. Increase the storage size in "+
+			"the spec. %s", subject, retry)
 	}
-	return fmt.Sprintf("The import (%s) has failed (%s); the server does not start. Look at the log of Job %s, mend the cause, %s; or create the claim again with another spec.restore", what, orUnknown(why), job, again)
+	return fmt.Sprintf("The import (%s) has failed (%s), and the server does not start. See the log of Job %s, and fix "+
+		"the cause. %s. Or create the claim again with another spec.restore", subject, orUnknown(reason), job, retry)
 }
 
-// Patterns of an import, as the XRD has them.
+// Patterns of the fields of an import, as in the XRD.
 var (
 	importFolderPattern = regexp.MustCompile(`^[^/.][^/]*(/[^/.][^/]*)*$`)
 	importHostPattern   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 	importDumpPattern   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.sql(\.gz|\.zst)?$`)
 )
 
-// checkImport refuses what names no database, or several.
-func checkImport(r *resolved, at *field.Path) field.ErrorList {
+// checkImport refuses an import with no source or with several.
+func checkImport(r *resolved, fldPath *field.Path) field.ErrorList {
 	from := r.spec.Restore.Import
 	if from == nil {
 		return nil
 	}
-	errs := checkImportOf(r, from, at)
+	errs := checkImportOf(r, from, fldPath)
 	if r.database {
-		errs = append(errs, field.Forbidden(at, "is for a MySQL, and not for a Database: remove it"))
+		errs = append(errs, field.Forbidden(fldPath, "is supported only for a MySQL, and not for a Database. Remove it"))
 	}
 	if r.spec.Restore.Backup != nil || r.spec.Restore.From != nil || r.spec.Restore.Policy == v1.RestoreNever {
-		errs = append(errs, field.Forbidden(at, "backup, from or policy Never says something else: remove one of them"))
+		errs = append(errs, field.Forbidden(fldPath, "backup, from or policy Never is also set. Remove one of them"))
 	}
 	return errs
 }
 
-// checkImportOf what a claim, or a Job, names.
-func checkImportOf(r *resolved, from *v1.Import, at *field.Path) field.ErrorList {
+// checkImportOf validates an import of a claim or a Job.
+func checkImportOf(r *resolved, from *v1.Import, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if n := countTrue(from.Volume != nil, from.Server != nil, from.Dump != nil); n != 1 {
-		errs = append(errs, field.Forbidden(at, fmt.Sprintf("has %d of volume, server and dump: set exactly one", n)))
+		errs = append(errs, field.Forbidden(fldPath, fmt.Sprintf("must have exactly one of volume, server and dump, but "+
+			"has %d", n)))
 	}
 	if v := from.Volume; v != nil {
-		errs = append(errs, checkImportedVolume(r, v, at.Child("volume"))...)
+		errs = append(errs, checkImportedVolume(r, v, fldPath.Child("volume"))...)
 	}
 	if s := from.Server; s != nil {
-		errs = append(errs, checkImportedServer(s, at.Child("server"))...)
+		errs = append(errs, checkImportedServer(s, fldPath.Child("server"))...)
 	}
 	if d := from.Dump; d != nil {
-		errs = append(errs, checkImportedDump(d, at.Child("dump"))...)
+		errs = append(errs, checkImportedDump(d, fldPath.Child("dump"))...)
 	}
 	return errs
 }
 
 func countTrue(all ...bool) int {
 	n := 0
-	for _, is := range all {
-		if is {
+	for _, value := range all {
+		if value {
 			n++
 		}
 	}
 	return n
 }
 
-func checkImportedVolume(r *resolved, v *v1.ImportedVolume, at *field.Path) field.ErrorList {
+func checkImportedVolume(r *resolved, v *v1.ImportedVolume, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
-	case len(validation.IsDNS1123Subdomain(v.PVCName)) > 0:
-		errs = append(errs, field.Invalid(at.Child("pvcName"), clipText(v.PVCName), "is not the name of a PersistentVolumeClaim"))
-	case v.PVCName == r.instance.DataPVCName() || v.PVCName == r.instance.BackupPVCName():
-		errs = append(errs, field.Invalid(at.Child("pvcName"), v.PVCName, "is this claim's own volume: name that of another server"))
+	case len(validation.IsDNS1123Subdomain(v.PVCRef.Name)) > 0:
+		errs = append(errs, field.Invalid(fldPath.Child("pvcRef", "name"), clipText(v.PVCRef.Name),
+			"is not a valid name of a PersistentVolumeClaim"))
+	case v.PVCRef.Name == r.instance.DataPVCName() || v.PVCRef.Name == r.instance.BackupPVCName():
+		errs = append(errs, field.Invalid(fldPath.Child("pvcRef", "name"), v.PVCRef.Name,
+			"is the volume of this claim itself. Set the name of another server's volume"))
 	}
-	if d := v.Directory; d != "" && (!importFolderPattern.MatchString(d) || path.Clean(d) != d || len(d) > 253 || strings.ContainsFunc(d, func(c rune) bool { return c < ' ' })) {
-		errs = append(errs, field.Invalid(at.Child("directory"), clipText(d), "is not a folder below the root of the volume, such as data or lib/mysql"))
+	if d := v.Directory; d != "" &&
+		(!importFolderPattern.MatchString(d) || path.Clean(d) != d || len(d) > 253 ||
+			strings.ContainsFunc(d, func(c rune) bool { return c < ' ' })) {
+		errs = append(errs, field.Invalid(fldPath.Child("directory"), clipText(d),
+			"must be a directory below the root of the volume, such as data or lib/mysql"))
 	}
 	return errs
 }
 
-func checkImportedServer(s *v1.ImportedServer, at *field.Path) field.ErrorList {
+func checkImportedServer(s *v1.ImportedServer, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(s.Host) > 253 || !importHostPattern.MatchString(s.Host) {
-		errs = append(errs, field.Invalid(at.Child("host"), clipText(s.Host), "is neither a name nor an IPv4 address (the port is a field of its own)"))
+		errs = append(errs, field.Invalid(fldPath.Child("host"), clipText(s.Host),
+			"must be a DNS name or an IPv4 address. Set the port in the field port"))
 	}
 	if s.Port < 0 || s.Port > 65535 {
-		errs = append(errs, field.Invalid(at.Child("port"), s.Port, "must be from 1 to 65535"))
+		errs = append(errs, field.Invalid(fldPath.Child("port"), s.Port, "must be from 1 to 65535"))
 	}
-	if len(validation.IsDNS1123Subdomain(s.SecretName)) > 0 {
-		errs = append(errs, field.Invalid(at.Child("secretName"), clipText(s.SecretName), "is not the name of a Secret"))
-	}
-	return errs
+	return append(errs, checkObjectName(fldPath.Child("secretRef", "name"), s.SecretRef.Name, "a Secret")...)
 }
 
-func checkImportedDump(d *v1.ImportedDump, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(validation.IsDNS1123Subdomain(d.Store)) > 0 {
-		errs = append(errs, field.Invalid(at.Child("store"), clipText(d.Store), "is not the name of a BackupStore"))
-	}
+func checkImportedDump(d *v1.ImportedDump, fldPath *field.Path) field.ErrorList {
+	errs := checkObjectName(fldPath.Child("store"), d.StoreRef.Name, "a BackupStore")
 	if len(d.Name) > 253 || !importDumpPattern.MatchString(d.Name) {
-		errs = append(errs, field.Invalid(at.Child("name"), clipText(d.Name), "must end in .sql, .sql.gz or .sql.zst, and have letters, digits and . _ - only"))
+		errs = append(errs, field.Invalid(fldPath.Child("name"), clipText(d.Name),
+			"must end in .sql, .sql.gz or .sql.zst, and contain only letters, digits, '.', '_' and '-'"))
 	}
 	if d.SHA256 != "" && !sha256Pattern.MatchString(d.SHA256) {
-		errs = append(errs, field.Invalid(at.Child("sha256"), clipText(d.SHA256), "is not a SHA-256 sum in hexadecimal"))
+		errs = append(errs, field.Invalid(fldPath.Child("sha256"), clipText(d.SHA256), "must be a SHA-256 checksum of 64 "+
+			"digits in lowercase hexadecimal"))
 	}
 	return errs
 }

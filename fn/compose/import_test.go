@@ -15,19 +15,19 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-func importing(what v1.Import) func(*Input) {
-	return func(in *Input) { in.XR.Spec.Restore.Import = &what }
+func importing(source v1.Import) func(*Input) {
+	return func(in *Input) { in.XR.Spec.Restore.Import = &source }
 }
 
 func ofVolume(in *Input) {
-	importing(v1.Import{Volume: &v1.ImportedVolume{PVCName: "old", Directory: "lib/mysql"}})(in)
+	importing(v1.Import{Volume: &v1.ImportedVolume{PVCRef: v1.LocalReference{Name: "old"}, Directory: "lib/mysql"}})(in)
 	found("old", nil)(in)
 }
 
 // ofServer that the platform allows, with an account.
 func ofServer(in *Input) {
-	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretName: "account"}})(in)
-	platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"*.old.example"} })(in)
+	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretRef: v1.LocalReference{Name: "account"}}})(in)
+	platform(func(s *v1.PlatformSpec) { s.AllowedImportServers = []string{"*.old.example"} })(in)
 	found("account", nil)(in)
 }
 
@@ -41,16 +41,17 @@ func found(name string, labels map[string]string) func(*Input) {
 }
 
 func ofDump(in *Input) {
-	importing(v1.Import{Dump: &v1.ImportedDump{Store: "offsite", Name: "shop.sql.gz", SHA256: testSum}})(in)
-	platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores = []string{"offsite"} })(in)
+	importing(v1.Import{Dump: &v1.ImportedDump{StoreRef: v1.BackupStoreReference{Name: "offsite"}, Name: "shop.sql.gz", SHA256: testSum}})(in)
+	platform(func(s *v1.PlatformSpec) { s.AllowedBackupStores = []string{"offsite"} })(in)
 }
 
 func labelled(in *Input) {
-	platform(func(s *v1.MySQLPlatformSpec) { s.RequirePasswordLabel = true })(in)
+	platform(func(s *v1.PlatformSpec) { s.RequirePasswordLabel = true })(in)
 }
 
 func importChosen(in *Input) {
-	in.XR.Status.Restore = &v1.RestoreStatus{Import: &v1.Import{Volume: &v1.ImportedVolume{PVCName: "old"}}, Phase: v1.RestoreRunning}
+	in.XR.Status.Restore = &v1.RestoreStatus{Import: &v1.Import{Volume: &v1.ImportedVolume{PVCRef: v1.LocalReference{Name: "old"}}},
+		Phase: v1.RestoreRunning}
 }
 
 // importJob that somebody may have changed.
@@ -61,52 +62,105 @@ func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
 	}
 }
 
-const volumeChoice = `{"import":{"volume":{"pvcName":"old"}},"phase":"Running"}`
+const volumeChoice = `{"import":{"volume":{"pvcRef":{"name":"old"}}},"phase":"Running"}`
 
 // TestChooseImport is the specification of when a database is imported, and which.
 func TestChooseImport(t *testing.T) {
 	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
-	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "failed with exit code 42"}
+	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue,
+		Message: "failed with exit code 42"}
 	type want struct {
-		replicas                           int32
-		what, backup, reason, say, refusal string
-		job                                bool
+		replicas                              int32
+		subject, backup, reason, say, refusal string
+		job                                   bool
 	}
 	for name, tc := range map[string]struct {
 		reason string
 		in     Input
 		want   want
 	}{
-		"Volume":       {reason: "It is copied before the server starts.", in: given(ofVolume), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring, say: "every row is there"}},
-		"Server":       {reason: "It is cloned.", in: given(ofServer), want: want{what: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
-		"Dump":         {reason: "It is loaded.", in: given(ofDump), want: want{what: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
-		"Unheard":      {reason: "The controller looks first, as before each start.", in: given(ofVolume, previous("")), want: want{reason: v1.ReasonWaiting, say: "controller"}},
-		"Unfinished":   {reason: "Not while an earlier life is being put away.", in: given(ofVolume, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, say: "not finished"}},
-		"Beside":       {reason: "What there is of this name is left aside by who says so.", in: given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
-		"Once":         {reason: "Rows that came since are worth more: a claim that is made again goes on from its backup.", in: given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven, began("import/volume/old/lib/mysql"))), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring, say: "counts again with spec.restore.insteadOf: b1"}},
-		"Again":        {reason: "Whoever names what he leaves aside means it.", in: given(ofVolume, previous("b2"), record("b2", 1, v1.BackupProven, began("import/volume/old/lib/mysql")), aside), want: want{what: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
-		"Held":         {reason: "Doubt is not absence.", in: given(ofVolume, previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, say: "without its record"}},
-		"OtherHost":    {reason: "A Job would speak with whom a tenant likes.", in: given(ofServer, platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"old.example"} })), want: want{refusal: "db.old.example:3306 is not among those that the platform allows: old.example"}},
-		"OtherStore":   {reason: "A store may be another tenant's.", in: given(ofDump, platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores = nil })), want: want{refusal: "offsite is not among"}},
-		"DefaultStore": {reason: "The default is everybody's.", in: given(ofDump, platform(func(s *v1.MySQLPlatformSpec) { s.BackupStores, s.DefaultBackupStore = nil, "offsite" })), want: want{what: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
-		"OtherPort":    {reason: "A web server is no database.", in: given(ofServer, func(in *Input) { in.XR.Spec.Restore.Import.Server.Port = 443 }), want: want{refusal: "db.old.example:443 is not among"}},
-		"ThatPort":     {reason: "The platform knows it.", in: given(ofServer, func(in *Input) { in.XR.Spec.Restore.Import.Server.Port = 3307 }, platform(func(s *v1.MySQLPlatformSpec) { s.ImportServers = []string{"*.old.example:3307"} })), want: want{what: "server/db.old.example:3307", job: true, reason: v1.ReasonRestoring}},
-		"NoVolume":     {reason: "Said at once, too.", in: given(ofVolume, func(in *Input) { in.Required.Import.Items = nil }), want: want{refusal: "PersistentVolumeClaim default/old does not exist"}},
-		"OfClaim":      {reason: "Its pods would hold up that one's deletion.", in: given(ofVolume, found("old", map[string]string{v1.LabelInstance: "x"})), want: want{refusal: "is the volume of another claim: its rows come with spec.restore.from"}},
-		"NoAccount":    {reason: "Said at once, and not by a pod that waits.", in: given(ofServer, func(in *Input) { in.Required.Import.Items = nil }), want: want{refusal: "create it with username, password and ca.crt"}},
-		"NotLooked":    {reason: "Not known is not missing.", in: given(ofServer, func(in *Input) { in.Required.Import.Known = false }), want: want{reason: v1.ReasonWaiting, say: "Looking for what is to be imported"}},
-		"NoLabel":      {reason: "Its owner lets claims use it.", in: given(ofServer, labelled), want: want{refusal: "has no label"}},
-		"Label":        {reason: "Its owner has.", in: given(ofServer, labelled, found("account", map[string]string{v1.LabelPassword: "true"})), want: want{what: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
-		"NoCert":       {reason: "The server that loads it is told of a certificate.", in: given(ofDump, func(in *Input) { in.XR.Status.TLS = nil }), want: want{reason: v1.ReasonWaiting, say: "certificate"}},
-		"Kept":         {reason: "The choice is made once.", in: given(ofServer, importChosen), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoring}},
-		"OfJob":        {reason: "Where the status was not written, the Job says it.", in: given(importJob(volumeChoice)), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoring}},
-		"OfBadJob":     {reason: "And nobody gets at a server by changing it.", in: given(importJob(`{"import":{"server":{"host":"evil","secretName":"s"}},"phase":"Running"}`)), want: want{refusal: "evil:3306 is not among"}},
-		"OfOddJob":     {reason: "Nor out of the folder of its namespace.", in: given(importJob(`{"import":{"dump":{"store":"offsite","name":"../other/a.sql"}},"phase":"Running"}`)), want: want{refusal: "must end in .sql"}},
-		"OfEmptyJob":   {reason: "Nothing is no import.", in: given(importJob(`{"import":{},"phase":"Running"}`)), want: want{refusal: "set exactly one"}},
-		"Done":         {reason: "The server starts.", in: given(importChosen, importJob(volumeChoice, complete)), want: want{replicas: 1, what: "volume/old", job: true, reason: v1.ReasonRestored}},
-		"Failed":       {reason: "It does not.", in: given(importChosen, importJob(volumeChoice, failed)), want: want{what: "volume/old", job: true, reason: v1.ReasonRestoreFailed, say: "is cut off"}},
-		"Started":      {reason: "An instance that started imports nothing.", in: given(ofVolume, server(1)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"Suspended":    {reason: "What was begun comes to its end.", in: given(suspended, importChosen, importJob(volumeChoice)), want: want{what: "volume/old", job: true, reason: v1.ReasonSuspended, say: "the import of volume/old comes to its end"}},
+		"Volume": {reason: "It is copied before the server starts.", in: given(ofVolume),
+			want: want{subject: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring, say: "every row is imported"}},
+		"Server": {reason: "It is cloned.", in: given(ofServer),
+			want: want{subject: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
+		"Dump": {reason: "It is loaded.", in: given(ofDump),
+			want: want{subject: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
+		"Unheard": {reason: "The controller looks first, as before each start.", in: given(ofVolume, previous("")),
+			want: want{reason: v1.ReasonWaiting, say: "controller"}},
+		"Unfinished": {reason: "Not while an earlier life is being put away.",
+			in: given(ofVolume, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, say: "not finished"}},
+		"Beside": {reason: "What there is of this name is left aside by who says so.",
+			in:   given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven)),
+			want: want{subject: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
+		"Once": {reason: "Rows that came since are worth more: a claim that is made again goes on from its backup.",
+			in: given(ofVolume, previous("b1"), record("b1", 1, v1.BackupProven, began("import/volume/old/lib/mysql"))),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring,
+				say: "To apply it again, set spec.restore.insteadOf: b1"}},
+		"Again": {reason: "Whoever names what he leaves aside means it.",
+			in:   given(ofVolume, previous("b2"), record("b2", 1, v1.BackupProven, began("import/volume/old/lib/mysql")), aside),
+			want: want{subject: "volume/old/lib/mysql", job: true, reason: v1.ReasonRestoring}},
+		"Held": {reason: "Doubt is not absence.", in: given(ofVolume, previous(v1.PreviousHeld)),
+			want: want{reason: v1.ReasonWaiting, say: "exists, but its BackupRecord is missing"}},
+		"OtherHost": {reason: "A Job would speak with whom a tenant likes.",
+			in:   given(ofServer, platform(func(s *v1.PlatformSpec) { s.AllowedImportServers = []string{"old.example"} })),
+			want: want{refusal: "db.old.example:3306 is not allowed by the platform. Allowed: old.example"}},
+		"OtherStore": {reason: "A store may be another tenant's.",
+			in:   given(ofDump, platform(func(s *v1.PlatformSpec) { s.AllowedBackupStores = nil })),
+			want: want{refusal: "offsite is not allowed by the platform"}},
+		"DefaultStore": {reason: "The default is everybody's.",
+			in: given(ofDump, platform(func(s *v1.PlatformSpec) {
+				s.AllowedBackupStores, s.DefaultBackupStore = nil, "offsite"
+			})),
+			want: want{subject: "dump/offsite/shop.sql.gz", job: true, reason: v1.ReasonRestoring}},
+		"OtherPort": {reason: "A web server is no database.",
+			in:   given(ofServer, func(in *Input) { in.XR.Spec.Restore.Import.Server.Port = 443 }),
+			want: want{refusal: "db.old.example:443 is not allowed by the platform"}},
+		"ThatPort": {reason: "The platform knows it.",
+			in: given(ofServer, func(in *Input) { in.XR.Spec.Restore.Import.Server.Port = 3307 },
+				platform(func(s *v1.PlatformSpec) { s.AllowedImportServers = []string{"*.old.example:3307"} })), want: want{
+				subject: "server/db.old.example:3307", job: true, reason: v1.ReasonRestoring}},
+		"NoVolume": {reason: "Said at once, too.",
+			in:   given(ofVolume, func(in *Input) { in.Required.Import.Items = nil }),
+			want: want{refusal: "PersistentVolumeClaim default/old does not exist"}},
+		"OfClaim": {reason: "Its pods would hold up that one's deletion.",
+			in:   given(ofVolume, found("old", map[string]string{v1.LabelInstance: "x"})),
+			want: want{refusal: "is the volume of another claim. To copy the data of that claim, set spec.restore.from"}},
+		"NoAccount": {reason: "Said at once, and not by a pod that waits.",
+			in:   given(ofServer, func(in *Input) { in.Required.Import.Items = nil }),
+			want: want{refusal: "Create it with the keys username, password and ca.crt"}},
+		"NotLooked": {reason: "Not known is not missing.",
+			in:   given(ofServer, func(in *Input) { in.Required.Import.Known = false }),
+			want: want{reason: v1.ReasonWaiting, say: "Waiting for Crossplane to read the source of the import"}},
+		"NoLabel": {reason: "Its owner lets claims use it.", in: given(ofServer, labelled),
+			want: want{refusal: "has no label"}},
+		"Label": {reason: "Its owner has.",
+			in:   given(ofServer, labelled, found("account", map[string]string{v1.LabelPassword: "true"})),
+			want: want{subject: "server/db.old.example:3306", job: true, reason: v1.ReasonRestoring}},
+		"NoCert": {reason: "The server that loads it is told of a certificate.",
+			in:   given(ofDump, func(in *Input) { in.XR.Status.Authorities = "" }),
+			want: want{reason: v1.ReasonWaiting, say: "certificate"}},
+		"Kept": {reason: "The choice is made once.", in: given(ofServer, importChosen),
+			want: want{subject: "volume/old", job: true, reason: v1.ReasonRestoring}},
+		"OfJob": {reason: "Where the status was not written, the Job says it.", in: given(importJob(volumeChoice)),
+			want: want{subject: "volume/old", job: true, reason: v1.ReasonRestoring}},
+		"OfBadJob": {reason: "And nobody gets at a server by changing it.",
+			in:   given(importJob(`{"import":{"server":{"host":"evil","secretRef":{"name":"s"}}},"phase":"Running"}`)),
+			want: want{refusal: "evil:3306 is not allowed by the platform"}},
+		"OfOddJob": {reason: "Nor out of the folder of its namespace.",
+			in:   given(importJob(`{"import":{"dump":{"store":"offsite","name":"../other/a.sql"}},"phase":"Running"}`)),
+			want: want{refusal: "must end in .sql"}},
+		"OfEmptyJob": {reason: "Nothing is no import.", in: given(importJob(`{"import":{},"phase":"Running"}`)),
+			want: want{refusal: "must have exactly one of volume, server and dump"}},
+		"Done": {reason: "The server starts.", in: given(importChosen, importJob(volumeChoice, complete)),
+			want: want{replicas: 1, subject: "volume/old", job: true, reason: v1.ReasonRestored}},
+		"Failed": {reason: "It does not.", in: given(importChosen, importJob(volumeChoice, failed)),
+			want: want{subject: "volume/old", job: true, reason: v1.ReasonRestoreFailed, say: "is truncated"}},
+		"Started": {reason: "An instance that started imports nothing.", in: given(ofVolume, server(1)),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"Suspended": {reason: "What was begun comes to its end.",
+			in: given(suspended, importChosen, importJob(volumeChoice)),
+			want: want{subject: "volume/old", job: true, reason: v1.ReasonSuspended,
+				say: "the import of volume/old continues"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := resolve(tc.in)
@@ -123,14 +177,15 @@ func TestChooseImport(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			what, backup := "", ""
+			subject, backup := "", ""
 			if from := got.restore; from != nil && from.Import != nil {
-				what = from.Import.String()
+				subject = from.Import.String()
 			} else if from != nil {
 				backup = from.Backup
 			}
-			if made := wantsRestoreJob(r, got); got.replicas != tc.want.replicas || got.reason != tc.want.reason || what != tc.want.what || backup != tc.want.backup || made != tc.want.job {
-				t.Errorf("%s\nwant %+v, got %+v of %q, Job wanted: %t", tc.reason, tc.want, got, what, made)
+			if made := wantsRestoreJob(r, got); got.replicas != tc.want.replicas || got.reason != tc.want.reason ||
+				subject != tc.want.subject || backup != tc.want.backup || made != tc.want.job {
+				t.Errorf("%s\nwant %+v, got %+v of %q, Job wanted: %t", tc.reason, tc.want, got, subject, made)
 			}
 			if !strings.Contains(got.message, tc.want.say) {
 				t.Errorf("%s\nwant a message with %q, got %q", tc.reason, tc.want.say, got.message)
@@ -148,11 +203,18 @@ func TestImportPod(t *testing.T) {
 		// of the tenant's image, what it mounts.
 		mounts []string
 	}{
-		"Volume":         {in: given(ofVolume), containers: []string{"tools", "version", "restore"}},
-		"Server":         {in: given(ofServer), containers: []string{"tools", "version", "import-server", "restore"}, mounts: []string{"tools", "data", "account"}},
-		"Dump":           {in: given(ofDump), containers: []string{"tools", "version", "fetch-dump", "import-dump", "restore"}, mounts: []string{"tools", "data", "scratch", "config", "tls"}},
-		"ServerHostPath": {in: given(ofServer, onHostPath), containers: []string{"tools", "version", "own", "import-server", "restore"}, mounts: []string{"tools", "data", "account"}},
-		"DumpHostPath":   {in: given(ofDump, onHostPath), containers: []string{"tools", "version", "fetch-dump", "own", "import-dump", "restore"}, mounts: []string{"tools", "data", "scratch", "config", "tls"}},
+		"Volume": {in: given(ofVolume), containers: []string{"tools", "version", "restore"}},
+		"Server": {in: given(ofServer), containers: []string{"tools", "version", "import-server", "restore"},
+			mounts: []string{"tools", "data", "account"}},
+		"Dump": {in: given(ofDump),
+			containers: []string{"tools", "version", "fetch-dump", "import-dump", "restore"},
+			mounts:     []string{"tools", "data", "scratch", "config", "tls"}},
+		"ServerHostPath": {in: given(ofServer, onHostPath),
+			containers: []string{"tools", "version", "own", "import-server", "restore"},
+			mounts:     []string{"tools", "data", "account"}},
+		"DumpHostPath": {in: given(ofDump, onHostPath),
+			containers: []string{"tools", "version", "fetch-dump", "own", "import-dump", "restore"},
+			mounts:     []string{"tools", "data", "scratch", "config", "tls"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := tryCompose(t, tc.in)
@@ -181,8 +243,8 @@ func TestImportPod(t *testing.T) {
 			if !slices.Equal(names, tc.containers) {
 				t.Errorf("want %v, got %v", tc.containers, names)
 			}
-			if of := j.Spec.PodFailurePolicy.Rules[0].OnExitCodes.ContainerName; of != nil {
-				t.Errorf("only %s ends the Job", *of)
+			if containerName := j.Spec.PodFailurePolicy.Rules[0].OnExitCodes.ContainerName; containerName != nil {
+				t.Errorf("only %s ends the Job", *containerName)
 			}
 		})
 	}
@@ -216,26 +278,30 @@ func TestImportPolicy(t *testing.T) {
 // TestImportFailure: each exit code of the agent has its own advice.
 func TestImportFailure(t *testing.T) {
 	for code, want := range map[int]string{
-		agent.ExitVersion: "nobody can tell by which", agent.ExitUnclean: "did not stop cleanly", agent.ExitDamaged: "is cut off", agent.ExitMissing: "is not there",
-		agent.ExitOccupied: "already holds a database", agent.ExitNoSpace: "does not fit", 0: "why",
+		agent.ExitVersion: "from an unknown version", agent.ExitUnclean: "did not shut down cleanly",
+		agent.ExitDamaged: "is truncated", agent.ExitMissing: "does not exist",
+		agent.ExitOccupied: "already contains a database", agent.ExitNoSpace: "does not fit", 0: "why",
 	} {
-		if got := importFailure(code, "volume/old", "why", "default/j", "again"); !strings.Contains(got, want) || !strings.Contains(got, "volume/old") || !strings.Contains(got, "again") {
+		if got := importFailure(code, "volume/old", "why", "default/j", "again"); !strings.Contains(got, want) ||
+			!strings.Contains(got, "volume/old") || !strings.Contains(got, "again") {
 			t.Errorf("%d: want %q, got %q", code, want, got)
 		}
 	}
 }
 
-// TestImportResources: the server that loads a dump has what the instance's has, whatever the platform says of Jobs, and nothing of the
-// Deployment changes by it.
+// TestImportResources: the server that loads a dump has what the instance's has, whatever the platform says of Jobs,
+// and nothing of the Deployment changes by it.
 func TestImportResources(t *testing.T) {
 	amounts := func(cpu, memory string) *v1.Resources {
-		return &v1.Resources{Requests: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)}, Limits: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)}}
+		return &v1.Resources{Requests: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)},
+			Limits: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)}}
 	}
 	for name, tc := range map[string]struct {
 		own, jobs           *v1.Resources
 		request, limit, cpu string
 	}{
-		"Nothing": {request: "512Mi", limit: "1Gi", cpu: "50m"},
+		"Nothing": {request: "512Mi", limit: "1Gi", cpu: "250m"},
+		"None":    {own: &v1.Resources{}, request: "512Mi", limit: "1Gi", cpu: "50m"},
 		"Jobs":    {jobs: amounts("200m", "256Mi"), request: "512Mi", limit: "1Gi", cpu: "200m"},
 		"Own":     {own: amounts("1", "2Gi"), request: "2Gi", limit: "2Gi", cpu: "1"},
 		"Both":    {own: amounts("1", "2Gi"), jobs: amounts("200m", "256Mi"), request: "2Gi", limit: "4Gi", cpu: "200m"},
@@ -253,9 +319,11 @@ func TestImportResources(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := out.Resources[v1.ResourceRestore].Object.(*batchv1.Job)
-			n := slices.IndexFunc(j.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "import-dump" })
+			n := slices.IndexFunc(j.Spec.Template.Spec.InitContainers,
+				func(c corev1.Container) bool { return c.Name == "import-dump" })
 			got := j.Spec.Template.Spec.InitContainers[n].Resources
-			if got.Requests.Memory().String() != tc.request || got.Limits.Memory().String() != tc.limit || got.Requests.Cpu().String() != tc.cpu && got.Limits.Cpu().String() != tc.cpu {
+			if got.Requests.Memory().String() != tc.request || got.Limits.Memory().String() != tc.limit ||
+				got.Requests.Cpu().String() != tc.cpu && got.Limits.Cpu().String() != tc.cpu {
 				t.Errorf("it asks for %v", got)
 			}
 			server := func(o *Output) corev1.ResourceRequirements {

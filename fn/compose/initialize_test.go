@@ -31,15 +31,19 @@ func TestInitialize(t *testing.T) {
 		reason string
 		in     Input
 		// may make a database, and has one.
-		may, has bool
+		may, hasDatabase bool
 	}{
-		"Fresh":     {reason: "There is nothing yet.", in: given(), may: true},
-		"Starting":  {reason: "Its first start may be killed at any moment.", in: given(server(1)), may: true},
-		"Used":      {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected), has: true},
-		"Noted":     {reason: "So it is where the connection Secret was deleted.", in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), has: true},
-		"Restoring": {reason: "The data is yet to come from the backup: until then it is right that the volume is empty.", in: given(record("b", 1, v1.BackupProven), previous("b"))},
-		"Chosen":    {reason: "So it is while the Job works, or waits for its image.", in: given(chosenBefore(v1.RestoreRunning))},
-		"Restored":  {reason: "There it is.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), has: true},
+		"Fresh":    {reason: "There is nothing yet.", in: given(), may: true},
+		"Starting": {reason: "Its first start may be killed at any moment.", in: given(server(1)), may: true},
+		"Used": {reason: "A volume without data is the wrong one from now on.", in: given(server(1), connected),
+			hasDatabase: true},
+		"Noted": {reason: "So it is where the connection Secret was deleted.",
+			in: given(server(1), func(in *Input) { in.XR.Status.Initialized = true }), hasDatabase: true},
+		"Restoring": {reason: "The data is yet to come from the backup: until then it is right that the volume is empty.",
+			in: given(record("b", 1, v1.BackupProven), previous("b"))},
+		"Chosen": {reason: "So it is while the Job works, or waits for its image.",
+			in: given(chosenBefore(v1.RestoreRunning))},
+		"Restored": {reason: "There it is.", in: given(hasPVC, chosenBefore(v1.RestoreSucceeded)), hasDatabase: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +52,8 @@ func TestInitialize(t *testing.T) {
 			if !ok {
 				t.Fatal("no Secret")
 			}
-			if _, may := s.Data[v1.InitializeKey]; may != tc.may || out.Status.Initialized != tc.has {
-				t.Errorf("%s want %t, got %t, and status.initialized %t", tc.reason, tc.may, may, out.Status.Initialized)
+			if _, may := s.Data[v1.InitializeKey]; may != tc.may || out.Status.Initialized != tc.hasDatabase {
+				t.Errorf("%s want %t, got %t, and status.internal.initialized %t", tc.reason, tc.may, may, out.Status.Initialized)
 			}
 		})
 	}
@@ -67,7 +71,8 @@ func TestServerNeverInitializes(t *testing.T) {
 		taken = append(taken, e.Name)
 	}
 	for _, prefix := range []string{"MYSQL_", "MARIADB_"} { // What an image says itself is taken back.
-		for _, choice := range []string{"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH", "ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD", "ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD"} {
+		for _, choice := range []string{"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH",
+			"ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD", "ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD"} {
 			if !slices.Contains(taken, prefix+choice) {
 				t.Errorf("The server's image may have %s%s.", prefix, choice)
 			}
@@ -98,9 +103,12 @@ func TestServing(t *testing.T) {
 		wantsServing bool
 	}{
 		"Starting": {reason: "It has no pod.", in: given(server(1)), want: v1.ReasonStarting, says: "Starting the server"},
-		"Up":       {reason: "Nobody has logged in yet.", in: given(up), want: v1.ReasonLoginPending, says: "The server is up; waiting for the controller to log in and publish the connection Secret"},
-		"Refused":  {reason: "Nobody can.", in: given(up, failed), want: v1.ReasonLoginPending, says: "The server is up, but nobody can log in: no password is accepted"},
-		"LoggedIn": {reason: "The published password has worked.", in: given(up, connected), want: v1.ReasonRunning, says: "Running", wantsServing: true},
+		"Up": {reason: "Nobody has logged in yet.", in: given(up), want: v1.ReasonLoginPending,
+			says: "The server is running. Waiting for the controller to log in and publish the connection Secret"},
+		"Refused": {reason: "Nobody can.", in: given(up, failed), want: v1.ReasonLoginPending,
+			says: "The server is running, but clients cannot log in: no password is accepted"},
+		"LoggedIn": {reason: "The published password has worked.", in: given(up, connected), want: v1.ReasonRunning,
+			says: "Running", wantsServing: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

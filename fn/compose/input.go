@@ -1,16 +1,16 @@
-// Package compose decides what a database instance consists of. It is pure: the
-// same Input makes the same Output, whatever the clock, the network and the
-// files of the machine say.
+// Package compose decides what a database instance consists of. It is pure: the same Input gives the same Output,
+// regardless of the clock, the network and the file system.
 //
-//	Input ──▶ resolve ──▶ decide ──▶ build ──▶ report ──▶ Output
-//	  │         │            │ what the server starts from, if it may
-//	  │         └─ what is asked for, checked: a Refusal, and nothing may change
-//	  └─ XR, settings, observed resources, required resources
+//	Input ──▶ resolve ──▶ decide ──▶ build ──▶ report ──▶ Output.
+//	  │         │            │ whether the server may run, and what it starts from.
+//	  │         └─ the validated settings, or a Refusal that stops all changes.
+//	  └─ XR, settings, observed resources, required resources.
 //
-// Each step takes values and returns values; Compose is where they meet.
+// Each step takes values and returns values. Compose connects the steps.
 package compose
 
 import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,28 +23,32 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An Input is all that an instance depends on.
+// An Input contains everything that an instance depends on.
 type Input struct {
 	redact.All
 
-	// XR that is composed. An XDatabase is here as an XMySQL of that kind, with its
-	// Type.
+	// XR is the composite resource. An XDatabase is represented as an XMySQL of that kind with its Type.
 	XR   *v1.XMySQL
 	Type v1.DatabaseType
-	// Settings of the platform.
+	// Settings are the settings of the platform.
 	Settings v1.Settings
-	// Observed composed resources.
+	// Observed are the observed composed resources.
 	Observed Observed
-	// Required resources, as far as Crossplane has sent them.
+	// Required are the required resources that Crossplane has sent.
 	Required RequiredResources
-	// Published connection details of the XR.
+	// Published are the connection details of the XR.
 	Published map[string][]byte
-	// Unsynced is the message of the XR's condition Synced while that is False: what Crossplane could not do the last time.
+	// Release is the release of this function, such as v0.1.0.
+	Release string
+	// Watched is true if Crossplane watches the required resources and calls the function again when they change.
+	Watched bool
+	// Unsynced is the message of the XR's condition Synced if its status is False. It contains what Crossplane could
+	// not do in the last reconcile.
 	Unsynced string
 }
 
-// Observed holds the composed resources that exist; nil where one does not.
-// Only fields that a decision reads need be set.
+// Observed contains the existing composed resources. A resource that does not exist is nil. Only fields that a
+// decision reads need to be set.
 type Observed struct {
 	redact.All
 
@@ -53,29 +57,29 @@ type Observed struct {
 	RootPassword *corev1.Secret
 	Config       *corev1.ConfigMap
 	Deployment   *appsv1.Deployment
-	// Template of the Deployment's pods; nil where there is none.
+	// Template is the pod template of the Deployment, or nil.
 	Template *Template
 	Service  *corev1.Service
 	Restore  *batchv1.Job
 	// SettingsCheck is the Job that validates new settings.
 	SettingsCheck *batchv1.Job
-	// JobPolicy and ServerPolicy are about the network.
+	// JobPolicy and ServerPolicy are the NetworkPolicies.
 	JobPolicy, ServerPolicy *networkingv1.NetworkPolicy
 }
 
-// A Template of a Deployment's pods, as it is observed.
+// A Template is the observed pod template of a Deployment.
 type Template struct {
-	// Digest of all that is in it, whoever put it there.
+	// Digest is the digest of the whole template, including changes by others.
 	Digest string
-	// ConfigHash is the digest of the my.cnf that it was made with.
+	// ConfigHash is the digest of the my.cnf that it was created with.
 	ConfigHash string
-	// Images of its containers, by their names.
+	// Images are the images of its containers by name.
 	Images map[string]string
-	// Certified is true if it has the server's certificate.
+	// Certified is true if the template has the server's certificate.
 	Certified bool
 }
 
-// hasResource is true if the named resource is observed.
+// hasResource reports whether the named resource is observed.
 func (o Observed) hasResource(name string) bool {
 	switch name {
 	case v1.ResourceDataPV:
@@ -102,14 +106,13 @@ func (o Observed) hasResource(name string) bool {
 	return false
 }
 
-// Required resources of one key, as the cluster holds them. Not known is not the same as
-// nothing there.
+// Required contains the required resources of one key. If Known is false, they have not been read yet, and may exist.
 type Required[T any] struct {
 	Known bool
 	Items []T
 }
 
-// firstItem, or nil.
+// firstItem returns the first item, or nil.
 func (a Required[T]) firstItem() *T {
 	if len(a.Items) == 0 {
 		return nil
@@ -117,86 +120,89 @@ func (a Required[T]) firstItem() *T {
 	return &a.Items[0]
 }
 
-// RequiredResources of an instance. Only fields that a decision reads need
-// be set.
+// RequiredResources are the required resources of an instance. Only fields that a decision reads need to be set.
 type RequiredResources struct {
 	redact.All
 
-	// Platform is what the platform lets claims ask for.
-	Platform Required[v1.MySQLPlatform]
-	// Records of backups of all lives of this instance.
-	Records Required[v1.MySQLBackup]
-	// Named is the record that spec.restore.backup names, or those of the claim that spec.restore.from does.
-	Named Required[v1.MySQLBackup]
-	// Connection is the Secret that holds what the server accepts now.
+	// Platform is the Platform object.
+	Platform Required[v1.Platform]
+	// Records are the BackupRecords of all instances of this name.
+	Records Required[v1.BackupRecord]
+	// Named are the BackupRecords of the backup in spec.restore.backup, or of the claim in spec.restore.from.
+	Named Required[v1.BackupRecord]
+	// Connection is the Secret with the password that the server accepts now.
 	Connection Required[corev1.Secret]
-	// Import is the Secret with the account of a server that is imported, or the PersistentVolumeClaim of a volume.
+	// Import is the Secret with the account of a server that is imported, or the PersistentVolumeClaim of a volume
+	// that is imported.
 	Import Required[metav1.PartialObjectMetadata]
 	// Password is the Secret that spec.passwordSecretRef names.
 	Password Required[corev1.Secret]
-	// Namespace of the instance.
+	// Namespace is the namespace of the instance.
 	Namespace Required[metav1.PartialObjectMetadata]
-	// Volume that holds the data.
+	// Policy prevents users of a namespace from writing the status of a MySQL without a claim. Binding is its
+	// binding.
+	Policy  Required[metav1.PartialObjectMetadata]
+	Binding Required[admissionv1.ValidatingAdmissionPolicyBinding]
+	// Volume is the volume with the data.
 	Volume Required[corev1.PersistentVolume]
-	// Class of storage of a volume that is to grow.
+	// Class is the StorageClass of a volume that is to be expanded.
 	Class Required[storagev1.StorageClass]
-	// Existing objects that have the name of a composed resource, by that
-	// resource's name.
+	// Existing contains existing objects with the name of a composed resource, by the name of that resource.
 	Existing map[string]Required[metav1.PartialObjectMetadata]
 }
 
-// A Requirement selects objects that an instance depends on: one by name, or all by
-// labels.
+// A Requirement selects objects that an instance depends on, either one by name or all with labels.
 type Requirement struct {
 	APIVersion, Kind string
 	Namespace, Name  string
 	Labels           map[string]string
 }
 
-// An Output is what an instance consists of, and how it is.
+// An Output contains the resources of an instance and its status.
 type Output struct {
-	// Requirements by their key, which Crossplane sends next time.
+	// Requirements are the required resources by key. Crossplane sends them in the next call.
 	Requirements map[string]Requirement
-	// Resources that are wanted, by their name.
+	// Resources are the wanted resources by name.
 	Resources map[string]Resource
-	// Status of the XR: the function's part of it.
+	// Status contains the function's fields of the XR's status.
 	Status v1.MySQLStatus
-	// Conditions of XR and claim.
+	// Conditions are the conditions of the XR and the claim.
 	Conditions []Condition
-	// Connection details of the XR; nil where there are none yet.
+	// Connection are the connection details of the XR, or nil if there are none yet.
 	Connection map[string][]byte
 	// Ready is true when a client can use the instance.
 	Ready bool
-	// Settled is true where nothing happens to the instance, and Crossplane watches all that it depends on.
+	// Settled is true if no change is in progress, and Crossplane watches all objects that the instance depends on.
 	Settled bool
 }
 
-// A Resource is a wanted object and whether what is observed of it is ready.
+// A Resource is a wanted object, and whether the observed object is ready.
 type Resource struct {
 	Object runtime.Object
 	Ready  bool
-	// AsObserved is the path of the part that is wanted just as it is observed, with
-	// all that others have put there; nil where there is none.
+	// AsObserved is the path of a part that must stay as observed, including fields of others. It is nil if there is
+	// none.
 	AsObserved []string
 }
 
-// A Condition of XR and claim.
+// A Condition is a condition of the XR and the claim. It is False if it is neither True nor Unknown.
 type Condition struct {
-	Type    string
-	True    bool
-	Reason  string
-	Message string
+	Type          string
+	True, Unknown bool
+	Reason        string
+	Message       string
 }
 
-// A Refusal says why an instance cannot be carried out, and what to do. All
-// that exists stays as it is.
+func (c Condition) isFalse() bool { return !c.True && !c.Unknown }
+
+// A Refusal is why an instance cannot be composed, and what to do. Existing objects are not changed.
 type Refusal struct {
-	// Reason of the condition Accepted.
+	// Reason is the reason of the condition Accepted.
 	Reason string
 	Err    error
 }
 
-// Error names the field and what to do.
+// Error returns the field and what to do.
 func (r *Refusal) Error() string { return r.Err.Error() }
 
 // Unwrap returns the cause.

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// qualifiedName of an object.
+// qualifiedName returns the name of an object with its namespace.
 func qualifiedName(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -14,12 +14,12 @@ func qualifiedName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// meta of a composed object.
+// meta returns the metadata of a composed object.
 func (f *facts) meta(name string, extra map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: f.instance.Namespace, Name: name, Labels: f.labels(extra)}
 }
 
-// labels of a composed object.
+// labels returns the labels of a composed object.
 func (f *facts) labels(extra map[string]string) map[string]string {
 	l := f.instance.Labels()
 	maps.Copy(l, extra)

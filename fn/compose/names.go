@@ -11,28 +11,33 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// namesOf the composed resources that the instance has or may get.
+// namesOf returns the composed resources that the instance has or may get.
 func namesOf(r *resolved) map[string]Requirement {
 	i, ns := r.instance, r.instance.Namespace
 	out := map[string]Requirement{
-		v1.ResourceDataPVC:       {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
-		v1.ResourceRootPassword:  {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
-		v1.ResourceConfig:        {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
-		v1.ResourceDeployment:    {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns, Name: i.DeploymentName()},
-		v1.ResourceService:       {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
-		v1.ResourceDataPV:        {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
-		v1.ResourceSettingsCheck: {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.Jobs().SettingsCheck()},
-		v1.ResourceRestore:       {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns, Name: i.Jobs().Restore()},
+		v1.ResourceDataPVC:      {APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: ns, Name: i.DataPVCName()},
+		v1.ResourceRootPassword: {APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: i.RootSecretName()},
+		v1.ResourceConfig:       {APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: i.ConfigMapName()},
+		v1.ResourceDeployment: {APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: ns,
+			Name: i.DeploymentName()},
+		v1.ResourceService: {APIVersion: "v1", Kind: "Service", Namespace: ns, Name: i.ServiceName()},
+		v1.ResourceDataPV:  {APIVersion: "v1", Kind: "PersistentVolume", Name: i.DataPVName()},
+		v1.ResourceSettingsCheck: {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns,
+			Name: i.Jobs().SettingsCheck()},
+		v1.ResourceRestore: {APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: ns,
+			Name: i.Jobs().Restore()},
 	}
-	for name, policy := range map[string]string{v1.ResourceJobPolicy: i.JobPolicyName(), v1.ResourceServerPolicy: i.ServerPolicyName()} {
-		out[name] = Requirement{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy", Namespace: ns, Name: policy}
+	for name, policy := range map[string]string{v1.ResourceJobPolicy: i.JobPolicyName(),
+		v1.ResourceServerPolicy: i.ServerPolicyName()} {
+		out[name] = Requirement{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy", Namespace: ns,
+			Name: policy}
 	}
 	maps.DeleteFunc(out, func(name string, _ Requirement) bool { return !mayHave(r, name) })
 	return out
 }
 
-// checkNames refuses to adopt: Crossplane silently takes over an object without
-// a controller that has the name of a composed one.
+// checkNames refuses to adopt existing objects. Crossplane silently adopts an object without a controller that has
+// the name of a composed resource.
 func checkNames(r *resolved) error {
 	for _, name := range ResourceNames() {
 		if err := checkName(r, name); err != nil {
@@ -42,8 +47,7 @@ func checkNames(r *resolved) error {
 	return nil
 }
 
-// checkName says who has the name of a resource that does not exist yet, if somebody
-// does.
+// checkName returns an error if another object has the name of a resource that does not exist yet.
 func checkName(r *resolved, name string) error {
 	o := r.Required.Existing[name].firstItem()
 	if o == nil || r.Observed.hasResource(name) || r.owns(o) {
@@ -53,18 +57,18 @@ func checkName(r *resolved, name string) error {
 	if !wanted {
 		return nil
 	}
-	return newRefusal(v1.ReasonNameTaken, "%s %s exists and does not belong to this %s, which would take it over: rename or delete it, or give the claim another name%s",
+	return newRefusal(v1.ReasonNameTaken,
+		"%s %s exists and does not belong to this %s, so it is not changed. Delete it, or give the claim another name%s",
 		n.Kind, qualifiedName(n.Namespace, n.Name), r.instance.Kind, inBrackets(r.XR.Status.BlockedBy))
 }
 
-// owns is true if the XR controls the object.
+// owns reports whether the XR controls the object.
 func (r *resolved) owns(o *metav1.PartialObjectMetadata) bool {
 	c := metav1.GetControllerOf(o)
 	return c != nil && c.UID != "" && c.UID == r.instance.XR
 }
 
-// ResourceNames are the names of all resources that an instance may have, in the
-// order in which they are checked.
+// ResourceNames returns the names of all possible resources, in the order of the checks.
 func ResourceNames() []string {
 	return []string{
 		v1.ResourceDataPV, v1.ResourceDataPVC, v1.ResourceRootPassword, v1.ResourceConfig,

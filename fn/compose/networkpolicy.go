@@ -13,9 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// jobPolicy: Jobs have the data and speak with nobody, but for the gateway of the store that backups go to, and for the server where it
-// is cloned. What they run may be an image of a
-// tenant's, which is tried on a copy.
+// jobPolicy returns the NetworkPolicy of Jobs, which have access to the data. Jobs may connect only to the backup
+// gateway, and to the server if they clone it. They may run an image that a tenant has chosen, for a restore test.
 func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.JobPolicyName(), metav1.LabelSelector{
 		MatchLabels: map[string]string{v1.LabelInstance: r.instance.Key()},
@@ -36,12 +35,12 @@ func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// isCloned is true of a server that Jobs clone, or one has begun to.
+// isCloned reports whether Jobs clone the server, or a Job has started to.
 func isCloned(r *resolved) bool {
-	return r.spec.Backup.Method == v1.MethodOnline || r.XR.Status.BackupUnderWay().IsOnline()
+	return r.spec.Backup.ScheduledMethod() == v1.MethodOnline || r.XR.Status.BackupUnderWay().IsOnline()
 }
 
-// toTheServer that a Job clones while it runs.
+// toTheServer allows a Job to connect to the server that it clones.
 func toTheServer(r *resolved) networkingv1.NetworkPolicyEgressRule {
 	port := intstr.FromInt32(r.engine.port)
 	return networkingv1.NetworkPolicyEgressRule{
@@ -56,14 +55,14 @@ func serverPods(r *resolved) map[string]string {
 	return pods
 }
 
-// theBackups are the Jobs that back this instance up.
+// theBackups selects the backup Jobs of this instance.
 func theBackups(r *resolved) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1.LabelInstance: r.instance.Key(), v1.LabelComponent: v1.ComponentBackup,
 	}}}
 }
 
-// serverPolicy lets those in that the spec names, and the controller, which logs in.
+// serverPolicy allows connections from the peers in the spec and from the controller.
 func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.ServerPolicyName(), metav1.LabelSelector{MatchLabels: serverPods(r)})
 	port := intstr.FromInt32(r.engine.port)
@@ -74,76 +73,66 @@ func serverPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	if isCloned(r) {
 		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, theBackups(r))
 	}
-	for _, from := range r.spec.NetworkPolicy.From {
-		p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, peer(from))
-	}
+	p.Spec.Ingress[0].From = append(p.Spec.Ingress[0].From, r.spec.NetworkPolicy.From...)
 	return p
-}
-
-func peer(of v1.NetworkPeer) networkingv1.NetworkPolicyPeer {
-	out := networkingv1.NetworkPolicyPeer{PodSelector: selector(of.PodSelector), NamespaceSelector: selector(of.NamespaceSelector)}
-	if b := of.IPBlock; b != nil {
-		out.IPBlock = &networkingv1.IPBlock{CIDR: b.CIDR, Except: b.Except}
-	}
-	return out
-}
-
-func selector(of *v1.PeerSelector) *metav1.LabelSelector {
-	if of == nil {
-		return nil
-	}
-	return &metav1.LabelSelector{MatchLabels: of.MatchLabels}
 }
 
 func networkPolicy(r *resolved, name string, pods metav1.LabelSelector) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
 		ObjectMeta: r.meta(name, nil),
-		Spec:       networkingv1.NetworkPolicySpec{PodSelector: pods, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: pods,
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
 	}
 }
 
-// theController as it is installed (controller/deploy).
+// theController selects the controller as it is installed (controller/deploy).
 func theController() networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "crossplane-mysql-system"}},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelName: "crossplane-mysql"}},
+		NamespaceSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{corev1.LabelMetadataName: "crossplane-mysql-system"}},
+		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelName: "crossplane-mysql"}},
 	}
 }
 
-// checkNetworkPolicy refuses what the API server would refuse of the NetworkPolicy, for ever.
+// checkNetworkPolicy refuses what the API server would permanently refuse in the NetworkPolicy.
 func checkNetworkPolicy(r *resolved, path *field.Path) field.ErrorList {
 	if r.spec.NetworkPolicy == nil {
 		return nil
 	}
 	var errs field.ErrorList
 	for i, peer := range r.spec.NetworkPolicy.From {
-		at := path.Child("from").Index(i)
+		fldPath := path.Child("from").Index(i)
 		if (peer.IPBlock != nil) == (peer.PodSelector != nil || peer.NamespaceSelector != nil) {
-			errs = append(errs, field.Forbidden(at, "has either ipBlock, or podSelector and namespaceSelector, or one of these"))
+			errs = append(errs, field.Forbidden(fldPath,
+				"must have either ipBlock, or podSelector, namespaceSelector or both"))
 		}
-		for name, s := range map[string]*v1.PeerSelector{"podSelector": peer.PodSelector, "namespaceSelector": peer.NamespaceSelector} {
-			if s != nil {
-				errs = append(errs, metav1validation.ValidateLabels(s.MatchLabels, at.Child(name, "matchLabels"))...)
-			}
-		}
+		errs = append(errs, checkSelector(peer.PodSelector, fldPath.Child("podSelector"))...)
+		errs = append(errs, checkSelector(peer.NamespaceSelector, fldPath.Child("namespaceSelector"))...)
 		if peer.IPBlock != nil {
-			errs = append(errs, checkIPBlock(at.Child("ipBlock"), peer.IPBlock)...)
+			errs = append(errs, checkIPBlock(fldPath.Child("ipBlock"), peer.IPBlock)...)
 		}
 	}
-	return errs
+	return clipped(errs)
 }
 
-func checkIPBlock(path *field.Path, b *v1.IPBlock) field.ErrorList {
+// checkSelector applies the rules of the API server. A missing selector is valid.
+func checkSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+}
+
+func checkIPBlock(path *field.Path, b *networkingv1.IPBlock) field.ErrorList {
 	whole, err := netip.ParsePrefix(b.CIDR)
 	if err != nil || whole.Masked() != whole {
-		return field.ErrorList{field.Invalid(path.Child("cidr"), clipText(b.CIDR), "is not a range of addresses, such as 10.1.0.0/16")}
+		return field.ErrorList{field.Invalid(path.Child("cidr"), clipText(b.CIDR),
+			"is not a valid CIDR, such as 10.1.0.0/16")}
 	}
 	var errs field.ErrorList
 	for i, text := range b.Except {
 		part, err := netip.ParsePrefix(text)
 		if err != nil || part.Masked() != part || !whole.Contains(part.Addr()) || part.Bits() <= whole.Bits() {
-			errs = append(errs, field.Invalid(path.Child("except").Index(i), clipText(text), "is not a range of addresses within "+whole.String()))
+			errs = append(errs, field.Invalid(path.Child("except").Index(i), clipText(text),
+				"is not a valid CIDR within "+whole.String()))
 		}
 	}
 	return errs

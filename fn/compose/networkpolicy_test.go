@@ -11,21 +11,25 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-func reachedBy(from ...v1.NetworkPeer) func(*Input) {
+func reachedBy(from ...networkingv1.NetworkPolicyPeer) func(*Input) {
 	return func(in *Input) { in.XR.Spec.NetworkPolicy = &v1.NetworkPolicySpec{From: from} }
 }
 
-// TestNetworkPolicies: Jobs speak with nobody, and a server is reached by those that its claim names, and by the controller.
+// TestNetworkPolicies: Jobs speak with nobody, and a server is reached by those that its claim names, and by the
+// controller.
 func TestNetworkPolicies(t *testing.T) {
-	web := v1.NetworkPeer{PodSelector: &v1.PeerSelector{MatchLabels: map[string]string{"app": "web"}}}
-	out := composed(t, given(server(1), reachedBy(web, v1.NetworkPeer{NamespaceSelector: &v1.PeerSelector{}}, v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.1.0.0/16"}}})))
+	web := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+	out := composed(t, given(server(1),
+		reachedBy(web, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}},
+			networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.1.0.0/16"}}})))
 	jobs, ok := out.Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
 	if !ok || len(jobs.Spec.Ingress)+len(jobs.Spec.Egress) > 0 || len(jobs.Spec.PolicyTypes) != 2 {
 		t.Fatalf("the policy of the Jobs is %+v", jobs)
 	}
-	of := jobs.Spec.PodSelector
-	if diff := cmp.Diff(v1.JobComponents(), of.MatchExpressions[0].Values); diff != "" || of.MatchLabels[v1.LabelInstance] == "" {
-		t.Errorf("it is about %v: -want, +got:\n%s", of, diff)
+	selector := jobs.Spec.PodSelector
+	if diff := cmp.Diff(v1.JobComponents(), selector.MatchExpressions[0].Values); diff != "" ||
+		selector.MatchLabels[v1.LabelInstance] == "" {
+		t.Errorf("it is about %v: -want, +got:\n%s", selector, diff)
 	}
 	of2, ok := out.Resources[v1.ResourceServerPolicy].Object.(*networkingv1.NetworkPolicy)
 	if !ok || len(of2.Spec.Ingress) != 1 || of2.Spec.Ingress[0].Ports[0].Port.IntVal != v1.Port {
@@ -40,44 +44,52 @@ func TestNetworkPolicies(t *testing.T) {
 	if diff := cmp.Diff(want, of2.Spec.Ingress[0].From); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if _, there := composed(t, given(server(1))).Resources[v1.ResourceServerPolicy]; there {
+	if _, exists := composed(t, given(server(1))).Resources[v1.ResourceServerPolicy]; exists {
 		t.Error("nobody asked for a policy of the server")
 	}
 }
 
 // TestNetworkPolicyOnline: Jobs reach the server that they clone, and nobody else's.
 func TestNetworkPolicyOnline(t *testing.T) {
-	out := composed(t, given(server(1), reachedBy(), func(in *Input) { in.XR.Spec.Backup.Method = v1.MethodOnline }))
+	out := composed(t, given(server(1), reachedBy(), func(in *Input) {
+		in.XR.Spec.Backup.Schedule = &v1.BackupSchedule{Cron: "@daily", Method: v1.MethodOnline}
+	}))
 	jobs, _ := out.Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
-	of, _ := out.Resources[v1.ResourceServerPolicy].Object.(*networkingv1.NetworkPolicy)
-	if jobs == nil || of == nil || len(jobs.Spec.Egress) != 1 || len(jobs.Spec.Egress[0].To) != 1 || len(jobs.Spec.Ingress) > 0 {
-		t.Fatalf("got %+v and %+v", jobs, of)
+	policy, _ := out.Resources[v1.ResourceServerPolicy].Object.(*networkingv1.NetworkPolicy)
+	if jobs == nil || policy == nil || len(jobs.Spec.Egress) != 1 || len(jobs.Spec.Egress[0].To) != 1 ||
+		len(jobs.Spec.Ingress) > 0 {
+		t.Fatalf("got %+v and %+v", jobs, policy)
 	}
-	if diff := cmp.Diff(&of.Spec.PodSelector, jobs.Spec.Egress[0].To[0].PodSelector); diff != "" {
+	if diff := cmp.Diff(&policy.Spec.PodSelector, jobs.Spec.Egress[0].To[0].PodSelector); diff != "" {
 		t.Errorf("they reach others than the server: -want, +got:\n%s", diff)
 	}
 	if p := jobs.Spec.Egress[0].Ports; len(p) != 1 || p[0].Port.IntVal != v1.Port {
 		t.Errorf("at %v", p)
 	}
-	from := of.Spec.Ingress[0].From
-	if last := from[len(from)-1].PodSelector; len(from) != 2 || last.MatchLabels[v1.LabelComponent] != v1.ComponentBackup || last.MatchLabels[v1.LabelInstance] != jobs.Spec.PodSelector.MatchLabels[v1.LabelInstance] {
+	from := policy.Spec.Ingress[0].From
+	if last := from[len(from)-1].PodSelector; len(from) != 2 ||
+		last.MatchLabels[v1.LabelComponent] != v1.ComponentBackup ||
+		last.MatchLabels[v1.LabelInstance] != jobs.Spec.PodSelector.MatchLabels[v1.LabelInstance] {
 		t.Errorf("the server lets %+v in", from)
 	}
 }
 
-// TestNetworkPolicyOfStore: a server is started from a copy of what lies in a store, also where the next backup goes elsewhere.
+// TestNetworkPolicyOfStore: a server is started from a copy of what lies in a store, also where the next backup goes
+// elsewhere.
 func TestNetworkPolicyOfStore(t *testing.T) {
-	inStore := func(r *v1.MySQLBackup) { r.Spec.Archive = &v1.Archive{Store: "offsite", Path: "p", SHA256: testSum} }
+	inStore := func(r *v1.BackupRecord) { r.Spec.Archive = &v1.Archive{Store: "offsite", Path: "p", SHA256: testSum} }
 	for name, tc := range map[string]struct {
-		of   func(*Input)
-		want int
+		change func(*Input)
+		want   int
 	}{
-		"InStore":  {of: record("b", 1, v1.BackupProven, inStore), want: 1},
-		"OnVolume": {of: record("b", 1, v1.BackupProven)},
-		"Others":   {of: record("b", 1, v1.BackupProven, inStore, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "another" })},
+		"InStore":  {change: record("b", 1, v1.BackupProven, inStore), want: 1},
+		"OnVolume": {change: record("b", 1, v1.BackupProven)},
+		"Others": {change: record("b", 1, v1.BackupProven, inStore,
+			func(r *v1.BackupRecord) { r.Spec.Instance.Name = "another" })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			jobs, _ := composed(t, given(server(1), tc.of)).Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
+			jobs, _ := composed(t, given(server(1), tc.change)).
+				Resources[v1.ResourceJobPolicy].Object.(*networkingv1.NetworkPolicy)
 			if jobs == nil || len(jobs.Spec.Egress) != tc.want {
 				t.Errorf("want %d ways out, got %+v", tc.want, jobs)
 			}
@@ -87,19 +99,30 @@ func TestNetworkPolicyOfStore(t *testing.T) {
 
 // TestNetworkPolicyIsWrong: what the API server would refuse for ever is refused by name.
 func TestNetworkPolicyIsWrong(t *testing.T) {
-	all := &v1.PeerSelector{}
+	all := &metav1.LabelSelector{}
 	for name, tc := range map[string]struct {
 		reason string
-		from   v1.NetworkPeer
+		from   networkingv1.NetworkPolicyPeer
 		says   string
 	}{
-		"Nobody":  {reason: "It selects nothing.", says: "spec.networkPolicy.from[0]: Forbidden: has either ipBlock"},
-		"Both":    {reason: "Addresses are no pods.", from: v1.NetworkPeer{PodSelector: all, IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8"}}, says: "from[0]: Forbidden: has either ipBlock"},
-		"Label":   {reason: "That is no label.", from: v1.NetworkPeer{PodSelector: &v1.PeerSelector{MatchLabels: map[string]string{"a b": "c"}}}, says: "from[0].podSelector.matchLabels"},
-		"Address": {reason: "It is one address, and its mask says many.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.1/8"}}, says: `from[0].ipBlock.cidr: Invalid value: "10.0.0.1/8": is not a range`},
-		"Text":    {reason: "It is none.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "all"}}, says: "from[0].ipBlock.cidr"},
-		"Outside": {reason: "It is not in it.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"192.168.0.0/16"}}}, says: "from[0].ipBlock.except[0]"},
-		"Same":    {reason: "Nothing would be left.", from: v1.NetworkPeer{IPBlock: &v1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.0.0.0/8"}}}, says: "from[0].ipBlock.except[0]"},
+		"Nobody": {reason: "It selects nothing.", says: "spec.networkPolicy.from[0]: Forbidden: must have either ipBlock"},
+		"Both": {reason: "Addresses are no pods.",
+			from: networkingv1.NetworkPolicyPeer{PodSelector: all, IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}},
+			says: "from[0]: Forbidden: must have either ipBlock"},
+		"Label": {reason: "That is no label.",
+			from: networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}},
+			says: "from[0].podSelector.matchLabels"},
+		"Address": {reason: "It is one address, and its mask says many.",
+			from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.1/8"}},
+			says: `from[0].ipBlock.cidr: Invalid value: "10.0.0.1/8": is not a valid CIDR`},
+		"Text": {reason: "It is none.", from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "all"}},
+			says: "from[0].ipBlock.cidr"},
+		"Outside": {reason: "It is not in it.",
+			from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"192.168.0.0/16"}}},
+			says: "from[0].ipBlock.except[0]"},
+		"Same": {reason: "Nothing would be left.",
+			from: networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{"10.0.0.0/8"}}},
+			says: "from[0].ipBlock.except[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := given(reachedBy(tc.from))

@@ -10,32 +10,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// maxConfig is the greatest size in bytes of a my.cnf. The Job that validates it has it in an annotation, and the
-// annotations of an object have 256 KiB at most (apimachinery, pkg/api/validation/objectmeta.go).
+// maxConfig is the maximum size of a my.cnf in bytes. The Job that validates it has it in an annotation, and the
+// annotations of an object are limited to 256 KiB (apimachinery, pkg/api/validation/objectmeta.go).
 const maxConfig = 128 << 10
 
-// checkNewSettings refuses settings with which the server would not start or serve, unless it was made with just these:
-// a newer release of the function stops no server that runs.
+// checkNewSettings refuses settings with which the server would not start or accept clients. It accepts settings that
+// the server already has, because a newer release of the function must not stop a running server.
 func checkNewSettings(r *resolved, path *field.Path) field.ErrorList {
 	if r.engine.config == "" || r.started && isAsMade(r) {
 		return nil
 	}
 	var errs field.ErrorList
 	if len(r.config) > maxConfig {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("makes a my.cnf of more than %d KiB: remove some of the settings", maxConfig>>10)))
+		errs = append(errs, field.Forbidden(path,
+			fmt.Sprintf("makes my.cnf larger than %d KiB. Remove some of the settings", maxConfig>>10)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.spec.Config)) {
-		if why := refusedNewSetting(key, string(r.spec.Config[key])); why != "" {
-			errs = append(errs, field.Forbidden(path.Key(clipText(key)), why))
+		if reason := mycnf.RefusedNewSetting(key, string(r.spec.Config[key])); reason != "" {
+			errs = append(errs, field.Forbidden(path.Key(clipText(key)), reason))
 		}
 	}
 	return append(errs, slices.Concat(checkFixed(r, path), checkCiphers(r, path))...)
 }
 
-// fixedOptions can only be set when the data directory is initialized, with their default values. A server with
-// another value does not start on the data, or does not find its tables. An empty default is not known: releases differ.
+// fixedOptions are options that can only be set when the data directory is initialized, with their defaults. With
+// another value, a server does not start on the data, or does not find its tables. An empty default is unknown,
+// because releases differ.
 var fixedOptions = map[string]string{
 	"aria_block_size":         "8192",
 	"innodb_fast_checksum":    "0",
@@ -45,11 +48,11 @@ var fixedOptions = map[string]string{
 	"lower_case_table_names":  "0",
 }
 
-// fixedSettings are the values of the fixedOptions among settings; nil if there are none.
+// fixedSettings returns the values of fixedOptions among the settings, or nil.
 func fixedSettings(settings map[string]v1.Setting) map[string]string {
 	var out map[string]string
 	for key, value := range settings {
-		name := readOption(key).name
+		name, _ := mycnf.OptionName(key)
 		if _, ok := fixedOptions[name]; !ok {
 			continue
 		}
@@ -64,7 +67,7 @@ func fixedSettings(settings map[string]v1.Setting) map[string]string {
 // suffixes of numbers in my.cnf.
 var suffixes = map[string]uint64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
-// fixedValue is a value in the one spelling in which it is compared: 16K and 16384 are the same.
+// fixedValue returns a normalized value, so that 16K and 16384 are equal.
 func fixedValue(value string) string {
 	text, factor := strings.ToLower(strings.TrimSpace(value)), uint64(1)
 	for suffix, f := range suffixes {
@@ -79,9 +82,9 @@ func fixedValue(value string) string {
 	return strconv.FormatUint(n*factor, 10)
 }
 
-// fixedInForce returns the fixed settings that the data was made with, and reports whether they are known. Before the
-// server has served they are those of the claim, which has to find out what a restored backup was made with. A server that an earlier release started has them in its my.cnf, if it serves
-// with that.
+// fixedInForce returns the fixed settings of the data, and reports whether they are known. Before the server has
+// accepted clients, they come from the claim, and the user has to set the values of a restored backup. For a server
+// that an earlier release started, they are in its my.cnf, if it accepts clients with it.
 func fixedInForce(r *resolved) (settings map[string]string, known bool) {
 	switch {
 	case r.engine.config == "":
@@ -96,7 +99,7 @@ func fixedInForce(r *resolved) (settings map[string]string, known bool) {
 	return nil, false
 }
 
-// hasServed reports whether the server of this instance has ever taken clients.
+// hasServed reports whether the server of this instance has ever accepted clients.
 func hasServed(r *resolved) bool {
 	return r.started && (r.XR.Status.ServedImage != "" || connectionSecret(r) != nil)
 }
@@ -112,24 +115,26 @@ func readConfig(text string) map[string]v1.Setting {
 	return out
 }
 
-// checkFixed refuses to change what can only be set when the data directory is initialized.
+// checkFixed refuses to change options that can only be set when the data directory is initialized.
 func checkFixed(r *resolved, path *field.Path) (errs field.ErrorList) {
-	have, known := fixedInForce(r)
+	current, known := fixedInForce(r)
 	if !known || !hasServed(r) || r.ephemeral {
 		return nil
 	}
 	wanted := fixedSettings(r.spec.Config)
 	for _, name := range slices.Sorted(maps.Keys(fixedOptions)) {
-		was, is := valueOf(have, name), valueOf(wanted, name)
-		if was == is {
+		before, after := valueOf(current, name), valueOf(wanted, name)
+		if before == after {
 			continue
 		}
-		errs = append(errs, field.Forbidden(path.Key(name), "can only be set when the data directory is initialized, and this instance has data, which was made with "+inWords(was)+": "+howToKeep(was)))
+		errs = append(errs, field.Forbidden(path.Key(name),
+			"can only be set when the data directory is initialized. The data of this instance was initialized with "+
+				inWords(before)+". "+howToKeep(before)))
 	}
 	return errs
 }
 
-// valueOf a fixed option, or its default.
+// valueOf returns the value of a fixed option, or its default.
 func valueOf(settings map[string]string, name string) string {
 	if value, ok := settings[name]; ok {
 		return value
@@ -146,19 +151,19 @@ func inWords(value string) string {
 
 func howToKeep(value string) string {
 	if value == "" {
-		return "remove it"
+		return "Remove it"
 	}
-	return "set it to " + clipText(value)
+	return "Set it to " + clipText(value)
 }
 
-// fixedToReport are the fixed settings that the status has.
+// fixedToReport returns the fixed settings for the status.
 func fixedToReport(r *resolved) map[string]string {
-	have, known := fixedInForce(r)
+	current, known := fixedInForce(r)
 	switch {
 	case r.ephemeral:
 		return nil
 	case known:
-		return have
+		return current
 	}
 	return r.XR.Status.FixedSettings
 }

@@ -42,8 +42,8 @@ func madeWith(pairs ...string) func(*Input) {
 	}
 }
 
-// TestFixedSettings: what can only be set when the data directory is initialized is refused, by name, for an instance that
-// has data, and keeps the value that the data was made with.
+// TestFixedSettings: what can only be set when the data directory is initialized is refused, by name, for an instance
+// that has data, and keeps the value that the data was made with.
 func TestFixedSettings(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
@@ -51,22 +51,37 @@ func TestFixedSettings(t *testing.T) {
 		refused string
 		status  map[string]string
 	}{
-		"New":          {reason: "It is initialized with it.", in: given(config("lower_case_table_names", "1")), status: map[string]string{"lower_case_table_names": "1"}},
-		"NewPages":     {reason: "Sizes are compared as numbers.", in: given(config("innodb-page-size", "32K")), status: map[string]string{"innodb_page_size": "32768"}},
-		"Changed":      {reason: "The server would not start.", in: given(serves(configHeader), config("lower_case_table_names", "1")), refused: "spec.config[lower_case_table_names]"},
-		"ChangedPages": {reason: "The server would not start.", in: given(serves(configHeader), config("loose_innodb_page_size", "4k")), refused: "spec.config[innodb_page_size]"},
-		"ChangedUndo":  {reason: "Releases that know it do not start.", in: given(serves(configHeader), config("innodb_undo_tablespaces", "4")), refused: "remove it"},
-		"NeverServed": {reason: "Nobody knows what a restored backup was made with.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1"), func(in *Input) {
-			in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
-		})},
-		"Default":        {reason: "It says what is so.", in: given(serves(configHeader), config("lower_case_table_names", "0", "innodb_page_size", "16K"))},
-		"Removed":        {reason: "The data was made with it.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1")), refused: "set it to 1"},
-		"Kept":           {reason: "It is as it was.", in: given(serves(configHeader), madeWith("lower_case_table_names", "1"), config("lower-case-table-names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},
-		"Earlier":        {reason: "An earlier release has written no status.", in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("lower_case_table_names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},
-		"EarlierChanged": {reason: "Nor may it change then.", in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("back_log", "7")), refused: "set it to 1"},
-		"Unknown": {reason: "A server that an earlier release has let fail is not kept from its way back.", in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("back_log", "7"), func(in *Input) {
-			in.Observed.Deployment.Status = appsv1.DeploymentStatus{}
-		})},
+		"New": {reason: "It is initialized with it.", in: given(config("lower_case_table_names", "1")),
+			status: map[string]string{"lower_case_table_names": "1"}},
+		"NewPages": {reason: "Sizes are compared as numbers.", in: given(config("innodb-page-size", "32K")),
+			status: map[string]string{"innodb_page_size": "32768"}},
+		"Changed": {reason: "The server would not start.",
+			in:      given(serves(configHeader), config("lower_case_table_names", "1")),
+			refused: "spec.config[lower_case_table_names]"},
+		"ChangedPages": {reason: "The server would not start.",
+			in: given(serves(configHeader), config("loose_innodb_page_size", "4k")), refused: "spec.config[innodb_page_size]"},
+		"ChangedUndo": {reason: "Releases that know it do not start.",
+			in: given(serves(configHeader), config("innodb_undo_tablespaces", "4")), refused: "Remove it"},
+		"NeverServed": {reason: "Nobody knows what a restored backup was made with.",
+			in: given(serves(configHeader), madeWith("lower_case_table_names", "1"), func(in *Input) {
+				in.XR.Status.ServedImage, in.Observed.Deployment.Status = "", appsv1.DeploymentStatus{}
+			})},
+		"Default": {reason: "It says what is so.",
+			in: given(serves(configHeader), config("lower_case_table_names", "0", "innodb_page_size", "16K"))},
+		"Removed": {reason: "The data was made with it.",
+			in: given(serves(configHeader), madeWith("lower_case_table_names", "1")), refused: "Set it to 1"},
+		"Kept": {reason: "It is as it was.",
+			in: given(serves(configHeader), madeWith("lower_case_table_names", "1"),
+				config("lower-case-table-names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},
+		"Earlier": {reason: "An earlier release has written no status.",
+			in: given(serves(configHeader+"lower_case_table_names = 1\n"),
+				config("lower_case_table_names", "1", "back_log", "7")), status: map[string]string{"lower_case_table_names": "1"}},
+		"EarlierChanged": {reason: "Nor may it change then.",
+			in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("back_log", "7")), refused: "Set it to 1"},
+		"Unknown": {reason: "A server that an earlier release has let fail is not kept from its way back.",
+			in: given(serves(configHeader+"lower_case_table_names = 1\n"), config("back_log", "7"), func(in *Input) {
+				in.Observed.Deployment.Status = appsv1.DeploymentStatus{}
+			})},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +105,8 @@ func TestFixedSettings(t *testing.T) {
 // TestNewSettingsStopNoServer: what a newer release of the function refuses stays with a server that runs with it.
 func TestNewSettingsStopNoServer(t *testing.T) {
 	pairs := []string{"relay_log", "OFF", "tls_version", ""}
-	if _, err := tryCompose(t, given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") || !strings.Contains(err.Error(), "tls_version") {
+	if _, err := tryCompose(t, given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") ||
+		!strings.Contains(err.Error(), "tls_version") {
 		t.Fatalf("want both refused for a new instance, got %v", err)
 	}
 	runs := given(inUse, config(pairs...))

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// Why a setting is refused.
+// Reasons why a setting is refused.
 const (
-	movesData      = "would put data outside the directory that is backed up: remove it"
-	losesWrites    = "would let the server acknowledge writes that it can lose: remove it"
-	showsPasswords = "would write passwords into the log: remove it"
-	opensServer    = "would let clients or code in past the password: remove it"
-	notYours       = "is set by the platform: remove it"
-	stopsServer    = "would keep the server from running: remove it"
+	movesData      = "would store data outside the directory that is backed up. Remove it"
+	losesWrites    = "would let the server acknowledge writes that it can lose. Remove it"
+	showsPasswords = "would write passwords to the log. Remove it"
+	opensServer    = "would let clients or code bypass the password. Remove it"
+	notYours       = "is set by the platform. Remove it"
+	stopsServer    = "would prevent the server from running. Remove it"
 )
 
-// refusedOptions are those that may not be set at all, without modifiers such as
-// skip_.
+// refusedOptions are options that must not be set, without modifiers such as skip_.
 var refusedOptions = map[string]string{
 	"aria_log_dir_path":            movesData,
 	"basedir":                      notYours,
@@ -75,12 +74,11 @@ var refusedOptions = map[string]string{
 	"wsrep_provider":               opensServer,
 }
 
-// An optionCheck says why a value of an option is refused, or nothing.
+// An optionCheck returns why a value of an option is refused, or "".
 type optionCheck func(value string) string
 
-// checkedOptions may be set, but not to everything. mysqld takes numbers and
-// unique beginnings for the words of a choice, so the values that are fine are
-// listed, not those that are not.
+// checkedOptions are options with allowed values. mysqld accepts numbers and unique prefixes for the words of an
+// enumeration, so the allowed values are listed and not the refused ones.
 var checkedOptions = map[string]optionCheck{
 	"debug_no_sync":                  only(losesWrites, "off", "0", "false"),
 	"default_storage_engine":         only(losesWrites, "innodb"),
@@ -101,12 +99,12 @@ var checkedOptions = map[string]optionCheck{
 	"sync_sys":                       only(losesWrites, "on", "1", "true"),
 }
 
-func only(why string, values ...string) optionCheck {
+func only(reason string, values ...string) optionCheck {
 	return func(v string) string {
 		if slices.Contains(values, strings.ToLower(v)) {
 			return ""
 		}
-		return why
+		return reason
 	}
 }
 
@@ -117,32 +115,31 @@ func noPath(v string) string {
 	return ""
 }
 
-// refusedOption says why an option cannot be set to a value, or nothing. mysqld
-// takes an unambiguous beginning of a name for the whole (MySQL manual,
-// 6.2.2.4), so what begins a refused name is refused like it, unless it is the
-// name of another setting.
+// refusedOption returns why an option cannot be set to a value, or "". A prefix of a refused name is also refused,
+// unless it is the name of another option. The reason is that mysqld accepts an unambiguous prefix of a name (MySQL
+// manual, 6.2.2.4).
 func refusedOption(name, value string, modified bool) string {
-	if why, ok := refusedOptions[name]; ok {
-		return why
+	if reason, ok := refusedOptions[name]; ok {
+		return reason
 	}
 	if check, ok := checkedOptions[name]; ok {
 		if modified && name != "log_bin" {
-			return "turns a setting round that may not be set to everything: write " + name + " and its value"
+			return "has a prefix such as skip, which is not supported for this setting. Use the name " + name
 		}
 		return check(value)
 	}
 	for _, refused := range slices.Sorted(maps.Keys(refusedOptions)) {
 		if strings.HasPrefix(refused, name) {
-			return "is short for " + refused + ", which " + refusedOptions[refused]
+			return "is an abbreviation of " + refused + ", which " + refusedOptions[refused]
 		}
 	}
 	for _, checked := range slices.Sorted(maps.Keys(checkedOptions)) {
 		if strings.HasPrefix(checked, name) {
-			return "is short for " + checked + ": write the whole name"
+			return "is an abbreviation of " + checked + ". Write the full name"
 		}
 	}
 	return ""
 }
 
-// RefusedOptions are the names of all options that may not be set.
+// RefusedOptions returns the names of all options that must not be set.
 func RefusedOptions() []string { return slices.Sorted(maps.Keys(refusedOptions)) }

@@ -11,16 +11,20 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// outsideWarning says what is wrong outside of the server, such as a load balancer without an address; empty if nothing is. None of it
-// makes the server unready.
+// outsideWarning says what is wrong outside of the server, such as a load balancer without an address; empty if nothing
+// is. None of it makes the server unready.
 func outsideWarning(r *resolved) string {
 	var all []string
 	if refused := refusedService(r); refused != nil {
-		all = append(all, fmt.Sprintf("Service %s is not as spec.service asks for it: %s. Until the API server accepts it clients reach the server at %s; change spec.service, or what refuses it, which is tried again every ten minutes",
+		all = append(all, fmt.Sprintf(
+			"Service %s does not match spec.service, because the API server refused the change: %s. Clients reach the server "+
+				"at %s. Change spec.service, or fix the cause. The change is retried every ten minutes",
 			qualifiedName(r.instance.Namespace, r.instance.ServiceName()), refused.Message, inCluster(r)))
 	} else if awaitsAddress(r) {
 		name := qualifiedName(r.instance.Namespace, r.instance.ServiceName())
-		all = append(all, fmt.Sprintf("Service %s waits for an address: no load balancer has assigned one (kubectl describe service --namespace %s %s). Clients in the cluster reach the server at %s",
+		all = append(all, fmt.Sprintf(
+			"Service %s is waiting for an address, which no load balancer has assigned (kubectl describe service --namespace "+
+				"%s %s). Clients in the cluster reach the server at %s",
 			name, r.instance.Namespace, r.instance.ServiceName(), inCluster(r)))
 	}
 	if w := r.XR.Status.CrossplaneWarning; w != "" {
@@ -40,20 +44,22 @@ func awaitsAddress(r *resolved) bool {
 	return s != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && loadBalancerAddress(s) == ""
 }
 
-// serviceRefused matches what Crossplane reports if the API server refuses the Service (internal/controller/apiextensions/composite of
-// Crossplane v2.4.0): with any other error than "invalid" it applies nothing more, not even the status.
+// serviceRefused matches Crossplane's message if the API server refuses the Service. It is written in
+// internal/controller/apiextensions/composite of Crossplane v2.4.0. With any other error than "invalid", Crossplane
+// applies nothing more, not even the status.
 var serviceRefused = regexp.MustCompile(`cannot apply composed resource "` + v1.ResourceService + `": (.*)`)
 
-// serviceInvalid matches what Crossplane reports if the API server calls the Service invalid. The reason is in an event only.
+// serviceInvalid matches Crossplane's message if the Service is invalid for the API server. Only an event contains
+// the reason.
 var serviceInvalid = regexp.MustCompile(`^Unsynced resources: (?:.*[ ,])?` + v1.ResourceService + `(?:,|$)`)
 
-// refusedService returns why the Service is not as the spec asks for it, or nil. Once the API server has refused a type or an annotation,
-// the server must not wait for it: a quota for load balancers would otherwise stop all that Crossplane does for the instance. The
-// controller removes the status field from time to time, so that the Service is tried again.
+// refusedService returns why the Service differs from the spec, or nil. The server must not wait for a type or an
+// annotation that the API server has refused. Otherwise a quota for load balancers would stop all that Crossplane
+// does for the instance. The controller removes the status field periodically, so that the Service is tried again.
 func refusedService(r *resolved) *v1.RefusedService {
 	wanted := r.spec.Service
 	if len(wanted.Annotations) == 0 && wanted.Type != v1.ServiceNodePort && wanted.Type != v1.ServiceLoadBalancer {
-		return nil // There is nothing to leave out.
+		return nil // The Service has no type or annotation that can be omitted.
 	}
 	digest := digestOf(wanted)
 	if known := r.XR.Status.RefusedService; known != nil && known.Digest == digest {
@@ -63,13 +69,14 @@ func refusedService(r *resolved) *v1.RefusedService {
 		return &v1.RefusedService{Digest: digest, Message: v1.PrintableText(m[1], v1.MaxForeignText)}
 	}
 	if serviceInvalid.MatchString(r.Unsynced) {
-		return &v1.RefusedService{Digest: digest, Message: "the API server calls it invalid, and an event of the composite resource says why"}
+		return &v1.RefusedService{Digest: digest,
+			Message: "the Service is invalid, and an event of the composite resource contains the reason"}
 	}
 	return nil
 }
 
-// withoutRefused changes a Service to the type and annotations that the observed one has, or to a plain one of type ClusterIP. A
-// Headless one stays so, because that cannot change later.
+// withoutRefused changes a Service to the type and annotations of the observed Service, or to a plain Service of type
+// ClusterIP. A headless Service stays headless, because that cannot change later.
 func withoutRefused(r *resolved, s *corev1.Service) {
 	s.Spec.Type, s.Annotations = corev1.ServiceTypeClusterIP, nil
 	observed := r.Observed.Service
@@ -92,7 +99,9 @@ func withoutRefused(r *resolved, s *corev1.Service) {
 // checkOwnSecret refuses a Secret of the user that is one of this instance's own: the instance would wait for itself.
 func checkOwnSecret(r *resolved, path, name string) error {
 	if name != "" && r.instance.IsOwnSecret(name) {
-		return newRefusal(v1.ReasonInvalid, "%s: Secret %s is one that this instance makes itself: create a Secret of another name, and name that one", path, qualifiedName(r.instance.Namespace, name))
+		return newRefusal(v1.ReasonInvalid,
+			"%s: Secret %s is created by this instance itself. Create a Secret with another name, and use that name", path,
+			qualifiedName(r.instance.Namespace, name))
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolvePassword that is wanted: that of the spec, or of a Secret; empty while that is not
-// known, or not made. A server that has started does not need it any more.
+// resolvePassword returns the wanted password from the spec or a Secret. It is empty while the password is unknown or
+// not created. A server that has started no longer needs it.
 func resolvePassword(r *resolved) (string, error) {
 	switch {
 	case r.password.Secret == nil:
@@ -26,21 +26,24 @@ func resolvePassword(r *resolved) (string, error) {
 	return passwordOf(r, r.password.Secret)
 }
 
-// passwordOf a Secret that the spec names.
+// passwordOf returns the password in a Secret that the spec names.
 func passwordOf(r *resolved, ref *v1.SecretKeySelector) (string, error) {
-	where := qualifiedName(r.instance.Namespace, ref.Name)
+	place := qualifiedName(r.instance.Namespace, ref.Name)
 	if err := checkOwnSecret(r, "spec.passwordSecretRef.name", ref.Name); err != nil {
 		return "", err
 	}
 	s := requiredSecret(r, ref.Name)
 	if s == nil {
-		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist: create it", where)
+		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef.name: Secret %s does not exist. Create it", place)
 	}
 	value, ok := s.Data[ref.Key]
 	if !ok {
-		return "", newRefusal(v1.ReasonInvalid, "spec.passwordSecretRef.key: Secret %s has no key %q: add it, or name the key that holds the password", where, ref.Key)
+		return "", newRefusal(v1.ReasonInvalid,
+			"spec.passwordSecretRef.key: Secret %s has no key %q. Add the key, or set the name of the "+
+				"key with the password", place,
+			ref.Key)
 	}
-	path := fmt.Sprintf("spec.passwordSecretRef: key %q of Secret %s", ref.Key, where)
+	path := fmt.Sprintf("spec.passwordSecretRef: key %q of Secret %s", ref.Key, place)
 	clean, err := v1.Password(string(value))
 	if err != nil {
 		return "", newRefusal(v1.ReasonInvalid, "%s: %v", path, err)
@@ -48,11 +51,11 @@ func passwordOf(r *resolved, ref *v1.SecretKeySelector) (string, error) {
 	return allowedPassword(r, path, clean, s.Labels)
 }
 
-// passwordVersion is the resourceVersion of the Secret that the spec names, where Crossplane watches that; empty where it does not.
-// It says nothing of what is in it.
+// passwordVersion returns the resourceVersion of the Secret that the spec names if Crossplane watches this Secret, or
+// "". It reveals nothing about the content.
 func passwordVersion(r *resolved) string {
 	ref := r.spec.PasswordSecretRef
-	if ref == nil || !r.platform.CoreWatches {
+	if ref == nil || !r.Watched {
 		return ""
 	}
 	if s := requiredSecret(r, ref.Name); s != nil {
@@ -61,23 +64,25 @@ func passwordVersion(r *resolved) string {
 	return ""
 }
 
-// generatedPassword that the controller has made for this instance, or "".
+// generatedPassword returns the password that the controller has created for this instance, or "".
 func generatedPassword(r *resolved) (string, error) {
-	s, where := requiredSecret(r, r.password.Secret.Name), qualifiedName(r.instance.Namespace, r.password.Secret.Name)
+	s, place := requiredSecret(r, r.password.Secret.Name), qualifiedName(r.instance.Namespace, r.password.Secret.Name)
 	switch {
 	case s == nil:
 		return "", nil
 	case s.Labels[v1.LabelXR] != string(r.instance.XR):
-		return "", newRefusal(v1.ReasonNameTaken, "Secret %s, in which the controller keeps the password of this instance, is not of this instance: rename or delete it, or name the Secret that has the password in spec.passwordSecretRef", where)
+		return "", newRefusal(v1.ReasonNameTaken,
+			"Secret %s does not belong to this instance, but the controller stores the password in a Secret with this name. "+
+				"Delete it, or set spec.passwordSecretRef to the Secret with the password", place)
 	}
 	clean, err := v1.Password(string(s.Data[r.password.Secret.Key]))
 	if err != nil {
-		return "", newRefusal(v1.ReasonInvalid, "Secret %s: %v: delete it, and the controller makes another", where, err)
+		return "", newRefusal(v1.ReasonInvalid, "Secret %s: %v. Delete it, and the controller creates it again", place, err)
 	}
 	return clean, nil
 }
 
-// requiredSecret with the password, if that is what Crossplane sent.
+// requiredSecret returns the Secret with the password if Crossplane sent it.
 func requiredSecret(r *resolved, name string) *corev1.Secret {
 	s := r.Required.Password.firstItem()
 	if s == nil || s.Namespace != r.instance.Namespace || s.Name != name {
@@ -86,7 +91,7 @@ func requiredSecret(r *resolved, name string) *corev1.Secret {
 	return s
 }
 
-// allowedPassword is the password if the platform allows it.
+// allowedPassword returns the password if the platform allows it.
 func allowedPassword(r *resolved, path, password string, labels map[string]string) (string, error) {
 	if !r.Required.Platform.Known || !r.engine.password {
 		return password, nil

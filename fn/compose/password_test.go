@@ -2,8 +2,11 @@ package compose
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,49 +19,93 @@ func TestResolvePassword(t *testing.T) {
 	secret := func(name string, labels map[string]string, password string) func(*Input) {
 		return func(in *Input) {
 			in.Required.Password = Required[corev1.Secret]{Known: true, Items: []corev1.Secret{{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}, Data: map[string][]byte{v1.PasswordKey: []byte(password), "k": []byte(password)},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels},
+				Data:       map[string][]byte{v1.PasswordKey: []byte(password), "k": []byte(password)},
 			}}}
 		}
 	}
 	database := func(in *Input) {
-		in.XR = (&v1.XDatabase{Spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL}, ClaimRef: in.XR.Spec.ClaimRef}}).AsMySQL()
+		in.XR = (&v1.XDatabase{Spec: v1.XDatabaseSpec{DatabaseSpec: v1.DatabaseSpec{Type: v1.TypeMySQL},
+			ClaimRef: in.XR.Spec.ClaimRef}}).AsMySQL()
 		in.XR.Kind, in.XR.UID, in.Type = v1.KindXDatabase, testLife, v1.TypeMySQL
 		in.XR.Spec.ClaimRef.Kind = v1.KindDatabase
 	}
-	legacy := platform(func(s *v1.MySQLPlatformSpec) { s.LegacyPassword = v1.LegacyPasswordAllow })
-	inSecrets := platform(func(s *v1.MySQLPlatformSpec) { s.RequirePasswordSecret = true })
-	labelled := platform(func(s *v1.MySQLPlatformSpec) { s.RequirePasswordLabel = true })
-	long := platform(func(s *v1.MySQLPlatformSpec) { s.MinPasswordLength = 7 })
+	legacy := platform(func(s *v1.PlatformSpec) { s.LegacyPassword = v1.LegacyPasswordAllow })
+	inSecrets := platform(func(s *v1.PlatformSpec) { s.RequirePasswordSecret = true })
+	labelled := platform(func(s *v1.PlatformSpec) { s.RequirePasswordLabel = true })
+	long := platform(func(s *v1.PlatformSpec) { s.MinPasswordLength = 7 })
 	ours := map[string]string{v1.LabelXR: string(testLife)}
 	const generated = "db.database-password"
+	const withoutClaim = "db.mysql-password"
+	bare := func(in *Input) { in.XR.Spec.Password = nil }
 	cases := map[string]struct {
 		reason string
 		in     Input
 		want   string
 		refuse string
+		// invalid is true if the spec itself is refused.
+		invalid bool
 	}{
-		"Stated":           {reason: "The platform says nothing of it.", in: given(), want: asIs},
-		"StatedNotAllowed": {reason: "It is read by whoever reads claims.", in: given(inSecrets), refuse: v1.ReasonNotAllowed},
-		"InSecret":         {reason: "That is what the platform wants.", in: given(inSecrets, fromSecret, secret("s", nil, "other")), want: "other"},
-		"Short":            {reason: "One more would do.", in: given(long), refuse: v1.ReasonNotAllowed},
-		"ShortInSecret":    {reason: "It is as short there.", in: given(long, fromSecret, secret("s", nil, "äöü ao")), refuse: v1.ReasonNotAllowed},
-		"LongEnough":       {reason: "Characters count, not bytes.", in: given(long, fromSecret, secret("s", nil, "äöü aoä")), want: "äöü aoä"},
-		"NoLabel":          {reason: "Nobody said that claims may use it.", in: given(labelled, fromSecret, secret("s", nil, "other")), refuse: v1.ReasonNotAllowed},
-		"OtherValue":       {reason: "Somebody took it back.", in: given(labelled, fromSecret, secret("s", map[string]string{v1.LabelPassword: "false"}, "other")), refuse: v1.ReasonNotAllowed},
-		"Label":            {reason: "Its owner said so.", in: given(labelled, fromSecret, secret("s", map[string]string{v1.LabelPassword: "true"}, "other")), want: "other"},
-		"OtherSecret":      {reason: "It is not the one that was asked for.", in: given(fromSecret, secret("t", nil, "other")), refuse: v1.ReasonInvalid},
-		"Legacy":           {reason: "The platform lets everybody know it.", in: given(database, legacy), want: v1.LegacyDatabasePassword},
-		"LegacyInSecrets":  {reason: "It says two things, and the stricter counts.", in: given(database, legacy, inSecrets), refuse: v1.ReasonNotAllowed},
-		"Unknown":          {reason: "Crossplane has not sent it yet.", in: given(database)},
-		"NotGenerated":     {reason: "The controller has not made it yet.", in: given(database, func(in *Input) { in.Required.Password.Known = true })},
-		"Generated":        {reason: "Nobody chose it, so no rule is for it.", in: given(database, labelled, long, inSecrets, secret(generated, ours, "made")), want: "made"},
-		"EarlierLife":      {reason: "It is of another life.", in: given(database, secret(generated, map[string]string{v1.LabelXR: "earlier"}, "made")), refuse: v1.ReasonNameTaken},
-		"SomebodyElses":    {reason: "It was there before.", in: given(database, secret(generated, nil, "made")), refuse: v1.ReasonNameTaken},
-		"Emptied":          {reason: "Somebody took it out.", in: given(database, secret(generated, ours, "")), refuse: v1.ReasonInvalid},
+		"Stated": {reason: "The platform says nothing of it.", in: given(), want: asIs},
+		"StatedNotAllowed": {reason: "It is read by whoever reads claims.", in: given(inSecrets),
+			refuse: v1.ReasonNotAllowed},
+		"InSecret": {reason: "That is what the platform wants.",
+			in: given(inSecrets, fromSecret, secret("s", nil, "other")), want: "other"},
+		"Short": {reason: "One more would do.", in: given(long), refuse: v1.ReasonNotAllowed},
+		"ShortInSecret": {reason: "It is as short there.", in: given(long, fromSecret, secret("s", nil, "äöü ao")),
+			refuse: v1.ReasonNotAllowed},
+		"LongEnough": {reason: "Characters count, not bytes.", in: given(long, fromSecret, secret("s", nil, "äöü aoä")),
+			want: "äöü aoä"},
+		"NoLabel": {reason: "Nobody said that claims may use it.",
+			in: given(labelled, fromSecret, secret("s", nil, "other")), refuse: v1.ReasonNotAllowed},
+		"OtherValue": {reason: "Somebody took it back.",
+			in:     given(labelled, fromSecret, secret("s", map[string]string{v1.LabelPassword: "false"}, "other")),
+			refuse: v1.ReasonNotAllowed},
+		"Label": {reason: "Its owner said so.",
+			in: given(labelled, fromSecret, secret("s", map[string]string{v1.LabelPassword: "true"}, "other")), want: "other"},
+		"OtherSecret": {reason: "It is not the one that was asked for.",
+			in: given(fromSecret, secret("t", nil, "other")), refuse: v1.ReasonInvalid},
+		"Legacy": {reason: "The platform lets everybody know it.", in: given(database, legacy),
+			want: v1.LegacyDatabasePassword},
+		"LegacyInSecrets": {reason: "It says two things, and the stricter counts.", in: given(database, legacy, inSecrets),
+			refuse: v1.ReasonNotAllowed},
+		"Unknown": {reason: "Crossplane has not sent it yet.", in: given(database)},
+		"NotGenerated": {reason: "The controller has not made it yet.",
+			in: given(database, func(in *Input) { in.Required.Password.Known = true })},
+		"Generated": {reason: "Nobody chose it, so no rule is for it.",
+			in: given(database, labelled, long, inSecrets, secret(generated, ours, "made")), want: "made"},
+		"EarlierLife": {reason: "It is of another life.",
+			in:     given(database, secret(generated, map[string]string{v1.LabelXR: "earlier"}, "made")),
+			refuse: v1.ReasonNameTaken},
+		"SomebodyElses": {reason: "It was there before.", in: given(database, secret(generated, nil, "made")),
+			refuse: v1.ReasonNameTaken},
+		"NamespacedUnknown": {reason: "Crossplane has not sent the Secret yet.", in: given(namespaced, bare)},
+		"NamespacedNotGenerated": {reason: "The controller has not generated the password yet.",
+			in: given(namespaced, bare, func(in *Input) { in.Required.Password.Known = true })},
+		"NamespacedGenerated": {reason: "No user chose it, so the rules of the platform do not apply.",
+			in: given(namespaced, bare, labelled, long, inSecrets, secret(withoutClaim, ours, "made")), want: "made"},
+		"NamespacedEarlierLife": {reason: "The Secret is of an earlier instance.",
+			in:     given(namespaced, bare, secret(withoutClaim, map[string]string{v1.LabelXR: "earlier"}, "made")),
+			refuse: v1.ReasonNameTaken},
+		"NamespacedLegacy": {reason: "The password that all know is for Databases only.",
+			in: given(namespaced, bare, legacy, secret(withoutClaim, ours, "made")), want: "made"},
+		"NamespacedInSecret": {reason: "The user names a Secret.",
+			in: given(namespaced, bare, inSecrets, fromSecret, secret("s", nil, "other")), want: "other"},
+		"ClaimWithout": {reason: "Nothing generates the password of a claim.", in: given(namespaced, bare, func(in *Input) {
+			in.XR.APIVersion, in.XR.Kind = v1.GroupVersionClaims.String(), v1.KindXMySQL
+		}), invalid: true},
+		"Emptied": {reason: "Somebody took it out.", in: given(database, secret(generated, ours, "")),
+			refuse: v1.ReasonInvalid},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r, err := resolve(tc.in)
+			if tc.invalid {
+				if err == nil || !strings.Contains(err.Error(), "spec.password") {
+					t.Errorf("%s want spec.password refused, got %v", tc.reason, err)
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,14 +121,119 @@ func TestResolvePassword(t *testing.T) {
 	}
 }
 
+// namespaced makes an XR without a claim of the input's XR.
+func namespaced(in *Input) {
+	in.XR.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
+	in.XR.Namespace, in.XR.Name, in.XR.Spec.ClaimRef = "default", "db", nil
+	in.Required.Policy = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{
+		{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelPolicyVersion: v1.ProtectionPolicyVersion}}}}}
+	in.Required.Binding = Required[admissionv1.ValidatingAdmissionPolicyBinding]{Known: true,
+		Items: []admissionv1.ValidatingAdmissionPolicyBinding{{Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: v1.ProtectionPolicy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}}}
+}
+
+// TestUnprotected: no MySQL without a claim starts for the first time where users of its namespace could write its
+// status. One that has started runs on, and so do claims, whose status they cannot reach.
+func TestUnprotected(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		change func(*RequiredResources)
+		says   string
+	}{
+		"Protected": {reason: "All is as it should be.", change: func(*RequiredResources) {}},
+		"Unknown": {reason: "Crossplane has not sent them yet.",
+			change: func(r *RequiredResources) { r.Policy.Known = false }, says: "Waiting for Crossplane to read " +
+				"ValidatingAdmissionPolicy"},
+		"NoPolicy": {reason: "Somebody deleted it.", change: func(r *RequiredResources) { r.Policy.Items = nil },
+			says: "ValidatingAdmissionPolicy crossplane-mysql-protect-mysqls is missing"},
+		"Ends": {reason: "Somebody deletes it.", change: func(r *RequiredResources) {
+			r.Policy.Items[0].DeletionTimestamp = &metav1.Time{}
+		}, says: "is missing"},
+		"Older": {reason: "The function was upgraded first.", change: func(r *RequiredResources) {
+			r.Policy.Items[0].Labels = nil
+		}, says: `has version ""`},
+		"NoBinding": {reason: "A policy without one refuses nothing.",
+			change: func(r *RequiredResources) { r.Binding.Items = nil }, says: "ValidatingAdmissionPolicyBinding"},
+		"OtherPolicy": {reason: "It binds another one.",
+			change: func(r *RequiredResources) { r.Binding.Items[0].Spec.PolicyName = "other" }, says: "is missing"},
+		"Audit": {reason: "It refuses nothing.", change: func(r *RequiredResources) {
+			r.Binding.Items[0].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
+		}, says: "does not deny"},
+		"Narrow": {reason: "It leaves namespaces out.", change: func(r *RequiredResources) {
+			r.Binding.Items[0].Spec.MatchResources = &admissionv1.MatchResources{}
+		}, says: "does not deny requests in all namespaces"},
+	}
+	replicas := func(out *Output) int32 {
+		if d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment); ok {
+			return *d.Spec.Replicas
+		}
+		return 0
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			changed := func(in *Input) { tc.change(&in.Required) }
+			out := composed(t, given(namespaced, changed))
+			if (replicas(out) == 1) != (tc.says == "") || !strings.Contains(out.Status.Message, tc.says) {
+				t.Errorf("%s: %d, %q", tc.reason, replicas(out), out.Status.Message)
+			}
+			if out := composed(t, given(server(1), namespaced, changed)); replicas(out) != 1 {
+				t.Errorf("%s: a server that runs is stopped: %q", tc.reason, out.Status.Message)
+			}
+			if out := composed(t, given()); replicas(out) != 1 {
+				t.Errorf("%s: so is that of a claim: %q", tc.reason, out.Status.Message)
+			}
+		})
+	}
+}
+
+// TestGeneratedPasswordIsAwaited: until the controller has generated the password, the function makes neither the
+// Secret of the first start nor a server. It does not refuse the XR.
+func TestGeneratedPasswordIsAwaited(t *testing.T) {
+	bare := func(in *Input) { in.XR.Spec.Password, in.Required.Password.Known = nil, true }
+	out := composed(t, given(namespaced, bare))
+	if out.Resources[v1.ResourceRootPassword].Object != nil {
+		t.Error("want no Secret without a password")
+	}
+	if d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment); ok && *d.Spec.Replicas != 0 {
+		t.Errorf("want no server without a password, got %d", *d.Spec.Replicas)
+	}
+	made := generatedSecret("made")
+	made.Items[0].Name, made.Items[0].Labels[v1.LabelXR] = "db.mysql-password", string(testLife)
+	out = composed(t, given(namespaced, bare, func(in *Input) { in.Required.Password = made }))
+	if s, ok := out.Resources[v1.ResourceRootPassword].Object.(*corev1.Secret); !ok ||
+		string(s.Data[v1.PasswordKey]) != "made" || s.Name != "db.mysql-root" {
+		t.Errorf("want the generated password in Secret db.mysql-root, got %v", out.Resources[v1.ResourceRootPassword].Object)
+	}
+	if d, ok := out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment); !ok || *d.Spec.Replicas != 1 {
+		t.Errorf("want the server, got %v", out.Resources[v1.ResourceDeployment].Object)
+	}
+}
+
+// TestNoHostPathInANamespace: the function refuses hostPath volumes for an XR in a namespace, whether it has started or
+// not.
+func TestNoHostPathInANamespace(t *testing.T) {
+	for _, in := range []Input{given(onHostPath, namespaced), given(onHostPath, namespaced, server(1))} {
+		out, err := tryCompose(t, in)
+		refusal := &Refusal{}
+		if !errors.As(err, &refusal) || refusal.Reason != v1.ReasonNotSupported ||
+			!strings.Contains(err.Error(), "spec.crossplane.compositionRef") {
+			t.Errorf("want hostPath refused, got %v", err)
+		}
+		if out != nil && len(out.Resources) > 0 {
+			t.Errorf("want nothing composed, got %v", out.Resources)
+		}
+	}
+}
+
 // TestNotAllowedPassword: a server that runs goes on with what it has, and its claim says so.
 func TestNotAllowedPassword(t *testing.T) {
-	forbids := platform(func(s *v1.MySQLPlatformSpec) { s.RequirePasswordSecret = true })
+	forbids := platform(func(s *v1.PlatformSpec) { s.RequirePasswordSecret = true })
 	if _, err := tryCompose(t, given(forbids)); err == nil {
 		t.Error("want a new instance refused")
 	}
 	out := composed(t, given(forbids, server(1)))
-	if c := out.Conditions[0]; c.True || c.Reason != v1.ReasonNotAllowed || out.Resources[v1.ResourceDeployment].Object == nil {
+	if c := out.Conditions[0]; c.True || c.Reason != v1.ReasonNotAllowed ||
+		out.Resources[v1.ResourceDeployment].Object == nil {
 		t.Errorf("want the server to run on, and the claim to say so: %+v", c)
 	}
 }

@@ -15,12 +15,14 @@ import (
 // TestNotAllowed: what the platform allows no more is kept where it is, and refused where it is not.
 func TestNotAllowed(t *testing.T) {
 	const key = "example.org/key"
-	forbids := platform(func(s *v1.MySQLPlatformSpec) {
-		s.AllowedImages, s.AllowedServiceTypes, s.AllowedServiceAnnotations = &[]string{"mariadb:"}, []v1.ServiceType{v1.ServiceHeadless}, &[]string{}
+	forbids := platform(func(s *v1.PlatformSpec) {
+		s.AllowedImages, s.AllowedServiceTypes, s.AllowedServiceAnnotations = &[]string{"mariadb:"}, []v1.ServiceType{
+			v1.ServiceClusterIP}, &[]string{}
 		s.MaxResources = map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "1Gi"}
 	})
-	allows := platform(func(s *v1.MySQLPlatformSpec) {
-		s.AllowedImages, s.AllowedServiceTypes, s.AllowedServiceAnnotations = &[]string{"mysql:"}, []v1.ServiceType{v1.ServiceNodePort}, &[]string{"example.org/"}
+	allows := platform(func(s *v1.PlatformSpec) {
+		s.AllowedImages, s.AllowedServiceTypes, s.AllowedServiceAnnotations = &[]string{"mysql:"}, []v1.ServiceType{
+			v1.ServiceNodePort}, &[]string{"example.org/"}
 		s.MaxResources = map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "2Gi"}
 	})
 	asks := func(in *Input) {
@@ -35,8 +37,10 @@ func TestNotAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in.Observed.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + ".x"}}}
-		in.Observed.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}}
+		in.Observed.Deployment = &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationRevision: digestOf(r.wish) + ".x"}}}
+		in.Observed.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}},
+			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}}
 	}
 	cases := map[string]struct {
 		reason  string
@@ -44,25 +48,30 @@ func TestNotAllowed(t *testing.T) {
 		refused bool
 		warned  bool
 	}{
-		"Allowed":         {reason: "All of it is on the lists.", in: given(asks, allows)},
-		"New":             {reason: "Nothing of it is.", in: given(asks, forbids), refused: true},
-		"Runs":            {reason: "It goes on with what it has.", in: given(runs, forbids), warned: true},
-		"RunsAllowed":     {reason: "There is nothing to say.", in: given(runs, allows)},
-		"OtherImage":      {reason: "Another image is a new wish.", in: given(runs, forbids, func(in *Input) { in.XR.Spec.Image = new("mysql:8.4.6") }), refused: true},
-		"OtherType":       {reason: "So is another type.", in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceLoadBalancer }), refused: true},
-		"OtherAnnotation": {reason: "And another value.", in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Annotations[key] = "y" }), refused: true},
+		"Allowed":     {reason: "All of it is on the lists.", in: given(asks, allows)},
+		"New":         {reason: "Nothing of it is.", in: given(asks, forbids), refused: true},
+		"Runs":        {reason: "It goes on with what it has.", in: given(runs, forbids), warned: true},
+		"RunsAllowed": {reason: "There is nothing to say.", in: given(runs, allows)},
+		"OtherImage": {reason: "Another image is a new wish.",
+			in: given(runs, forbids, func(in *Input) { in.XR.Spec.Image = new("mysql:8.4.6") }), refused: true},
+		"OtherType": {reason: "So is another type.",
+			in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Type = v1.ServiceLoadBalancer }), refused: true},
+		"OtherAnnotation": {reason: "And another value.",
+			in: given(runs, forbids, func(in *Input) { in.XR.Spec.Service.Annotations[key] = "y" }), refused: true},
 		"OtherResources": {reason: "So are other resources.", in: given(runs, forbids, func(in *Input) {
 			in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: "1.5Gi"}}
 		}), refused: true},
-		"Nodes":      {reason: "Others' places are the platform's to give.", in: given(scheduled, forbidsScheduling), refused: true},
+		"Nodes": {reason: "Others' places are the platform's to give.", in: given(scheduled, forbidsScheduling),
+			refused: true},
 		"NodesGiven": {reason: "It has.", in: given(scheduled)},
-		"NodesLess": {reason: "Not all of them.", in: given(scheduled, platform(func(s *v1.MySQLPlatformSpec) {
+		"NodesLess": {reason: "Not all of them.", in: given(scheduled, platform(func(s *v1.PlatformSpec) {
 			s.AllowedTolerations, s.AllowedPriorityClasses = []string{"databases/"}, []string{"databases"}
 		})), refused: true},
-		"NodesRun":    {reason: "It goes on where it is.", in: given(scheduled, forbidsScheduling, runs), warned: true},
-		"ServiceLost": {reason: "It would be made anew.", in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
+		"NodesRun": {reason: "It goes on where it is.", in: given(scheduled, forbidsScheduling, runs), warned: true},
+		"ServiceLost": {reason: "It would be made anew.",
+			in: given(runs, forbids, func(in *Input) { in.Observed.Service = nil }), refused: true},
 		"AllowedAgain": {reason: "It asks for what is allowed.", in: given(runs, forbids, func(in *Input) {
-			in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Type: v1.ServiceHeadless}
+			in.XR.Spec.Image, in.XR.Spec.Service = new("mariadb:11"), v1.ServiceSpec{Headless: true}
 			in.XR.Spec.Resources = nil
 		})},
 	}
@@ -73,7 +82,8 @@ func TestNotAllowed(t *testing.T) {
 				t.Fatal(err)
 			}
 			kept, err := checkAllowed(r)
-			if refusal := (*Refusal)(nil); (err != nil) != tc.refused || err != nil && (!errors.As(err, &refusal) || refusal.Reason != v1.ReasonNotAllowed) {
+			if refusal := (*Refusal)(nil); (err != nil) != tc.refused || err != nil &&
+				(!errors.As(err, &refusal) || refusal.Reason != v1.ReasonNotAllowed) {
 				t.Errorf("%s Refused: %v", tc.reason, err)
 			}
 			if !tc.refused && (kept != nil) != tc.warned {
@@ -89,14 +99,15 @@ func TestNotAllowed(t *testing.T) {
 
 // TestPlatformMissing: nothing is made before it is known, and nothing is changed where there is none.
 func TestPlatformMissing(t *testing.T) {
-	unknown := given(func(in *Input) { in.Required.Platform = Required[v1.MySQLPlatform]{} })
+	unknown := given(func(in *Input) { in.Required.Platform = Required[v1.Platform]{} })
 	out, err := tryCompose(t, unknown)
 	if err != nil || len(out.Resources) > 0 || out.Requirements[RequiredPlatform].Name != v1.PlatformName {
 		t.Errorf("unknown: %d resources, %v, %v", len(out.Resources), out.Requirements, err)
 	}
 	missing := given(func(in *Input) { in.Required.Platform.Items = nil })
 	out, err = tryCompose(t, missing)
-	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Reason != v1.ReasonNoPlatform || len(out.Requirements) == 0 {
+	if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Reason != v1.ReasonNoPlatform ||
+		len(out.Requirements) == 0 {
 		t.Errorf("missing: %v, %v", out.Requirements, err)
 	}
 }
@@ -107,23 +118,28 @@ func TestLimitResources(t *testing.T) {
 		return map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: v1.Amount(memory)}
 	}
 	cases := map[string]struct {
-		reason string
-		most   map[corev1.ResourceName]v1.Amount
-		of     v1.Resources
-		limit  string
-		errs   int
+		reason    string
+		most      map[corev1.ResourceName]v1.Amount
+		resources v1.Resources
+		limit     string
+		errs      int
 	}{
-		"NoMost":   {reason: "Nobody has said it.", of: v1.Resources{Limits: amounts("8Gi")}, limit: "8Gi"},
-		"Less":     {reason: "It asks for less.", most: amounts("2Gi"), of: v1.Resources{Limits: amounts("1Gi")}, limit: "1Gi"},
-		"Equal":    {reason: "It asks for all of it.", most: amounts("2Gi"), of: v1.Resources{Limits: amounts("2048Mi")}, limit: "2Gi"},
-		"More":     {reason: "It asks for more.", most: amounts("2Gi"), of: v1.Resources{Limits: amounts("3Gi")}, limit: "3Gi", errs: 1},
-		"Unsaid":   {reason: "It says none, and gets this one.", most: amounts("2Gi"), limit: "2Gi"},
-		"Request":  {reason: "A request is no limit.", most: amounts("2Gi"), of: v1.Resources{Requests: amounts("1Gi")}, limit: "2Gi"},
-		"TooGreat": {reason: "A request is more than the limit that it gets.", most: amounts("2Gi"), of: v1.Resources{Requests: amounts("3Gi")}, limit: "2Gi", errs: 1},
+		"NoMost": {reason: "Nobody has said it.", resources: v1.Resources{Limits: amounts("8Gi")}, limit: "8Gi"},
+		"Less": {reason: "It asks for less.", most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("1Gi")},
+			limit: "1Gi"},
+		"Equal": {reason: "It asks for all of it.", most: amounts("2Gi"),
+			resources: v1.Resources{Limits: amounts("2048Mi")}, limit: "2Gi"},
+		"More": {reason: "It asks for more.", most: amounts("2Gi"), resources: v1.Resources{Limits: amounts("3Gi")},
+			limit: "3Gi", errs: 1},
+		"Unsaid": {reason: "It says none, and gets this one.", most: amounts("2Gi"), limit: "2Gi"},
+		"Request": {reason: "A request is no limit.", most: amounts("2Gi"),
+			resources: v1.Resources{Requests: amounts("1Gi")}, limit: "2Gi"},
+		"TooGreat": {reason: "A request is more than the limit that it gets.", most: amounts("2Gi"),
+			resources: v1.Resources{Requests: amounts("3Gi")}, limit: "2Gi", errs: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			given, errs := resolveResources(&tc.of, nil, field.NewPath("resources"))
+			given, errs := resolveResources(&tc.resources, usualResources(), field.NewPath("resources"))
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}

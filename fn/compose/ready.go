@@ -14,14 +14,15 @@ func pvcReady(c *corev1.PersistentVolumeClaim) bool {
 	return c != nil && c.Status.Phase == corev1.ClaimBound
 }
 
-// deploymentReady is true when the pod of the newest template takes clients.
+// deploymentReady reports whether the pod of the newest template accepts clients.
 func deploymentReady(d *appsv1.Deployment) bool {
 	return d != nil && d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
 }
 
-// minReadySeconds is how many seconds a pod must be ready before the Deployment reports it as available. mysqld listens on its port before it
-// rejects unknown settings. A pod whose server exits because of them is therefore ready for one or two seconds after each restart.
+// minReadySeconds is how many seconds a pod must be ready before the Deployment reports it as available. mysqld listens
+// on its port before it rejects unknown settings. A pod whose server exits because of them is therefore ready for one
+// or two seconds after each restart.
 const minReadySeconds = 10
 
 // deploymentAvailable reports whether the pod of the newest template has been ready for minReadySeconds.
@@ -29,13 +30,14 @@ func deploymentAvailable(d *appsv1.Deployment) bool {
 	return deploymentReady(d) && d.Status.AvailableReplicas > 0
 }
 
-// serviceReady reports whether the Service exists. An address that a load balancer has not assigned yet keeps no client in the cluster
-// away, so it is not part of readiness: Crossplane copies connection details to the claim's Secret only while the XR is Ready.
+// serviceReady reports whether the Service exists. Clients in the cluster do not need the address of a load balancer,
+// so the address is not part of readiness. Crossplane copies connection details to the claim's Secret only while the
+// XR is Ready.
 func serviceReady(s *corev1.Service) bool { return s != nil }
 
 func jobComplete(j *batchv1.Job) bool { return jobCondition(j, batchv1.JobComplete) != nil }
 
-// jobCondition that is true, or nil.
+// jobCondition returns a condition of a Job if its status is True, or nil.
 func jobCondition(j *batchv1.Job, t batchv1.JobConditionType) *batchv1.JobCondition {
 	if j == nil {
 		return nil

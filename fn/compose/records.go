@@ -3,6 +3,7 @@ package compose
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -10,10 +11,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ownBackups are those that say in their spec that they are of the instance. A
-// label is a key to look for, never a proof.
-func ownBackups(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
-	own := make([]v1.MySQLBackup, 0, len(all))
+// ownBackups returns the BackupRecords whose spec names the instance. Labels only select candidates.
+func ownBackups(i v1.Instance, all []v1.BackupRecord) []v1.BackupRecord {
+	own := make([]v1.BackupRecord, 0, len(all))
 	for _, r := range all {
 		if s := r.Spec.Instance; s.Kind == i.Kind && s.Namespace == i.Namespace && s.Name == i.Name {
 			own = append(own, r)
@@ -22,17 +22,17 @@ func ownBackups(i v1.Instance, all []v1.MySQLBackup) []v1.MySQLBackup {
 	return own
 }
 
-// isUnfinished is also what has no phase, or one that this version does not know.
-func isUnfinished(r *v1.MySQLBackup) bool { return !r.IsProven() && r.Status.Phase != v1.BackupFailed }
+// isUnfinished reports whether a BackupRecord is neither verified nor failed, including an empty or unknown phase.
+func isUnfinished(r *v1.BackupRecord) bool { return !r.IsProven() && r.Status.Phase != v1.BackupFailed }
 
-func phaseOf(r *v1.MySQLBackup) v1.BackupPhase {
+func phaseOf(r *v1.BackupRecord) v1.BackupPhase {
 	if r.Status.Phase == "" {
 		return v1.BackupPending
 	}
 	return r.Status.Phase
 }
 
-// inSentence is what a record says of itself, behind what is said of it.
+// inSentence returns the message of a BackupRecord as the end of a sentence.
 func inSentence(message string) string {
 	if message == "" {
 		return ""
@@ -40,21 +40,43 @@ func inSentence(message string) string {
 	return ". " + message
 }
 
+// backupName returns the name of the Backup of a BackupRecord, or the name of the BackupRecord if it was not read.
+func (r *resolved) backupName(record string) string {
+	for _, b := range slices.Concat(r.Required.Records.Items, r.Required.Named.Items) {
+		if b.Name == record {
+			return b.BackupName()
+		}
+	}
+	return record
+}
+
+// describeRestore names a restore or an import in a sentence.
+func (r *resolved) describeRestore(from *v1.RestoreStatus) string {
+	named := *from
+	named.Backup = r.backupName(from.Backup)
+	return named.What()
+}
+
 var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// checkArchive refuses a record that points out of its volume.
+// checkArchive refuses a BackupRecord with a path outside of its volume.
 func checkArchive(backup string, a *v1.Archive) error {
 	switch {
 	case checkPlace(backup, a) != nil:
 		return checkPlace(backup, a)
 	case a.Store != "" && len(validation.IsDNS1123Subdomain(a.Store)) > 0:
-		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.store %q is not the name of a BackupStore", backup, a.Store)
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.store %q is not a valid name of a BackupStore", backup,
+			a.Store)
 	case a.Store == "" && len(validation.IsDNS1123Subdomain(a.PVCName)) > 0:
-		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.pvcName %q is not the name of a PersistentVolumeClaim", backup, a.PVCName)
-	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." || strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):
-		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.path %q does not lie below the root of its volume", backup, a.Path)
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.pvcName %q is not a valid name of a "+
+			"PersistentVolumeClaim",
+			backup, a.PVCName)
+	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." ||
+		strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.path %q is not a path below the root of its volume",
+			backup, a.Path)
 	case !sha256Pattern.MatchString(a.SHA256):
-		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive.sha256 is not a SHA-256 sum", backup)
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.sha256 is not a SHA-256 checksum", backup)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package compose
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,67 +12,76 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A state of an instance, which its report puts into words.
+// A state is the state of an instance, from which its report is made.
 type state struct {
 	*resolved
 
 	begin start
-	// warning of an instance that has started: what cannot be carried out, where the
-	// rest can.
+	// warning is what cannot be done for an instance that has started, although the rest can.
 	warning  *Refusal
 	revision revision
-	// volume that the PVC is wanted on.
+	// volume is the volume that the PVC must be bound to.
 	volume string
-	// up is true if the server takes connections.
+	// up is true if the server accepts connections.
 	up bool
 }
 
-// report on the instance: status, conditions and readiness.
-func report(r *resolved, s storage, begin start, of revision, resources map[string]Resource, warning *Refusal) *Output {
-	is := state{resolved: r, begin: begin, warning: warning, revision: of, volume: s.volume}
-	is.up = begin.replicas > 0 && deploymentReady(r.Observed.Deployment) && serviceReady(r.Observed.Service)
-	ready := is.up && isConnected(r) && allReady(resources)
+// report returns the status, the conditions and the readiness of the instance.
+func report(r *resolved, s storage, begin start, rev revision, resources map[string]Resource,
+	warning *Refusal) *Output {
+	status := state{resolved: r, begin: begin, warning: warning, revision: rev, volume: s.volume}
+	status.up = begin.replicas > 0 && deploymentReady(r.Observed.Deployment) && serviceReady(r.Observed.Service)
+	ready := status.up && isConnected(r) && allReady(resources)
 	return &Output{
-		Ready:   ready,
-		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && of.settings == nil && outsideWarning(r) == "" && isSettled(r),
+		Ready: ready,
+		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && rev.settings == nil &&
+			outsideWarning(r) == "" && isSettled(r),
 		Status: v1.MySQLStatus{
-			Message:     is.message(),
-			UID:         r.instance.XR,
-			Image:       r.wish.Image,
-			ServedImage: r.change.served, PendingImage: r.change.pending,
-			Endpoint:        endpointOf(r),
-			RefusedService:  refusedService(r),
-			Binding:         bindingOf(r),
-			Volume:          seenVolume(r),
-			BackupStore:     r.store,
-			Started:         r.started || begin.replicas > 0,
-			GTIDs:           r.engine.password && r.hasGTIDs && (r.started || begin.replicas > 0),
-			Initialized:     r.engine.password && isInitialized(r, begin.restore),
-			Revision:        of.seen,
-			FixedSettings:   fixedToReport(r),
-			Settings:        settingsStatus(r, of),
-			Restore:         begin.restore,
-			Choice:          choiceAtBegin(r),
-			Nodes:           nodesOfJobs(r, of),
-			PasswordVersion: passwordVersion(r),
-			Certified:       of.certified,
+			Message:            status.message(),
+			Reason:             status.reason(),
+			ObservedGeneration: observedGeneration(r),
+			Image:              r.wish.Image,
+			Endpoint:           endpointOf(r),
+			Binding:            bindingOf(r),
+			Volume:             seenVolume(r),
+			Restore:            begin.restore,
+			Backups:            backupsStatus(r),
+			InternalStatus: v1.InternalStatus{
+				UID:         r.instance.XR,
+				ServedImage: r.change.served, PendingImage: r.change.pending,
+				RefusedService:  refusedService(r),
+				BackupStore:     r.store,
+				Started:         r.started || begin.replicas > 0,
+				GTIDs:           r.engine.password && r.hasGTIDs && (r.started || begin.replicas > 0),
+				Initialized:     r.engine.password && isInitialized(r, begin.restore),
+				Revision:        rev.seen,
+				FixedSettings:   fixedToReport(r),
+				Settings:        settingsStatus(r, rev),
+				Choice:          choiceAtBegin(r),
+				Nodes:           nodesOfJobs(r, rev),
+				PasswordVersion: passwordVersion(r),
+				Certified:       rev.certified,
+			},
 		},
-		Conditions: slices.Concat([]Condition{
+		Conditions: []Condition{
 			acceptedCondition(warning),
-			is.restoredCondition(),
-			is.servingCondition(),
-			is.updateCondition(),
+			status.restoredCondition(),
+			status.servingCondition(),
+			status.restartCondition(),
+			lastBackupCondition(r),
 			blockedCondition(blockerOf(r)),
-		}, is.settingsCondition(), scheduleCondition(r)),
+		},
 	}
 }
 
-// isSettled is true where nobody does anything to an instance that is as it should be, and Crossplane watches what it depends on.
+// isSettled reports whether a healthy instance has no change in progress, and Crossplane watches the objects that it
+// depends on.
 func isSettled(r *resolved) bool {
-	return r.platform.CoreWatches && r.change.pending == "" && r.XR.Status.ImageChange == nil && r.XR.Status.BackupUnderWay() == nil && blockerOf(r) == nil
+	return r.Watched && r.change.pending == "" && r.XR.Status.ImageChange == nil &&
+		r.XR.Status.BackupUnderWay() == nil && blockerOf(r) == nil
 }
 
-// choiceAtBegin is the choice of what to start from that the spec has, or had when it was made.
+// choiceAtBegin returns the restore source in the spec, or the restore source at the creation of the instance.
 func choiceAtBegin(r *resolved) string {
 	if r.XR.Status.Started || r.XR.Status.Restore != nil {
 		return r.XR.Status.Choice
@@ -78,9 +89,10 @@ func choiceAtBegin(r *resolved) string {
 	return r.spec.Restore.Choice()
 }
 
-// seenVolume that holds the data, for the status: once it is there it stays.
+// seenVolume returns the data volume for the status. Once it is set, it stays.
 func seenVolume(r *resolved) string {
-	if c := r.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" && (c.Status.Phase == corev1.ClaimBound || !r.hostPath) {
+	if c := r.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" &&
+		(c.Status.Phase == corev1.ClaimBound || !r.hostPath) {
 		return c.Spec.VolumeName
 	}
 	return r.XR.Status.Volume
@@ -95,8 +107,8 @@ func allReady(rs map[string]Resource) bool {
 	return true
 }
 
-// message for people, in a sentence or two. What the original operators said
-// after a restore, it says too.
+// message returns one or two sentences for users. After a restore, it contains the same text as the original
+// operators.
 func (s state) message() string {
 	switch {
 	case s.change.stopped:
@@ -104,55 +116,129 @@ func (s state) message() string {
 	case s.begin.replicas == 0:
 		return s.begin.message + inBrackets(blockerOf(s.resolved)) + inSentence(s.XR.Status.CrossplaneWarning)
 	case !s.up:
-		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) + inSentence(s.settingsMessage()) + inSentence(outsideWarning(s.resolved)) + s.change.waitsFor() + s.change.wayBack(s.XR.Status.ImageChange)
+		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) +
+			inSentence(s.settingsMessage()) + inSentence(outsideWarning(s.resolved)) + s.change.waitsFor() +
+			s.change.wayBack(s.XR.Status.ImageChange)
 	case !isConnected(s.resolved):
 		return s.afterRestore() + loginPending(s.XR.Status.Credentials) + inSentence(outsideWarning(s.resolved))
 	case s.warning != nil:
 		return s.afterRestore() + "Running, but " + s.warning.Error() + inSentence(outsideWarning(s.resolved))
 	}
-	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) + passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.OutsideData) + inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) + inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
+	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) +
+		passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.OutsideData) +
+		inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) +
+		inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
 }
 
-// requestWarning says why there is no backup that the claim has asked for, or planned, or how far it is.
-func requestWarning(is *v1.MySQLStatus) string {
-	out := ""
-	if b := is.BackupUnderWay(); b != nil && b.Message != "" {
-		out = fmt.Sprintf(". The backup that %s asks for is under way: %s", is.WhoAsksFor(b), b.Message)
-	}
-	if b := is.RequestedBackup; b != nil && b.Phase == v1.LastBackupFailed {
-		out += fmt.Sprintf(". The backup that backup.request %q asked for has failed: %s. Another text asks for another one", b.Request, b.Message)
-	}
-	return out + inSentence(scheduleWarning(is.BackupSchedule))
-}
-
-// scheduleWarning says since when there is no backup that was planned, and why; empty where there is.
-func scheduleWarning(is *v1.BackupScheduleStatus) string {
+// reason returns the reason that matters most.
+func (s state) reason() string {
+	blocker, serving := blockerOf(s.resolved), s.servingCondition()
 	switch {
-	case is == nil:
-		return ""
-	case is.MissedAt == nil && is.NextAt == nil:
-		return "No backup is planned: " + is.Message
-	case is.MissedAt == nil:
-		return ""
-	case is.Message == "":
-		return "There is no backup that was planned since " + v1.PlannedName(is.MissedAt.Time)
+	case blocker != nil && !s.up && !s.change.stopped:
+		return blocker.Reason
+	case s.begin.replicas == 0:
+		return s.begin.reason
+	case !serving.True:
+		return serving.Reason
+	case s.warning != nil:
+		return s.warning.Reason
 	}
-	return fmt.Sprintf("There is no backup that was planned since %s: %s", v1.PlannedName(is.MissedAt.Time), is.Message)
+	if last := lastBackupCondition(s.resolved); last.isFalse() {
+		return last.Reason
+	}
+	if n := s.revision.settings; n != nil && (n.phase == v1.SettingsRefused || n.phase == v1.SettingsTakenBack) {
+		return settingsReasons[n.phase]
+	}
+	return serving.Reason
 }
 
-// scheduleCondition says whether there is each backup that was planned; nil where none is. Data that no backup holds counts before that.
-func scheduleCondition(r *resolved) []Condition {
-	is := r.XR.Status.BackupSchedule
-	if why := r.XR.Status.OutsideData; why != "" {
-		return []Condition{{Type: v1.ConditionBackedUp, Reason: v1.ReasonDataOutside, Message: why}}
+// observedGeneration returns the generation of an object that a user created. A composite resource has a different
+// generation than its claim, which gets a copy of this status.
+func observedGeneration(r *resolved) int64 {
+	if a, ok := v1.APIOf(r.XR.GroupVersionKind().GroupKind()); ok && !a.HasClaims() {
+		return r.XR.Generation
 	}
-	if r.spec.Backup.Schedule == "" || is == nil {
+	return 0
+}
+
+// requestWarning says why an on-demand or scheduled backup failed, or how far it is.
+func requestWarning(status *v1.MySQLStatus) string {
+	out := ""
+	if b := status.BackupUnderWay(); b != nil && b.Message != "" {
+		out = fmt.Sprintf(". Taking %s: %s", status.WhatIsTaken(b), b.Message)
+	}
+	if b := status.RequestedBackup; b != nil && b.Phase == v1.LastBackupFailed {
+		out += fmt.Sprintf(". Backup %q has failed: %s. To retry, create another Backup", b.Request, b.Message)
+	}
+	return out + inSentence(scheduleWarning(status.BackupSchedule))
+}
+
+// scheduleWarning says since when a scheduled backup has been overdue, and why, or returns "".
+func scheduleWarning(status *v1.BackupScheduleStatus) string {
+	switch {
+	case status == nil:
+		return ""
+	case status.MissedAt == nil && status.NextAt == nil:
+		return "No backup is scheduled: " + status.Message
+	case status.MissedAt == nil:
+		return ""
+	case status.Message == "":
+		return "A scheduled backup has been overdue since " + v1.PlannedName(status.MissedAt.Time)
+	}
+	return fmt.Sprintf("A scheduled backup has been overdue since %s: %s", v1.PlannedName(status.MissedAt.Time),
+		status.Message)
+}
+
+// backupsStatus returns the backups that users see. The controller writes the recent ones.
+func backupsStatus(r *resolved) *v1.BackupsStatus {
+	out := v1.BackupsStatus{Store: r.store, Last: r.XR.Status.NewestListed(), Message: backupsMessage(r)}
+	if schedule := r.XR.Status.BackupSchedule; schedule != nil {
+		out.NextTime, out.MissedTime = schedule.NextAt, schedule.MissedAt
+	}
+	if reflect.ValueOf(out).IsZero() {
 		return nil
 	}
-	if why := scheduleWarning(is); why != "" {
-		return []Condition{{Type: v1.ConditionBackedUp, Reason: v1.ReasonBackupMissed, Message: why}}
+	return &out
+}
+
+// backupsMessage returns what is wrong with the backups, or "".
+func backupsMessage(r *resolved) string {
+	status := &r.XR.Status
+	return strings.Join(slices.DeleteFunc([]string{status.OutsideData, scheduleWarning(status.BackupSchedule),
+		status.BackupWarning}, func(text string) bool { return text == "" }), ". ")
+}
+
+// lastBackupCondition reports whether the last backup succeeded. Data that no backup can contain has priority.
+func lastBackupCondition(r *resolved) Condition {
+	status, out := &r.XR.Status, Condition{Type: v1.ConditionLastBackupSucceeded}
+	missed := ""
+	if r.spec.Backup.Schedule != nil {
+		missed = scheduleWarning(status.BackupSchedule)
 	}
-	return []Condition{{Type: v1.ConditionBackedUp, True: true, Reason: v1.ReasonAsPlanned}}
+	switch last := lastFinished(status); {
+	case status.OutsideData != "":
+		out.Reason, out.Message = v1.ReasonDataOutside, status.OutsideData
+	case missed != "":
+		out.Reason, out.Message = v1.ReasonBackupMissed, missed
+	case last != nil && last.Phase == v1.LastBackupFailed:
+		out.Reason, out.Message = v1.ReasonLastBackupFailed, last.Message
+	case last != nil || status.NewestListed() != nil:
+		out.True, out.Reason = true, v1.ReasonBackupSucceeded
+	default:
+		out.Unknown, out.Reason, out.Message = true, v1.ReasonNoBackup, "No backup of an instance with this name is known "+
+			"yet"
+	}
+	return out
+}
+
+// lastFinished returns the backup of the running instance that began last and has ended, or nil.
+func lastFinished(status *v1.MySQLStatus) (last *v1.LastBackupStatus) {
+	for _, b := range []*v1.LastBackupStatus{status.RequestedBackup, status.ScheduledBackup} {
+		if b != nil && !b.IsUnderWay() && (last == nil || last.BegunAt.Before(&b.BegunAt)) {
+			last = b
+		}
+	}
+	return last
 }
 
 func (s state) afterRestore() string {
@@ -165,15 +251,16 @@ func (s state) afterRestore() string {
 	return ""
 }
 
-// pvcWarning says what became of the data PVC, if anything.
+// pvcWarning returns what is wrong with the data PVC, or "".
 func (s state) pvcWarning() string {
 	c, name := s.Observed.DataPVC, qualifiedName(s.instance.Namespace, s.instance.DataPVCName())
 	switch {
 	case s.ephemeral:
 	case c == nil:
-		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: it is made again on volume %q", name, s.volume)
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted. It is being created again for volume %q", name, s.volume)
 	case c.DeletionTimestamp != nil:
-		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume", name)
+		return fmt.Sprintf(". PersistentVolumeClaim %s was deleted. The server stops until the PersistentVolumeClaim is "+
+			"bound to its volume again", name)
 	}
 	return ""
 }
@@ -195,31 +282,38 @@ func (s state) servingCondition() Condition {
 	case s.begin.replicas == 0:
 		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonHeld, Message: s.begin.message}
 	case !s.up:
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting, Message: "The server does not take clients yet" + inBrackets(blockerOf(s.resolved))}
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonStarting,
+			Message: "The server does not accept clients yet" + inBrackets(blockerOf(s.resolved))}
 	case !isConnected(s.resolved):
-		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending, Message: loginPending(s.XR.Status.Credentials)}
+		return Condition{Type: v1.ConditionServing, Reason: v1.ReasonLoginPending,
+			Message: loginPending(s.XR.Status.Credentials)}
 	}
 	return Condition{Type: v1.ConditionServing, True: true, Reason: v1.ReasonRunning}
 }
 
-// updateCondition says whether the server's pod is as this release makes it.
-func (s state) updateCondition() Condition {
-	if !s.revision.observed || s.revision.settings != nil {
-		return Condition{Type: v1.ConditionUpdated, True: true, Reason: v1.ReasonUpToDate}
+// restartCondition reports whether a restart would change the server's pod or its settings.
+func (s state) restartCondition() Condition {
+	if n := s.revision.settings; n != nil {
+		return Condition{Type: v1.ConditionPendingRestart, True: true, Reason: settingsReasons[n.phase],
+			Message: s.settingsMessage()}
 	}
-	message := "The server runs in a pod as an earlier release made it, and goes on so until it restarts: kubectl rollout restart deployment --namespace " + s.instance.Namespace + " " + s.instance.DeploymentName()
+	if !s.revision.observed {
+		return Condition{Type: v1.ConditionPendingRestart, Reason: v1.ReasonUpToDate}
+	}
+	message := "The server's pod was created by an earlier release, and stays unchanged until it restarts. To restart " +
+		"it, run: kubectl rollout restart deployment --namespace " + s.instance.Namespace + " " + s.instance.DeploymentName()
 	if s.ephemeral || !s.engine.stored {
-		message += " (its data goes with the pod)"
+		message += " (its data is lost with the pod)"
 	}
-	return Condition{Type: v1.ConditionUpdated, Reason: v1.ReasonUpdateWaits, Message: message}
+	return Condition{Type: v1.ConditionPendingRestart, True: true, Reason: v1.ReasonUpdateWaits, Message: message}
 }
 
-// updateWaiting is that in the message for people.
+// updateWaiting returns the message about a pending restart.
 func (s state) updateWaiting() string {
 	if !s.revision.observed || s.revision.settings != nil {
 		return ""
 	}
-	return ". An update of its pod waits for the next restart"
+	return ". An update of the server's pod is applied at its next restart"
 }
 
 func acceptedCondition(warning *Refusal) Condition {
@@ -229,17 +323,17 @@ func acceptedCondition(warning *Refusal) Condition {
 	return Condition{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted}
 }
 
-// loginPending says what keeps a server that is up from being served: nobody has
-// logged in with the password that clients would get.
+// loginPending returns why a running server is not ready yet: the controller has not logged in with the password that
+// clients would get.
 func loginPending(c *v1.CredentialsStatus) string {
 	if c != nil && c.State == v1.CredentialsFailed {
-		return "The server is up, but nobody can log in: " + c.Message
+		return "The server is running, but clients cannot log in: " + c.Message
 	}
-	return "The server is up; waiting for the controller to log in and publish the connection Secret"
+	return "The server is running. Waiting for the controller to log in and publish the connection Secret"
 }
 
-// passwordWarning is what the controller says of the password in the running
-// server, where it is not the wanted one.
+// passwordWarning returns the controller's message about the password of the running server, if it is not the wanted
+// password.
 func passwordWarning(c *v1.CredentialsStatus) string {
 	switch {
 	case c == nil:
@@ -252,8 +346,8 @@ func passwordWarning(c *v1.CredentialsStatus) string {
 	return ""
 }
 
-// blockerOf the server's pod, or nil: what the controller heard of the pod, or what
-// Kubernetes says to the Deployment.
+// blockerOf returns what blocks the server's pod, or nil. The source is the controller's report about the pod, or the
+// status of the Deployment.
 func blockerOf(r *resolved) *v1.Blocker {
 	if r.XR.Status.BlockedBy != nil || r.Observed.Deployment == nil {
 		return r.XR.Status.BlockedBy
@@ -266,21 +360,21 @@ func blockerOf(r *resolved) *v1.Blocker {
 	return nil
 }
 
-func blockedCondition(by *v1.Blocker) Condition {
-	if by == nil {
+func blockedCondition(blocker *v1.Blocker) Condition {
+	if blocker == nil {
 		return Condition{Type: v1.ConditionBlocked, Reason: v1.ReasonNotBlocked}
 	}
-	return Condition{Type: v1.ConditionBlocked, True: true, Reason: by.Reason, Message: by.Message}
+	return Condition{Type: v1.ConditionBlocked, True: true, Reason: blocker.Reason, Message: blocker.Message}
 }
 
-func inBrackets(by *v1.Blocker) string {
-	if by == nil {
+func inBrackets(blocker *v1.Blocker) string {
+	if blocker == nil {
 		return ""
 	}
-	return " (" + by.Message + ")"
+	return " (" + blocker.Message + ")"
 }
 
-// whereReached says at which port, for those who asked for nothing but a server.
+// whereReached returns the server's port, for users who requested nothing but a server.
 func whereReached(r *resolved) string {
 	e := endpointOf(r)
 	if !r.database || e == nil || e.NodePort == 0 {
@@ -289,9 +383,9 @@ func whereReached(r *resolved) string {
 	text := fmt.Sprintf(": %s on port %d of every node", r.engine.name, e.NodePort)
 	switch {
 	case !r.engine.stored:
-		text += "; the data goes with the pod"
+		text += ". The data is lost with the pod"
 	case r.ephemeral:
-		text += "; without storageSize the data goes with the pod"
+		text += ". Without storageSize, the data is lost with the pod"
 	}
 	return text
 }

@@ -4,20 +4,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestRequestedBackup: the server does not run while a backup is taken that its claim asks for, and then as before; why there is
-// none the claim says.
+// TestRequestedBackup: the server does not run while a backup is taken that its claim asks for, and then as before; why
+// there is none the claim says.
 func TestRequestedBackup(t *testing.T) {
 	const request = "one"
 	answered := func(b v1.LastBackupStatus) func(*Input) {
 		return func(in *Input) {
-			in.XR.Spec.Backup.Request, in.XR.Spec.Backup.Method = request, v1.MethodCold
 			b.Request = request
 			in.XR.Status.RequestedBackup = &b
 		}
@@ -29,15 +30,28 @@ func TestRequestedBackup(t *testing.T) {
 		says     string
 		silent   string
 	}{
-		"Asked":   {reason: "The controller has not begun.", in: given(serving, func(in *Input) { in.XR.Spec.Backup.Request, in.XR.Spec.Backup.Method = request, v1.MethodCold }), replicas: 1, says: "Running"},
-		"Running": {reason: "It is under way.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Fence: true, Message: "Backing up the data, 50%"})), says: `The server is stopped for the backup that backup.request "one" asks for. Backing up the data, 50%`},
-		"Failing": {reason: "What is left of it is put aside.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailing, Fence: true})), says: "stopped for the backup"},
-		"Failed":  {reason: "It is over.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailed, Message: "exceeded quota"})), replicas: 1, says: `backup.request "one" asked for has failed: exceeded quota. Another text asks for another one`},
+		"Asked": {reason: "The controller has not begun.",
+			in:       given(serving),
+			replicas: 1, says: "Running"},
+		"Running": {reason: "It is under way.",
+			in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Fence: true,
+				Message: "Backing up the data, 50%"})), says: `The server is stopped for backup "one". Backing up the data, 50%`},
+		"Failing": {reason: "What is left of it is put aside.",
+			in:   given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailing, Fence: true})),
+			says: "stopped for backup"},
+		"Failed": {reason: "It is over.",
+			in:       given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupFailed, Message: "exceeded quota"})),
+			replicas: 1, says: `Backup "one" has failed: exceeded quota. To retry, create another Backup`},
 		"Online": {
-			reason: "It goes on.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline, Message: "Backing up the data, 16%: cloning it"})),
-			replicas: 1, says: `Running. The backup that backup.request "one" asks for is under way: Backing up the data, 16%: cloning it`,
+			reason: "It goes on.", in: given(serving,
+				answered(v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline,
+					Message: "Backing up the data, 16%: cloning it"})),
+			replicas: 1,
+			says:     `Running. Taking backup "one": Backing up the data, 16%: cloning it`,
 		},
-		"Proven": {reason: "It is over.", in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupProven, Backup: "b"})), replicas: 1, says: "Running", silent: "backup.request"},
+		"Proven": {reason: "It is over.",
+			in: given(serving, answered(v1.LastBackupStatus{Phase: v1.LastBackupProven, Backup: "b"})), replicas: 1,
+			says: "Running", silent: "one"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -54,12 +68,12 @@ func TestRequestedBackup(t *testing.T) {
 
 // TestPlannedBackup: a claim says since when there is no backup that was planned, and what is done about one.
 func TestPlannedBackup(t *testing.T) {
-	at := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
-	planned := func(how func(*v1.MySQLStatus)) func(*Input) {
+	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
+	planned := func(change func(*v1.MySQLStatus)) func(*Input) {
 		return func(in *Input) {
-			in.XR.Spec.Backup.Schedule, in.XR.Spec.Backup.Method = "0 3 * * *", v1.MethodCold
-			in.XR.Status.BackupSchedule = &v1.BackupScheduleStatus{Schedule: "0 3 * * *", NextAt: &at}
-			how(&in.XR.Status)
+			in.XR.Spec.Backup.Schedule = &v1.BackupSchedule{Cron: "0 3 * * *", Method: v1.MethodCold}
+			in.XR.Status.BackupSchedule = &v1.BackupScheduleStatus{Schedule: "0 3 * * *", NextAt: &timestamp}
+			change(&in.XR.Status)
 		}
 	}
 	cases := map[string]struct {
@@ -69,26 +83,30 @@ func TestPlannedBackup(t *testing.T) {
 		says     string
 		wrong    bool
 	}{
-		"Planned": {reason: "All is well.", in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1, says: "Running"},
+		"Planned": {reason: "All is well.", in: given(serving, planned(func(*v1.MySQLStatus) {})), replicas: 1,
+			says: "Running"},
 		"Cold": {
-			reason: "It is taken.", in: given(serving, planned(func(is *v1.MySQLStatus) {
-				is.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupRunning, Method: v1.MethodCold, Fence: true}
-			})), says: "The server is stopped for the backup that backup.schedule at 2026-11-26T03:00Z asks for",
+			reason: "It is taken.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+				status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupRunning,
+					Method: v1.MethodCold, Fence: true}
+			})), says: "The server is stopped for the scheduled backup of 2026-11-26T03:00Z",
 		},
 		"Failed": {
-			reason: "It has failed.", in: given(serving, planned(func(is *v1.MySQLStatus) {
-				is.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupFailed, Message: "disk broken"}
-				is.BackupSchedule.MissedAt, is.BackupSchedule.Message = &at, "disk broken"
-			})), replicas: 1, says: "There is no backup that was planned since 2026-11-26T03:00Z: disk broken", wrong: true,
+			reason: "It has failed.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+				status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: v1.LastBackupFailed,
+					Message: "disk broken"}
+				status.BackupSchedule.MissedAt, status.BackupSchedule.Message = &timestamp, "disk broken"
+			})), replicas: 1, says: "A scheduled backup has been overdue since 2026-11-26T03:00Z: disk broken", wrong: true,
 		},
 		"Again": {
-			reason: "Another try is under way.", in: given(serving, planned(func(is *v1.MySQLStatus) { is.BackupSchedule.MissedAt = &at })),
-			replicas: 1, says: "There is no backup that was planned since 2026-11-26T03:00Z", wrong: true,
+			reason:   "Another try is under way.",
+			in:       given(serving, planned(func(status *v1.MySQLStatus) { status.BackupSchedule.MissedAt = &timestamp })),
+			replicas: 1, says: "A scheduled backup has been overdue since 2026-11-26T03:00Z", wrong: true,
 		},
 		"Zone": {
-			reason: "Nothing is planned.", in: given(serving, planned(func(is *v1.MySQLStatus) {
-				is.BackupSchedule.NextAt, is.BackupSchedule.Message = nil, "there is no such zone"
-			})), replicas: 1, says: "No backup is planned: there is no such zone", wrong: true,
+			reason: "Nothing is planned.", in: given(serving, planned(func(status *v1.MySQLStatus) {
+				status.BackupSchedule.NextAt, status.BackupSchedule.Message = nil, "there is no such zone"
+			})), replicas: 1, says: "No backup is scheduled: there is no such zone", wrong: true,
 		},
 	}
 	for name, tc := range cases {
@@ -100,23 +118,77 @@ func TestPlannedBackup(t *testing.T) {
 			if m := out.Status.Message; !strings.Contains(m, tc.says) {
 				t.Errorf("%s it says %q", tc.reason, m)
 			}
-			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionBackedUp })
-			if n < 0 || out.Conditions[n].True == tc.wrong || tc.wrong && !strings.Contains(out.Conditions[n].Message, tc.says) {
+			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionLastBackupSucceeded })
+			if n < 0 || out.Conditions[n].isFalse() != tc.wrong || tc.wrong && !strings.Contains(out.Conditions[n].Message, tc.says) {
 				t.Errorf("%s got %+v", tc.reason, out.Conditions)
 			}
 		})
 	}
-	if slices.ContainsFunc(composed(t, given(serving)).Conditions, func(c Condition) bool { return c.Type == v1.ConditionBackedUp }) {
-		t.Error("where none is planned, none is missed")
+}
+
+// TestLastBackup: the condition and the columns say what became of the last backup, also without a schedule.
+func TestLastBackup(t *testing.T) {
+	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
+	recent := func(in *Input) {
+		in.XR.Status.Backups = &v1.BackupsStatus{Recent: []v1.ListedBackup{{Name: "broken", Phase: v1.BackupFailed},
+			{Name: "newest", Phase: v1.BackupProven, CompletionTime: &timestamp, Size: "1.5Gi"},
+			{Name: "older", Phase: v1.BackupProven}}}
+	}
+	ended := func(requested, scheduled v1.LastBackupPhase) func(*Input) {
+		return func(in *Input) {
+			in.XR.Status.RequestedBackup = &v1.LastBackupStatus{Request: "a", Phase: requested, Message: "disk broken",
+				BegunAt: timestamp}
+			in.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: scheduled,
+				BegunAt: metav1.NewTime(timestamp.Add(time.Hour))}
+		}
+	}
+	last := &v1.LastBackup{Name: "newest", CompletionTime: &timestamp, Size: "1.5Gi"}
+	const failed, proven, running = v1.LastBackupFailed, v1.LastBackupProven, v1.LastBackupRunning
+	for name, tc := range map[string]struct {
+		reason string
+		in     Input
+		want   Condition
+		status string
+		last   *v1.LastBackup
+	}{
+		"None": {reason: "Nothing is known of a name without backups.", in: given(serving),
+			want: Condition{Unknown: true, Reason: v1.ReasonNoBackup}, status: v1.ReasonRunning},
+		"Verified": {reason: "The newest verified one counts.", in: given(serving, recent),
+			want: Condition{True: true, Reason: v1.ReasonBackupSucceeded}, status: v1.ReasonRunning, last: last},
+		"Failed": {reason: "A backup that a user asked for failed.", in: given(serving, recent, ended(failed, running)),
+			want: Condition{Reason: v1.ReasonLastBackupFailed}, status: v1.ReasonLastBackupFailed, last: last},
+		"Later": {reason: "A later one was verified.", in: given(serving, ended(failed, proven)),
+			want: Condition{True: true, Reason: v1.ReasonBackupSucceeded}, status: v1.ReasonRunning},
+		"Outside": {reason: "The backup does not hold all data.",
+			in:   given(serving, recent, func(in *Input) { in.XR.Status.OutsideData = "a table" }),
+			want: Condition{Reason: v1.ReasonDataOutside}, status: v1.ReasonDataOutside, last: last},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := composed(t, tc.in)
+			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionLastBackupSucceeded })
+			got := out.Conditions[n]
+			got.Type, got.Message = "", ""
+			if got != tc.want || out.Status.Reason != tc.status {
+				t.Errorf("%s want %+v and %s, got %+v and %s", tc.reason, tc.want, tc.status, got, out.Status.Reason)
+			}
+			backups := out.Status.Backups
+			if backups == nil {
+				backups = &v1.BackupsStatus{}
+			}
+			if diff := cmp.Diff(tc.last, backups.Last); diff != "" || backups.Recent != nil {
+				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)
+			}
+		})
 	}
 }
 
-// TestUnplanned: a schedule by which nothing can be planned keeps nobody's server from being started or stopped. Before it has started, it is refused.
+// TestUnplanned: a schedule by which nothing can be planned keeps nobody's server from being started or stopped. Before
+// it has started, it is refused.
 func TestUnplanned(t *testing.T) {
 	nowhere := func(in *Input) {
-		in.XR.Spec.Backup = v1.BackupSpec{Schedule: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}
+		in.XR.Spec.Backup = v1.BackupSpec{Schedule: &v1.BackupSchedule{Cron: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}}
 	}
-	if _, err := tryCompose(t, given(nowhere)); err == nil || !strings.Contains(err.Error(), "spec.backup.timeZone") {
+	if _, err := tryCompose(t, given(nowhere)); err == nil || !strings.Contains(err.Error(), "spec.backup.schedule.timeZone") {
 		t.Errorf("before its start: %v", err)
 	}
 	out, err := tryCompose(t, given(serving, nowhere))
@@ -124,10 +196,11 @@ func TestUnplanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionAccepted })
-	if c := out.Conditions[n]; c.True || c.Reason != v1.ReasonInvalid || !strings.Contains(c.Message, "spec.backup.timeZone") {
+	if c := out.Conditions[n]; c.True || c.Reason != v1.ReasonInvalid ||
+		!strings.Contains(c.Message, "spec.backup.schedule.timeZone") {
 		t.Errorf("it says %+v", c)
 	}
-	if _, there := out.Resources[v1.ResourceDeployment]; !there {
+	if _, exists := out.Resources[v1.ResourceDeployment]; !exists {
 		t.Errorf("it has %v", out.Resources)
 	}
 }

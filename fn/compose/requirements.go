@@ -3,6 +3,7 @@ package compose
 import (
 	"maps"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -19,17 +20,20 @@ const (
 	RequiredVolume     = "volume"
 	RequiredClass      = "storage-class"
 	RequiredImport     = "import"
+	RequiredPolicy     = "protection-policy"
+	RequiredBinding    = "protection-binding"
 	// RequiredExisting is followed by the name of a composed resource.
 	RequiredExisting = "existing-"
 )
 
-// requirementsOf an instance. They depend on nothing that is required, so that
-// two passes are enough.
+// requirementsOf returns the required resources of an instance. They do not depend on required resources, so that two
+// calls are enough.
 func requirementsOf(r *resolved, s storage) map[string]Requirement {
 	ns := r.instance.Namespace
 	out := map[string]Requirement{RequiredPlatform: platformRequirement()}
 	if r.engine.password {
-		out[RequiredConnection] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: r.instance.ConnectionSecretName()}
+		out[RequiredConnection] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: ns,
+			Name: r.instance.ConnectionSecretName()}
 	}
 	if ref := r.password.Secret; ref != nil {
 		out[RequiredPassword] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: ns, Name: ref.Name}
@@ -38,7 +42,8 @@ func requirementsOf(r *resolved, s storage) map[string]Requirement {
 		out[RequiredVolume] = Requirement{APIVersion: "v1", Kind: "PersistentVolume", Name: s.volume}
 	}
 	if s.growsWith != "" {
-		out[RequiredClass] = Requirement{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "StorageClass", Name: s.growsWith}
+		out[RequiredClass] = Requirement{APIVersion: storagev1.SchemeGroupVersion.String(), Kind: "StorageClass",
+			Name: s.growsWith}
 	}
 	for name, n := range namesOf(r) {
 		if !r.Observed.hasResource(name) {
@@ -51,29 +56,39 @@ func requirementsOf(r *resolved, s storage) map[string]Requirement {
 	return out
 }
 
-// platformRequirement is the one that each instance has.
+// platformRequirement returns the requirement of each instance.
 func platformRequirement() Requirement {
-	return Requirement{APIVersion: v1.GroupVersion.String(), Kind: v1.KindMySQLPlatform, Name: v1.PlatformName}
+	return Requirement{APIVersion: v1.GroupVersion.String(), Kind: v1.KindPlatform, Name: v1.PlatformName}
 }
 
-// historyRequirements are those on which the first start depends.
+// historyRequirements returns the requirements of the first start.
 func historyRequirements(r *resolved) map[string]Requirement {
 	gv := v1.GroupVersion.String()
 	out := map[string]Requirement{
-		RequiredRecords:   {APIVersion: gv, Kind: v1.KindMySQLBackup, Labels: map[string]string{v1.LabelInstance: r.instance.Key()}},
+		RequiredRecords: {APIVersion: gv, Kind: v1.KindBackupRecord,
+			Labels: map[string]string{v1.LabelInstance: r.instance.Key()}},
 		RequiredNamespace: {APIVersion: "v1", Kind: "Namespace", Name: r.instance.Namespace},
+	}
+	if r.instance.IsNamespaced() {
+		gv := admissionv1.SchemeGroupVersion.String()
+		out[RequiredPolicy] = Requirement{APIVersion: gv, Kind: "ValidatingAdmissionPolicy", Name: v1.ProtectionPolicy}
+		out[RequiredBinding] = Requirement{APIVersion: gv, Kind: "ValidatingAdmissionPolicyBinding", Name: v1.ProtectionPolicy}
 	}
 	switch from := r.spec.Restore.Import; {
 	case from == nil:
 	case from.Server != nil:
-		out[RequiredImport] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: r.instance.Namespace, Name: from.Server.SecretName}
+		out[RequiredImport] = Requirement{APIVersion: "v1", Kind: "Secret", Namespace: r.instance.Namespace,
+			Name: from.Server.SecretRef.Name}
 	case from.Volume != nil:
-		out[RequiredImport] = Requirement{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: r.instance.Namespace, Name: from.Volume.PVCName}
+		out[RequiredImport] = Requirement{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: r.instance.Namespace,
+			Name: from.Volume.PVCRef.Name}
 	}
 	if b := r.spec.Restore.Backup; b != nil {
-		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindMySQLBackup, Name: *b}
+		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindBackupRecord,
+			Labels: map[string]string{v1.LabelBackup: v1.BackupKey(r.instance.Namespace, *b)}}
 	} else if r.spec.Restore.From != nil {
-		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindMySQLBackup, Labels: map[string]string{v1.LabelInstance: otherClaim(r).Key()}}
+		out[RequiredNamed] = Requirement{APIVersion: gv, Kind: v1.KindBackupRecord,
+			Labels: map[string]string{v1.LabelInstance: otherClaim(r).Key()}}
 	}
 	return out
 }

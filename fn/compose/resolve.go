@@ -12,87 +12,91 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A resolved instance: what its XR and the platform's settings ask for, checked,
-// and how far it has come. Nothing changes it.
+// A resolved instance contains the validated settings of its XR and of the platform, and its state. It is immutable.
 type resolved struct {
 	Input
 
-	// serverInput is what the builders of the server's pod get.
+	// serverInput is the input of the functions that build the server's pod.
 	*serverInput
 
-	// spec with its defaults.
+	// spec contains the spec with its defaults.
 	spec v1.MySQLSpec
-	// wantedImage of the spec, and what becomes of it if the server has another one.
+	// wantedImage is the image of the spec. change describes how the server gets it.
 	wantedImage string
 	change      imageChange
-	// size of the volume that the spec asks for.
+	// size is the size of the volume in the spec.
 	size resource.Quantity
-	// password is where the wanted one is, and statedPassword that of the spec; empty where
-	// a Secret has it.
+	// password is the place of the wanted password. statedPassword is the password in the spec, or "" if a Secret
+	// contains it.
 	password       v1.PasswordSource
 	statedPassword string
-	// store that backups go to; empty for a volume. storeRefused is why it is not what the spec asks for.
+	// store is the BackupStore, or "" for a volume. storeRefused is why it is not the store in the spec.
 	store        string
 	storeRefused *field.Error
-	// unplanned is why a started instance has no planned backups although it asks for them.
+	// unplanned is why a started instance has no scheduled backups although its spec has a schedule.
 	unplanned error
-	// jobResources of the containers of Jobs; nil for the usual ones.
+	// jobResources are the resources of the containers of Jobs, or nil for the default.
 	jobResources *corev1.ResourceRequirements
 
-	// database is true for an instance of the second API.
+	// database is true for an instance of the Database API.
 	database bool
 }
 
-// resolve what an Input asks for. It refuses what the schema refuses too, for
-// callers without an API server, and what a schema cannot say, and reports
-// everything that is wrong.
+// resolve validates an Input. For callers without an API server, it refuses what the schema refuses. It also checks
+// rules that a schema cannot express, and reports all errors.
 func resolve(in Input) (*resolved, error) {
 	r, errs, err := readInput(in)
 	if err != nil {
 		return nil, err
 	}
 	spec := field.NewPath("spec")
-	unplanned := append(checkSchedule(spec.Child("backup"), r.spec.Backup), checkBounds(r, spec.Child("backup"))...)
-	if r.started && len(unplanned) > 0 { // It goes on, without what is planned by it.
+	unplanned := append(checkSchedule(r.spec.Backup.Schedule, spec.Child("backup", "schedule")),
+		checkBounds(r, spec.Child("backup"))...)
+	if r.started && len(unplanned) > 0 { // The instance continues without scheduled backups.
 		r.unplanned, unplanned = &Refusal{Reason: v1.ReasonInvalid, Err: unplanned.ToAggregate()}, nil
 	}
 	errs = slices.Concat(errs, unplanned,
 		checkIdentity(r),
 		checkType(r, spec),
 		checkPasswordFields(r, spec),
+		checkPullSecrets(spec.Child("imagePullSecrets"), r.spec.ImagePullSecrets),
 		checkServiceSpec(r, spec.Child("service")),
 		checkNetworkPolicy(r, spec.Child("networkPolicy")),
 		checkScheduling(r.spec.Scheduling, spec.Child("scheduling")),
 		checkPolicies(spec, r.spec),
+		checkFromKind(r, spec.Child("restore", "fromKind")),
 		checkImport(r, spec.Child("restore", "import")),
 		checkRequireTLS(r, spec),
 		checkNewSettings(r, spec.Child("config")),
 	)
 	if len(errs) > 0 {
-		// Annotations are checked in the order of a map.
+		// The annotations are checked in the random order of a map.
 		slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 		return nil, &Refusal{Reason: v1.ReasonInvalid, Err: errs.ToAggregate()}
 	}
 	return r, nil
 }
 
-// readInput reads what an Input asks for, and returns what of it cannot be read.
+// readInput decodes an Input, and returns which fields are unreadable.
 func readInput(in Input) (*resolved, field.ErrorList, error) {
 	if s := in.XR.Status; s.IsStale(in.XR.Instance().XR) {
-		return nil, nil, newRefusal(v1.ReasonStaleStatus, "the status is of an earlier composite resource of this name (%s), whose data this one has not: nothing is made before the controller has taken it away", clipText(string(s.UID)))
+		return nil, nil, newRefusal(v1.ReasonStaleStatus,
+			"the status belongs to a previous composite resource with this name (UID %s), and does not describe the data of "+
+				"this one. Nothing is created until the controller has removed that status", clipText(string(s.UID)))
 	}
 	f, err := readFacts(in)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, spec := &resolved{Input: in, serverInput: &serverInput{facts: f}, spec: withDefaults(in.XR.Spec.MySQLSpec), database: isDatabase(in.XR)}, field.NewPath("spec")
-	if r.jobResources, err = platformResources("jobResources", in.Settings.JobResources); err != nil {
+	r, spec := &resolved{Input: in, serverInput: &serverInput{facts: f}, spec: withDefaults(in.XR.Spec.MySQLSpec),
+		database: isDatabase(in.XR)}, field.NewPath("spec")
+	if r.jobResources, err = platformResources("the Composition's input", "jobResources", in.Settings.JobResources); err != nil {
 		return nil, nil, err
 	}
 	if r.engine.password {
 		r.password = r.platform.PasswordSource(r.instance, &r.spec)
 	}
-	r.store, r.storeRefused = resolveStore(r, spec.Child("backup", "store"))
+	r.store, r.storeRefused = resolveStore(r, spec.Child("backup"))
 	var badImage, badPassword, badSize, badServer field.ErrorList
 	r.wantedImage, badImage = resolveImage(r, spec.Child("image"))
 	r.change = decideImage(r, r.wantedImage)
@@ -102,7 +106,7 @@ func readInput(in Input) (*resolved, field.ErrorList, error) {
 	return r, slices.Concat(badImage, badPassword, badSize, badServer), nil
 }
 
-// withDefaults has what the API server fills in, for callers without one.
+// withDefaults sets the defaults that the API server sets, for callers without one.
 func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	if s.Service.Type == "" {
 		s.Service.Type = v1.ServiceClusterIP
@@ -110,11 +114,11 @@ func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	if s.DeletionPolicy == "" {
 		s.DeletionPolicy = v1.DeletionBackup
 	}
-	if s.Backup.Keep == nil {
-		s.Backup.Keep = new(int32(v1.DefaultKeep))
+	if s.Backup.Retention.Count == nil {
+		s.Backup.Retention.Count = new(int32(v1.DefaultKeep))
 	}
-	if s.Backup.BeforeImageChange == "" {
-		s.Backup.BeforeImageChange = v1.BackUpNewSeries
+	if s.Backup.BeforeUpgrade == "" {
+		s.Backup.BeforeUpgrade = v1.BackUpNewSeries
 	}
 	if s.Restore.Policy == "" {
 		s.Restore.Policy = v1.RestoreLatest
@@ -122,17 +126,16 @@ func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	return s
 }
 
-// isMarkedStarted is true if the Deployment was made with replicas for this very
-// instance.
+// isMarkedStarted reports whether the Deployment was created with replicas for this XR.
 func isMarkedStarted(d *appsv1.Deployment, i v1.Instance) bool {
 	return d != nil && d.Annotations[v1.AnnotationStarted] == startedMark(i)
 }
 
-// startedMark is of this XR of the instance alone.
+// startedMark returns a mark that is unique for this XR.
 func startedMark(i v1.Instance) string { return "started-" + string(i.XR) }
 
-// resolveImage: an instance keeps the image that it got at its creation, whatever
-// becomes of the platform's default.
+// resolveImage returns the image of an instance. If the spec has no image, the instance keeps the image from its
+// creation, even if the platform's default changes.
 func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 	image := defaultImage(r)
 	switch {
@@ -142,21 +145,23 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 		image = r.XR.Status.Image
 	}
 	if image == "" {
-		return "", field.ErrorList{field.Required(path, "is empty: name an image such as "+r.engine.example+", or remove the field for the platform's default")}
+		return "", field.ErrorList{field.Required(path, "is empty. Set it to an image such as "+r.engine.example+
+			", or remove the field to use the platform's default")}
 	}
 	if len(image) > 512 || !imagePattern.MatchString(image) {
-		return "", field.ErrorList{field.Invalid(path, clipText(image), "is not the name of an image, such as "+r.engine.example)}
+		return "", field.ErrorList{field.Invalid(path, clipText(image),
+			"is not a valid name of an image, such as "+r.engine.example)}
 	}
 	return image, nil
 }
 
 // resolveConfig returns the text of my.cnf, which contains the function's own settings and the settings in spec.config.
 func resolveConfig(s *serverInput, path *field.Path) (string, field.ErrorList) {
-	config, errs := renderConfig(path, tlsConfig(s)+identityConfig(s.instance.XR, s.wish.Config), s.wish.Config)
+	config, errs := renderConfig(path, platformConfig(s)+identityConfig(s.instance.XR, s.wish.Config), s.wish.Config)
 	return config + gtidConfig(s.hasGTIDs, s.wish.Config), errs
 }
 
-// resolveStatedPassword of the spec. It never puts a password into an error.
+// resolveStatedPassword returns the password in the spec. An error never contains a password.
 func resolveStatedPassword(r *resolved, path *field.Path) (string, field.ErrorList) {
 	if r.password.Stated == nil {
 		return "", nil
@@ -168,18 +173,20 @@ func resolveStatedPassword(r *resolved, path *field.Path) (string, field.ErrorLi
 	return clean, nil
 }
 
-// resolveSize of the data volume, where there is one.
+// resolveSize returns the size of the data volume, or zero for an instance without a volume.
 func resolveSize(r *resolved, spec *field.Path) (resource.Quantity, field.ErrorList) {
 	if r.spec.StorageSize != nil && r.spec.StorageSizeLegacy != nil {
-		return resource.Quantity{}, field.ErrorList{field.Forbidden(spec.Child("storageSize"), "storage_size is set too: remove one of them")}
+		return resource.Quantity{}, field.ErrorList{
+			field.Forbidden(spec.Child("storageSize"), "storage_size is also set. Remove one of them")}
 	}
 	text, name := r.spec.Size()
 	path := spec.Child(name)
 	if r.ephemeral || !r.engine.stored {
-		return resource.Quantity{}, nil // Without a volume, or refused with one.
+		return resource.Quantity{}, nil // There is no volume, or a volume is refused.
 	}
 	if text == "" {
-		return resource.Quantity{}, field.ErrorList{field.Required(path, "set it to the size of the data volume, such as 1Gi")}
+		return resource.Quantity{}, field.ErrorList{
+			field.Required(path, "set it to the size of the data volume, such as 1Gi")}
 	}
 	size, err := v1.ParseSize(text)
 	if err != nil {

@@ -14,44 +14,87 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolveResources of the server: those of the spec, or the platform's where it has
-// none.
-func resolveResources(r *v1.Resources, defaults *corev1.ResourceRequirements, path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
-	switch {
-	case r == nil && defaults == nil:
-		return corev1.ResourceRequirements{}, nil
-	case r == nil:
-		return *defaults, nil
+// usualResources are the default resources of a server. Without a request, a node without memory evicts the server
+// first. Without a limit, the server can use the memory of others. MySQL takes about 400 MiB with its own defaults.
+// The cache of mongod is half of the limit above 1 GiB, or 256 MiB.
+func usualResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"),
+			corev1.ResourceMemory: resource.MustParse("512Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+	}
+}
+
+// defaultResources returns the resources of a server whose claim has none. They come from the Composition, the
+// Platform, or the product's defaults. The product's defaults are reduced to what the Platform allows, so that a
+// claim without resources is not refused.
+func defaultResources(ofComposition, ofPlatform *v1.Resources, most corev1.ResourceList) (corev1.ResourceRequirements,
+	error) {
+	out, err := platformResources("the Composition's input", "defaultResources", ofComposition)
+	if out == nil && err == nil {
+		out, err = platformResources(v1.KindPlatform+" "+v1.PlatformName, "spec.defaultResources", ofPlatform)
+	}
+	if out != nil || err != nil {
+		return valueOrZero(out), err
+	}
+	usual := usualResources()
+	for _, amounts := range []corev1.ResourceList{usual.Requests, usual.Limits} {
+		for name, amount := range amounts {
+			if limit, ok := most[name]; ok && amount.Cmp(limit) > 0 {
+				amounts[name] = limit
+			}
+		}
+	}
+	return usual, nil
+}
+
+func valueOrZero[T any](p *T) (out T) {
+	if p != nil {
+		out = *p
+	}
+	return out
+}
+
+// noResourceClaims is the error for resource claims.
+const noResourceClaims = "resource claims are not supported. Remove them"
+
+// resolveResources returns the resources in the spec, or the defaults if the spec has none.
+func resolveResources(r *v1.Resources, defaults corev1.ResourceRequirements,
+	path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
+	if r == nil {
+		return defaults, nil
 	}
 	out, errs := quantities(path, r)
 	if len(r.Claims) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("claims"), "resource claims are not supported: remove them"))
+		errs = append(errs, field.Forbidden(path.Child("claims"), noResourceClaims))
 	}
 	errs = append(errs, checkAmounts(path.Child("limits"), out.Limits)...)
 	errs = append(errs, checkAmounts(path.Child("requests"), out.Requests)...)
 	for _, name := range sortedNames(out.Requests) {
 		request := out.Requests[name]
 		if limit, ok := out.Limits[name]; ok && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(), "is more than the limit of "+limit.String()))
+			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(),
+				"must not exceed the limit of "+limit.String()))
 		}
 	}
 	return out, errs
 }
 
-// maxResources reads what the platform allows at most.
+// maxResources parses the maximum resources that the platform allows.
 func maxResources(most map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, error) {
 	out, wrong := readAmounts(field.NewPath("spec", "maxResources"), most)
 	if len(wrong) > 0 {
-		return nil, newRefusal(v1.ReasonInvalid, "%s %s: %v", v1.KindMySQLPlatform, v1.PlatformName, wrong.ToAggregate())
+		return nil, newRefusal(v1.ReasonInvalid, "%s %s: %v", v1.KindPlatform, v1.PlatformName, wrong.ToAggregate())
 	}
 	return out, nil
 }
 
-// limitResources of a server to what the platform allows, and say what is more. What has no
-// limit gets that one.
-func limitResources(of corev1.ResourceRequirements, allowed corev1.ResourceList, path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
+// limitResources checks the resources of a server against the platform's maximum, and reports which exceed it. A
+// resource without a limit gets the maximum as its limit.
+func limitResources(resources corev1.ResourceRequirements, allowed corev1.ResourceList,
+	path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
 	errs := make(field.ErrorList, 0, len(allowed))
-	out := *of.DeepCopy()
+	out := *resources.DeepCopy()
 	if out.Limits == nil && len(allowed) > 0 {
 		out.Limits = corev1.ResourceList{}
 	}
@@ -66,30 +109,36 @@ func limitResources(of corev1.ResourceRequirements, allowed corev1.ResourceList,
 	return out, errs
 }
 
-func checkLimit(path *field.Path, amounts corev1.ResourceList, name corev1.ResourceName, limit resource.Quantity) field.ErrorList {
+func checkLimit(path *field.Path, amounts corev1.ResourceList, name corev1.ResourceName,
+	limit resource.Quantity) field.ErrorList {
 	if amount, ok := amounts[name]; ok && amount.Cmp(limit) > 0 {
-		return field.ErrorList{field.Forbidden(path.Key(string(name)), amount.String()+" is more than the platform allows: "+limit.String())}
+		return field.ErrorList{field.Forbidden(path.Key(string(name)),
+			amount.String()+" exceeds the platform's maximum of "+limit.String())}
 	}
 	return nil
 }
 
-// platformResources are those of a field of the Composition's input; nil where it has none.
-func platformResources(name string, r *v1.Resources) (*corev1.ResourceRequirements, error) {
+// platformResources parses the resources in a field of the platform team. It returns nil if the field is not set.
+func platformResources(place, name string, r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // There are none, and that is no error.
 	}
-	out, errs := quantities(field.NewPath(name), r)
+	path := field.NewPath(name)
+	out, errs := quantities(path, r)
+	if len(r.Claims) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("claims"), noResourceClaims))
+	}
 	if len(errs) > 0 {
-		return nil, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
+		return nil, newRefusal(v1.ReasonInvalid, "%s: %v", place, errs.ToAggregate())
 	}
 	return &out, nil
 }
 
-// quantities of the amounts that a container asks for.
+// quantities parses the resources of a container.
 func quantities(path *field.Path, r *v1.Resources) (corev1.ResourceRequirements, field.ErrorList) {
 	limits, errs := readAmounts(path.Child("limits"), r.Limits)
-	requests, more := readAmounts(path.Child("requests"), r.Requests)
-	return corev1.ResourceRequirements{Limits: limits, Requests: requests, Claims: r.Claims}, append(errs, more...)
+	requests, extra := readAmounts(path.Child("requests"), r.Requests)
+	return corev1.ResourceRequirements{Limits: limits, Requests: requests, Claims: r.Claims}, append(errs, extra...)
 }
 
 func readAmounts(path *field.Path, amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, field.ErrorList) {
@@ -106,19 +155,21 @@ func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList
 	for _, name := range sortedNames(amounts) {
 		amount := amounts[name]
 		if len(validation.IsQualifiedName(string(name))) > 0 {
-			errs = append(errs, field.Invalid(path, clipText(string(name)), "is not the name of a resource, such as memory"))
+			errs = append(errs, field.Invalid(path, clipText(string(name)), "is not a valid name of a resource, such as "+
+				"memory"))
 		} else if !ordinary(name) {
-			errs = append(errs, field.Forbidden(path.Key(clipText(string(name))), "may be a device of the node, which no database needs: use cpu, memory, ephemeral-storage or hugepages-2Mi"))
+			errs = append(errs, field.Forbidden(path.Key(clipText(string(name))),
+				"is not supported, because it may be a device of the node. Use cpu, memory, ephemeral-storage or hugepages-2Mi"))
 		}
 		if amount.Sign() < 0 {
-			errs = append(errs, field.Invalid(path.Key(clipText(string(name))), amount.String(), "is below zero"))
+			errs = append(errs, field.Invalid(path.Key(clipText(string(name))), amount.String(), "must not be negative"))
 		}
 	}
 	return errs
 }
 
-// ordinary resources are those of every node. Others give a container what a
-// device plugin has, such as /dev/kvm.
+// ordinary reports whether every node has a resource. Other resources give a container access to devices of a device
+// plugin, such as /dev/kvm.
 func ordinary(name corev1.ResourceName) bool {
 	everywhere := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	return slices.Contains(everywhere, name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)

@@ -10,16 +10,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// restoreRetries is how often a restore is tried again after a fault that may
-// pass, such as a node that goes away.
+// restoreRetries is how often a restore is retried after a temporary fault, such as a node that is removed.
 const restoreRetries int32 = 6
 
-// restoreKept in seconds is how long a restore Job that has ended can be looked
-// at: a day. One that failed is then tried again.
+// restoreKept is how long a finished restore Job is kept, in seconds: a day. A failed restore is retried after that.
 const restoreKept int32 = 24 * 60 * 60
 
-// wantsRestoreJob is true while there is something to restore. A Job that was observed
-// stays, and one that has done its work and is gone is not made again.
+// wantsRestoreJob reports whether a restore is required. An observed Job stays. A Job that has succeeded and was
+// deleted is not created again.
 func wantsRestoreJob(r *resolved, begin start) bool {
 	if r.Observed.Restore != nil {
 		return true
@@ -31,8 +29,8 @@ func wantsRestoreJob(r *resolved, begin start) bool {
 	return from != nil && from.Phase != v1.RestoreSucceeded && begin.replicas == 0 && !r.started
 }
 
-// restoreJob brings the data back before the server's first start. A Job cannot
-// change: the spec of one that is observed is wanted as it is.
+// restoreJob returns the Job that restores the data before the server's first start. The spec of a Job is immutable,
+// so an observed Job keeps its spec.
 func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
 	if o := r.Observed.Restore; o != nil {
 		j := newRestoreJob(r, corev1.PodSpec{})
@@ -47,7 +45,7 @@ func restoreJob(r *resolved, from *v1.RestoreStatus) *batchv1.Job {
 	return j
 }
 
-// jobPod of a restore, or of an import.
+// jobPod returns the pod of a restore or an import.
 func jobPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	if from.Import != nil {
 		return importPod(r, from.Import)
@@ -56,48 +54,53 @@ func jobPod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 }
 
 func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
-	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().Restore(), v1.ComponentRestore, r.jobResources, pod)
+	return agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().Restore(), v1.ComponentRestore, r.jobResources,
+		r.wish.ImagePullSecrets, pod)
 }
 
-// restoreFailurePolicy ends the Job at once on what no retry can mend, and does
-// not count what happened to the pod from outside. Of an import each container is asked: most of its work
-// is done before the last one.
+// restoreFailurePolicy ends the Job immediately on errors that a retry cannot fix, and ignores external disruptions
+// of the pod. For an import it applies to each container, because the last one does only a small part of the work.
 func restoreFailurePolicy(from *v1.RestoreStatus) *batchv1.PodFailurePolicy {
-	of := new(v1.ComponentRestore)
+	container := new(v1.ComponentRestore)
 	if from.Import != nil {
-		of = nil
+		container = nil
 	}
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 		{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: of,
+				ContainerName: container,
 				Operator:      batchv1.PodFailurePolicyOnExitCodesOpIn,
 				Values:        agent.PermanentExits(),
 			},
 		},
 		{
-			Action:          batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 		},
 	}}
 }
 
-// restorePod asks the server's own image for its version, and then restores. The
-// backup is mounted to be read.
+// restorePod returns a pod that reads the version of the server's image, and then restores the backup. The backup is
+// mounted read-only.
 func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	tools := agent.ToolsMount()
 	tools.ReadOnly = true
-	unpacking := agent.Unpacking{Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version, Clean: from.CleanShutdown}
+	unpacking := agent.Unpacking{Volume: dataPath, SHA256: from.Archive.SHA256, Version: from.Version,
+		Clean: from.CleanShutdown}
 	backup, backupMount := whereArchiveIs(r, &from.Archive, &unpacking)
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(r.hostPath),
-		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage), agent.VersionContainer(r.wish.Image)},
-		Containers: []corev1.Container{agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath), []corev1.VolumeMount{
-			tools,
-			{Name: "data", MountPath: dataPath},
-			backupMount,
-		}, unpacking.Restore(r.instance.XR)...)},
+		InitContainers: []corev1.Container{agent.ToolsContainer(r.platform.AgentImage),
+			agent.VersionContainer(r.wish.Image)},
+		Containers: []corev1.Container{
+			agent.Container(v1.ComponentRestore, r.platform.AgentImage, agent.Memory, agent.UnpackSecurity(r.hostPath),
+				[]corev1.VolumeMount{
+					tools,
+					{Name: "data", MountPath: dataPath},
+					backupMount,
+				}, unpacking.Restore(r.instance.XR)...)},
 		Volumes: []corev1.Volume{
 			agent.ToolsVolume(),
 			agent.PVCVolume("data", r.instance.DataPVCName()),

@@ -10,36 +10,35 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A revision is what a server's pod is made from: the template of its Deployment, and
-// the my.cnf that the server reads when it starts. They change together: one release's
-// my.cnf may name what only its own template mounts.
+// A revision contains what the server's pod is created from: the template of its Deployment, and the my.cnf. They
+// change together, because the my.cnf of a release may name files that only its own template mounts.
 type revision struct {
-	// mark of the Deployment: a digest of the wish, a dot, and one of the template.
+	// mark is the mark of the Deployment: the digest of the wish, a dot, and the digest of the template.
 	mark     string
 	template corev1.PodTemplateSpec
 	config   string
 	// certified is true if the server's pod has its certificate.
 	certified bool
-	// observed: the template is wanted as it is observed, and not as it would be made today.
+	// observed is true if the template must stay as observed.
 	observed bool
-	// seen is the digest of the observed template where that came of this revision.
+	// seen is the digest of the observed template, if it was created from this revision.
 	seen string
-	// settings that are not in force yet; nil if there are none.
+	// settings are new settings that are not in use yet, or nil.
 	settings *newSettings
-	// served is the last my.cnf that has served, while that is kept beside another one.
+	// served is the last my.cnf that has accepted clients, if it is stored next to another one.
 	served string
 }
 
-// asObserved is what of the Deployment is wanted so.
-func (of revision) asObserved() []string {
-	if !of.observed {
+// asObserved returns the path of the part of the Deployment that must stay as observed.
+func (rev revision) asObserved() []string {
+	if !rev.observed {
 		return nil
 	}
 	return []string{"spec", "template"}
 }
 
-// chooseRevision of the server, with the settings that are on their way into it. Settings that were taken back are replaced by
-// those that served last.
+// chooseRevision returns the revision of the server and its new settings. Settings that were reverted are replaced by
+// the last settings that accepted clients.
 func chooseRevision(r *resolved, begin start) revision {
 	back, isBack := takenBack(r)
 	effective := *r
@@ -59,16 +58,20 @@ func chooseRevision(r *resolved, begin start) revision {
 	return out
 }
 
-// decideRevision is today's, but for a server that runs: whatever changes its template
-// restarts it, and a newer release of this function, or other settings of the platform,
-// are no reason for that. It keeps what it was started with until its own spec changes,
-// somebody else changes the template, which restarts it anyway (as `kubectl rollout
-// restart` does), it is stopped, or the platform says that now is the time. New settings of its
-// spec are validated first. If settings were rolled back,
-// a server that still runs with them restarts with the previous settings.
+// decideRevision returns the current revision, except for a running server. A change of its template restarts the
+// server, and neither a newer release of this function nor new platform settings may cause a restart. The server
+// keeps its revision until one of these events:
+//
+// - its own spec changes; new settings are validated first
+// - another client changes the template, which restarts it anyway (such as `kubectl rollout restart`)
+// - it is stopped
+// - the platform requests the restart
+//
+// If settings were reverted, a server that still runs with them restarts with the previous settings.
 func decideRevision(r *resolved, begin start, isBack bool) revision {
 	template := serverTemplate(r.serverInput)
-	today := revision{mark: digestOf(r.wish) + "." + digestOf(template), template: template, config: r.config, certified: isCertified(r.serverInput)}
+	today := revision{mark: digestOf(r.wish) + "." + digestOf(template), template: template, config: r.config,
+		certified: isCertified(r.serverInput)}
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if d == nil || t == nil {
 		return today
@@ -80,7 +83,7 @@ func decideRevision(r *resolved, begin start, isBack bool) revision {
 	}
 	config, ok := configOf(r, t)
 	observed := revision{mark: mark, config: config, observed: true, seen: t.Digest, certified: t.Certified}
-	if !r.Required.Platform.Known { // Nor is today's template.
+	if !r.Required.Platform.Known { // The current template is also unknown.
 		observed.config = cmp.Or(config, r.config)
 		return observed
 	}
@@ -97,7 +100,7 @@ func decideRevision(r *resolved, begin start, isBack bool) revision {
 	return today
 }
 
-// isAsMade reports whether the wish is the one that the server's template was made with.
+// isAsMade reports whether the server's template was created with this wish.
 func isAsMade(r *resolved) bool {
 	d := r.Observed.Deployment
 	if d == nil {
@@ -107,16 +110,16 @@ func isAsMade(r *resolved) bool {
 	return made == digestOf(r.wish)
 }
 
-// isInUse is true for a server that runs, and that somebody has logged in to where one
-// can tell. One that never came so far may be what a newer release mends.
+// isInUse reports whether a server runs and a client has logged in, if this can be known. A server that never got so
+// far may be fixed by a newer release.
 func isInUse(r *resolved, begin start) bool {
-	have := r.Observed.Deployment.Spec.Replicas
-	return begin.replicas > 0 && have != nil && *have > 0 && r.started &&
+	current := r.Observed.Deployment.Spec.Replicas
+	return begin.replicas > 0 && current != nil && *current > 0 && r.started &&
 		(!r.engine.password || connectionSecret(r) != nil || isInitialized(r, begin.restore))
 }
 
-// configOf the observed template: today's where they are the same, or else what is
-// observed, if it is what the template was made with.
+// configOf returns the my.cnf of the observed template. It is the current one if both are equal, or else the observed
+// one if the template was created with it.
 func configOf(r *resolved, t *Template) (string, bool) {
 	if r.engine.config == "" || digest(r.config) == t.ConfigHash {
 		return r.config, true
@@ -129,7 +132,7 @@ func configOf(r *resolved, t *Template) (string, bool) {
 	return "", false
 }
 
-// digestOf a value's JSON, in which the keys of a map are sorted.
+// digestOf returns the digest of a value's JSON, in which the keys of a map are sorted.
 func digestOf(v any) string {
 	text, _ := json.Marshal(v) //nolint:errchkjson // Strings, numbers, quantities and booleans only.
 	return digest(string(text))

@@ -47,34 +47,45 @@ func markOf(t *testing.T, in Input) string {
 // nothing but a newer release or the platform's settings would change it.
 func TestRevision(t *testing.T) {
 	earlier := madeEarlier(t)
-	with := func(changes ...func(*Input)) Input { return given(append([]func(*Input){earlier}, changes...)...) }
+	givenWith := func(changes ...func(*Input)) Input { return given(append([]func(*Input){earlier}, changes...)...) }
 	cases := map[string]struct {
 		reason string
 		in     Input
 		keeps  bool
 		config string
 	}{
-		"Newer":    {reason: "A release restarts nobody.", in: with(), keeps: true},
-		"Settings": {reason: "Nor does another image of the agent.", in: with(platform(func(s *v1.MySQLPlatformSpec) { s.AgentImage = "agent:v2" })), keeps: true},
-		"PlatformUnknown": {reason: "Nothing is known of today's template.", keeps: true, in: with(func(in *Input) {
-			in.Required.Platform, in.Observed.Config = Required[v1.MySQLPlatform]{}, &corev1.ConfigMap{}
+		"Newer": {reason: "A release restarts nobody.", in: givenWith(), keeps: true},
+		"Settings": {reason: "Nor does another image of the agent.",
+			in: givenWith(platform(func(s *v1.PlatformSpec) { s.AgentImage = "agent:v2" })), keeps: true},
+		"PlatformUnknown": {reason: "Nothing is known of today's template.", keeps: true, in: givenWith(func(in *Input) {
+			in.Required.Platform, in.Observed.Config = Required[v1.Platform]{}, &corev1.ConfigMap{}
 		})},
-		"Size":  {reason: "A volume grows under a server.", in: with(func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }), keeps: true},
-		"Image": {reason: "Its owner wants another server.", in: with(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
-		"Restarted": {reason: "Somebody changed the template, as kubectl rollout restart does: it restarts anyway.", in: with(func(in *Input) {
-			in.Observed.Template.Digest = "changed"
-		})},
-		"StatusLost":  {reason: "Who knows what the template is then.", in: with(func(in *Input) { in.XR.Status.Revision = "" })},
-		"Maintenance": {reason: "The platform says that now is the time.", in: with(func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow })},
-		"Stopped":     {reason: "It is started anyway.", in: with(func(in *Input) { in.Observed.Deployment.Spec.Replicas = new(int32(0)) })},
-		"Fenced":      {reason: "It is stopped, and starts later.", in: with(func(in *Input) { in.XR.Status.PVCDeleted = true })},
-		"Unused":      {reason: "Nobody ever logged in: a newer release may be what mends it.", in: with(func(in *Input) { in.XR.Status.Initialized = false })},
-		"Unmarked":    {reason: "Nothing says what it was made for.", in: with(func(in *Input) { delete(in.Observed.Deployment.Annotations, v1.AnnotationRevision) })},
-		"ConfigEarlier": {reason: "Template and my.cnf change together.", keeps: true, config: earlierConfig, in: with(func(in *Input) {
-			in.Observed.Template.ConfigHash = digest(earlierConfig)
-			in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig}}
-		})},
-		"ConfigLost": {reason: "Nobody knows the my.cnf that the template was made with.", in: with(func(in *Input) {
+		"Size": {reason: "A volume grows under a server.",
+			in: givenWith(func(in *Input) { in.XR.Spec.StorageSize = new("2Gi") }), keeps: true},
+		"Image": {reason: "Its owner wants another server.",
+			in: givenWith(func(in *Input) { in.XR.Spec.Image = new("mysql:9.7") })},
+		"Restarted": {reason: "Somebody changed the template, as kubectl rollout restart does: it restarts anyway.",
+			in: givenWith(func(in *Input) {
+				in.Observed.Template.Digest = "changed"
+			})},
+		"StatusLost": {reason: "Who knows what the template is then.",
+			in: givenWith(func(in *Input) { in.XR.Status.Revision = "" })},
+		"Maintenance": {reason: "The platform says that now is the time.",
+			in: givenWith(func(in *Input) { in.Settings.Maintenance = v1.MaintenanceNow })},
+		"Stopped": {reason: "It is started anyway.",
+			in: givenWith(func(in *Input) { in.Observed.Deployment.Spec.Replicas = new(int32(0)) })},
+		"Fenced": {reason: "It is stopped, and starts later.",
+			in: givenWith(func(in *Input) { in.XR.Status.PVCDeleted = true })},
+		"Unused": {reason: "Nobody ever logged in: a newer release may be what mends it.",
+			in: givenWith(func(in *Input) { in.XR.Status.Initialized = false })},
+		"Unmarked": {reason: "Nothing says what it was made for.",
+			in: givenWith(func(in *Input) { delete(in.Observed.Deployment.Annotations, v1.AnnotationRevision) })},
+		"ConfigEarlier": {reason: "Template and my.cnf change together.", keeps: true, config: earlierConfig,
+			in: givenWith(func(in *Input) {
+				in.Observed.Template.ConfigHash = digest(earlierConfig)
+				in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig}}
+			})},
+		"ConfigLost": {reason: "Nobody knows the my.cnf that the template was made with.", in: givenWith(func(in *Input) {
 			in.Observed.Template.ConfigHash = digest(earlierConfig)
 			in.Observed.Config = &corev1.ConfigMap{Data: map[string]string{v1.ConfigKey: earlierConfig + "init_file = /x\n"}}
 		})},
@@ -86,16 +97,18 @@ func TestRevision(t *testing.T) {
 			if got := slices.Equal(d.AsObserved, []string{"spec", "template"}); got != tc.keeps {
 				t.Errorf("%s want it kept: %t, got %t", tc.reason, tc.keeps, got)
 			}
-			condition := Condition{Type: v1.ConditionUpdated, True: true, Reason: v1.ReasonUpToDate}
-			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionUpdated })
+			condition := Condition{Type: v1.ConditionPendingRestart, Reason: v1.ReasonUpToDate}
+			n := slices.IndexFunc(out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionPendingRestart })
 			if waits := out.Conditions[n] != condition; waits != tc.keeps {
 				t.Errorf("%s got %+v", tc.reason, out.Conditions[n])
 			}
-			mark, had := d.Object.(*appsv1.Deployment).Annotations[v1.AnnotationRevision], tc.in.Observed.Deployment.Annotations[v1.AnnotationRevision]
+			mark, had := d.Object.(*appsv1.Deployment).
+				Annotations[v1.AnnotationRevision], tc.in.Observed.Deployment.Annotations[v1.AnnotationRevision]
 			if (mark == had) != tc.keeps || (out.Status.Revision == seen) != tc.keeps {
 				t.Errorf("%s the mark was %q and is %q, the status says %q", tc.reason, had, mark, out.Status.Revision)
 			}
-			if got := out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap).Data[v1.ConfigKey]; tc.keeps && tc.config != "" && got != tc.config {
+			if got := out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap).Data[v1.ConfigKey]; tc.keeps &&
+				tc.config != "" && got != tc.config {
 				t.Errorf("%s want the my.cnf %q, got %q", tc.reason, tc.config, got)
 			}
 		})
@@ -108,6 +121,7 @@ func TestRevisionIsSeen(t *testing.T) {
 	in := given(inUse, func(in *Input) { in.Observed.Deployment.Annotations[v1.AnnotationRevision] = mark })
 	out := composed(t, in)
 	if out.Status.Revision != seen || out.Resources[v1.ResourceDeployment].AsObserved != nil {
-		t.Errorf("want %q noted, and the template made, got %q and %v", seen, out.Status.Revision, out.Resources[v1.ResourceDeployment].AsObserved)
+		t.Errorf("want %q noted, and the template made, got %q and %v", seen, out.Status.Revision,
+			out.Resources[v1.ResourceDeployment].AsObserved)
 	}
 }

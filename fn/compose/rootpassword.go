@@ -7,14 +7,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// rootPassword is what the first start brings into the server, and whether there may
-// be one. It is ignored later.
-// What it was started with stays, so that somebody always knows what the server
-// was given: the controller brings later changes into the running server. Where
-// the data goes with the pod, the next pod's start is a first one again.
+// rootPassword returns the Secret with the password for the first start of a server, and whether a database may be
+// created. Later starts ignore it. The Secret keeps the password of the first start, so that the server's initial
+// password is always known. The controller sets later passwords in the running server. If the data is deleted with
+// the pod, each pod initializes a new database.
 func rootPassword(r *resolved, begin start, wanted string) *corev1.Secret {
 	password := []byte(wanted)
-	if o := r.Observed.RootPassword; o != nil && len(o.Data[v1.PasswordKey]) > 0 && (r.started && !r.ephemeral || wanted == "") {
+	if o := r.Observed.RootPassword; o != nil && len(o.Data[v1.PasswordKey]) > 0 &&
+		(r.started && !r.ephemeral || wanted == "") {
 		password = o.Data[v1.PasswordKey]
 	}
 	s := &corev1.Secret{
@@ -23,7 +23,8 @@ func rootPassword(r *resolved, begin start, wanted string) *corev1.Secret {
 		Data:       map[string][]byte{v1.PasswordKey: password},
 		Type:       corev1.SecretTypeOpaque,
 	}
-	if mayInitialize(r, begin.restore) && (begin.replicas > 0 || r.started) { // Whoever scales a Deployment that waits makes no database.
+	// A user who scales up a Deployment that waits must not initialize a database.
+	if mayInitialize(r, begin.restore) && (begin.replicas > 0 || r.started) {
 		s.Data[v1.InitializeKey] = []byte("true")
 	}
 	return s

@@ -7,46 +7,53 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A wish is the part of a claim's spec that the server's pod and its my.cnf are made from. A change of the wish restarts the
-// server, and the platform's policy applies to the new wish. The digest of a wish must stay the same in every release, or that
-// release restarts every server: a new field has omitempty.
+// A wish is the part of a claim's spec that the server's pod and its my.cnf are made from. A change of the wish
+// restarts the server, and the platform's policy applies to the new wish. The digest of a wish must stay the same in
+// every release, or that release restarts every server: a new field has omitempty.
 type wish struct {
-	// Image that the server runs. It is not the image of the spec while a change of the image waits for a backup.
+	// Image is the image that the server runs. It differs from the image of the spec while an image change waits for
+	// a backup.
 	Image      string                `json:"image"`
 	Database   string                `json:"database,omitempty"`
 	Config     map[string]v1.Setting `json:"config,omitempty"`
 	Resources  *v1.Resources         `json:"resources,omitempty"`
 	RequireTLS *bool                 `json:"requireTLS,omitempty"`
 	Scheduling *v1.Scheduling        `json:"scheduling,omitempty"`
+
+	ImagePullSecrets []v1.ImagePullSecret `json:"imagePullSecrets,omitempty"`
 }
 
 // wishOf returns the wish of a spec, with the image that the server runs.
 func wishOf(s v1.MySQLSpec, image string) wish {
-	return wish{Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS, Scheduling: s.Scheduling}
+	return wish{
+		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
+		Scheduling:       s.Scheduling,
+		ImagePullSecrets: s.ImagePullSecrets,
+	}
 }
 
-// facts are what the server's pod and its my.cnf are made from besides the wish: which instance it is, what the platform sets,
-// and how far the instance has come.
+// facts are the other inputs of the server's pod and its my.cnf: the identity of the instance, the platform's
+// settings, and the state of the instance.
 type facts struct {
 	engine   engine
 	instance v1.Instance
-	// platform is the policy for claims; empty before it is known.
-	platform v1.MySQLPlatformSpec
-	// defaultResources, defaultScheduling and requireTLS are the platform's defaults for an empty field of the wish.
-	defaultResources  *corev1.ResourceRequirements
+	// platform is the policy for claims. It is empty before it is known.
+	platform v1.PlatformSpec
+	// defaultResources, defaultScheduling and requireTLS are for an empty field of the wish.
+	defaultResources  corev1.ResourceRequirements
 	defaultScheduling *v1.Scheduling
 	requireTLS        bool
-	// maxResources that the platform allows.
+	// maxResources are the maximum resources that the platform allows.
 	maxResources corev1.ResourceList
 
-	// ephemeral instances have no volume: their data is lost with their pod. An instance that has a volume is not
-	// ephemeral, whatever its spec says.
+	// ephemeral is true for an instance without a volume, whose data is lost with its pod. An instance that has a
+	// volume is not ephemeral, even if its spec has no size.
 	ephemeral bool
 	// hostPath is true if the data is in a directory of the node.
 	hostPath bool
-	// started is true once the function has let the server start. The Deployment has a mark of it too, in case the status was
-	// never written. The replicas of the Deployment are no such mark: a user who scales a Deployment that waits must not
-	// start an empty server.
+	// started is true once the function has let the server start. The Deployment has a mark of it too, in case the status
+	// was never written. The replicas of the Deployment are no such mark: a user who scales a Deployment that waits must
+	// not start an empty server.
 	started bool
 	// hasCertificate is true if the controller has made the server's certificate.
 	hasCertificate bool
@@ -56,7 +63,8 @@ type facts struct {
 	backupNodes *corev1.NodeSelector
 }
 
-// readFacts reads the facts of an Input. Of the spec it reads only whether a Database has a volume, which never changes.
+// readFacts reads the facts of an Input. Of the spec it reads only whether a Database has a volume, which never
+// changes.
 func readFacts(in Input) (facts, error) {
 	f := facts{engine: engineOf(in), instance: in.XR.Instance(), backupNodes: in.XR.Status.BackupNodes}
 	var err error
@@ -64,16 +72,18 @@ func readFacts(in Input) (facts, error) {
 		return f, err
 	}
 	f.requireTLS, f.defaultScheduling = in.Settings.RequireTLS, in.Settings.DefaultScheduling
-	if f.defaultResources, err = platformResources("defaultResources", in.Settings.DefaultResources); err != nil {
-		return f, err
-	}
 	if errs := checkScheduling(f.defaultScheduling, field.NewPath("defaultScheduling")); len(errs) > 0 {
 		return f, newRefusal(v1.ReasonInvalid, "the Composition's input: %v", errs.ToAggregate())
 	}
 	if f.maxResources, err = maxResources(f.platform.MaxResources); err != nil {
 		return f, err
 	}
-	f.ephemeral = isDatabase(in.XR) && in.XR.Spec.StorageSize == nil && in.XR.Status.Volume == "" && in.Observed.DataPVC == nil
+	if f.defaultResources, err = defaultResources(in.Settings.DefaultResources, f.platform.DefaultResources,
+		f.maxResources); err != nil {
+		return f, err
+	}
+	f.ephemeral = isDatabase(in.XR) && in.XR.Spec.StorageSize == nil && in.XR.Status.Volume == "" &&
+		in.Observed.DataPVC == nil
 	f.hostPath = in.Settings.Volumes == v1.VolumesHostPath && !f.ephemeral
 	f.started = in.XR.Status.Started || isMarkedStarted(in.Observed.Deployment, f.instance)
 	f.hasCertificate = hasCertificate(in, f.started)
@@ -81,15 +91,16 @@ func readFacts(in Input) (facts, error) {
 	return f, nil
 }
 
-// A serverInput is what the builders of its pod get: its wish and the facts. It does not contain the spec. A builder that needs
-// another field of the spec does not compile before that field is in the wish.
+// A serverInput contains the inputs of the functions that build the server's pod: its wish and the facts. It does not
+// contain the spec. A function that needs another field of the spec does not compile before that field is in the
+// wish.
 type serverInput struct {
 	facts
 
 	wish wish
 	// config is the text of my.cnf.
 	config string
-	// resources of the server's container, and those of them that the platform does not allow.
+	// resources are the resources of the server's container, and tooMuch those that the platform does not allow.
 	resources corev1.ResourceRequirements
 	tooMuch   field.ErrorList
 }

@@ -21,7 +21,7 @@ type leaf struct {
 }
 
 // leavesOf returns all leaves of a type.
-func leavesOf(of reflect.Type, name string) []leaf {
+func leavesOf(typ reflect.Type, name string) []leaf {
 	var out []leaf
 	add := func(part reflect.Type, name string, enter func(v reflect.Value, change func(reflect.Value))) {
 		for _, l := range leavesOf(part, name) {
@@ -29,23 +29,26 @@ func leavesOf(of reflect.Type, name string) []leaf {
 		}
 	}
 	item := func(change func(reflect.Value)) reflect.Value {
-		v := reflect.New(of.Elem())
+		v := reflect.New(typ.Elem())
 		change(v.Elem())
 		return v
 	}
-	switch of.Kind() { //nolint:exhaustive // A spec has no others.
+	switch typ.Kind() { //nolint:exhaustive // A spec has no others.
 	case reflect.Struct:
-		for i := range of.NumField() {
-			add(of.Field(i).Type, joinName(name, jsonName(of.Field(i))), func(v reflect.Value, change func(reflect.Value)) { change(v.Field(i)) })
+		for i := range typ.NumField() {
+			add(typ.Field(i).Type, joinName(name, jsonName(typ.Field(i))),
+				func(v reflect.Value, change func(reflect.Value)) { change(v.Field(i)) })
 		}
 	case reflect.Pointer:
-		add(of.Elem(), name, func(v reflect.Value, change func(reflect.Value)) { v.Set(item(change)) })
+		add(typ.Elem(), name, func(v reflect.Value, change func(reflect.Value)) { v.Set(item(change)) })
 	case reflect.Slice:
-		add(of.Elem(), name+"[]", func(v reflect.Value, change func(reflect.Value)) { v.Set(reflect.Append(v, item(change).Elem())) })
+		add(typ.Elem(), name+"[]", func(v reflect.Value, change func(reflect.Value)) {
+			v.Set(reflect.Append(v, item(change).Elem()))
+		})
 	case reflect.Map:
-		add(of.Elem(), name+"[]", func(v reflect.Value, change func(reflect.Value)) {
-			v.Set(reflect.MakeMap(of))
-			v.SetMapIndex(reflect.ValueOf("x7").Convert(of.Key()), item(change).Elem())
+		add(typ.Elem(), name+"[]", func(v reflect.Value, change func(reflect.Value)) {
+			v.Set(reflect.MakeMap(typ))
+			v.SetMapIndex(reflect.ValueOf("x7").Convert(typ.Key()), item(change).Elem())
 		})
 	case reflect.String:
 		out = append(out, leaf{name, func(v reflect.Value) { v.SetString("7") }})
@@ -54,7 +57,7 @@ func leavesOf(of reflect.Type, name string) []leaf {
 	case reflect.Int32, reflect.Int64:
 		out = append(out, leaf{name, func(v reflect.Value) { v.SetInt(v.Int() + 7) }})
 	default:
-		panic("leavesOf does not know how to change " + name + ", which is a " + of.String())
+		panic("leavesOf does not know how to change " + name + ", which is a " + typ.String())
 	}
 	return out
 }
@@ -82,11 +85,12 @@ func serverOf(t *testing.T, in Input) *serverInput {
 	return r.serverInput
 }
 
-// TestWish changes each field of a spec. If that changes the server's pod, the field must be in the wish: otherwise a server that
-// runs would ignore the change, and the platform's policy would not apply to it. If not, the field must not be in the wish:
-// otherwise the change would restart a server for nothing.
+// TestWish changes each field of a spec. If that changes the server's pod, the field must be in the wish: otherwise a
+// server that runs would ignore the change, and the platform's policy would not apply to it. If not, the field must not
+// be in the wish: otherwise the change would restart a server for nothing.
 func TestWish(t *testing.T) {
-	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse, "Database": func(in *Input) { inUse(in); asDatabase(in) }} {
+	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse,
+		"Database": func(in *Input) { inUse(in); asDatabase(in) }} {
 		t.Run(name, func(t *testing.T) {
 			base := serverOf(t, given(instance))
 			madeOf, template := digestOf(base.wish), digestOf(serverTemplate(base))
@@ -98,7 +102,8 @@ func TestWish(t *testing.T) {
 				case inTemplate && !inWish:
 					t.Errorf("spec.%s changes the server's pod and not the wish: add it to wish and wishOf (serverinput.go)", l.name)
 				case inWish && !inTemplate:
-					t.Errorf("spec.%s changes the wish and not the server's pod: use it in the pod, or remove it from wish and wishOf (serverinput.go)", l.name)
+					t.Errorf("spec.%s changes the wish and not the server's pod: use it in the pod, or remove it from wish and "+
+						"wishOf (serverinput.go)", l.name)
 				case inWish:
 					top, _, _ := strings.Cut(l.name, ".")
 					changed[strings.TrimSuffix(top, "[]")] = true
@@ -113,11 +118,55 @@ func TestWish(t *testing.T) {
 	}
 }
 
+// TestJobsFollowTheServer changes each field of a spec. If that changes how the server's pod is scheduled, or how its
+// images are pulled, it must change that in each Job of the function, too: the Jobs run the same image, and some use
+// the data volume first.
+func TestJobsFollowTheServer(t *testing.T) {
+	// podsOf returns the pods without what differs between a server and a Job: containers, volumes and how they are run.
+	podsOf := func(in Input) map[string]string {
+		r, _, err := readInput(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := map[string]corev1.PodSpec{
+			"server":                 serverPod(r.serverInput),
+			v1.ResourceSettingsCheck: settingsJob(r).Spec.Template.Spec,
+			v1.ResourceRestore: restoreJob(r,
+				&v1.RestoreStatus{Archive: v1.Archive{PVCName: "backups", Path: "a"}}).Spec.Template.Spec,
+			v1.ResourceRestore + " (import)": restoreJob(r,
+				&v1.RestoreStatus{Import: &v1.Import{Volume: &v1.ImportedVolume{PVCRef: v1.LocalReference{Name: "source"}}}}).Spec.Template.Spec,
+		}
+		out := map[string]string{}
+		for name, pod := range pods {
+			pod.InitContainers, pod.Containers, pod.Volumes = nil, nil, nil
+			out[name] = digestOf(pod)
+		}
+		return out
+	}
+	base, followed := podsOf(given()), 0
+	for _, l := range leavesOf(reflect.TypeFor[v1.MySQLSpec](), "") {
+		got := podsOf(given(func(in *Input) { l.change(reflect.ValueOf(&in.XR.Spec.MySQLSpec).Elem()) }))
+		if got["server"] == base["server"] {
+			continue
+		}
+		followed++
+		for name := range got {
+			if got[name] == base[name] {
+				t.Errorf("spec.%s changes the server's pod and not the pod of the Job %s: use it there as well", l.name, name)
+			}
+		}
+	}
+	if followed < 10 {
+		t.Errorf("only %d fields were found that change the server's pod", followed)
+	}
+}
+
 // TestWishIsFrozen: a release in which the digest of a wish is another one restarts every server that has such a wish.
 func TestWishIsFrozen(t *testing.T) {
 	full := func(in *Input) {
 		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}
-		in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"}, Requests: map[corev1.ResourceName]v1.Amount{"cpu": "1"}}
+		in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "1Gi"},
+			Requests: map[corev1.ResourceName]v1.Amount{"cpu": "1"}}
 	}
 	got, frozen := map[string]string{}, map[string]bool{}
 	for name, in := range map[string]Input{
@@ -125,6 +174,9 @@ func TestWishIsFrozen(t *testing.T) {
 		"full":       given(inUse, full),
 		"requireTLS": given(inUse, func(in *Input) { in.XR.Spec.RequireTLS = new(true) }),
 		"scheduling": given(inUse, scheduled),
+		"imagePullSecrets": given(inUse, func(in *Input) {
+			in.XR.Spec.ImagePullSecrets = []v1.ImagePullSecret{{Name: "registry"}, {Name: "mirror"}}
+		}),
 	} {
 		w := serverOf(t, in).wish
 		got[name] = digestOf(w)
@@ -132,12 +184,13 @@ func TestWishIsFrozen(t *testing.T) {
 			frozen[jsonName(f)] = frozen[jsonName(f)] || !v.IsZero()
 		}
 	}
-	want := map[string]string{"least": "a5df04f1e39f34aa", "full": "14cd457f2a61a99f", "requireTLS": "84f560757cee02af", "scheduling": "cd4b4715866894aa"}
+	want := map[string]string{"least": "a5df04f1e39f34aa", "full": "14cd457f2a61a99f", "requireTLS": "84f560757cee02af",
+		"scheduling": "9a9396fb66508d29", "imagePullSecrets": "1431b9ac50683d59"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	for name, is := range frozen {
-		if !is {
+	for name, frozenValue := range frozen {
+		if !frozenValue {
 			t.Errorf("no case of this test has %s of the wish: add one, so that its digest stays the same", name)
 		}
 	}

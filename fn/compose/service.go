@@ -8,7 +8,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// service is the one address of the server in all its lives.
+// service returns the Service, which is the address of all servers of this name.
 func service(r *resolved) *corev1.Service {
 	s := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -17,7 +17,8 @@ func service(r *resolved) *corev1.Service {
 			Type:     corev1.ServiceType(r.spec.Service.Type),
 			Selector: r.instance.ServerSelector(),
 			Ports: []corev1.ServicePort{{
-				Name: r.engine.portName, Port: r.engine.port, TargetPort: intstr.FromString(r.engine.portName), Protocol: corev1.ProtocolTCP,
+				Name: r.engine.portName, Port: r.engine.port, TargetPort: intstr.FromString(r.engine.portName),
+				Protocol: corev1.ProtocolTCP,
 			}},
 		},
 	}
@@ -25,22 +26,24 @@ func service(r *resolved) *corev1.Service {
 	if refusedService(r) != nil {
 		withoutRefused(r, s)
 	}
-	if r.spec.Service.Type == v1.ServiceHeadless {
-		s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone
+	if r.spec.Service.Headless {
+		s.Spec.ClusterIP = corev1.ClusterIPNone
 	}
 	return s
 }
 
-// checkService refuses what the API server would refuse for ever: a Service's
-// address cannot come or go.
+// checkService refuses what the API server would permanently refuse: a Service cannot change between headless and not
+// headless.
 func checkService(r *resolved) error {
 	s := r.Observed.Service
 	if s == nil || s.Spec.ClusterIP == "" {
 		return nil
 	}
-	was, wants := s.Spec.ClusterIP == corev1.ClusterIPNone, r.spec.Service.Type == v1.ServiceHeadless
-	if was == wants {
+	wasHeadless, wantsHeadless := s.Spec.ClusterIP == corev1.ClusterIPNone, r.spec.Service.Headless
+	if wasHeadless == wantsHeadless {
 		return nil
 	}
-	return newRefusal(v1.ReasonInvalid, "spec.service.type: a Service cannot become Headless or stop being so: set it back, or delete the claim (a backup is taken) and create it again")
+	return newRefusal(v1.ReasonInvalid,
+		"spec.service.headless cannot change. Restore the previous value, or delete the claim (a backup is taken) and "+
+			"create it again")
 }

@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// settingsRetries is how often a Job is tried again that has not said whether a server starts with the settings.
+	// settingsRetries is how often a Job without a result is retried.
 	settingsRetries int32 = 2
-	// settingsKept in seconds is how long a Job that has failed stays. Then the settings are validated again.
+	// settingsKept is how long a failed Job is kept, in seconds. The settings are validated again after that.
 	settingsKept int32 = 60 * 60
 )
 
-// settingsJob starts a server with new settings, without the data of the instance and without its password. The my.cnf is in the
-// Job itself, so that the ConfigMap of the running server does not change for it.
+// settingsJob returns a Job that starts a server with new settings, without the data and the password of the
+// instance. The Job contains the my.cnf, so that the ConfigMap of the running server does not change.
 func settingsJob(r *resolved) *batchv1.Job {
 	observed, pod := r.Observed.SettingsCheck, corev1.PodSpec{}
 	if observed == nil {
 		pod = settingsPod(r)
 	}
-	j := agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().SettingsCheck(), v1.ComponentSettings, r.jobResources, pod)
+	j := agent.NewJob(r.instance, r.instance.Namespace, r.instance.Jobs().SettingsCheck(), v1.ComponentSettings,
+		r.jobResources, r.wish.ImagePullSecrets, pod)
 	j.Annotations[v1.AnnotationSettings] = settingsID(r)
 	if observed != nil {
 		j.Spec = batchv1.JobSpec{}
@@ -36,18 +37,20 @@ func settingsJob(r *resolved) *batchv1.Job {
 		{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: new(v1.ComponentSettings), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{agent.ExitSettings},
+				ContainerName: new(v1.ComponentSettings), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+				Values: []int32{agent.ExitSettings},
 			},
 		},
 		{
-			Action:          batchv1.PodFailurePolicyActionIgnore,
-			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+			Action: batchv1.PodFailurePolicyActionIgnore,
+			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
 		},
 	}}
 	return j
 }
 
-// settingsPod has what the server's pod has, but for its data and its password.
+// settingsPod returns the server's pod without its data and its password.
 func settingsPod(r *resolved) corev1.PodSpec {
 	scratch, tls := scratchMounts(r.serverInput), ""
 	mounts := append([]corev1.VolumeMount{
@@ -58,9 +61,11 @@ func settingsPod(r *resolved) corev1.PodSpec {
 	volumes := []corev1.Volume{
 		agent.ToolsVolume(),
 		agent.EmptyVolume("data", diskOf(r.serverInput)),
-		{Name: "config", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
-			Path: v1.ConfigKey, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1.AnnotationConfig + "']"},
-		}}}}},
+		{Name: "config", VolumeSource: corev1.VolumeSource{
+			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: v1.ConfigKey, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
+					FieldPath: "metadata.annotations['" + v1.AnnotationConfig + "']"},
+			}}}}},
 		scratch.Volume,
 	}
 	if isCertified(r.serverInput) {
@@ -70,19 +75,22 @@ func settingsPod(r *resolved) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(false),
 		InitContainers:  []corev1.Container{agent.ToolsContainer(r.platform.AgentImage)},
-		Containers:      []corev1.Container{agent.Container(v1.ComponentSettings, r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), mounts, agent.ValidateSettings(dataPath, socketsPath, tls)...)},
-		Volumes:         volumes,
+		Containers: []corev1.Container{
+			agent.Container(v1.ComponentSettings, r.wish.Image, agent.ServerMemory, agent.ServerSecurity(), mounts,
+				agent.ValidateSettings(dataPath, socketsPath, tls)...)},
+		Volumes: volumes,
 	}
 	schedule(r.serverInput, &pod)
 	return pod
 }
 
-// limitAsServer gives a container the limits of the server: settings that take more memory than the server may have are
-// found in the Job, and no others. It reserves less, because the server reserves its own. Where the server has no limit, a request
-// could be above the limit that a LimitRange gives to both.
+// limitAsServer gives a container the limits of the server, so that the Job fails for settings that need more memory
+// than the server may use, and for no others. The container requests less, because the server also has its requests.
+// If the server has no limit, the container has no request, which could exceed the default limit of a LimitRange.
 func limitAsServer(r *resolved, c *corev1.Container) {
 	limits, requests := r.resources.Limits, corev1.ResourceList{}
-	for name, least := range map[corev1.ResourceName]string{corev1.ResourceMemory: agent.ServerMemory, corev1.ResourceCPU: "50m"} {
+	for name, least := range map[corev1.ResourceName]string{corev1.ResourceMemory: agent.ServerMemory,
+		corev1.ResourceCPU: "50m"} {
 		if limit, ok := limits[name]; ok {
 			requests[name] = resource.MustParse(least)
 			if limit.Cmp(requests[name]) < 0 {

@@ -30,16 +30,19 @@ func given(changes ...func(*Input)) Input {
 				MySQLSpec: v1.MySQLSpec{Database: "shop", Password: new("secret"), StorageSize: new("1Gi")},
 				ClaimRef:  &v1.ClaimReference{Kind: v1.KindMySQL, Namespace: "default", Name: "db"},
 			},
-			Status: v1.MySQLStatus{PreviousBackup: v1.PreviousNone, TLS: &v1.TLSStatus{Authorities: "ours"}},
+			Status: v1.MySQLStatus{InternalStatus: v1.InternalStatus{PreviousBackup: v1.PreviousNone,
+				Authorities: "ours"}},
 		},
 		Settings: v1.Settings{Volumes: v1.VolumesStorageClass, DefaultImage: v1.DefaultImage},
 		Required: RequiredResources{
-			Platform:   Required[v1.MySQLPlatform]{Known: true, Items: []v1.MySQLPlatform{{Spec: v1.MySQLPlatformSpec{AgentImage: "agent"}}}},
-			Records:    Required[v1.MySQLBackup]{Known: true},
+			Platform: Required[v1.Platform]{Known: true,
+				Items: []v1.Platform{{Spec: v1.PlatformSpec{AgentImage: "agent"}}}},
+			Records:    Required[v1.BackupRecord]{Known: true},
 			Connection: Required[corev1.Secret]{Known: true},
 			Volume:     Required[corev1.PersistentVolume]{Known: true, Items: []corev1.PersistentVolume{{}}},
-			Namespace:  Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: testNamespace}}}},
-			Existing:   map[string]Required[metav1.PartialObjectMetadata]{},
+			Namespace: Required[metav1.PartialObjectMetadata]{Known: true,
+				Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: testNamespace}}}},
+			Existing: map[string]Required[metav1.PartialObjectMetadata]{},
 		},
 	}
 	for _, name := range ResourceNames() {
@@ -56,15 +59,17 @@ func previous(name string) func(*Input) {
 }
 
 // record of an earlier life, made on a day.
-func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQLBackup)) func(*Input) {
+func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
-		r := v1.MySQLBackup{
-			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC))},
-			Spec: v1.MySQLBackupSpec{
-				Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", NamespaceUID: testNamespace, Name: "db", XR: "earlier"},
-				Archive:  &v1.Archive{PVCName: "backup-db-pvc", Path: name + ".tar.zst", SHA256: testSum},
+		r := v1.BackupRecord{
+			ObjectMeta: metav1.ObjectMeta{Name: name,
+				CreationTimestamp: metav1.NewTime(time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC))},
+			Spec: v1.BackupRecordSpec{
+				Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", NamespaceUID: testNamespace, Name: "db",
+					XR: "earlier"},
+				Archive: &v1.Archive{PVCName: "backup-db-pvc", Path: name + ".tar.zst", SHA256: testSum},
 			},
-			Status: v1.MySQLBackupStatus{Phase: phase},
+			Status: v1.BackupRecordStatus{Phase: phase},
 		}
 		for _, c := range changes {
 			c(&r)
@@ -74,32 +79,32 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.MySQ
 }
 
 // announced on an earlier day, and made again.
-func announced(day int) func(*v1.MySQLBackup) {
-	return func(r *v1.MySQLBackup) {
+func announced(day int) func(*v1.BackupRecord) {
+	return func(r *v1.BackupRecord) {
 		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
 	}
 }
 
 // nth backup of the claim, of another instance.
-func nth(number int64, of types.UID) func(*v1.MySQLBackup) {
-	return func(r *v1.MySQLBackup) { r.Spec.Number, r.Spec.Instance.XR = number, of }
+func nth(number int64, uid types.UID) func(*v1.BackupRecord) {
+	return func(r *v1.BackupRecord) { r.Spec.Number, r.Spec.Instance.XR = number, uid }
 }
 
 // named is a record that the spec names.
-func named(name string, changes ...func(*v1.MySQLBackup)) func(*Input) {
+func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
 		record(name, 1, v1.BackupProven, changes...)(&one)
 		in.XR.Spec.Restore.Backup = &name
-		in.Required.Named = Required[v1.MySQLBackup]{Known: true, Items: one.Required.Records.Items}
+		in.Required.Named = Required[v1.BackupRecord]{Known: true, Items: one.Required.Records.Items}
 	}
 }
 
 // from another claim, of which there are records.
-func from(name string, of ...func(*Input)) func(*Input) {
+func from(name string, changes ...func(*Input)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
-		for _, record := range of {
+		for _, record := range changes {
 			record(&one)
 		}
 		for i := range one.Required.Records.Items {
@@ -108,9 +113,9 @@ func from(name string, of ...func(*Input)) func(*Input) {
 			}
 		}
 		in.XR.Spec.Restore.From = &name
-		in.Required.Named = Required[v1.MySQLBackup]{Known: true, Items: one.Required.Records.Items}
+		in.Required.Named = Required[v1.BackupRecord]{Known: true, Items: one.Required.Records.Items}
 		newest := v1.PreviousNone
-		if b := v1.LatestBackup(one.Required.Records.Items, (*v1.MySQLBackup).IsProven); b != nil {
+		if b := v1.LatestBackup(one.Required.Records.Items, (*v1.BackupRecord).IsProven); b != nil {
 			newest = b.Name
 		}
 		in.XR.Status.RestoreSource = &v1.RestoreSourceStatus{From: name, NewestBackup: newest}
@@ -118,15 +123,16 @@ func from(name string, of ...func(*Input)) func(*Input) {
 }
 
 // foundSource is what the controller found of the other claim.
-func foundSource(of *v1.RestoreSourceStatus) func(*Input) {
-	return func(in *Input) { in.XR.Status.RestoreSource = of }
+func foundSource(source *v1.RestoreSourceStatus) func(*Input) {
+	return func(in *Input) { in.XR.Status.RestoreSource = source }
 }
 
 func asDatabase(in *Input) {
 	in.XR.Kind, in.Type, in.XR.Spec.ClaimRef.Kind = v1.KindXDatabase, v1.TypeMySQL, v1.KindDatabase
 }
 
-// TestRestoreFromKnowsVolumesAndStores: a MySQLBackup of another claim that was deleted is no reason to restore an older one.
+// TestRestoreFromKnowsVolumesAndStores: a BackupRecord of another claim that was deleted is no reason to restore an
+// older one.
 func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 	newest := record("o2", 2, v1.BackupProven, nth(2, "b"))
 	older := record("o1", 1, v1.BackupProven, nth(1, "a"))
@@ -135,15 +141,27 @@ func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 		restores string
 		message  string
 	}{
-		"Agreed":    {in: given(from("neighbour", older, newest)), restores: "o2"},
-		"Unasked":   {in: given(from("neighbour", older, newest), foundSource(nil)), message: "Waiting for the controller to look for backups of MySQL \"neighbour\""},
-		"OfAnother": {in: given(from("neighbour", older, newest), foundSource(&v1.RestoreSourceStatus{From: "theirs", NewestBackup: "o2"})), message: "Waiting for the controller"},
-		"Held":      {in: given(from("neighbour", older), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})), message: "Backup \"o2\" of MySQL \"neighbour\" is the newest one, and its MySQLBackup is missing"},
-		"HeldAlone": {in: given(from("neighbour"), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})), message: "its MySQLBackup is missing"},
-		"Behind":    {in: given(from("neighbour", older), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: "o2"})), message: "the server starts when they agree"},
-		"Ahead":     {in: given(from("neighbour", older, newest), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: "o1"})), message: "the server starts when they agree"},
-		"AsDatabase": {in: given(asDatabase, from("neighbour"), foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})),
-			message: "Backup \"o2\" of Database \"neighbour\""},
+		"Agreed": {in: given(from("neighbour", older, newest)), restores: "o2"},
+		"Unasked": {in: given(from("neighbour", older, newest), foundSource(nil)),
+			message: "Waiting for the controller to look for backups of MySQL \"neighbour\""},
+		"OfAnother": {in: given(from("neighbour", older, newest),
+			foundSource(&v1.RestoreSourceStatus{From: "theirs", NewestBackup: "o2"})), message: "Waiting for the controller"},
+		"Held": {in: given(from("neighbour", older),
+			foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld,
+				HeldBackup: "o2"})), message: "Backup \"o2\" is the newest backup of MySQL \"neighbour\", but its BackupRecord " +
+			"is missing"},
+		"HeldAlone": {in: given(from("neighbour"),
+			foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld,
+				HeldBackup: "o2"})), message: "its BackupRecord is missing"},
+		"Behind": {in: given(from("neighbour", older),
+			foundSource(&v1.RestoreSourceStatus{From: "neighbour",
+				NewestBackup: "o2"})), message: "The server starts when they agree"},
+		"Ahead": {in: given(from("neighbour", older, newest),
+			foundSource(&v1.RestoreSourceStatus{From: "neighbour",
+				NewestBackup: "o1"})), message: "The server starts when they agree"},
+		"AsDatabase": {in: given(asDatabase, from("neighbour"),
+			foundSource(&v1.RestoreSourceStatus{From: "neighbour", NewestBackup: v1.PreviousHeld, HeldBackup: "o2"})),
+			message: "Backup \"o2\" is the newest backup of Database \"neighbour\""},
 	}
 	for name, tc := range cases {
 		out := composed(t, tc.in)
@@ -158,17 +176,17 @@ func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 }
 
 // ofNobody has the label that it was found by, and says of another claim.
-func ofNobody(r *v1.MySQLBackup) { r.Spec.Instance.Name = "third" }
+func ofNobody(r *v1.BackupRecord) { r.Spec.Instance.Name = "third" }
 
-func ofEarlier(r *v1.MySQLBackup) { r.Spec.Instance.NamespaceUID = "earlier" }
+func ofEarlier(r *v1.BackupRecord) { r.Spec.Instance.NamespaceUID = "earlier" }
 
 // platform lets claims ask for something.
-func platform(change func(*v1.MySQLPlatformSpec)) func(*Input) {
+func platform(change func(*v1.PlatformSpec)) func(*Input) {
 	return func(in *Input) { change(&in.Required.Platform.Items[0].Spec) }
 }
 
 func reusable(in *Input) {
-	platform(func(s *v1.MySQLPlatformSpec) { s.ReusableNamespaces = []string{"default"} })(in)
+	platform(func(s *v1.PlatformSpec) { s.ReusableNamespaces = []string{"default"} })(in)
 }
 
 func job(conditions ...batchv1.JobCondition) func(*Input) {
@@ -208,8 +226,8 @@ func held(name string) func(*Input) {
 }
 
 // began with a choice.
-func began(with string) func(*v1.MySQLBackup) {
-	return func(r *v1.MySQLBackup) { r.Spec.Choice = with }
+func began(marker string) func(*v1.BackupRecord) {
+	return func(r *v1.BackupRecord) { r.Spec.Choice = marker }
 }
 
 // aside is said of the newest one, or of what was that.
@@ -217,11 +235,12 @@ func aside(in *Input) { in.XR.Spec.Restore.InsteadOf = new("b2") }
 
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
 
-func suspended(in *Input) { in.XR.Spec.Suspended = true }
+func suspended(in *Input) { in.XR.Spec.Suspend = true }
 
 func chosenBefore(phase v1.RestorePhase) func(*Input) {
 	return func(in *Input) {
-		in.XR.Status.Restore = &v1.RestoreStatus{Backup: "chosen", Phase: phase, Archive: v1.Archive{PVCName: "c", Path: "p", SHA256: testSum}}
+		in.XR.Status.Restore = &v1.RestoreStatus{Backup: "chosen", Phase: phase,
+			Archive: v1.Archive{PVCName: "c", Path: "p", SHA256: testSum}}
 	}
 }
 
@@ -242,121 +261,295 @@ func TestDecide(t *testing.T) {
 		in     Input
 		want   want
 	}{
-		"Nothing":             {reason: "The controller found nothing: an empty server may start.", in: given(), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NobodyLooked":        {reason: "Without the controller's word nothing starts.", in: given(previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
-		"NotLookedUp":         {reason: "Not known is not nothing.", in: given(func(in *Input) { in.Required.Records.Known = false }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
-		"Proven":              {reason: "The newest proven backup is restored.", in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
-		"OrderOfList":         {reason: "Time decides, not the order of a list.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
-		"SameSecond":          {reason: "Within a second the name decides.", in: given(previous("b2"), record("b2", 1, v1.BackupProven), record("b1", 1, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
-		"Pending":             {reason: "An unfinished record holds the server back.", in: given(record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"PendingUnlooked":     {reason: "The controller waits for the same, and people hear what for.", in: given(previous(""), record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"Running":             {reason: "Also beside a proven one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: `"b2"`}},
-		"OlderRunning":        {reason: "Also an older one: something is not as it should be.", in: given(previous("b2"), record("b1", 1, v1.BackupRunning), record("b2", 2, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: `"b1"`}},
-		"NoPhase":             {reason: "A record without a phase is unfinished.", in: given(record("b1", 1, "")), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"UnknownPhase":        {reason: "So is one with a phase of a later version.", in: given(record("b1", 1, "Verifying")), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"Failed":              {reason: "A failed record means data that is still on its volume.", in: given(record("b1", 1, v1.BackupFailed)), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
-		"FailedNewer":         {reason: "A failed record newer than the proven one holds.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed)), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
-		"FailedOlder":         {reason: "A newer proven backup makes up for a failed one.", in: given(previous("b2"), record("b1", 1, v1.BackupFailed), record("b2", 2, v1.BackupProven)), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
-		"ControllerSaysNone":  {reason: "Controller and function must agree: the controller looked before the record came.", in: given(record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
-		"ControllerSaysOther": {reason: "Controller and function must agree which.", in: given(previous("b9"), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
-		"FunctionSeesNone":    {reason: "A stale cache is not absence.", in: given(previous("b1")), want: want{reason: v1.ReasonWaiting, message: "agree"}},
-		"Deleting":            {reason: "A backup on its way out is not restored.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })), want: want{reason: v1.ReasonWaiting, message: "being deleted"}},
-		"OtherInstance":       {reason: "A label is never believed: this record is of another claim.", in: given(record("b1", 1, v1.BackupRunning, func(r *v1.MySQLBackup) { r.Spec.Instance.Name = "neighbour" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"OtherKind":           {reason: "Nor of another kind.", in: given(record("b1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.Spec.Instance.Kind = "Database" })), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"EarlierNamespace":    {reason: "A namespace can change hands.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"Held":                {reason: "A volume knows more than the records.", in: given(previous(v1.PreviousHeld)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"HeldNever":           {reason: "Nobody chose an empty server beside a backup that he does not see.", in: given(previous(v1.PreviousHeld), never), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"HeldOlder":           {reason: "An older backup is not what was there last.", in: given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"HeldNamed":           {reason: "A name may be written for an earlier life, which the record that is not there would say.", in: given(held("b2"), named("b1")), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"HeldAside":           {reason: "Whoever names what he leaves aside knows what he wants.", in: given(held("b2"), record("b1", 1, v1.BackupProven), named("b1"), aside), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"HeldAsideNever":      {reason: "Also who wants nothing.", in: given(held("b2"), record("b1", 1, v1.BackupProven), never, aside), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"HeldAsideOther":      {reason: "But not who means another one.", in: given(held("b3"), named("b1"), aside), want: want{reason: v1.ReasonWaiting, message: "is there without its record"}},
-		"MadeAgain":           {reason: "A record that was made again keeps its place.", in: given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
-		"EarlierNamed":        {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"EarlierNamedAllowed": {reason: "But for the same word of the platform.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier), reusable), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"UnknownNamespace":    {reason: "A namespace that cannot be seen is not the same one.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Required.Namespace.Items = nil }), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"EarlierAllowed":      {reason: "The platform may allow it.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), reusable), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"Never":               {reason: "Never means an empty server.", in: given(never, previous("b1"), record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NeverFailed":         {reason: "Also past a failed backup: it is the way out that the message names.", in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NeverRunning":        {reason: "But not while an earlier life is still being put away.", in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
-		"NeverUnheard":        {reason: "Nor before the controller has looked.", in: given(never, previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"Nothing": {reason: "The controller found nothing: an empty server may start.", in: given(),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NobodyLooked": {reason: "Without the controller's word nothing starts.", in: given(previous("")),
+			want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"NotLookedUp": {reason: "Not known is not nothing.",
+			in:   given(func(in *Input) { in.Required.Records.Known = false }),
+			want: want{reason: v1.ReasonWaiting, message: "Waiting for Crossplane to read"}},
+		"Proven": {reason: "The newest proven backup is restored.",
+			in:   given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven)),
+			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"OrderOfList": {reason: "Time decides, not the order of a list.",
+			in:   given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 1, v1.BackupProven)),
+			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"SameSecond": {reason: "Within a second the name decides.",
+			in:   given(previous("b2"), record("b2", 1, v1.BackupProven), record("b1", 1, v1.BackupProven)),
+			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"Pending": {reason: "An unfinished record holds the server back.",
+			in: given(record("b1", 1, v1.BackupPending)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"PendingUnlooked": {reason: "The controller waits for the same, and people hear what for.",
+			in:   given(previous(""), record("b1", 1, v1.BackupPending)),
+			want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"Running": {reason: "Also beside a proven one.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupRunning)),
+			want: want{reason: v1.ReasonWaiting, message: `"b2"`}},
+		"OlderRunning": {reason: "Also an older one: something is not as it should be.",
+			in:   given(previous("b2"), record("b1", 1, v1.BackupRunning), record("b2", 2, v1.BackupProven)),
+			want: want{reason: v1.ReasonWaiting, message: `"b1"`}},
+		"NoPhase": {reason: "A record without a phase is unfinished.", in: given(record("b1", 1, "")),
+			want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"UnknownPhase": {reason: "So is one with a phase of a later version.", in: given(record("b1", 1, "Verifying")),
+			want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"Failed": {reason: "A failed record means data that is still on its volume.",
+			in: given(record("b1", 1, v1.BackupFailed)), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"FailedNewer": {reason: "A failed record newer than the proven one holds.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed)),
+			want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"FailedOlder": {reason: "A newer proven backup makes up for a failed one.",
+			in:   given(previous("b2"), record("b1", 1, v1.BackupFailed), record("b2", 2, v1.BackupProven)),
+			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"ControllerSaysNone": {reason: "Controller and function must agree: the controller looked before the record came.",
+			in: given(record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+		"ControllerSaysOther": {reason: "Controller and function must agree which.",
+			in: given(previous("b9"), record("b1", 1, v1.BackupProven)), want: want{reason: v1.ReasonWaiting, message: "agree"}},
+		"FunctionSeesNone": {reason: "A stale cache is not absence.", in: given(previous("b1")),
+			want: want{reason: v1.ReasonWaiting, message: "agree"}},
+		"Deleting": {reason: "A backup on its way out is not restored.",
+			in: given(previous("b1"), record("b1", 1, v1.BackupProven,
+				func(r *v1.BackupRecord) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })), want: want{
+				reason: v1.ReasonWaiting, message: "being deleted"}},
+		"OtherInstance": {reason: "A label is never believed: this record is of another claim.",
+			in:   given(record("b1", 1, v1.BackupRunning, func(r *v1.BackupRecord) { r.Spec.Instance.Name = "neighbour" })),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"OtherKind": {reason: "Nor of another kind.",
+			in:   given(record("b1", 1, v1.BackupProven, func(r *v1.BackupRecord) { r.Spec.Instance.Kind = "Database" })),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"EarlierNamespace": {reason: "A namespace can change hands.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier)),
+			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"Held": {reason: "A volume knows more than the records.", in: given(previous(v1.PreviousHeld)),
+			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
+		"HeldNever": {reason: "Nobody chose an empty server beside a backup that he does not see.",
+			in:   given(previous(v1.PreviousHeld), never),
+			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
+		"HeldOlder": {reason: "An older backup is not what was there last.",
+			in:   given(previous(v1.PreviousHeld), record("b1", 1, v1.BackupProven)),
+			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
+		"HeldNamed": {reason: "A name may be written for an earlier life, which the record that is not there " +
+			"would say.", in: given(held("b2"), named("b1")),
+			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
+		"HeldAside": {reason: "Whoever names what he leaves aside knows what he wants.",
+			in:   given(held("b2"), record("b1", 1, v1.BackupProven), named("b1"), aside),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"HeldAsideNever": {reason: "Also who wants nothing.",
+			in:   given(held("b2"), record("b1", 1, v1.BackupProven), never, aside),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"HeldAsideOther": {reason: "But not who means another one.", in: given(held("b3"), named("b1"), aside),
+			want: want{reason: v1.ReasonWaiting, message: "exists, but its BackupRecord is missing"}},
+		"MadeAgain": {reason: "A record that was made again keeps its place.",
+			in:   given(previous("b2"), record("b2", 2, v1.BackupProven), record("b1", 3, v1.BackupProven, announced(1))),
+			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring}},
+		"EarlierNamed": {reason: "Nor by its name.", in: given(previous(v1.PreviousNone), named("b1", ofEarlier)),
+			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"EarlierNamedAllowed": {reason: "But for the same word of the platform.",
+			in:   given(previous(v1.PreviousNone), named("b1", ofEarlier), reusable),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"UnknownNamespace": {reason: "A namespace that cannot be seen is not the same one.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), func(in *Input) { in.Required.Namespace.Items = nil }),
+			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"EarlierAllowed": {reason: "The platform may allow it.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven, ofEarlier), reusable),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"Never": {reason: "Never means an empty server.",
+			in:   given(never, previous("b1"), record("b1", 1, v1.BackupProven)),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverFailed": {reason: "Also past a failed backup: it is the way out that the message names.",
+			in: given(never, record("b1", 1, v1.BackupFailed)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NeverRunning": {reason: "But not while an earlier life is still being put away.",
+			in: given(never, record("b1", 1, v1.BackupRunning)), want: want{reason: v1.ReasonWaiting, message: "not finished"}},
+		"NeverUnheard": {reason: "Nor before the controller has looked.", in: given(never, previous("")),
+			want: want{reason: v1.ReasonWaiting, message: "controller"}},
 
-		"Rivals":      {reason: "No clock says which rows are wanted.", in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting, message: `Backups "b2" and "b1" are of two instances of this name`}},
-		"RivalNamed":  {reason: "A person has said it.", in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"RivalsOnce":  {reason: "What came after them settled it.", in: given(previous("b3"), record("b1", 1, v1.BackupProven, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b")), record("b3", 3, v1.BackupProven, nth(5, "c"))), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring}},
-		"RivalFailed": {reason: "Its data is still on its volume.", in: given(previous("b2"), record("b1", 1, v1.BackupFailed, nth(4, "a")), record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting, message: `Backup "b1" of an earlier MySQL of this name has failed`}},
+		"Rivals": {reason: "No clock says which rows are wanted.",
+			in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")),
+				record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting,
+				message: `Backups "b2" and "b1" are from two instances with this name`}},
+		"RivalNamed": {reason: "A person has said it.",
+			in: given(previous("b2"), record("b1", 1, v1.BackupProven, nth(4, "a")),
+				record("b2", 2, v1.BackupProven, nth(4, "b")), named("b1")), want: want{backup: "b1", job: true,
+				reason: v1.ReasonRestoring}},
+		"RivalsOnce": {reason: "What came after them settled it.",
+			in: given(previous("b3"), record("b1", 1, v1.BackupProven, nth(4, "a")),
+				record("b2", 2, v1.BackupProven, nth(4, "b")), record("b3", 3, v1.BackupProven, nth(5, "c"))), want: want{
+				backup: "b3", job: true, reason: v1.ReasonRestoring}},
+		"RivalFailed": {reason: "Its data is still on its volume.",
+			in: given(previous("b2"), record("b1", 1, v1.BackupFailed, nth(4, "a")),
+				record("b2", 2, v1.BackupProven, nth(4, "b"))), want: want{reason: v1.ReasonWaiting,
+				message: `Backup "b1" of a previous MySQL with this name has failed`}},
 
-		"UsedNamed":       {reason: "A choice is of one life: the next one goes on from that.", in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "counts again with spec.restore.insteadOf: b2"}},
-		"UsedNever":       {reason: "An empty server is wanted once.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "spec.restore.policy: Never was the choice of an earlier MySQL"}},
-		"UsedFailed":      {reason: "What that life has left may be worth more.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed, began("b1")), named("b1")), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
-		"UsedEarlier":     {reason: "What the newest one began with counts, and no earlier one.", in: given(previous("b3"), record("b2", 2, v1.BackupProven, began("b1")), record("b3", 3, v1.BackupProven), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"NewName":         {reason: "Another choice is a new one.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b0")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"NewAfterFailure": {reason: "It is the way out that the message names.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"UsedAgain":       {reason: "Whoever names what he leaves aside means it.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("b1")), named("b1"), aside), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
-		"AgainNever":      {reason: "Also who wants nothing.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, aside), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"AgainLate":       {reason: "As long as that is the newest.", in: given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), aside), want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
-		"NamedNewest":     {reason: "It is the same either way.", in: given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"UsedNamed": {reason: "A choice is of one life: the next one goes on from that.",
+			in: given(previous("b2"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupProven, began("b1")),
+				named("b1")), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring,
+				message: "To apply it again, set spec.restore.insteadOf: b2"}},
+		"UsedNever": {reason: "An empty server is wanted once.",
+			in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never),
+			want: want{backup: "b2", job: true, reason: v1.ReasonRestoring,
+				message: "spec.restore.policy: Never is ignored, because a previous MySQL with this name already applied it"}},
+		"UsedFailed": {reason: "What that life has left may be worth more.",
+			in: given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed, began("b1")),
+				named("b1")), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"UsedEarlier": {reason: "What the newest one began with counts, and no earlier one.",
+			in: given(previous("b3"), record("b2", 2, v1.BackupProven, began("b1")), record("b3", 3, v1.BackupProven),
+				named("b1")), want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"NewName": {reason: "Another choice is a new one.",
+			in:   given(previous("b2"), record("b2", 2, v1.BackupProven, began("b0")), named("b1")),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"NewAfterFailure": {reason: "It is the way out that the message names.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), record("b2", 2, v1.BackupFailed), named("b1")),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"UsedAgain": {reason: "Whoever names what he leaves aside means it.",
+			in:   given(previous("b2"), record("b2", 2, v1.BackupProven, began("b1")), named("b1"), aside),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
+		"AgainNever": {reason: "Also who wants nothing.",
+			in:   given(previous("b2"), record("b2", 2, v1.BackupProven, began("Never")), never, aside),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"AgainLate": {reason: "As long as that is the newest.",
+			in:   given(previous("b3"), record("b3", 3, v1.BackupProven), named("b1"), aside),
+			want: want{backup: "b3", job: true, reason: v1.ReasonRestoring, message: "insteadOf: b3"}},
+		"NamedNewest": {reason: "It is the same either way.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven, began("b1")), named("b1")),
+			want: want{backup: "b1", job: true, reason: v1.ReasonRestoring}},
 
-		"From":           {reason: "The newest of another claim.", in: given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupProven))), want: want{backup: "o2", job: true, reason: v1.ReasonRestoring}},
-		"FromOwn":        {reason: "What it has itself is left aside.", in: given(previous("b1"), record("b1", 3, v1.BackupProven), from("neighbour", record("o1", 1, v1.BackupProven))), want: want{backup: "o1", job: true, reason: v1.ReasonRestoring}},
-		"FromNobody":     {reason: "An empty server is not what is wanted.", in: given(from("neighbour")), want: want{refusal: `there is no backup of MySQL "neighbour"`}},
-		"FromLabel":      {reason: "A label is no proof.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, ofNobody))), want: want{refusal: "there is no backup"}},
-		"FromSelf":       {reason: "It would be chosen without the controller's word.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), from("db")), want: want{refusal: "is this claim"}},
-		"FromUnknown":    {reason: "Crossplane has not brought them yet.", in: given(from("neighbour"), func(in *Input) { in.Required.Named.Known = false }), want: want{reason: v1.ReasonWaiting, message: "Looking for backups"}},
-		"FromUnfinished": {reason: "It is about to be the newest.", in: given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupRunning))), want: want{reason: v1.ReasonWaiting, message: `Backup "o2" of MySQL "neighbour" is not finished`}},
-		"FromFailed":     {reason: "A person decides.", in: given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupFailed))), want: want{reason: v1.ReasonWaiting, message: "has failed"}},
-		"FromRivals":     {reason: "No clock says which rows are wanted.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, nth(4, "a")), record("o2", 2, v1.BackupProven, nth(4, "b")))), want: want{reason: v1.ReasonWaiting, message: "neither has the other's rows"}},
-		"FromDeleting":   {reason: "It is on its way out.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, func(r *v1.MySQLBackup) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }))), want: want{reason: v1.ReasonWaiting, message: "being deleted"}},
-		"FromEarlier":    {reason: "Another owner may have had that namespace.", in: given(from("neighbour", record("o1", 1, v1.BackupProven, ofEarlier))), want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
-		"FromOnce":       {reason: "A choice is of one life.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")), from("neighbour", record("o1", 3, v1.BackupProven))), want: want{backup: "b2", job: true, reason: v1.ReasonRestoring, message: "spec.restore.from: neighbour was the choice of an earlier MySQL"}},
-		"FromAgain":      {reason: "Whoever names what he leaves aside means it.", in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")), from("neighbour", record("o1", 3, v1.BackupProven)), aside), want: want{backup: "o1", job: true, reason: v1.ReasonRestoring}},
+		"From": {reason: "The newest of another claim.",
+			in:   given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupProven))),
+			want: want{backup: "o2", job: true, reason: v1.ReasonRestoring}},
+		"FromOwn": {reason: "What it has itself is left aside.",
+			in:   given(previous("b1"), record("b1", 3, v1.BackupProven), from("neighbour", record("o1", 1, v1.BackupProven))),
+			want: want{backup: "o1", job: true, reason: v1.ReasonRestoring}},
+		"FromNobody": {reason: "An empty server is not what is wanted.", in: given(from("neighbour")),
+			want: want{refusal: `there is no backup of MySQL "neighbour"`}},
+		"FromLabel": {reason: "A label is no proof.",
+			in: given(from("neighbour", record("o1", 1, v1.BackupProven, ofNobody))), want: want{refusal: "there is no backup"}},
+		"FromSelf": {reason: "It would be chosen without the controller's word.",
+			in: given(previous("b1"), record("b1", 1, v1.BackupProven), from("db")), want: want{refusal: "is this claim"}},
+		"FromUnknown": {reason: "Crossplane has not brought them yet.",
+			in:   given(from("neighbour"), func(in *Input) { in.Required.Named.Known = false }),
+			want: want{reason: v1.ReasonWaiting, message: "Waiting for Crossplane to read the backups"}},
+		"FromUnfinished": {reason: "It is about to be the newest.",
+			in:   given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupRunning))),
+			want: want{reason: v1.ReasonWaiting, message: `Backup "o2" of MySQL "neighbour" is not finished`}},
+		"FromFailed": {reason: "A person decides.",
+			in:   given(from("neighbour", record("o1", 1, v1.BackupProven), record("o2", 2, v1.BackupFailed))),
+			want: want{reason: v1.ReasonWaiting, message: "has failed"}},
+		"FromRivals": {reason: "No clock says which rows are wanted.",
+			in: given(from("neighbour", record("o1", 1, v1.BackupProven, nth(4, "a")),
+				record("o2", 2, v1.BackupProven, nth(4, "b")))), want: want{
+				reason: v1.ReasonWaiting, message: "Neither backup contains the rows of the other"}},
+		"FromDeleting": {reason: "It is on its way out.",
+			in: given(from("neighbour", record("o1", 1, v1.BackupProven,
+				func(r *v1.BackupRecord) { r.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }))), want: want{
+				reason: v1.ReasonWaiting, message: "being deleted"}},
+		"FromEarlier": {reason: "Another owner may have had that namespace.",
+			in:   given(from("neighbour", record("o1", 1, v1.BackupProven, ofEarlier))),
+			want: want{reason: v1.ReasonWaiting, message: "earlier namespace"}},
+		"FromOnce": {reason: "A choice is of one life.",
+			in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")),
+				from("neighbour", record("o1", 3, v1.BackupProven))), want: want{backup: "b2", job: true,
+				reason: v1.ReasonRestoring, message: "spec.restore.from: neighbour is ignored, because a previous MySQL with " +
+					"this name already applied it"}},
+		"FromAgain": {reason: "Whoever names what he leaves aside means it.",
+			in: given(previous("b2"), record("b2", 2, v1.BackupProven, began("from/neighbour")),
+				from("neighbour", record("o1", 3, v1.BackupProven)), aside), want: want{backup: "o1", job: true,
+				reason: v1.ReasonRestoring}},
 
-		"JobRuns":           {reason: "The server waits for the Job.", in: given(previous("b1"), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"JobRestored":       {reason: "Its program has ended, and something beside it goes on.", in: given(previous("b1"), job(), restoredBy("job")), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
-		"JobNotRestored":    {reason: "That was another Job.", in: given(previous("b1"), job(), restoredBy("earlier")), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"JobComplete":       {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
-		"JobFailed":         {reason: "After a failed Job it does not.", in: given(previous("b1"), job(failed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
-		"ChoiceIsKept":      {reason: "The choice is made once: a newer record does not change it.", in: given(previous("b2"), job(), record("b2", 2, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"ChoiceOfStatus":    {reason: "Nobody but the function writes the status, and a Job can be changed by others.", in: given(chosenBefore(v1.RestoreRunning), job(), func(in *Input) { in.XR.Status.Restore.Backup = "first" }), want: want{backup: "first", job: true, reason: v1.ReasonRestoring}},
-		"ChoiceOfOurs":      {reason: "Where the status was not written, the Job says it.", in: given(job(), record("chosen", 1, v1.BackupProven)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"ChoiceOfEarlier":   {reason: "But nobody gets an earlier namespace's backup by changing a Job.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier)), want: want{refusal: "earlier namespace"}},
-		"ChoiceOfNamed":     {reason: "Nor by naming it, too.", in: given(job(), named("chosen", ofEarlier)), want: want{refusal: "earlier namespace"}},
-		"ChoiceAllowed":     {reason: "Unless the platform allows it.", in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), reusable), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"ChoiceUnknown":     {reason: "Not known is not ours.", in: given(job(), previous("b1"), func(in *Input) { in.Required.Records.Known = false }), want: want{job: true, reason: v1.ReasonWaiting, message: "Looking"}},
-		"ChoiceWithoutJob":  {reason: "A Job that vanished is made again, from the status.", in: given(chosenBefore(v1.RestoreRunning)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"FailedJobDeleted":  {reason: "Deleting the failed Job asks for another try.", in: given(chosenBefore(v1.RestoreFailed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"SucceededNoJob":    {reason: "A Job that has done its work is not made again.", in: given(chosenBefore(v1.RestoreSucceeded)), want: want{replicas: 1, backup: "chosen", reason: v1.ReasonRestored}},
-		"StartedJobLingers": {reason: "An instance that ever started never restores, whatever the Job says.", in: given(job(failed), server(1)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
+		"JobRuns": {reason: "The server waits for the Job.", in: given(previous("b1"), job()),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"JobRestored": {reason: "Its program has ended, and something beside it goes on.",
+			in:   given(previous("b1"), job(), restoredBy("job")),
+			want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
+		"JobNotRestored": {reason: "That was another Job.", in: given(previous("b1"), job(), restoredBy("earlier")),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"JobComplete": {reason: "After the Job it starts.", in: given(previous("b1"), job(complete)),
+			want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
+		"JobFailed": {reason: "After a failed Job it does not.", in: given(previous("b1"), job(failed)),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
+		"ChoiceIsKept": {reason: "The choice is made once: a newer record does not change it.",
+			in:   given(previous("b2"), job(), record("b2", 2, v1.BackupProven)),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceOfStatus": {reason: "Nobody but the function writes the status, and a Job can be changed by others.",
+			in:   given(chosenBefore(v1.RestoreRunning), job(), func(in *Input) { in.XR.Status.Restore.Backup = "first" }),
+			want: want{backup: "first", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceOfOurs": {reason: "Where the status was not written, the Job says it.",
+			in:   given(job(), record("chosen", 1, v1.BackupProven)),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceOfEarlier": {reason: "But nobody gets an earlier namespace's backup by changing a Job.",
+			in: given(job(), record("chosen", 1, v1.BackupProven, ofEarlier)), want: want{refusal: "earlier namespace"}},
+		"ChoiceOfNamed": {reason: "Nor by naming it, too.", in: given(job(), named("chosen", ofEarlier)),
+			want: want{refusal: "earlier namespace"}},
+		"ChoiceAllowed": {reason: "Unless the platform allows it.",
+			in:   given(job(), record("chosen", 1, v1.BackupProven, ofEarlier), reusable),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"ChoiceUnknown": {reason: "Not known is not ours.",
+			in:   given(job(), previous("b1"), func(in *Input) { in.Required.Records.Known = false }),
+			want: want{job: true, reason: v1.ReasonWaiting, message: "Waiting for Crossplane to read"}},
+		"ChoiceWithoutJob": {reason: "A Job that vanished is made again, from the status.",
+			in: given(chosenBefore(v1.RestoreRunning)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"FailedJobDeleted": {reason: "Deleting the failed Job asks for another try.",
+			in: given(chosenBefore(v1.RestoreFailed)), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"SucceededNoJob": {reason: "A Job that has done its work is not made again.",
+			in: given(chosenBefore(v1.RestoreSucceeded)), want: want{replicas: 1, backup: "chosen", reason: v1.ReasonRestored}},
+		"StartedJobLingers": {reason: "An instance that ever started never restores, whatever the Job says.",
+			in: given(job(failed), server(1)), want: want{replicas: 1, backup: "chosen", job: true, reason: v1.ReasonRestored}},
 
-		"Started":         {reason: "A running server is not stopped by a record.", in: given(server(1), previous(""), record("b1", 1, v1.BackupRunning)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"StartedNoted":    {reason: "A Deployment that vanished is made again, running.", in: given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"NotYetStarted":   {reason: "A Deployment at 0 has not started.", in: given(scaled(0), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
-		"Scaled":          {reason: "Whoever scales a Deployment that waits starts nothing.", in: given(scaled(1), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
-		"ScaledRestoring": {reason: "Nor in the middle of a restore.", in: given(scaled(1), job()), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
-		"EarlierMark": {reason: "A mark of an earlier life counts for nothing.", in: given(scaled(1), previous(""), func(in *Input) {
-			in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-earlier"}
-		}), want: want{reason: v1.ReasonWaiting, message: "controller"}},
-		"ScaledDown":    {reason: "A started server that was scaled down comes back.", in: given(server(0), previous("")), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"FencedRestore": {reason: "No restore is begun on a volume that is being backed up.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.PVCDeleted = true }), want: want{backup: "chosen", reason: v1.ReasonFenced}},
-		"BlindRestore":  {reason: "Nor on one that was not seen.", in: given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.Volume, in.Required.Volume.Known = "pv", false }), want: want{backup: "chosen", reason: v1.ReasonWaiting}},
+		"Started": {reason: "A running server is not stopped by a record.",
+			in:   given(server(1), previous(""), record("b1", 1, v1.BackupRunning)),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"StartedNoted": {reason: "A Deployment that vanished is made again, running.",
+			in:   given(func(in *Input) { in.XR.Status.Started = true }, record("b1", 1, v1.BackupProven)),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"NotYetStarted": {reason: "A Deployment at 0 has not started.", in: given(scaled(0), previous("")),
+			want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"Scaled": {reason: "Whoever scales a Deployment that waits starts nothing.",
+			in: given(scaled(1), previous("")), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"ScaledRestoring": {reason: "Nor in the middle of a restore.", in: given(scaled(1), job()),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoring}},
+		"EarlierMark": {reason: "A mark of an earlier life counts for nothing.",
+			in: given(scaled(1), previous(""), func(in *Input) {
+				in.Observed.Deployment.Annotations = map[string]string{v1.AnnotationStarted: "started-earlier"}
+			}), want: want{reason: v1.ReasonWaiting, message: "controller"}},
+		"ScaledDown": {reason: "A started server that was scaled down comes back.", in: given(server(0), previous("")),
+			want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"FencedRestore": {reason: "No restore is begun on a volume that is being backed up.",
+			in:   given(chosenBefore(v1.RestoreRunning), func(in *Input) { in.XR.Status.PVCDeleted = true }),
+			want: want{backup: "chosen", reason: v1.ReasonFenced}},
+		"BlindRestore": {reason: "Nor on one that was not seen.",
+			in: given(chosenBefore(v1.RestoreRunning), func(in *Input) {
+				in.XR.Status.Volume, in.Required.Volume.Known = "pv", false
+			}), want: want{backup: "chosen", reason: v1.ReasonWaiting}},
 		"Blind": {reason: "A volume that was not looked up may be gone.", in: given(func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.Volume, in.Required.Volume.Known = true, "pv", false
 		}), want: want{reason: v1.ReasonWaiting, message: "pv"}},
-		"Fenced":       {reason: "A fence stops a running server.", in: given(server(1), func(in *Input) { in.XR.Status.PVCDeleted = true }), want: want{reason: v1.ReasonFenced, message: "stopped"}},
-		"Suspended":    {reason: "The claim wants it off.", in: given(server(1), suspended), want: want{reason: v1.ReasonSuspended, message: "spec.suspended: false"}},
-		"SuspendedNew": {reason: "It chooses what it starts from when it starts.", in: given(previous("b1"), record("b1", 1, v1.BackupProven), suspended), want: want{reason: v1.ReasonSuspended, message: "nothing is restored"}},
-		"SuspendedBackup": {reason: "What is being cloned goes on to its end.", in: given(server(1), suspended, func(in *Input) {
-			in.XR.Status.RequestedBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline}
-		}), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
-		"SuspendedRestore":  {reason: "What was chosen goes on.", in: given(job(), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended, message: "comes to its end"}},
-		"SuspendedFailed":   {reason: "People hear why.", in: given(job(failed), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
-		"SuspendedRestored": {reason: "But no server follows.", in: given(job(complete), suspended), want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
+		"Fenced": {reason: "A fence stops a running server.",
+			in:   given(server(1), func(in *Input) { in.XR.Status.PVCDeleted = true }),
+			want: want{reason: v1.ReasonFenced, message: "stopped"}},
+		"Suspended": {reason: "The claim wants it off.", in: given(server(1), suspended),
+			want: want{reason: v1.ReasonSuspended, message: "set spec.suspend to false"}},
+		"SuspendedNew": {reason: "It chooses what it starts from when it starts.",
+			in:   given(previous("b1"), record("b1", 1, v1.BackupProven), suspended),
+			want: want{reason: v1.ReasonSuspended, message: "nothing is restored"}},
+		"SuspendedBackup": {reason: "What is being cloned goes on to its end.",
+			in: given(server(1), suspended, func(in *Input) {
+				in.XR.Status.RequestedBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline}
+			}), want: want{replicas: 1, reason: v1.ReasonNothingToRestore}},
+		"SuspendedRestore": {reason: "What was chosen goes on.", in: given(job(), suspended),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended, message: "the restore of backup \"chosen\" " +
+				"continues"}},
+		"SuspendedFailed": {reason: "People hear why.", in: given(job(failed), suspended),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonRestoreFailed, message: "has failed"}},
+		"SuspendedRestored": {reason: "But no server follows.", in: given(job(complete), suspended),
+			want: want{backup: "chosen", job: true, reason: v1.ReasonSuspended}},
 		"PasswordUnknown": {reason: "A server does not start with a password that is not known.", in: given(func(in *Input) {
 			in.XR.Spec.Password = nil
 			in.XR.Spec.PasswordSecretRef = &v1.SecretKeySelector{Name: "s", Key: "k"}
 		}), want: want{reason: v1.ReasonWaiting, message: "password"}},
-		"NamedUnknown": {reason: "A named backup is looked up first.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup = new("b1") }), want: want{reason: v1.ReasonWaiting, message: "Looking"}},
-		"NamedMissing": {reason: "A named backup must exist.", in: given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Required.Named.Known = new("b1"), true }), want: want{refusal: "does not exist"}},
+		"NamedUnknown": {reason: "A named backup is looked up first.",
+			in:   given(func(in *Input) { in.XR.Spec.Restore.Backup = new("b1") }),
+			want: want{reason: v1.ReasonWaiting, message: "Waiting for Crossplane to read"}},
+		"NamedMissing": {reason: "A named backup must exist.",
+			in:   given(func(in *Input) { in.XR.Spec.Restore.Backup, in.Required.Named.Known = new("b1"), true }),
+			want: want{refusal: "there is no backup"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -378,10 +571,12 @@ func TestDecide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if job := wantsRestoreJob(r, got); got.replicas != tc.want.replicas || got.reason != tc.want.reason || job != tc.want.job {
+			if job := wantsRestoreJob(r, got); got.replicas != tc.want.replicas || got.reason != tc.want.reason ||
+				job != tc.want.job {
 				t.Errorf("%s\nwant %+v, got %+v, Job wanted: %t", tc.reason, tc.want, got, job)
 			}
-			if from := got.restore; tc.want.backup == "" && from != nil || tc.want.backup != "" && (from == nil || from.Backup != tc.want.backup) {
+			if from := got.restore; tc.want.backup == "" && from != nil || tc.want.backup != "" &&
+				(from == nil || from.Backup != tc.want.backup) {
 				t.Errorf("%s\nwant backup %q, got %+v", tc.reason, tc.want.backup, from)
 			}
 			if !strings.Contains(got.message, tc.want.message) {
@@ -400,21 +595,27 @@ func TestRestoreFailure(t *testing.T) {
 		message string
 		want    string
 	}{
-		"Version":  {message: "Container restore for pod a/b failed with exit code 40 matching FailJob rule at index 0", want: "newer one"},
-		"Unclean":  {message: "Container restore for pod a/b failed with exit code 41 matching", want: "did not stop cleanly"},
-		"Damaged":  {message: "Container restore for pod a/b failed with exit code 42 matching", want: "checksum does not hold"},
-		"Missing":  {message: "Container restore for pod a/b failed with exit code 43 matching", want: "not on its volume"},
-		"Occupied": {message: "Container restore for pod a/b failed with exit code 44 matching", want: "already holds a database"},
-		"NoSpace":  {message: "Container restore for pod a/b failed with exit code 45 matching", want: "does not fit"},
-		"Other":    {message: "Job has reached the specified backoff limit", want: "backoff limit"},
-		"Huge":     {message: "failed with exit code 99999999999999999999", want: "has failed"},
-		"None":     {message: "", want: "does not say why"},
+		"Version": {message: "Container restore for pod a/b failed with exit code 40 matching FailJob rule at index 0",
+			want: "is newer than spec.image"},
+		"Unclean": {message: "Container restore for pod a/b failed with exit code 41 matching",
+			want: "did not shut down cleanly"},
+		"Damaged": {message: "Container restore for pod a/b failed with exit code 42 matching",
+			want: "checksum does not match"},
+		"Missing": {message: "Container restore for pod a/b failed with " +
+			"exit code 43 matching", want: "or its manifest.json is missing"},
+		"Occupied": {message: "Container restore for pod a/b failed with exit code 44 matching",
+			want: "already contains a database"},
+		"NoSpace": {message: "Container restore for pod a/b failed with exit code 45 matching", want: "does not fit"},
+		"Other":   {message: "Job has reached the specified backoff limit", want: "backoff limit"},
+		"Huge":    {message: "failed with exit code 99999999999999999999", want: "has failed"},
+		"None":    {message: "", want: "reports no reason"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-db-job"}}
-			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: tc.message}}
-			got := restoreFailure(j, &v1.RestoreStatus{Backup: "b1"})
+			j.Status.Conditions = []batchv1.JobCondition{
+				{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: tc.message}}
+			got := restoreFailure(j, &v1.RestoreStatus{Backup: "b1"}, "b1")
 			if !strings.Contains(got, tc.want) || !strings.Contains(got, "delete Job default/restore-db-job") {
 				t.Errorf("want %q and how to try again, got %q", tc.want, got)
 			}

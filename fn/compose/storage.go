@@ -7,23 +7,20 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Storage of an instance: its volume, and what is asked of the PVC for it.
+// A storage contains the volume of an instance and the request of its PVC.
 type storage struct {
-	// volume that the PVC is bound to, or is to be bound to; empty where Kubernetes
-	// chooses one.
+	// volume is the volume that the PVC is or must be bound to, or "" if Kubernetes chooses one.
 	volume string
-	// size of the volume that is wanted, and request what the PVC asks for meanwhile.
+	// size is the wanted size of the volume. request is what the PVC requests in the meantime.
 	size, request resource.Quantity
-	// growsWith is the storage class that says whether the volume may grow; empty
-	// where it need not.
+	// growsWith is the StorageClass that decides whether the volume can be expanded, or "" if no expansion is needed.
 	growsWith string
-	// cannotGrow says so, and stops nothing else.
+	// cannotGrow is why the volume cannot be expanded. It stops nothing else.
 	cannotGrow error
 }
 
-// resolveStorage refuses what would lose sight of the data: another volume, no
-// volume, a smaller one, another class or another kind of volume. What it has found
-// out is there with an error, too.
+// resolveStorage refuses changes that would lose the data: another volume, no volume, a smaller volume, another
+// StorageClass or another kind of volume. Its result is valid even if it returns an error.
 func resolveStorage(r *resolved) (storage, error) {
 	if r.ephemeral {
 		return storage{}, nil
@@ -49,49 +46,67 @@ func resolveStorage(r *resolved) (storage, error) {
 	return s, err
 }
 
-// checkComposition refuses one that has no volumes on hostPath for an instance that
-// has one.
+// checkComposition refuses a Composition that does not fit the volumes of an instance. An instance with a hostPath
+// volume needs a Composition with hostPath volumes. An XR in a namespace cannot have one, because it owns its
+// composed resources, and a namespaced object cannot own a PersistentVolume.
 func checkComposition(r *resolved) error {
+	if r.hostPath && r.instance.IsNamespaced() {
+		return newRefusal(v1.ReasonNotSupported,
+			"spec.crossplane.compositionRef: this Composition creates hostPath volumes, which a MySQL without a claim cannot "+
+				"have. Choose a Composition with volumes: %s, or create a claim instead", v1.VolumesStorageClass)
+	}
 	if !r.hostPath && r.Observed.DataPV != nil {
-		return newRefusal(v1.ReasonNotSupported, "spec.compositionRef: this instance has a hostPath volume, which this Composition would delete: choose the Composition that it was made with")
+		return newRefusal(v1.ReasonNotSupported,
+			"spec.compositionRef: this instance has a hostPath volume, which this Composition would delete. Choose the "+
+				"Composition that it was created with")
 	}
 	return nil
 }
 
-// checkPVC holds the observed PVC against what is wanted.
+// checkPVC compares the observed PVC with the wanted one.
 func checkPVC(r *resolved, volume string) error {
 	c := r.Observed.DataPVC
 	if c.Status.Phase == corev1.ClaimLost {
-		return newRefusal(v1.ReasonVolumeLost, "PersistentVolumeClaim %s has lost its volume %q: bring that PersistentVolume back, or delete the claim and create it again to restore the newest backup",
+		return newRefusal(v1.ReasonVolumeLost,
+			"PersistentVolumeClaim %s has lost its volume %q. Create that PersistentVolume again for the same storage, or "+
+				"delete the claim and create it again to restore the newest backup",
 			qualifiedName(c.Namespace, c.Name), c.Spec.VolumeName)
 	}
 	if v := c.Spec.VolumeName; v != "" && volume != "" && v != volume {
-		return newRefusal(v1.ReasonVolumeLost, "PersistentVolumeClaim %s is bound to volume %q, but this instance's data is on %q: nothing is changed until it is bound to that one",
+		return newRefusal(v1.ReasonVolumeLost,
+			"PersistentVolumeClaim %s is bound to volume %q, but this instance's data is on volume %q. Nothing is changed "+
+				"until the PersistentVolumeClaim is bound to that volume",
 			qualifiedName(c.Namespace, c.Name), v, volume)
 	}
 	if class := c.Spec.StorageClassName; r.hostPath && class != nil && *class != "" {
-		return newRefusal(v1.ReasonNotSupported, "spec.compositionRef: this instance's volume has storage class %q, which this hostPath Composition cannot keep: choose the Composition that it was made with", *class)
+		return newRefusal(v1.ReasonNotSupported,
+			"spec.compositionRef: this instance's volume has storage class %q, which this hostPath Composition cannot keep. "+
+				"Choose the Composition that the instance was created with", *class)
 	}
-	if want := r.spec.StorageClassName; !r.hostPath && want != nil && c.Spec.StorageClassName != nil && *want != *c.Spec.StorageClassName {
-		return newRefusal(v1.ReasonInvalid, "spec.storageClassName: %q cannot replace %q: set it back, or delete the claim (a backup is taken) and create it again", *want, *c.Spec.StorageClassName)
+	if want := r.spec.StorageClassName; !r.hostPath && want != nil && c.Spec.StorageClassName != nil &&
+		*want != *c.Spec.StorageClassName {
+		return newRefusal(v1.ReasonInvalid,
+			"spec.storageClassName: %q cannot replace %q. Restore the previous value, or delete the claim (a backup is "+
+				"taken) and create it again", *want, *c.Spec.StorageClassName)
 	}
 	return nil
 }
 
-// resolveVolumeSize refuses to shrink. A hostPath volume cannot be resized, and has
-// no need to be: its size is the node's. A PVC that is made again binds its volume
-// first, and grows then.
+// resolveVolumeSize refuses to shrink a volume. A hostPath volume cannot be resized and need not be, because its size
+// is the size of the node's disk. A PVC that is created again is bound first and expanded afterwards.
 func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 	if c := r.Observed.DataPVC; c != nil {
-		have, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]
+		current, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]
 		switch {
 		case !ok:
 			return r.size, nil
-		case r.size.Cmp(have) < 0:
+		case r.size.Cmp(current) < 0:
 			_, field := r.spec.Size()
-			return r.size, newRefusal(v1.ReasonInvalid, "spec.%s: %s is smaller than the volume, which has %s and cannot shrink: set it to %s or more", field, r.size.String(), have.String(), have.String())
+			return r.size, newRefusal(v1.ReasonInvalid,
+				"spec.%s: %s is smaller than the volume, which has %s and cannot shrink. Set it to %s or more", field,
+				r.size.String(), current.String(), current.String())
 		case r.hostPath || c.Status.Phase != corev1.ClaimBound:
-			return have, nil // Neither can be resized.
+			return current, nil // Neither kind of volume can be resized.
 		}
 		return r.size, nil
 	}
@@ -103,8 +118,7 @@ func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 	return r.size, nil
 }
 
-// boundVolume is the one that holds the instance's data, or nil where it has none or
-// it is not seen.
+// boundVolume returns the volume with the instance's data, or nil if there is none or it was not read.
 func boundVolume(r *resolved) *corev1.PersistentVolume {
 	switch {
 	case r.XR.Status.Volume == "":
@@ -115,7 +129,7 @@ func boundVolume(r *resolved) *corev1.PersistentVolume {
 	return r.Required.Volume.firstItem()
 }
 
-// checkVolume refuses to go on without the volume that holds the data.
+// checkVolume returns an error if the volume with the data is missing.
 func checkVolume(r *resolved) error {
 	name := r.XR.Status.Volume
 	if name == "" {
@@ -126,37 +140,44 @@ func checkVolume(r *resolved) error {
 		return nil
 	}
 	if v == nil {
-		return newRefusal(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, does not exist: bring it back, or delete the claim and create it again to restore the newest backup", name)
+		return newRefusal(v1.ReasonVolumeLost,
+			"PersistentVolume %q, which contains this instance's data, does not exist. Create it again for the same storage, "+
+				"or delete the claim and create it again to restore the newest backup", name)
 	}
-	if ref := v.Spec.ClaimRef; ref != nil && (ref.Namespace != r.instance.Namespace || ref.Name != r.instance.DataPVCName()) {
-		return newRefusal(v1.ReasonVolumeLost, "PersistentVolume %q, which holds this instance's data, is bound to PersistentVolumeClaim %s: nothing is changed until it is free again",
+	if ref := v.Spec.ClaimRef; ref != nil &&
+		(ref.Namespace != r.instance.Namespace || ref.Name != r.instance.DataPVCName()) {
+		return newRefusal(v1.ReasonVolumeLost,
+			"PersistentVolume %q, which contains this instance's data, is bound to PersistentVolumeClaim %s. Nothing is "+
+				"changed until the volume is released",
 			name, qualifiedName(ref.Namespace, ref.Name))
 	}
 	return nil
 }
 
-// checkUnseenVolume refuses to make a new data PVC for a server that is ready or was
-// restored: it has data on a volume whose name was never seen.
+// checkUnseenVolume refuses to create a new data PVC for a server that is ready or was restored. Its data is on a
+// volume whose name was never recorded.
 func checkUnseenVolume(r *resolved) error {
 	d, restore := r.Observed.Deployment, r.XR.Status.Restore
 	ready, restored := d != nil && d.Status.ReadyReplicas > 0, restore != nil && restore.Phase == v1.RestoreSucceeded
 	if r.hostPath || r.Observed.DataPVC != nil || !ready && !restored {
 		return nil
 	}
-	return newRefusal(v1.ReasonVolumeLost, "the server has data but PersistentVolumeClaim %s is not there, and the name of its volume is not known: bring that PersistentVolumeClaim back with the volume that the server's pod mounts",
+	return newRefusal(v1.ReasonVolumeLost,
+		"the server has data, but PersistentVolumeClaim %s does not exist, and the name of its volume is unknown. Create "+
+			"the PersistentVolumeClaim again, with the volume that the server's pod mounts",
 		qualifiedName(r.instance.Namespace, r.instance.DataPVCName()))
 }
 
-// resolveGrowth of the data PVC to a size: what it may ask for, the class on which
-// that depends, and why it cannot grow. The API server refuses every change of a PVC
-// whose class does not let it grow, so what cannot grow keeps what it has.
+// resolveGrowth returns what the data PVC may request, the StorageClass that this depends on, and why the PVC cannot
+// be expanded. The API server refuses every change of the size if the StorageClass does not allow expansion, so the
+// PVC keeps its size in this case.
 func resolveGrowth(r *resolved, size resource.Quantity) (request resource.Quantity, class string, cannot error) {
 	c := r.Observed.DataPVC
 	if c == nil || r.hostPath || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
 		return size, "", nil
 	}
-	have, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]
-	if !ok || size.Cmp(have) <= 0 {
+	current, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	if !ok || size.Cmp(current) <= 0 {
 		return size, "", nil
 	}
 	class = *c.Spec.StorageClassName
@@ -164,8 +185,11 @@ func resolveGrowth(r *resolved, size resource.Quantity) (request resource.Quanti
 		return size, class, nil
 	}
 	if !r.Required.Class.Known {
-		return have, class, nil
+		return current, class, nil
 	}
 	_, field := r.spec.Size()
-	return have, class, newRefusal(v1.ReasonInvalid, "spec.%s: the volume stays at %s: storage class %q does not let volumes grow (allowVolumeExpansion)", field, have.String(), class)
+	return current, class, newRefusal(v1.ReasonInvalid,
+		"spec.%s: the volume stays at %s, because storage class %q does not allow volume expansion "+
+			"(allowVolumeExpansion)", field,
+		current.String(), class)
 }

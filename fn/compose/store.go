@@ -13,7 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolveStore that backups go to; empty for a volume, and for what has none. What is not allowed changes nothing.
+// resolveStore returns the BackupStore, or "" for a volume or an instance without backups. A store that is not
+// allowed changes nothing.
 func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 	if r.ephemeral || r.spec.DeletionPolicy == v1.DeletionDiscard {
 		return "", nil
@@ -24,33 +25,42 @@ func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 	if store, allowed := r.platform.BackupStore(&r.spec.Backup); allowed {
 		return store, nil
 	}
-	return r.XR.Status.BackupStore, notAllowed(path, *r.spec.Backup.Store, r.platform.BackupStores)
+	named, name := path.Child("volume"), v1.StoreVolume
+	if ref := r.spec.Backup.StoreRef; ref != nil {
+		named, name = path.Child("storeRef", "name"), ref.Name
+	}
+	return r.XR.Status.BackupStore, notAllowed(named, name, r.platform.AllowedBackupStores)
 }
 
-// usesStore is true if a Job of the instance speaks with one: a backup that will be taken, a restore, or the restore test of a backup there.
+// usesStore reports whether a Job of the instance connects to a store: for a backup, a restore, or a restore test.
 func usesStore(r *resolved) bool {
 	from, foreign := r.XR.Status.Restore, importUnderWay(r)
 	return r.store != "" || from != nil && from.Archive.Store != "" || foreign != nil && foreign.Dump != nil ||
-		slices.ContainsFunc(ownBackups(r.instance, r.Required.Records.Items), func(b v1.MySQLBackup) bool { return b.InStore() })
+		slices.ContainsFunc(ownBackups(r.instance, r.Required.Records.Items),
+			func(b v1.BackupRecord) bool { return b.InStore() })
 }
 
-// toTheGateway of stores, as it is installed (controller/deploy/gateway). It is named by its pods: Jobs have its address.
+// toTheGateway allows connections to the backup gateway as it is installed (controller/deploy/gateway). The rule
+// selects its pods, and Jobs connect to its address.
 func toTheGateway() []networkingv1.NetworkPolicyEgressRule {
 	port, protocol := intstr.FromInt32(agent.GatewayPort), corev1.ProtocolTCP
 	return []networkingv1.NetworkPolicyEgressRule{{
 		Ports: []networkingv1.NetworkPolicyPort{{Port: &port, Protocol: &protocol}},
 		To: []networkingv1.NetworkPolicyPeer{{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "crossplane-mysql-system"}},
-			PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelName: "crossplane-mysql-gateway"}},
+			NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: "crossplane-mysql-system"}},
+			PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelName: "crossplane-mysql-gateway"}},
 		}},
 	}}
 }
 
-// whereArchiveIs mounts it, or the way to it, and says so in the command.
+// whereArchiveIs returns the volume with the archive, or with the access to its store, and adds the location to the
+// command.
 func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volume, corev1.VolumeMount) {
 	if a.Store != "" {
 		u.Object = a.Path
-		return agent.AccessVolume(r.instance.Accesses().Restore()), corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true}
+		return agent.AccessVolume(r.instance.Accesses().Restore()), corev1.VolumeMount{Name: agent.AccessVolumeName,
+			MountPath: agent.AccessFolder, ReadOnly: true}
 	}
 	u.Archive = archivePath + "/" + a.Path
 	volume := agent.PVCVolume("backup", a.PVCName)
@@ -58,10 +68,10 @@ func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volu
 	return volume, corev1.VolumeMount{Name: "backup", MountPath: archivePath, ReadOnly: true}
 }
 
-// checkPlace refuses an archive that is in two places, or in none.
+// checkPlace refuses an archive with two locations or none.
 func checkPlace(backup string, a *v1.Archive) error {
 	if (a.PVCName == "") == (a.Store == "") {
-		return newRefusal(v1.ReasonInvalid, "MySQLBackup %q: archive has either pvcName or store", backup)
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive must have either pvcName or store", backup)
 	}
 	return nil
 }

@@ -12,11 +12,21 @@ import (
 
 // TestResolveStore: where the next backup goes.
 func TestResolveStore(t *testing.T) {
-	asks := func(name string) func(*Input) { return func(in *Input) { in.XR.Spec.Backup.Store = &name } }
-	allows := func(byDefault string, names ...string) func(*Input) {
-		return platform(func(s *v1.MySQLPlatformSpec) { s.DefaultBackupStore, s.BackupStores = byDefault, names })
+	asks := func(name string) func(*Input) {
+		return func(in *Input) {
+			in.XR.Spec.Backup.StoreRef = &v1.BackupStoreReference{Name: name}
+			if name == v1.StoreVolume {
+				in.XR.Spec.Backup.StoreRef, in.XR.Spec.Backup.Volume = nil, &v1.BackupVolume{}
+			}
+		}
 	}
-	has := func(in *Input) { in.XR.Status.BackupStore, in.XR.Status.Started = "had", true }
+	allows := func(byDefault string, names ...string) func(*Input) {
+		return platform(func(s *v1.PlatformSpec) { s.DefaultBackupStore, s.AllowedBackupStores = byDefault, names })
+	}
+	testsRestore := func(in *Input) {
+		in.XR.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
+	}
+	hasStore := func(in *Input) { in.XR.Status.BackupStore, in.XR.Status.Started = "had", true }
 	unknown := func(in *Input) { in.Required.Platform.Known = false }
 	cases := map[string]struct {
 		reason  string
@@ -24,20 +34,30 @@ func TestResolveStore(t *testing.T) {
 		want    string
 		refused string
 	}{
-		"Volume":         {reason: "Nobody says anything.", in: given()},
-		"Default":        {reason: "The platform says it.", in: given(allows("offsite")), want: "offsite"},
-		"Named":          {reason: "The claim says it, and may.", in: given(allows("", "a", "b"), asks("b")), want: "b"},
-		"NamesDefault":   {reason: "What it would get anyway it may name.", in: given(allows("offsite"), asks("offsite")), want: "offsite"},
-		"NotAllowed":     {reason: "It may not.", in: given(allows("offsite", "a"), asks("b")), refused: "b is not among those that the platform allows: a"},
-		"AsksVolume":     {reason: "A volume is the default.", in: given(asks("Volume"))},
-		"AllowedVolume":  {reason: "The platform lets claims ask for one.", in: given(allows("offsite", "Volume"), asks("Volume"))},
-		"RefusedVolume":  {reason: "The platform wants all backups there.", in: given(allows("offsite"), asks("Volume")), refused: "Volume is not among those"},
-		"Keeps":          {reason: "What is not allowed changes nothing.", in: given(has, allows("", "a"), asks("b")), want: "had", refused: "b is not among those"},
-		"Changes":        {reason: "A running instance gets the new default.", in: given(has, allows("offsite")), want: "offsite"},
-		"NotKnownYet":    {reason: "Crossplane has not brought the platform's words yet.", in: given(has, unknown), want: "had"},
-		"Discard":        {reason: "There will be no backup.", in: given(allows("offsite"), func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard })},
-		"Required":       {reason: "A server is started from a copy of what is there, too.", in: given(allows("offsite"), func(in *Input) { in.XR.Spec.Backup.RequireRestorable = new(true) }), want: "offsite"},
-		"RequiredVolume": {reason: "From a volume it is.", in: given(func(in *Input) { in.XR.Spec.Backup.RequireRestorable = new(true) })},
+		"Volume":  {reason: "Nobody says anything.", in: given()},
+		"Default": {reason: "The platform says it.", in: given(allows("offsite")), want: "offsite"},
+		"Named":   {reason: "The claim says it, and may.", in: given(allows("", "a", "b"), asks("b")), want: "b"},
+		"NamesDefault": {reason: "What it would get anyway it may name.", in: given(allows("offsite"), asks("offsite")),
+			want: "offsite"},
+		"NotAllowed": {reason: "It may not.", in: given(allows("offsite", "a"), asks("b")),
+			refused: "b is not allowed by the platform. Allowed: a"},
+		"AsksVolume": {reason: "A volume is the default.", in: given(asks("Volume"))},
+		"AllowedVolume": {reason: "The platform lets claims ask for one.",
+			in: given(allows("offsite", "Volume"), asks("Volume"))},
+		"RefusedVolume": {reason: "The platform wants all backups there.", in: given(allows("offsite"), asks("Volume")),
+			refused: "Volume is not allowed by the platform"},
+		"Keeps": {reason: "What is not allowed changes nothing.", in: given(hasStore, allows("", "a"), asks("b")),
+			want: "had", refused: "b is not allowed by the platform"},
+		"Changes": {reason: "A running instance gets the new default.", in: given(hasStore, allows("offsite")),
+			want: "offsite"},
+		"NotKnownYet": {reason: "Crossplane has not brought the platform's words yet.", in: given(hasStore, unknown),
+			want: "had"},
+		"Discard": {reason: "There will be no backup.",
+			in: given(allows("offsite"), func(in *Input) { in.XR.Spec.DeletionPolicy = v1.DeletionDiscard })},
+		"Required": {reason: "A server is started from a copy of what is there, too.",
+			in: given(allows("offsite"), testsRestore), want: "offsite"},
+		"RequiredVolume": {reason: "From a volume it is.",
+			in: given(testsRestore)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +65,8 @@ func TestResolveStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.store != tc.want || (r.storeRefused != nil) != (tc.refused != "") || r.storeRefused != nil && !strings.Contains(r.storeRefused.Error(), tc.refused) {
+			if r.store != tc.want || (r.storeRefused != nil) != (tc.refused != "") || r.storeRefused != nil &&
+				!strings.Contains(r.storeRefused.Error(), tc.refused) {
 				t.Errorf("%s want %q, %q, got %q, %v", tc.reason, tc.want, tc.refused, r.store, r.storeRefused)
 			}
 			kept, refused := checkAllowed(r)
@@ -62,18 +83,20 @@ func TestResolveStore(t *testing.T) {
 	}
 }
 
-// TestRestoreFromStore: the Job has the way to one archive, and no volume of backups; and speaks with the gateway, also where the
-// next backup goes to a volume.
+// TestRestoreFromStore: the Job has the way to one archive, and no volume of backups; and speaks with the gateway, also
+// where the next backup goes to a volume.
 func TestRestoreFromStore(t *testing.T) {
 	in := given()
 	r, err := resolve(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := &v1.RestoreStatus{Backup: "one", Phase: v1.RestoreRunning, Archive: v1.Archive{Store: "offsite", Path: "v1/ns/xr/one/x.tar.zst.age", SHA256: testSum}}
+	from := &v1.RestoreStatus{Backup: "one", Phase: v1.RestoreRunning,
+		Archive: v1.Archive{Store: "offsite", Path: "v1/ns/xr/one/x.tar.zst.age", SHA256: testSum}}
 	pod := restorePod(r, from)
 	command := pod.Containers[0].Command
-	if !slices.Contains(command, "--object=v1/ns/xr/one/x.tar.zst.age") || slices.ContainsFunc(command, func(s string) bool { return strings.HasPrefix(s, "--archive") }) {
+	if !slices.Contains(command, "--object=v1/ns/xr/one/x.tar.zst.age") ||
+		slices.ContainsFunc(command, func(s string) bool { return strings.HasPrefix(s, "--archive") }) {
 		t.Errorf("got %q", command)
 	}
 	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
@@ -94,7 +117,8 @@ func TestRestoreFromStore(t *testing.T) {
 		t.Error("the Job speaks with nobody")
 	}
 	for name, a := range map[string]v1.Archive{
-		"Both": {PVCName: "a", Store: "b", Path: "x", SHA256: testSum}, "None": {Path: "x", SHA256: testSum}, "Name": {Store: "a/b", Path: "x", SHA256: testSum},
+		"Both": {PVCName: "a", Store: "b", Path: "x", SHA256: testSum}, "None": {Path: "x", SHA256: testSum},
+		"Name": {Store: "a/b", Path: "x", SHA256: testSum},
 		"Path": {Store: "a", Path: "../x", SHA256: testSum}, "Sum": {Store: "a", Path: "x"},
 	} {
 		if checkArchive("one", &a) == nil {

@@ -7,48 +7,50 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
 const (
 	// TLSVolume is the name of the volume with the server's certificate.
 	TLSVolume = "tls"
-	// tlsPath is where the server has it.
+	// tlsPath is the path of this volume.
 	tlsPath = "/etc/crossplane-mysql/tls"
 )
 
-// isCertified is true if a pod that is made today has a certificate. A server that nobody has started is not started without: its
-// template is the one that it will have from the beginning, and is not written again when there is one.
+// isCertified reports whether a new pod has a certificate. A server that has never started is not started without a
+// certificate. Its template has the certificate from the beginning, so that it does not change later.
 func isCertified(s *serverInput) bool {
 	return mayBeCertified(s) && (!s.started || s.hasCertificate)
 }
 
-// hasCertificate is true once the controller has made one, or had when the pod that runs was made: a status that is lost must not
-// take it away.
+// hasCertificate reports whether the controller has created a certificate, or the running pod was created with one. A
+// lost status must not remove it.
 func hasCertificate(in Input, started bool) bool {
 	t := in.Observed.Template
-	return in.XR.Status.TLS != nil || started && t != nil && t.Certified
+	return in.XR.Status.Authorities != "" || started && t != nil && t.Certified
 }
 
-// mayBeCertified is true for a server to which nobody may log in who has not seen its certificate.
+// mayBeCertified reports whether clients may log in to a server only after they have verified its certificate.
 func mayBeCertified(s *serverInput) bool {
 	return s.engine.password && !s.platform.AllowsPlaintext(s.wish.Image)
 }
 
-// holdUntilCertified keeps a server from its first start before there is a certificate.
+// holdUntilCertified delays the first start of a server until there is a certificate.
 func holdUntilCertified(r *resolved, s start) start {
 	if s.replicas == 0 || r.started || !mayBeCertified(r.serverInput) || r.hasCertificate {
 		return s
 	}
-	why := "; is it running, and of this release?"
+	reason := ". Check that the controller is running, and that it is of the same release as the function"
 	if c := r.XR.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
-		why = ": " + c.Message
+		reason = ": " + c.Message
 	}
-	held := holdServer(v1.ReasonWaiting, "Waiting for the controller to make the server's certificate, in Secret %s%s", qualifiedName(r.instance.Namespace, r.instance.TLSSecretName()), why)
+	held := holdServer(v1.ReasonWaiting, "Waiting for the controller to create the server's certificate in Secret %s%s",
+		qualifiedName(r.instance.Namespace, r.instance.TLSSecretName()), reason)
 	held.restore = s.restore
 	return held
 }
 
-// requiresTLS is true for a server that refuses clients which do not encrypt.
+// requiresTLS reports whether a server refuses unencrypted connections.
 func requiresTLS(s *serverInput) bool {
 	if s.wish.RequireTLS != nil {
 		return *s.wish.RequireTLS
@@ -56,27 +58,33 @@ func requiresTLS(s *serverInput) bool {
 	return s.requireTLS && mayBeCertified(s)
 }
 
-// checkRequireTLS refuses what would lock everybody out, and a setting that says the opposite.
+// checkRequireTLS refuses settings that would lock out all clients, and settings that contradict requireTLS.
 func checkRequireTLS(r *resolved, spec *field.Path) (errs field.ErrorList) {
 	if !requiresTLS(r.serverInput) {
 		return nil
 	}
 	if !mayBeCertified(r.serverInput) {
-		errs = append(errs, field.Forbidden(spec.Child("requireTLS"), "a server of this image gets no certificate, as the platform allows plain text for it (allowPlaintext): remove it, or choose another image"))
+		errs = append(errs, field.Forbidden(spec.Child("requireTLS"),
+			"a server with this image has no certificate, because the platform allows plaintext connections for the image "+
+				"(allowedPlaintextImages). Remove requireTLS, or choose another image"))
 	}
 	for key, value := range r.spec.Config {
-		if name, modified := optionName(key); name == "require_secure_transport" && (modified || only("no", "on", "1", "true")(string(value)) != "") {
-			errs = append(errs, field.Forbidden(spec.Child("config").Key(clipText(key)), "says the opposite of requireTLS, which this claim or the platform sets: remove it"))
+		if name, modified := mycnf.OptionName(key); name == "require_secure_transport" &&
+			(modified || only("no", "on", "1", "true")(string(value)) != "") {
+			errs = append(errs, field.Forbidden(spec.Child("config").Key(clipText(key)),
+				"contradicts requireTLS, which this claim or the platform sets. Remove it"))
 		}
 	}
 	return errs
 }
 
-// tlsFiles of the Secret, by the settings that name them. A server reads no certificate again that it cannot verify with
-// ssl_ca (sql/ssl_init_callback.cc in MySQL); it asks no client for one because of that.
-var tlsFiles = []struct{ setting, key string }{{"ssl_ca", v1.CAKey}, {"ssl_cert", corev1.TLSCertKey}, {"ssl_key", corev1.TLSPrivateKeyKey}}
+// tlsFiles are the keys of the Secret by the settings that name them. A server does not reload a certificate that it
+// cannot verify with ssl_ca (sql/ssl_init_callback.cc in MySQL). It does not require client certificates because of
+// ssl_ca.
+var tlsFiles = []struct{ setting, key string }{{"ssl_ca", v1.CAKey}, {"ssl_cert", corev1.TLSCertKey},
+	{"ssl_key", corev1.TLSPrivateKeyKey}}
 
-// tlsConfig are the lines of my.cnf.
+// tlsConfig returns the lines of my.cnf for TLS.
 func tlsConfig(s *serverInput) string {
 	if !isCertified(s) {
 		return ""
@@ -91,8 +99,8 @@ func tlsConfig(s *serverInput) string {
 	return strings.Join(out, "")
 }
 
-// tlsMount is the certificate with its key, which only the server's group may read. The Secret may have a key of a certificate
-// that is not made yet, too.
+// tlsMount mounts the certificate and its key, which only the server's group can read. The Secret may also contain
+// the key of a requested certificate.
 func tlsMount(s *serverInput) mounted {
 	items := make([]corev1.KeyToPath, 0, len(tlsFiles))
 	for _, f := range tlsFiles {
@@ -106,10 +114,11 @@ func tlsMount(s *serverInput) mounted {
 	}
 }
 
-// tlsWarning says what is wrong with how the server and its clients know each other; empty where nothing is.
+// tlsWarning returns what is wrong with the server's certificate, or "".
 func tlsWarning(r *resolved) string {
 	if r.engine.password && !mayBeCertified(r.serverInput) {
-		return "root's password goes to this server as anybody in between can read it or ask for it, which the platform allows for its image"
+		return "root's password is sent to this server without encryption and without verification of the server. An " +
+			"attacker in the network could read it. The platform allows this for the image (allowedPlaintextImages)"
 	}
 	return r.XR.Status.TLS.Warning()
 }

@@ -14,38 +14,47 @@ import (
 )
 
 // uncertified is an instance for which the controller has made no certificate yet.
-func uncertified(in *Input) { in.XR.Status.TLS = nil }
+func uncertified(in *Input) { in.XR.Status.Authorities = "" }
 
 // plaintext is what the platform allows for the image of the tests.
 func plaintext(in *Input) {
-	platform(func(s *v1.MySQLPlatformSpec) { s.AllowPlaintext = []string{"mysql:"} })(in)
+	platform(func(s *v1.PlatformSpec) { s.AllowedPlaintextImages = []string{"mysql:"} })(in)
 }
 
 // TestCertificate: a server has its certificate from its first start on, which waits for it.
 func TestCertificate(t *testing.T) {
-	requires := func(is bool) func(*Input) { return func(in *Input) { in.XR.Spec.RequireTLS = new(is) } }
+	requires := func(required bool) func(*Input) { return func(in *Input) { in.XR.Spec.RequireTLS = new(required) } }
 	usually := func(in *Input) { in.Settings.RequireTLS = true }
 	ran := func(in *Input) {
 		inUse(in)
 		in.XR.Status.Started = true
 	}
 	cases := map[string]struct {
-		reason            string
-		in                Input
-		runs, has, claims bool
-		demands           bool
+		reason                       string
+		in                           Input
+		runs, hasCertificate, claims bool
+		demands                      bool
 	}{
-		"New":            {reason: "It is mounted, and my.cnf names it.", in: given(), runs: true, has: true, claims: true},
-		"Waits":          {reason: "A server without one would be one that nobody of ours may log in to: it does not start, and its template is the same when there is one.", in: given(uncertified), has: true, claims: true},
-		"Demanded":       {reason: "The claim says so.", in: given(requires(true)), runs: true, has: true, claims: true, demands: true},
-		"Usual":          {reason: "The platform says so, where the claim says nothing.", in: given(usually), runs: true, has: true, claims: true, demands: true},
-		"NotDemanded":    {reason: "The claim knows better.", in: given(usually, requires(false)), runs: true, has: true, claims: true},
-		"Plaintext":      {reason: "The platform says that it can do no TLS.", in: given(plaintext), runs: true},
-		"PlaintextAlone": {reason: "And no certificate is waited for.", in: given(plaintext, uncertified, usually), runs: true},
-		"Earlier":        {reason: "It runs in a pod of a release without certificates: nothing stops it.", in: given(ran, uncertified), runs: true},
-		"Lost": {reason: "Its status is lost, and its pod has it.", runs: true, has: true, claims: true, in: given(ran, uncertified, func(in *Input) {
-			in.Observed.Template.Certified = true
-		})},
+		"New": {reason: "It is mounted, and my.cnf names it.", in: given(), runs: true, hasCertificate: true,
+			claims: true},
+		"Waits": {reason: "A server without one would be one that nobody of ours may log in to: it does not " +
+			"start, and its template is the same when there is one.", in: given(uncertified), hasCertificate: true,
+			claims: true},
+		"Demanded": {reason: "The claim says so.", in: given(requires(true)), runs: true, hasCertificate: true,
+			claims: true, demands: true},
+		"Usual": {reason: "The platform says so, where the claim says nothing.", in: given(usually), runs: true,
+			hasCertificate: true, claims: true, demands: true},
+		"NotDemanded": {reason: "The claim knows better.", in: given(usually, requires(false)), runs: true,
+			hasCertificate: true, claims: true},
+		"Plaintext": {reason: "The platform says that it can do no TLS.", in: given(plaintext), runs: true},
+		"PlaintextAlone": {reason: "And no certificate is waited for.", in: given(plaintext, uncertified, usually),
+			runs: true},
+		"Earlier": {reason: "It runs in a pod of a release without certificates: nothing stops it.",
+			in: given(ran, uncertified), runs: true},
+		"Lost": {reason: "Its status is lost, and its pod has it.", runs: true, hasCertificate: true, claims: true,
+			in: given(ran, uncertified, func(in *Input) {
+				in.Observed.Template.Certified = true
+			})},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -60,13 +69,15 @@ func TestCertificate(t *testing.T) {
 			pod := d.Spec.Template.Spec
 			for _, c := range append(pod.InitContainers, pod.Containers...) {
 				mounts := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == TLSVolume })
-				if want := tc.has && c.Image == v1.DefaultImage; mounts != want {
+				if want := tc.hasCertificate && c.Image == v1.DefaultImage; mounts != want {
 					t.Errorf("%s want it in container %s: %t, got %t", tc.reason, c.Name, want, mounts)
 				}
 			}
 			config := out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap).Data[v1.ConfigKey]
-			if has := strings.Contains(config, "\nssl_ca = /etc/crossplane-mysql/tls/ca.crt\nssl_cert = /etc/crossplane-mysql/tls/tls.crt\nssl_key = /etc/crossplane-mysql/tls/tls.key\n"); has != tc.has {
-				t.Errorf("%s want it in my.cnf: %t, got %s", tc.reason, tc.has, config)
+			if configured := strings.Contains(config,
+				"\nssl_ca = /etc/crossplane-mysql/tls/ca.crt\nssl_cert = /etc/crossplane-mysql/tls/tls.crt\nssl_key = "+
+					"/etc/crossplane-mysql/tls/tls.key\n"); configured != tc.hasCertificate {
+				t.Errorf("%s want it in my.cnf: %t, got %s", tc.reason, tc.hasCertificate, config)
 			}
 			if demands := strings.Contains(config, "\nrequire_secure_transport = ON\n"); demands != tc.demands {
 				t.Errorf("%s want it demanded: %t, got %s", tc.reason, tc.demands, config)
@@ -96,8 +107,8 @@ func TestCertificateIsRefused(t *testing.T) {
 	}
 }
 
-// TestCertificateLater: a server that an earlier release started gets one with its next restart, and the status says that
-// it has none until then.
+// TestCertificateLater: a server that an earlier release started gets one with its next restart, and the status says
+// that it has none until then.
 func TestCertificateLater(t *testing.T) {
 	out := composed(t, given(madeEarlier(t)))
 	if d := out.Resources[v1.ResourceDeployment]; d.AsObserved == nil || out.Status.Certified {
@@ -117,12 +128,14 @@ func TestRequireTLSIsRefused(t *testing.T) {
 		want   string
 	}{
 		"Plaintext": {reason: "There is no certificate.", in: given(plaintext, demanded), want: "spec.requireTLS"},
-		"Off":       {reason: "The last line counts.", in: given(demanded, set("require_secure_transport", "OFF")), want: "require_secure_transport"},
-		"Skip":      {reason: "So it is off.", in: given(demanded, set("skip-require-secure-transport", "ON")), want: "skip-require-secure-transport"},
-		"On":        {reason: "It says the same.", in: given(demanded, set("require_secure_transport", "ON"))},
-		"Free":      {reason: "Nobody says otherwise.", in: given(set("require_secure_transport", "OFF"))},
-		"Key":       {reason: "The key is ours.", in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
-		"Skipped":   {reason: "There would be none at all.", in: given(set("skip_ssl", "")), want: "skip_ssl"},
+		"Off": {reason: "The last line counts.", in: given(demanded, set("require_secure_transport", "OFF")),
+			want: "require_secure_transport"},
+		"Skip": {reason: "So it is off.", in: given(demanded, set("skip-require-secure-transport", "ON")),
+			want: "skip-require-secure-transport"},
+		"On":      {reason: "It says the same.", in: given(demanded, set("require_secure_transport", "ON"))},
+		"Free":    {reason: "Nobody says otherwise.", in: given(set("require_secure_transport", "OFF"))},
+		"Key":     {reason: "The key is ours.", in: given(set("ssl_key", "server-key.pem")), want: "ssl_key"},
+		"Skipped": {reason: "There would be none at all.", in: given(set("skip_ssl", "")), want: "skip_ssl"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -142,10 +155,13 @@ func TestTLSWarning(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"Fine":      {given(serving), "Running"},
-		"Plaintext": {given(serving, plaintext), "Running. root's password goes to this server as anybody in between can read it or ask for it, which the platform allows for its image"},
-		"Message":   {given(serving, func(in *Input) { in.XR.Status.TLS.Message = "restart it" }), "Running. restart it"},
-		"Issuer":    {given(serving, func(in *Input) { in.XR.Status.TLS.IssuerMessage = "ask for approval" }), "Running. ask for approval"},
+		"Fine": {given(serving), "Running"},
+		"Plaintext": {given(serving, plaintext),
+			"Running. root's password is sent to this server without encryption and without verification of the server. An " +
+				"attacker in the network could read it. The platform allows this for the image (allowedPlaintextImages)"},
+		"Message": {given(serving, func(in *Input) { in.XR.Status.TLS = &v1.TLSStatus{Message: "restart it"} }), "Running. restart it"},
+		"Issuer": {given(serving, func(in *Input) { in.XR.Status.TLS = &v1.TLSStatus{IssuerMessage: "ask for approval"} }),
+			"Running. ask for approval"},
 	} {
 		if got := composed(t, tc.in).Status.Message; got != tc.want {
 			t.Errorf("%s: want %q, got %q", name, tc.want, got)
@@ -159,5 +175,7 @@ func serving(in *Input) {
 	in.XR.Status.Started = true
 	in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
 	in.Observed.Service = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1"}}
-	in.Required.Connection.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}}, Data: map[string][]byte{"username": []byte("root")}}}
+	in.Required.Connection.Items = []corev1.Secret{
+		{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelXR: string(testLife)}},
+			Data: map[string][]byte{"username": []byte("root")}}}
 }

@@ -41,7 +41,8 @@ func (r *rig) pass() {
 	r.out = composed(r.t, r.in)
 	verdict, status := r.in.XR.Status.SettingsVerdict, r.in.XR.Status
 	r.in.XR.Status = r.out.Status
-	r.in.XR.Status.SettingsVerdict, r.in.XR.Status.PreviousBackup, r.in.XR.Status.TLS = verdict, status.PreviousBackup, status.TLS
+	r.in.XR.Status.SettingsVerdict, r.in.XR.Status.PreviousBackup, r.in.XR.Status.Authorities =
+		verdict, status.PreviousBackup, status.Authorities
 	r.in.XR.Status.Initialized = true
 	r.in.Observed.Config = r.out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap)
 	d := r.out.Resources[v1.ResourceDeployment]
@@ -68,20 +69,21 @@ func (r *rig) pass() {
 	}
 }
 
-func (r *rig) ready(is bool) {
+func (r *rig) ready(ready bool) {
 	r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{}
-	if is {
+	if ready {
 		r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	}
 }
 
 // ends the Job that validates.
-func (r *rig) ends(how batchv1.JobConditionType) {
+func (r *rig) ends(change batchv1.JobConditionType) {
 	r.t.Helper()
 	if r.in.Observed.SettingsCheck == nil {
 		r.t.Fatal("want a Job that validates the settings")
 	}
-	r.in.Observed.SettingsCheck.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, Message: "the Job says so"}}
+	r.in.Observed.SettingsCheck.Status.Conditions = []batchv1.JobCondition{
+		{Type: change, Status: corev1.ConditionTrue, Message: "the Job says so"}}
 }
 
 func (r *rig) set(pairs ...string) {
@@ -101,14 +103,16 @@ func (r *rig) is(phase v1.SettingsPhase, runsWith string) {
 	if got != phase {
 		r.t.Errorf("want phase %q, got %q: %s", phase, got, r.out.Status.Message)
 	}
-	if text := r.configMap()[v1.ConfigKey]; !strings.Contains(text, runsWith) || r.in.Observed.Template.ConfigHash != digest(text) {
+	if text := r.configMap()[v1.ConfigKey]; !strings.Contains(text, runsWith) ||
+		r.in.Observed.Template.ConfigHash != digest(text) {
 		r.t.Errorf("want the server to run with %q, got %q", runsWith, text)
 	}
 	if n := r.out.Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment).Spec.Replicas; *n != 1 {
 		r.t.Errorf("want a server, got %d", *n)
 	}
-	n := slices.IndexFunc(r.out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionSettingsApplied })
-	if n < 0 || r.out.Conditions[n].True != (phase == "") || phase != "" && r.out.Conditions[n].Reason != settingsReasons[phase] {
+	n := slices.IndexFunc(r.out.Conditions, func(c Condition) bool { return c.Type == v1.ConditionPendingRestart })
+	if n < 0 || r.out.Conditions[n].True != (phase != "") || phase != "" &&
+		r.out.Conditions[n].Reason != settingsReasons[phase] {
 		r.t.Errorf("want a condition for phase %q, got %+v", phase, r.out.Conditions)
 	}
 }
@@ -160,7 +164,8 @@ func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r.is(v1.SettingsRefused, "max_connections = 5")
 	r.says("the Job says so")
 	r.says("no_such_setting")
-	r.in.XR.Status.SettingsVerdict = &v1.SettingsVerdict{ID: r.out.Status.Settings.ID, Message: "unknown variable 'no_such_setting=1'"}
+	r.in.XR.Status.SettingsVerdict = &v1.SettingsVerdict{ID: r.out.Status.Settings.ID,
+		Message: "unknown variable 'no_such_setting=1'"}
 	for range 3 {
 		r.pass()
 		r.is(v1.SettingsRefused, "max_connections = 5")
@@ -185,8 +190,8 @@ func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r.is("", "max_connections = 7")
 }
 
-// TestSettingsAreTakenBack: the server kept exiting with the new settings, and gets the last ones that served, until the
-// claim asks for others.
+// TestSettingsAreTakenBack: the server kept exiting with the new settings, and gets the last ones that served, until
+// the claim asks for others.
 func TestSettingsAreTakenBack(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6", "bad", "1")
@@ -245,18 +250,23 @@ func TestLastSettingsSurviveSeveralTrials(t *testing.T) {
 	}
 }
 
-// TestValidationDelaysNothingElse: a server that is stopped, not started, or not changed by its settings waits for no Job.
+// TestValidationDelaysNothingElse: a server that is stopped, not started, or not changed by its settings waits for no
+// Job.
 func TestValidationDelaysNothingElse(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*Input)
 		waits  bool
 	}{
-		"Settings":  {reason: "They may be bad.", change: config("max_connections", "6"), waits: true},
-		"Image":     {reason: "Another server reads the same settings.", change: func(in *Input) { in.XR.Spec.Image = new(v1.DefaultImage + ".1") }, waits: true},
+		"Settings": {reason: "They may be bad.", change: config("max_connections", "6"), waits: true},
+		"Image": {reason: "Another server reads the same settings.",
+			change: func(in *Input) { in.XR.Spec.Image = new(v1.DefaultImage + ".1") }, waits: true},
 		"None":      {reason: "Nothing can be wrong with no settings.", change: config()},
 		"Resources": {reason: "They are not settings.", change: func(in *Input) { in.XR.Spec.RequireTLS = new(false) }},
-		"Suspended": {reason: "It does not run.", change: func(in *Input) { config("max_connections", "6")(in); in.XR.Spec.Suspended = true }},
+		"Suspended": {reason: "It does not run.", change: func(in *Input) {
+			config("max_connections", "6")(in)
+			in.XR.Spec.Suspend = true
+		}},
 		"Fenced": {reason: "It is stopped for its data.", change: func(in *Input) {
 			config("max_connections", "6")(in)
 			in.XR.Status.PVCDeleted = true
@@ -297,7 +307,8 @@ func TestSettingsJob(t *testing.T) {
 			t.Errorf("the Job mounts %+v", v)
 		}
 	}
-	if c := pod.Containers[0]; c.Image != v1.DefaultImage || c.Resources.Limits.Memory().String() != "256Mi" || c.Resources.Requests.Memory().String() != "256Mi" {
+	if c := pod.Containers[0]; c.Image != v1.DefaultImage || c.Resources.Limits.Memory().String() != "256Mi" ||
+		c.Resources.Requests.Memory().String() != "256Mi" {
 		t.Errorf("the Job runs %s with %v", c.Image, c.Resources)
 	}
 	if *pod.AutomountServiceAccountToken || j.Annotations[v1.AnnotationSettings] == "" {
@@ -308,7 +319,8 @@ func TestSettingsJob(t *testing.T) {
 // TestForeignJobIsNotTaken: a Job of that name that belongs to somebody else is left alone, and the claim says so.
 func TestForeignJobIsNotTaken(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
-	r.in.Required.Existing[v1.ResourceSettingsCheck] = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{}}}
+	r.in.Required.Existing[v1.ResourceSettingsCheck] = Required[metav1.PartialObjectMetadata]{Known: true,
+		Items: []metav1.PartialObjectMetadata{{}}}
 	r.set("max_connections", "6")
 	r.is(v1.SettingsValidating, "max_connections = 5")
 	if n := slices.IndexFunc(r.out.Conditions, func(c Condition) bool { return c.Reason == v1.ReasonNameTaken }); n < 0 {

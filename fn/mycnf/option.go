@@ -1,4 +1,5 @@
-package compose
+// Package mycnf reads and writes the settings of a my.cnf as mysqld does.
+package mycnf
 
 import (
 	_ "embed"
@@ -64,9 +65,9 @@ func readOption(key string) option {
 	return option{name: name}
 }
 
-// optionName returns the name of the option in a key, and reports whether a modifier changes what the value means, as
+// OptionName returns the name of the option in a key, and reports whether a modifier changes what the value means, as
 // all modifiers but loose_ do.
-func optionName(key string) (name string, modified bool) {
+func OptionName(key string) (name string, modified bool) {
 	o := readOption(key)
 	return o.name, o.turned || o.bounded
 }
@@ -86,8 +87,8 @@ func boolean(value string) (on, ok bool) {
 // of the host, which is another one in each pod, and begin a new log with each.
 const defaultLogName = "binlog"
 
-// settingLine is the line of my.cnf for a setting.
-func settingLine(key, value string) string {
+// SettingLine is the line of my.cnf for a setting.
+func SettingLine(key, value string) string {
 	o := readOption(key)
 	on, isBoolean := boolean(value)
 	switch {
@@ -119,22 +120,36 @@ func binaryLogLine(on bool) string {
 var namedFiles = []string{
 	"admin_ssl_ca", "admin_ssl_capath", "admin_ssl_cert", "admin_ssl_crl", "admin_ssl_crlpath", "admin_ssl_key",
 	"character_sets_dir", "ft_stopword_file", "general_log_file", "innodb_buffer_pool_filename", "innodb_ft_aux_table",
-	"innodb_ft_server_stopword_table", "innodb_ft_user_stopword_table", "innodb_temp_data_file_path", "innodb_temp_tablespaces_dir", "innodb_tmpdir",
-	"lc_messages_dir", "log_basename", "log_ddl_recovery", "log_error", "log_isam", "log_slow_query_file", "log_tc", "mecab_rc_file",
-	"mysqlx_socket", "mysqlx_ssl_ca", "mysqlx_ssl_capath", "mysqlx_ssl_cert", "mysqlx_ssl_crl", "mysqlx_ssl_crlpath", "mysqlx_ssl_key",
-	"relay_log", "replica_load_tmpdir", "secure_file_priv", "slave_load_tmpdir", "slow_query_log_file", "ssl_crl", "ssl_crlpath", "tmpdir",
+	"innodb_ft_server_stopword_table", "innodb_ft_user_stopword_table", "innodb_temp_data_file_path",
+	"innodb_temp_tablespaces_dir", "innodb_tmpdir",
+	"lc_messages_dir", "log_basename", "log_ddl_recovery", "log_error", "log_isam", "log_slow_query_file", "log_tc",
+	"mecab_rc_file",
+	"mysqlx_socket", "mysqlx_ssl_ca", "mysqlx_ssl_capath", "mysqlx_ssl_cert", "mysqlx_ssl_crl", "mysqlx_ssl_crlpath",
+	"mysqlx_ssl_key",
+	"relay_log", "replica_load_tmpdir", "secure_file_priv", "slave_load_tmpdir", "slow_query_log_file", "ssl_crl",
+	"ssl_crlpath", "tmpdir",
 }
 
-// refusedNewSetting returns why a setting is refused for a claim that did not have it before; empty if it is not.
+// RefusedNewSetting returns why a setting is refused for a claim that did not have it before; empty if it is not.
 // A server that already runs with such a setting keeps it.
-func refusedNewSetting(key, value string) string {
+func RefusedNewSetting(key, value string) string {
 	o := readOption(key)
 	_, isBoolean := boolean(value)
 	switch {
 	case o.turned && !isBoolean:
-		return "is turned on or off by the beginning of its name, and has another value: set it to true or false, or write " + o.name + " and its value"
+		return "has a prefix that turns the setting on or off, such as skip, so its value must be true or false. To set " +
+			"another value, use the name " + o.name
 	case slices.Contains(namedFiles, o.name) && isBoolean && value != "" && value != "0" && value != "1":
-		return "takes a name, and mysqld would take " + value + " for one: set it to a name, or remove it"
+		return "requires a name, and mysqld would use " + value + " as the name. Set it to a name, or remove it"
 	}
 	return ""
+}
+
+// quoted value of an option file. Quotes keep spaces and '#', which would begin
+// a comment.
+func quoted(value string) string {
+	if strings.ContainsAny(value, "#'; ") {
+		return `"` + value + `"`
+	}
+	return value
 }

@@ -1,0 +1,38 @@
+package bufferpool
+
+import "testing"
+
+// TestSizeOf: the pool takes most of the memory, in whole chunks of each instance, and leaves the rest of the server
+// enough.
+func TestSizeOf(t *testing.T) {
+	cases := map[string]struct{ limit, size, instances int64 }{
+		"LessThanAServer": {64, 128, 1},
+		"Half":            {512, 128, 1},
+		"Usual":           {1 << 10, 512, 1},
+		"TwoGi":           {2 << 10, 1408, 1},
+		"ThreeGi":         {3 << 10, 2048, 2},
+		"FourGi":          {4 << 10, 2816, 2},
+		"EightGi":         {8 << 10, 5632, 4},
+		"SixteenGi":       {16 << 10, 11 << 10, 8},
+		"Large":           {256 << 10, 179 << 10, 8},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if size, instances := sizeOf(tc.limit); size != tc.size || instances != tc.instances {
+				t.Errorf("of %d MiB: want %d in %d, got %d in %d", tc.limit, tc.size, tc.instances, size, instances)
+			}
+		})
+	}
+	// MySQL rounds up to whole chunks of all instances (buf_pool_size_align in buf0buf.h): what it takes is what was set.
+	for limit := int64(640); limit < 64<<10; limit += 37 {
+		size, instances := sizeOf(limit)
+		switch whole := instances * 128; {
+		case size%whole != 0:
+			t.Fatalf("of %d MiB: %d is no multiple of %d", limit, size, whole)
+		case size > limit*7/10, limit-size < 512:
+			t.Fatalf("of %d MiB: %d leaves too little", limit, size)
+		case limit >= 4<<10 && size < limit*6/10:
+			t.Fatalf("of %d MiB: %d is too little", limit, size)
+		}
+	}
+}

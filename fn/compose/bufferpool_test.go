@@ -1,0 +1,47 @@
+package compose
+
+import (
+	"strings"
+	"testing"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// TestPoolConfig: my.cnf has the size of the pool, unless the claim decides on it.
+func TestPoolConfig(t *testing.T) {
+	limit := func(amount v1.Amount) func(*Input) {
+		return func(in *Input) { in.XR.Spec.Resources = memoryLimit(amount) }
+	}
+	setting := func(key string, value v1.Setting) func(*Input) {
+		return func(in *Input) { in.XR.Spec.Config = map[string]v1.Setting{key: value} }
+	}
+	const line = "loose_innodb_buffer_pool_size = "
+	cases := map[string]struct {
+		reason string
+		in     Input
+		want   string
+	}{
+		"Usual": {"The default limit counts, too.", given(), line + "512M\nloose_innodb_buffer_pool_instances = 1\n"},
+		"Limit": {"It follows the limit of the claim.", given(limit("4Gi")),
+			line + "2816M\nloose_innodb_buffer_pool_instances = 2\n"},
+		"Most": {"It follows the limit of the platform.", given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} },
+			platform(func(s *v1.PlatformSpec) { s.MaxResources = memoryLimit("2Gi").Limits })), line + "1408M\n"},
+		"Other": {"Other settings do not size it.", given(limit("4Gi"), setting("max_connections", "7")), line + "2816M\n"},
+		"NoLimit": {"Without a limit there is nothing to follow.",
+			given(func(in *Input) { in.XR.Spec.Resources = &v1.Resources{} }), ""},
+		"Size":  {"The claim sizes it.", given(limit("4Gi"), setting("innodb-buffer-pool-size", "1G")), ""},
+		"Loose": {"In any spelling.", given(limit("4Gi"), setting("LOOSE_innodb_buffer_pool_size", "1G")), ""},
+		"Instances": {"The number of instances changes what MySQL rounds to.",
+			given(limit("4Gi"), setting("innodb_buffer_pool_instances", "16")), ""},
+		"Chunk":     {"So does the chunk.", given(limit("4Gi"), setting("innodb_buffer_pool_chunk_size", "1G")), ""},
+		"Dedicated": {"The server sizes it.", given(limit("4Gi"), setting("innodb_dedicated_server", "ON")), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, config := containerOf(t, tc.in)
+			if found := strings.Contains(config, line); found != (tc.want != "") || !strings.Contains(config, tc.want) {
+				t.Errorf("%s Want %q in\n%s", tc.reason, tc.want, config)
+			}
+		})
+	}
+}

@@ -1,0 +1,366 @@
+package compose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// schedulingOf returns the scheduling of the claim or else of the platform. It is never nil.
+func schedulingOf(s *serverInput) *v1.Scheduling {
+	return cmp.Or(s.wish.Scheduling, s.defaultScheduling, &v1.Scheduling{})
+}
+
+// schedule sets the scheduling of a pod that may be the first to use the data volume, because the volume is
+// provisioned near this pod. These are the server's pod and the restore Job's pod. The backup Job mounts the data
+// volume and the backup volume, so the data volume must be on a node that can use both.
+func schedule(s *serverInput, pod *corev1.PodSpec) {
+	scheduling := schedulingOf(s)
+	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName =
+		scheduling.NodeSelector, scheduling.Tolerations, scheduling.PriorityClassName
+	pod.TopologySpreadConstraints = spread(s, scheduling.TopologySpreadConstraints)
+	affinity := cmp.Or(scheduling.Affinity, &corev1.Affinity{}).DeepCopy()
+	sparesJobs(affinity.PodAntiAffinity)
+	if !s.ephemeral {
+		affinity.NodeAffinity = within(affinity.NodeAffinity, s.backupNodes)
+	}
+	if *affinity != (corev1.Affinity{}) {
+		pod.Affinity = affinity
+	}
+}
+
+// nodesOfJobs returns the nodes for the controller's Jobs, or nil if the scheduler may choose. These are the nodes on
+// which the server last ran. The data can then be backed up even if a user requests nodes that cannot use its volume
+// and the server cannot be scheduled.
+func nodesOfJobs(r *resolved, rev revision) *v1.NodePlacement {
+	d := r.Observed.Deployment
+	switch {
+	case r.ephemeral:
+		return nil
+	case !r.started || r.XR.Status.UID == "": // The server is the first to run there, or the status was lost.
+	case rev.observed || rev.seen == "" || !deploymentReady(d) || d.Spec.Replicas == nil || *d.Spec.Replicas == 0:
+		return r.XR.Status.Nodes
+	}
+	return schedulingOf(r.serverInput).NodePlacement().OfJobs()
+}
+
+// spread returns the constraints of the server's pod. Without a selector, a constraint spreads the servers of the
+// namespace.
+func spread(s *serverInput, constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
+	out := slices.Clone(constraints)
+	for i := range out {
+		if out[i].LabelSelector == nil {
+			out[i].LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelManagedBy: v1.ManagedBy,
+				v1.LabelComponent: s.instance.ServerSelector()[v1.LabelComponent]}}
+		}
+	}
+	return out
+}
+
+// sparesJobs excludes the pods of the product's Jobs from the terms. A server must not keep the Jobs that back it up
+// from its node.
+func sparesJobs(a *corev1.PodAntiAffinity) {
+	if a == nil {
+		return
+	}
+	spare := func(t *corev1.PodAffinityTerm) {
+		if t.LabelSelector == nil { // It selects no pods.
+			return
+		}
+		t.LabelSelector.MatchExpressions = append(t.LabelSelector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: v1.LabelComponent, Operator: metav1.LabelSelectorOpNotIn, Values: v1.JobComponents()})
+	}
+	for i := range a.RequiredDuringSchedulingIgnoredDuringExecution {
+		spare(&a.RequiredDuringSchedulingIgnoredDuringExecution[i])
+	}
+	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		spare(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm)
+	}
+}
+
+// within restricts a node affinity to nodes. The terms of a selector are alternatives, so each term of one selector
+// is combined with each term of the other one.
+func within(a *corev1.NodeAffinity, nodes *corev1.NodeSelector) *corev1.NodeAffinity {
+	if nodes == nil {
+		return a
+	}
+	out := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: nodes}
+	if a == nil {
+		return out
+	}
+	out.PreferredDuringSchedulingIgnoredDuringExecution = a.PreferredDuringSchedulingIgnoredDuringExecution
+	if wanted := a.RequiredDuringSchedulingIgnoredDuringExecution; wanted != nil {
+		both := &corev1.NodeSelector{}
+		for _, one := range wanted.NodeSelectorTerms {
+			for _, other := range nodes.NodeSelectorTerms {
+				both.NodeSelectorTerms = append(both.NodeSelectorTerms, corev1.NodeSelectorTerm{
+					MatchExpressions: slices.Concat(one.MatchExpressions, other.MatchExpressions),
+					MatchFields:      slices.Concat(one.MatchFields, other.MatchFields),
+				})
+			}
+		}
+		out.RequiredDuringSchedulingIgnoredDuringExecution = both
+	}
+	return out
+}
+
+// checkScheduling refuses what the API server would permanently refuse in the Deployment.
+func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	errs := metav1validation.ValidateLabels(s.NodeSelector, path.Child("nodeSelector"))
+	for i, t := range s.Tolerations {
+		errs = append(errs, checkToleration(t, path.Child("tolerations").Index(i))...)
+	}
+	errs = append(errs, checkAffinity(s.Affinity, path.Child("affinity"))...)
+	if n := len(s.NodePlacement().Annotation()); n > longestNodes {
+		errs = append(errs, field.Forbidden(path,
+			fmt.Sprintf("nodeSelector, nodeAffinity and tolerations have %d bytes, and the maximum is %d bytes. Select the "+
+				"nodes by fewer labels", n, longestNodes)))
+	}
+	errs = append(errs, checkSpread(s.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
+	if s.PriorityClassName != "" {
+		errs = append(errs, checkObjectName(path.Child("priorityClassName"), s.PriorityClassName, "a PriorityClass")...)
+	}
+	return clipped(errs)
+}
+
+// longestNodes is the maximum length of the nodes as JSON. They are stored in annotations of volumes, once for each
+// backup.
+const longestNodes = 2048
+
+// clipped shortens the values in errors of Kubernetes.
+func clipped(errs field.ErrorList) field.ErrorList {
+	for _, e := range errs {
+		if text, ok := e.BadValue.(string); ok {
+			e.BadValue = clipText(text)
+		}
+	}
+	return errs
+}
+
+func checkAffinity(a *corev1.Affinity, path *field.Path) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	errs := checkNodeAffinity(a.NodeAffinity, path.Child("nodeAffinity"))
+	if p := a.PodAffinity; p != nil {
+		errs = append(errs, checkPodTerms(p.RequiredDuringSchedulingIgnoredDuringExecution,
+			p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))...)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		errs = append(errs, checkPodTerms(p.RequiredDuringSchedulingIgnoredDuringExecution,
+			p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))...)
+	}
+	return errs
+}
+
+func checkPodTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm,
+	path *field.Path) field.ErrorList {
+	errs := make(field.ErrorList, 0, len(required)+len(preferred))
+	for i := range required {
+		errs = append(errs, checkPodTerm(&required[i],
+			path.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i))...)
+	}
+	for i := range preferred {
+		fldPath := path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
+		errs = append(errs, checkWeight(preferred[i].Weight, fldPath)...)
+		errs = append(errs, checkPodTerm(&preferred[i].PodAffinityTerm, fldPath.Child("podAffinityTerm"))...)
+	}
+	return errs
+}
+
+// checkPodTerm applies the rules of the API server. In addition, it refuses terms about pods of other namespaces,
+// because anti-affinity would keep these pods away from a node as well.
+func checkPodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
+	errs := checkSelector(t.LabelSelector, path.Child("labelSelector"))
+	if t.LabelSelector == nil || len(t.LabelSelector.MatchLabels)+len(t.LabelSelector.MatchExpressions) == 0 {
+		errs = append(errs, field.Required(path.Child("labelSelector"), "set the labels that select the pods"))
+	}
+	for name, refused := range map[string]bool{"namespaces": len(t.Namespaces) > 0,
+		"namespaceSelector": t.NamespaceSelector != nil} {
+		if refused {
+			errs = append(errs, field.Forbidden(path.Child(name), "only pods in the claim's namespace can be selected. "+
+				"Remove it"))
+		}
+	}
+	for name, keys := range map[string][]string{"matchLabelKeys": t.MatchLabelKeys,
+		"mismatchLabelKeys": t.MismatchLabelKeys} {
+		if len(keys) > 0 {
+			errs = append(errs, field.Forbidden(path.Child(name), "is not supported. Remove it"))
+		}
+	}
+	return append(errs, checkTopologyKey(t.TopologyKey, path)...)
+}
+
+func checkWeight(weight int32, path *field.Path) field.ErrorList {
+	if weight >= 1 && weight <= 100 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("weight"), weight, "must be from 1 to 100")}
+}
+
+func checkTopologyKey(key string, path *field.Path) field.ErrorList {
+	return metav1validation.ValidateLabelName(key, path.Child("topologyKey"))
+}
+
+func checkSpread(constraints []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	type pair struct{ key, value string }
+	seen := map[pair]bool{}
+	for i := range constraints {
+		c, fldPath := &constraints[i], path.Index(i)
+		errs = append(errs, checkTopologyKey(c.TopologyKey, fldPath)...)
+		errs = append(errs, checkSelector(c.LabelSelector, fldPath.Child("labelSelector"))...)
+		if c.MaxSkew < 1 {
+			errs = append(errs, field.Invalid(fldPath.Child("maxSkew"), c.MaxSkew, "must be 1 or more"))
+		}
+		errs = append(errs, checkEnum(fldPath.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.ScheduleAnyway,
+			corev1.DoNotSchedule)...)
+		if m := c.MinDomains; m != nil && (*m < 1 || c.WhenUnsatisfiable != corev1.DoNotSchedule) {
+			errs = append(errs, field.Invalid(fldPath.Child("minDomains"), *m,
+				"must be 1 or more, with whenUnsatisfiable DoNotSchedule"))
+		}
+		errs = append(errs, checkInclusion(c.NodeAffinityPolicy, fldPath.Child("nodeAffinityPolicy"))...)
+		errs = append(errs, checkInclusion(c.NodeTaintsPolicy, fldPath.Child("nodeTaintsPolicy"))...)
+		if len(c.MatchLabelKeys) > 0 {
+			errs = append(errs, field.Forbidden(fldPath.Child("matchLabelKeys"), "is not supported. Remove it"))
+		}
+		if p := (pair{c.TopologyKey, string(c.WhenUnsatisfiable)}); seen[p] {
+			errs = append(errs, field.Duplicate(fldPath.Child("topologyKey"), clipText(c.TopologyKey)))
+		} else {
+			seen[p] = true
+		}
+	}
+	return errs
+}
+
+func checkInclusion(p *corev1.NodeInclusionPolicy, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	return checkEnum(path, *p, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+}
+
+// checkToleration applies the rules of the API server. In addition, it requires a key, because Jobs that read the
+// data also get the toleration and must not run on arbitrary nodes.
+func checkToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case t.Key == "":
+		errs = append(errs, field.Required(path.Child("key"), "set the key of the taint"))
+	case v1.IsOfControlPlane(t.Key):
+		errs = append(errs, field.Forbidden(path.Child("key"), "is a taint of control plane nodes, on which no database "+
+			"may run. Remove the toleration"))
+	default:
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
+	}
+	switch t.Operator { //nolint:exhaustive // The operators that compare numbers are behind a feature gate.
+	case corev1.TolerationOpEqual, "":
+		if len(validation.IsValidLabelValue(t.Value)) > 0 {
+			errs = append(errs, field.Invalid(path.Child("value"), clipText(t.Value), "is not a valid value of a taint"))
+		}
+	case corev1.TolerationOpExists:
+		if t.Value != "" {
+			errs = append(errs, field.Forbidden(path.Child("value"), "must be empty with operator Exists"))
+		}
+	default:
+		errs = append(errs, checkEnum(path.Child("operator"), t.Operator, corev1.TolerationOpEqual,
+			corev1.TolerationOpExists)...)
+	}
+	if t.Effect != "" {
+		errs = append(errs, checkEnum(path.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule,
+			corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
+	}
+	if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+		errs = append(errs, field.Forbidden(path.Child("tolerationSeconds"), "is supported only with effect NoExecute"))
+	}
+	return errs
+}
+
+func checkNodeAffinity(a *corev1.NodeAffinity, path *field.Path) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if s := a.RequiredDuringSchedulingIgnoredDuringExecution; s != nil {
+		fldPath := path.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+		if len(s.NodeSelectorTerms) == 0 {
+			errs = append(errs, field.Required(fldPath, "set a term that selects nodes"))
+		}
+		for i, t := range s.NodeSelectorTerms {
+			// Kubernetes matches no node with such a term, and combined with another term it would match each node.
+			if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+				errs = append(errs, field.Required(fldPath.Index(i), "set matchExpressions or matchFields"))
+			}
+			errs = append(errs, checkNodeTerm(t, fldPath.Index(i))...)
+		}
+	}
+	for i, p := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		fldPath := path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
+		errs = append(errs, checkWeight(p.Weight, fldPath)...)
+		errs = append(errs, checkNodeTerm(p.Preference, fldPath.Child("preference"))...)
+	}
+	return errs
+}
+
+func checkNodeTerm(t corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, e := range t.MatchExpressions {
+		fldPath := path.Child("matchExpressions").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(e.Key, fldPath.Child("key"))...)
+		errs = append(errs, checkNodeValues(e, fldPath)...)
+	}
+	for i, e := range t.MatchFields {
+		fldPath := path.Child("matchFields").Index(i)
+		errs = append(errs, checkEnum(fldPath.Child("key"), e.Key, metav1.ObjectNameField)...)
+		errs = append(errs, checkEnum(fldPath.Child("operator"), e.Operator, corev1.NodeSelectorOpIn,
+			corev1.NodeSelectorOpNotIn)...)
+		if len(e.Values) != 1 || len(validation.IsDNS1123Subdomain(e.Values[0])) > 0 {
+			errs = append(errs, field.Required(fldPath.Child("values"), "set the name of one node"))
+		}
+	}
+	return errs
+}
+
+func checkNodeValues(e corev1.NodeSelectorRequirement, fldPath *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch e.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if len(e.Values) == 0 {
+			errs = append(errs, field.Required(fldPath.Child("values"), "set a value for operator "+string(e.Operator)))
+		}
+	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
+		if len(e.Values) > 0 {
+			errs = append(errs, field.Forbidden(fldPath.Child("values"), "must be empty with operator "+string(e.Operator)))
+		}
+		return errs
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if len(e.Values) != 1 {
+			return append(errs, field.Required(fldPath.Child("values"), "set one number for operator "+string(e.Operator)))
+		}
+		if _, err := strconv.ParseInt(e.Values[0], 10, 64); err != nil {
+			errs = append(errs, field.Invalid(fldPath.Child("values"), clipText(e.Values[0]), "must be a whole number"))
+		}
+	default:
+		return append(errs, checkEnum(fldPath.Child("operator"), e.Operator,
+			corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
+			corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)...)
+	}
+	for i, v := range e.Values {
+		if len(validation.IsValidLabelValue(v)) > 0 {
+			errs = append(errs, field.Invalid(fldPath.Child("values").Index(i), clipText(v), "is not a valid value of a label"))
+		}
+	}
+	return errs
+}
