@@ -19,34 +19,34 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// backupCommand is `controller backup`.
+// backupCommand implements `controller backup`.
 type backupCommand struct {
 	inStore
 
-	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
-	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data."`
-	Archive   string `help:"File to make, ending in .tar.zst, in a folder of its own on the backup volume. A manifest.json appears beside it." required:"" xor:"place" type:"path"`
+	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Directory in the volume's root that contains the data."`
+	Archive   string `help:"File to create, ending in .tar.zst, in a directory of its own on the backup volume. The manifest.json is written next to it." required:"" xor:"place" type:"path"`
 
-	Record       string `help:"Name of the MySQLBackup. It goes into the manifest, as do the next nine." required:""`
-	XR           string `help:"UID of the composite resource: an archive is taken for an earlier run's only if it has the same." name:"xr" required:""`
+	Record       string `help:"Name of the BackupRecord. The manifest stores it, together with the next nine values." required:""`
+	XR           string `help:"UID of the composite resource. An existing archive is reused only if it has the same UID." name:"xr" required:""`
 	Kind         string `default:"MySQL" help:"Kind of the claim."`
 	Namespace    string `help:"Namespace of the claim." required:""`
 	NamespaceUID string `help:"UID of that namespace." name:"namespace-uid"`
 	Name         string `help:"Name of the claim." required:""`
 	Image        string `help:"Image of the server."`
-	Number       int64  `help:"Number of the backup among those of its claim."`
-	StorageSize  string `help:"Size of the volume that the claim asks for."`
+	Number       int64  `help:"Number of the backup, counted for its claim."`
+	StorageSize  string `help:"Size of the volume that the claim requests."`
 
-	SourceVersion string    `help:"Version that the server gave as its own before it stopped, such as 8.4.6. What the data directory says of itself counts before it, and so does the version that was started last."`
-	Announced     time.Time `help:"When the MySQLBackup was made: an archive of an earlier run is not written over that is older, and has other data. A volume that was not set back with its cluster has such a one."`
-	NeverServed   bool      `help:"No client ever reached the server: what a first start left that was cut short is nothing to back up."`
+	SourceVersion string    `help:"Version that the server reported before it stopped, such as 8.4.6. The version in the data directory and the version of the last start take precedence."`
+	Announced     time.Time `help:"Time when the BackupRecord was created. An existing archive that is older and has other data is not overwritten. A volume has such an archive if the cluster was restored from an earlier state and the volume was not."`
+	NeverServed   bool      `help:"No client ever reached the server. The files of an interrupted initialization are then not backed up."`
 
-	WithoutOutside bool `help:"Data that is stored outside of the data directory is given up. The backup fails otherwise if there is such data."`
+	WithoutOutside bool `help:"Leave out data that is stored outside of the data directory. Without this flag, the backup fails if there is such data."`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the backup.
+// Run runs the backup.
 func (c *backupCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	remote, err := c.openRemote()
@@ -61,22 +61,23 @@ func (c *backupCommand) Run(ctx context.Context) error {
 			},
 		},
 		Volume: c.Volume, Directory: c.Directory, Archive: c.Archive + c.Object, Remote: remote,
-		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed, WithoutOutside: c.WithoutOutside, Announced: c.Announced, Output: os.Stdout,
+		Image: c.Image, Version: c.SourceVersion, Number: c.Number, StorageSize: c.StorageSize, NeverServed: c.NeverServed,
+		WithoutOutside: c.WithoutOutside, Announced: c.Announced, Output: os.Stdout,
 	}
 	r, err := b.Run(ctx)
 	return writeReport(r, c.Report, err)
 }
 
-// unpacking is what the commands that unpack an archive are told of it.
+// unpacking contains the flags of commands that unpack an archive.
 type unpacking struct {
 	inStore
 
-	Archive string `help:"File to unpack, with its manifest.json beside it." required:"" xor:"place" type:"path"`
-	SHA256  string `help:"Its SHA-256 sum, in hexadecimal, as the MySQLBackup has it." name:"sha256" required:""`
+	Archive string `help:"File to unpack, with its manifest.json next to it." required:"" xor:"place" type:"path"`
+	SHA256  string `help:"SHA-256 checksum of the archive in hexadecimal, from the BackupRecord." name:"sha256" required:""`
 
 	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
-	SourceClean   bool   `help:"True if that server stopped cleanly: no server upgrades data that was not." negatable:""`
-	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to run on the data." required:"" type:"path"`
+	SourceClean   bool   `help:"That server stopped cleanly. No server can upgrade data of a server that did not." negatable:""`
+	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that will use the data." required:"" type:"path"`
 }
 
 func (u *unpacking) restoreOf() (archive.Restore, error) {
@@ -87,32 +88,32 @@ func (u *unpacking) restoreOf() (archive.Restore, error) {
 	}, err
 }
 
-// inStore is how a command is told that its archive lies in one, and not in a file.
+// inStore contains the flags for an archive in a store, as opposed to a file.
 type inStore struct {
-	Object string `help:"Name in the store, instead of --archive: of the folder for a new archive, or of the archive to unpack." required:"" xor:"place"`
-	Access string `help:"Folder with the way to the store: url, ca.crt and token of its gateway, recipients of what is encrypted, and manifest.json of what is unpacked." default:"${access}" type:"path"`
+	Object string `help:"Name in the store, instead of --archive. It is the prefix for a new archive, or the archive to unpack." required:"" xor:"place"`
+	Access string `help:"Directory with the access to the store: url, ca.crt and token of its gateway, the recipients for encryption, and the manifest.json of the archive to unpack." default:"${access}" type:"path"`
 }
 
-// openRemote is nil without an object.
+// openRemote returns the store of the archive, or nil for a file.
 func (s *inStore) openRemote() (*archive.Remote, error) {
 	if s.Object == "" {
-		return nil, nil //nolint:nilnil // A file is no error.
+		return nil, nil //nolint:nilnil // A file needs no store.
 	}
 	return archive.OpenRemote(s.Access, os.Stdout)
 }
 
-// restoreCommand is `controller restore`. The function composes its flags.
+// restoreCommand implements `controller restore`. The function composes its flags.
 type restoreCommand struct {
 	unpacking
 
-	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
-	Directory string `default:"${directory}" help:"Folder in the volume's root that the data goes to. It must be empty or missing."`
-	XR        string `help:"UID of the XR whose data it is from then on: no other one's server starts on it." name:"xr"`
+	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Directory in the volume's root for the data. It must be empty or missing."`
+	XR        string `help:"UID of the composite resource that owns the data from then on. Only its server starts on the data." name:"xr"`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the restore.
+// Run runs the restore.
 func (c *restoreCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s, err := c.restoreOf()
@@ -124,17 +125,16 @@ func (c *restoreCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// unpackCommand is `controller unpack`. Its archive is on the volume that it
-// unpacks to.
+// unpackCommand implements `controller unpack`. The archive and its unpacked copy are on the same volume.
 type unpackCommand struct {
 	unpacking
 
-	Volume string `help:"Where the backup volume is mounted. The copy goes to ${copy}/${directory} in its root; what an earlier run left there is removed. It must fit, and leave a tenth of the file system free." required:"" type:"path"`
+	Volume string `help:"Directory where the backup volume is mounted. The copy is written to ${copy}/${directory} in its root, and files of an earlier run there are removed. The copy must leave a tenth of the file system free." required:"" type:"path"`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the unpacking.
+// Run unpacks the archive.
 func (c *unpackCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s, err := c.restoreOf()
@@ -147,13 +147,13 @@ func (c *unpackCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// surveyCommand is `controller survey`.
+// surveyCommand implements `controller survey`.
 type surveyCommand struct {
-	Volume string `help:"Where the backup volume is mounted." required:"" type:"path"`
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Volume string `help:"Directory where the backup volume is mounted." required:"" type:"path"`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the survey.
+// Run runs the survey.
 func (c *surveyCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	s := archive.Survey{Volume: c.Volume, Output: os.Stdout}
@@ -161,23 +161,24 @@ func (c *surveyCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// initializeCommand is `controller initialize`. It runs in the server's image.
+// initializeCommand implements `controller initialize`. It runs in the server's image.
 type initializeCommand struct {
-	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
-	Directory string `default:"${directory}" help:"Folder in the volume's root that holds the data, or is to hold it."`
-	XR        string `help:"UID of the XR whose data it is to be: what is there and says that it is another one's is refused." name:"xr"`
-	Secret    string `help:"Folder with the file 'password', which is wanted of root, and the file 'initialize' where a new database may be made." required:"" type:"path"`
-	Sockets   string `help:"Folder to make for the socket of the server that makes the database. Its path must be short." required:"" type:"path"`
+	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Directory in the volume's root that contains the data, or will contain it."`
+	XR        string `help:"UID of the composite resource that owns the data. Data of another composite resource is refused." name:"xr"`
+	Secret    string `help:"Directory with the file 'password', the requested password of root, and the file 'initialize' if a new database may be created." required:"" type:"path"`
+	Sockets   string `help:"Directory to create for the socket of the server that creates the database. Its path must be short." required:"" type:"path"`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the first start.
+// Run initializes the volume.
 func (c *initializeCommand) Run(ctx context.Context) error {
-	i := initialize.Initialization{Volume: c.Volume, Directory: c.Directory, XR: types.UID(c.XR), Sockets: c.Sockets, Output: os.Stdout}
+	i := initialize.Initialization{Volume: c.Volume, Directory: c.Directory, XR: types.UID(c.XR), Sockets: c.Sockets,
+		Output: os.Stdout}
 	raw, err := os.ReadFile(filepath.Join(c.Secret, v1.PasswordKey))
 	if err != nil {
-		return fmt.Errorf("cannot read the wanted password: %w", err)
+		return fmt.Errorf("cannot read the requested password: %w", err)
 	}
 	i.Password = sql.Password(raw)
 	_, err = os.Stat(filepath.Join(c.Secret, v1.InitializeKey))
@@ -189,24 +190,24 @@ func (c *initializeCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// validateSettingsCommand is `controller validate-settings`. It runs in the server's image.
+// validateSettingsCommand implements `controller validate-settings`. It runs in the server's image.
 type validateSettingsCommand struct {
-	Volume  string `help:"Empty directory for the data of a server that lives as long as the command." required:"" type:"path"`
-	Sockets string `help:"Directory to make for the socket of that server. Its path must be short." required:"" type:"path"`
-	TLS     string `help:"Directory with the server's certificate, which the my.cnf names. Unset if the server has none." name:"tls" type:"path"`
+	Volume  string `help:"Empty directory for the data of a temporary server." required:"" type:"path"`
+	Sockets string `help:"Directory to create for the socket of that server. Its path must be short." required:"" type:"path"`
+	TLS     string `help:"Directory with the server's certificate, as my.cnf names it. Unset if the server has none." name:"tls" type:"path"`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the validation.
+// Run runs the validation.
 func (c *validateSettingsCommand) Run(ctx context.Context) error {
 	v := initialize.Validation{Volume: c.Volume, Sockets: c.Sockets, TLS: c.TLS, Output: os.Stdout}
 	r, err := v.Run(ctx)
 	return writeReport(r, c.Report, err)
 }
 
-// writeReport to the log and to the kubelet. That it cannot be written is told
-// beside the error of the run, whose exit code counts.
+// writeReport writes the report to the log and for the kubelet. If this fails, the error is returned together with
+// the error of the run, which determines the exit code.
 func writeReport(r agent.Report, path string, err error) error {
 	raw, rerr := r.Encode()
 	if rerr == nil {
@@ -221,8 +222,7 @@ func writeReport(r agent.Report, path string, err error) error {
 	return errors.Join(err, rerr)
 }
 
-// memoryLimit in bytes of what Go uses. It is a soft one, and with the rest of
-// the process stays below 128 MiB.
+// memoryLimit is the soft limit of Go's memory in bytes. With it, the process stays below 128 MiB.
 const memoryLimit = 80 << 20
 
 func tuneMemory() {

@@ -12,24 +12,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/bootcheck"
 )
 
-// bootCheckCommand is `controller bootcheck`.
+// bootCheckCommand implements `controller bootcheck`.
 type bootCheckCommand struct {
-	Folder    string `help:"Where the folder ${copy} of the backup volume is mounted, with the copy that 'controller unpack' made. The server's socket goes there too: its path must be short." required:"" type:"path"`
-	Directory string `default:"${directory}" help:"The copy's name in that folder."`
+	Folder    string `help:"Directory where ${copy} of the backup volume is mounted, with the copy that 'controller unpack' wrote. The server's socket is created there too, so its path must be short." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Name of the copy in that directory."`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there. Its exitCode tells a broken backup (46) from a restore test that came to nothing."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing. Its exitCode is 46 for a broken backup. Other codes mean that the restore test has no result."`
 }
 
-// Run the restore test. Its verdict is in the report: an error is only that there
-// is no report.
+// Run runs the restore test. The report contains the verdict. Run returns an error only if there is no report.
 func (c *bootCheckCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
 	t := bootcheck.BootCheck{Folder: c.Folder, Directory: c.Directory, Output: os.Stdout}
 	result, err := t.Run(ctx)
 	if err != nil && archive.CopyGone(c.Folder) {
-		// Then it is no BrokenError any more.
-		err = &agent.ExitError{Code: agent.ExitBusy, Err: fmt.Errorf("the copy was never made, or removed while it was tried, as a backup does that needs the room: %s", err.Error())}
+		// A copy that was deleted during the test does not show that the backup is broken.
+		err = &agent.ExitError{Code: agent.ExitBusy,
+			Err: fmt.Errorf("the copy does not exist, or was deleted during the test because a backup needs the "+
+				"space: %s",
+				err.Error())}
 	}
 	if err != nil {
 		err = &agent.ExitError{Code: bootCheckCode(ctx, err), Err: err}
@@ -40,9 +42,8 @@ func (c *bootCheckCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, nil)
 }
 
-// bootCheckCode is the exit code for the report; the process ends with 0 where it
-// could write that. A restore test that was told to stop says nothing of the backup,
-// whatever its error looks like.
+// bootCheckCode returns the exit code for the report. The process itself ends with 0 if it could write the report. A
+// restore test that was stopped says nothing about the backup, regardless of its error.
 func bootCheckCode(ctx context.Context, err error) int {
 	_, broken := errors.AsType[*bootcheck.BrokenError](err)
 	switch {
@@ -54,13 +55,15 @@ func bootCheckCode(ctx context.Context, err error) int {
 	return agent.CodeOf(err)
 }
 
-// reportSentence that says the same to people.
+// reportSentence returns the verdict of a report as a sentence.
 func reportSentence(r agent.Report) string {
 	switch r.ExitCode {
 	case 0:
-		return fmt.Sprintf("The backup restores: a server of version %s runs on it, and finds all of its %d tables whole.", r.Version, r.Tables)
+		return fmt.Sprintf("The backup can be restored: a server of version %s started from it, and all of its %d "+
+			"tables are intact.",
+			r.Version, r.Tables)
 	case agent.ExitBroken:
-		return "The backup does not restore: " + r.Error + "."
+		return "The backup cannot be restored: " + r.Error + "."
 	}
-	return "It could not be found out whether the backup restores: " + r.Error + "."
+	return "The restore test has no result: " + r.Error + "."
 }

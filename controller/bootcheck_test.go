@@ -13,8 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tried is a folder with a copy of nothing, beside a server program that is this
-// script.
+// tried creates a directory with an empty copy, and a script as the server's program.
 func tried(t *testing.T, program, script string) (dir, report string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "v") //nolint:usetesting // A socket's path is at most 107 bytes.
@@ -32,11 +31,12 @@ func tried(t *testing.T, program, script string) (dir, report string) {
 	return filepath.Join(dir, "copy"), filepath.Join(dir, "report")
 }
 
-// TestBootCheck ends with 0 whatever it finds, and says it in the report.
+// TestBootCheck checks that the command exits with 0 for each verdict, and that the report contains the verdict.
 func TestBootCheck(t *testing.T) {
 	const (
-		newData = "case \"$*\" in *--initialize-insecure*) exit 0;; esac; " // Its options are fine.
-		old     = "case \"$*\" in *--initialize-insecure*) echo \"[ERROR] unknown option '--initialize-insecure'\" >&2; exit 7;; *--bootstrap*) exit 0;; esac; "
+		newData = "case \"$*\" in *--initialize-insecure*) exit 0;; esac; " // The script accepts its options.
+		old     = "case \"$*\" in *--initialize-insecure*) echo \"[ERROR] unknown option '--initialize-insecure'\" >&2; " +
+			"exit 7;; *--bootstrap*) exit 0;; esac; "
 	)
 	const corrupt = "echo '2026-01-01T00:00:00Z 1 [ERROR] [MY-011971] [InnoDB] Page 7 is corrupt.' >&2; "
 	cases := map[string]struct {
@@ -44,18 +44,23 @@ func TestBootCheck(t *testing.T) {
 		code            int
 		want            string
 	}{
-		"Broken":  {"mysqld", newData + corrupt + "exit 1", agent.ExitBroken, "does not start on the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
+		"Broken": {"mysqld", newData + corrupt + "exit 1", agent.ExitBroken,
+			"does not start with the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
 		"Aborted": {"mysqld", newData + corrupt + "kill -6 $$", agent.ExitBroken, "(signal: aborted"},
 		"Silent":  {"mysqld", newData + "exit 1", agent.ExitBroken, "(exit status 1): it printed nothing"},
 		"Old":     {"mysqld", old + corrupt + "exit 1", agent.ExitBroken, "Page 7 is corrupt"},
-		"Options": {"mysqld", "echo '[ERROR] these options are odd' >&2; exit 3", agent.ExitFailed, "makes no new data directory either: exit status 3: these options are odd"},
-		"Mute":    {"mysqld", "exit 1", agent.ExitFailed, "The backup is not to blame"},
-		"Torn":    {"mysqld", "printf 'its last words'; exit 1", agent.ExitFailed, "(exit status 1): its last words."},
-		"Killed":  {"mysqld", corrupt + "kill -9 $$", agent.ExitFailed, "the server was killed, as the kernel does where memory runs out"},
-		"Full":    {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1", agent.ExitFailed, "the backup is not to blame"},
-		"Other":   {"mongod", "", agent.ExitFailed, "neither mysqld nor mariadbd"},
-		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../copy/.copy; exit 1", agent.ExitBusy, "removed while it was tried"},
-		"Gone":    {"mysqld", "rm -r $(dirname $0)/../copy; exit 1", agent.ExitBusy, "removed while it was tried"},
+		"Options": {"mysqld", "echo '[ERROR] these options are odd' >&2; exit 3", agent.ExitFailed,
+			"cannot create a new data directory either: exit status 3: these options are odd"},
+		"Mute": {"mysqld", "exit 1", agent.ExitFailed, "The backup is not the cause"},
+		"Torn": {"mysqld", "printf 'its last words'; exit 1", agent.ExitFailed, "(exit status 1): its last words."},
+		"Killed": {"mysqld", corrupt + "kill -9 $$", agent.ExitFailed,
+			"the server was killed, probably because memory ran out"},
+		"Full": {"mysqld", corrupt + "echo '[ERROR] [InnoDB] Error number 28 means No space left on device'; exit 1",
+			agent.ExitFailed, "the backup is not the cause"},
+		"Other": {"mongod", "", agent.ExitFailed, "neither mysqld nor mariadbd"},
+		"Removed": {"mysqld", corrupt + "rm $(dirname $0)/../copy/.copy; exit 1", agent.ExitBusy,
+			"was deleted during the test because a backup needs the space"},
+		"Gone": {"mysqld", "rm -r $(dirname $0)/../copy; exit 1", agent.ExitBusy, "was deleted during the test because a backup needs the space"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +70,8 @@ func TestBootCheck(t *testing.T) {
 				t.Fatalf("it ended with %d: %s", code, out)
 			}
 			r := readReport(t, report)
-			if r.Command != "bootcheck" || r.OK || r.ExitCode != tc.code || !strings.Contains(r.Error, tc.want) || !strings.Contains(out, tc.want) {
+			if r.Command != "bootcheck" || r.OK || r.ExitCode != tc.code || !strings.Contains(r.Error, tc.want) ||
+				!strings.Contains(out, tc.want) {
 				t.Errorf("the report is %+v, want %d: %s\n%s", r, tc.code, tc.want, out)
 			}
 		})
@@ -76,7 +82,7 @@ func TestBootCheck(t *testing.T) {
 	}
 }
 
-// TestBootCheckEnds with its server, however it ends.
+// TestBootCheckEnds checks that the server ends with the command, even if the command is killed.
 func TestBootCheckEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -110,13 +116,13 @@ func TestBootCheckEnds(t *testing.T) {
 	}
 }
 
-// runs is false for a process that has ended, also if nobody waited for it.
+// runs reports whether a process runs. It returns false for a zombie.
 func runs(pid int) bool {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err == nil && !strings.Contains(string(raw), ") Z ")
 }
 
-func soon(t *testing.T, what string, done func() bool) {
+func soon(t *testing.T, subject string, done func() bool) {
 	t.Helper()
 	for range 600 {
 		if done() {
@@ -124,5 +130,5 @@ func soon(t *testing.T, what string, done func() bool) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("not true within half a minute: %s", what)
+	t.Fatalf("not true within half a minute: %s", subject)
 }

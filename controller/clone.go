@@ -14,15 +14,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// cloneCommand is `controller clone`.
+// cloneCommand implements `controller clone`.
 type cloneCommand struct {
-	Folder string `help:"An empty folder with room for all data, which becomes that of its folder data. The server's socket goes there too: its path must be short." required:"" type:"path"`
-	Donor  string `help:"Folder of a Secret: host, port, username and password of an account that may clone; ca.crt, by which its server is known; page-size and lower-case-table-names of that." required:"" type:"path"`
+	Folder string `help:"Empty directory with enough space for all data. The data is written to its subdirectory data. The server's socket is created there too, so its path must be short." required:"" type:"path"`
+	Donor  string `help:"Directory of a Secret with host, port, username and password of an account that may clone. It also contains ca.crt, to verify the server, and the server's page-size and lower-case-table-names." required:"" type:"path"`
 
-	Report string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
-// Run the clone. What came of it is in the report, and an error where no backup can be made of it.
+// Run clones the server. The report contains the result. Run returns an error if no backup can be taken from the
+// result.
 func (c *cloneCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	start := time.Now()
@@ -30,7 +31,7 @@ func (c *cloneCommand) Run(ctx context.Context) error {
 	r := agent.Report{Command: "clone", Version: result.Version}
 	r.End(time.Since(start).Seconds(), err)
 	if err == nil {
-		fmt.Printf("The data is here, as of %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
+		fmt.Printf("The data is cloned, up to %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
 	}
 	return writeReport(r, c.Report, err)
 }
@@ -43,30 +44,31 @@ func (c *cloneCommand) clone(ctx context.Context) (clone.Result, error) {
 	return (&clone.Clone{Folder: c.Folder, Donor: donor, Output: os.Stdout}).Run(ctx)
 }
 
-// maxDonorFile in bytes of what is said of a donor.
+// maxDonorFile is the maximum size of a file about the donor in bytes.
 const maxDonorFile = 4096
 
-// readDonor from a Secret's files.
+// readDonor reads the donor from the files of a Secret.
 func readDonor(folder string) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"host", "port", "username", "password", "page-size", "lower-case-table-names"} {
 		raw, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // The caller says which folder.
 		switch {
 		case err != nil:
-			return clone.Donor{}, fmt.Errorf("cannot read whom to clone: %w", err)
+			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %w", err)
 		case len(raw) == 0 || len(raw) > maxDonorFile:
-			return clone.Donor{}, fmt.Errorf("cannot read whom to clone: %s has %d bytes, and not from 1 to %d", name, len(raw), maxDonorFile)
+			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %s has %d bytes instead of 1 to %d", name, len(raw),
+				maxDonorFile)
 		}
 		values[name] = strings.TrimSuffix(string(raw), "\n")
 	}
 	port, err := strconv.ParseUint(values["port"], 10, 16)
 	if err != nil {
-		return clone.Donor{}, fmt.Errorf("cannot read whom to clone: port: %w", err)
+		return clone.Donor{}, fmt.Errorf("cannot read which server to clone: port: %w", err)
 	}
 	l := sql.Layout{}
-	for name, to := range map[string]*int{"page-size": &l.PageSize, "lower-case-table-names": &l.LowerCase} {
-		if *to, err = strconv.Atoi(values[name]); err != nil {
-			return clone.Donor{}, fmt.Errorf("cannot read whom to clone: %s: %w", name, err)
+	for name, target := range map[string]*int{"page-size": &l.PageSize, "lower-case-table-names": &l.LowerCase} {
+		if *target, err = strconv.Atoi(values[name]); err != nil {
+			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %s: %w", name, err)
 		}
 	}
 	return clone.Donor{

@@ -9,9 +9,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestCloneDonor: what is not said of a donor, or said wrongly, is refused before a server is started.
+// TestCloneDonor checks that missing or invalid values of a donor are refused before a server is started.
 func TestCloneDonor(t *testing.T) {
-	all := map[string]string{"host": "db.team.svc", "port": "3306", "username": "clone-one", "password": "secret\n", "page-size": "16384", "lower-case-table-names": "1"}
+	all := map[string]string{"host": "db.team.svc", "port": "3306", "username": "clone-one", "password": "secret\n",
+		"page-size": "16384", "lower-case-table-names": "1"}
 	cases := map[string]struct {
 		change map[string]string
 		want   string
@@ -43,7 +44,8 @@ func TestCloneDonor(t *testing.T) {
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("want %q, got %v", tc.want, err)
 			}
-			if err == nil && (d.Host != "db.team.svc" || d.Port != 3306 || d.Password != "secret" || d.Layout != (sql.Layout{PageSize: 16384, LowerCase: 1}) || d.Authorities != filepath.Join(folder, "ca.crt")) {
+			if err == nil && (d.Host != "db.team.svc" || d.Port != 3306 || d.Password != "secret" ||
+				d.Layout != (sql.Layout{PageSize: 16384, LowerCase: 1}) || d.Authorities != filepath.Join(folder, "ca.crt")) {
 				t.Errorf("got %+v", d)
 			}
 		})

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kindsOf the objects of a part of controller/deploy, by its kustomization.
+// kindsOf returns the kinds of the objects in a kustomization of controller/deploy.
 func kindsOf(t *testing.T, folder string) []string {
 	t.Helper()
 	k := struct {
@@ -43,7 +43,7 @@ func kindsOf(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestBasesByDigest: the image is built on what was looked at, and not on what has its name by then.
+// TestBasesByDigest checks that base images are pinned by digest, so that a tag cannot change the build.
 func TestBasesByDigest(t *testing.T) {
 	bases := regexp.MustCompile(`(?m)^FROM .*`).FindAllString(read(t, "../Dockerfile"), -1)
 	for _, from := range bases {
@@ -56,20 +56,24 @@ func TestBasesByDigest(t *testing.T) {
 	}
 }
 
-// TestDeploy freezes the four parts of the installation: whoever removes the
-// controller takes no record or policy along, and no command removes both.
+// TestDeploy fixes the objects in the four parts of the installation. Removing the controller must not remove
+// BackupRecords or policies, and no single command must remove both.
 func TestDeploy(t *testing.T) {
-	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"), "platform": kindsOf(t, "deploy/platform"), "gateway": kindsOf(t, "deploy/gateway")}
+	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"),
+		"platform": kindsOf(t, "deploy/platform"), "gateway": kindsOf(t, "deploy/gateway")}
 	want := map[string][]string{
-		"records":    {"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
-		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
-		"platform":   {"MySQLPlatform"},
-		"gateway":    {"Deployment", "NetworkPolicy", "Service", "ServiceAccount"},
+		"records": {"CustomResourceDefinition", "Namespace", "ValidatingAdmissionPolicy",
+			"ValidatingAdmissionPolicyBinding"},
+		"controller": {"ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Role", "RoleBinding",
+			"ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+		"platform": {"Platform"},
+		"gateway":  {"Deployment", "NetworkPolicy", "Service", "ServiceAccount"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if _, err := os.Stat("deploy/kustomization.yaml"); !os.IsNotExist(err) {
-		t.Errorf("want no kustomization of all parts: kubectl delete -k would take the records of all backups along (%v)", err)
+		t.Errorf("want no kustomization of all parts: kubectl delete -k would take the records of all backups along (%v)",
+			err)
 	}
 }

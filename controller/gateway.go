@@ -15,20 +15,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
-	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/storekey"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// gatewayCommand is `controller gateway`.
+// gatewayCommand implements `controller gateway`.
 type gatewayCommand struct {
-	Settings      string        `help:"Folder with what the controller says: ${stores}, tls.crt and tls.key. It is read again when it changes." required:"" type:"path"`
-	Address       string        `default:":8443" help:"Address to serve on, over TLS."`
-	DrainTimeout  time.Duration `default:"30s" help:"How long requests that are under way may go on once it is told to stop. Who asked asks again."`
+	Settings      string        `help:"Directory with the settings from the controller: ${stores}, tls.crt and tls.key. Changes are read while the gateway runs." required:"" type:"path"`
+	Address       string        `default:":8443" help:"Address to listen on, over TLS."`
+	DrainTimeout  time.Duration `default:"30s" help:"How long running requests may continue after the gateway is told to stop. Clients retry interrupted requests."`
 	HeaderTimeout time.Duration `default:"10s" hidden:""`
-	Debug         bool          `help:"Also log each request that is let in, each request to a store, and connections that fail." short:"d"`
+	Debug         bool          `help:"Also log each accepted request, each request to a store, and failed connections." short:"d"`
 }
 
-// Run the gateway until it is told to stop.
+// Run runs the gateway until it is stopped.
 func (c *gatewayCommand) Run(ctx context.Context) error {
 	log := c.newLogger(os.Stdout)
 	known, err := c.waitForSettings(ctx, log)
@@ -37,9 +36,10 @@ func (c *gatewayCommand) Run(ctx context.Context) error {
 	}
 	jobs := gateway.NewServer(known, log)
 	s := &http.Server{
-		Handler: jobs, ConnContext: jobs.ConnContext, ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: c.certificate},
-		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: jobs, ConnContext: jobs.ConnContext, ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		TLSConfig:      &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: c.certificate},
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -63,14 +63,14 @@ func (c *gatewayCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// newLogger logs as the controller does: as JSON, with times in seconds.
-func (c *gatewayCommand) newLogger(to io.Writer) *slog.Logger {
+// newLogger returns a logger with the format of the controller: JSON, with times in seconds.
+func (c *gatewayCommand) newLogger(w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch v := a.Value.Any().(type) {
 		case time.Duration:
 			a.Value = slog.Float64Value(v.Seconds())
 		case slog.Level:
-			if v < slog.LevelInfo { // V(1) of logr is a level between the two.
+			if v < slog.LevelInfo { // V(1) of logr is between info and debug.
 				a.Value = slog.StringValue(slog.LevelDebug.String())
 			}
 		}
@@ -79,10 +79,10 @@ func (c *gatewayCommand) newLogger(to io.Writer) *slog.Logger {
 	if c.Debug {
 		o.Level = slog.LevelDebug
 	}
-	return slog.New(slog.NewJSONHandler(to, o))
+	return slog.New(slog.NewJSONHandler(w, o))
 }
 
-// waitForSettings that the controller has not written yet.
+// waitForSettings waits until the controller has written the settings, and reads them.
 func (c *gatewayCommand) waitForSettings(ctx context.Context, log *slog.Logger) (*gateway.Stores, error) {
 	for {
 		s, err := gateway.ReadStores(filepath.Join(c.Settings, stores.StoresFile))
@@ -98,13 +98,9 @@ func (c *gatewayCommand) waitForSettings(ctx context.Context, log *slog.Logger) 
 	}
 }
 
-// certificate of today: it is another one from time to time.
+// certificate reads the current certificate at each connection, because the controller renews it.
 func (c *gatewayCommand) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(c.Settings, corev1.TLSCertKey), filepath.Join(c.Settings, corev1.TLSPrivateKeyKey))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(c.Settings, corev1.TLSCertKey),
+		filepath.Join(c.Settings, corev1.TLSPrivateKeyKey))
 	return &pair, err
-}
-
-// storeKeyCommand is `controller store-key`.
-type storeKeyCommand struct {
-	Create storekey.Create `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
 }

@@ -17,14 +17,11 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
-	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
-	s3 "github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// TestGateway runs the program with what the controller writes for it, which is there only after it has begun, and changes.
+// TestGateway runs the program with the controller's settings. They appear after its start and change later.
 func TestGateway(t *testing.T) {
 	state := &stores.GatewayState{Namespace: "system", Address: net.IPv4(127, 0, 0, 1), Now: time.Now()}
 	var err error
@@ -68,7 +65,8 @@ func TestGateway(t *testing.T) {
 	ask := func(path string) (status int, err error) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(state.Signer.Data["ca.crt"])
-		h := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, DisableKeepAlives: true}}
+		h := &http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, DisableKeepAlives: true}}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +90,7 @@ func TestGateway(t *testing.T) {
 	if status, err := ask("/v1/objects/x.tar.zst"); err != nil || status != http.StatusUnauthorized {
 		t.Errorf("want that nobody without a token gets anything, got %d, %v", status, err)
 	}
-	// Another authority: who trusts the first one only is not served by it any more.
+	// With another CA, a client that trusts only the first one can no longer connect.
 	state.Signer = nil
 	if state.Signer, err = stores.NextSigner(state); err != nil {
 		t.Fatal(err)
@@ -112,55 +110,17 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayLog: a duration is in seconds, as in the log of the controller, and debug lines need the flag.
+// TestGatewayLog checks that durations are in seconds, as in the log of the controller, and that debug lines
+// require the flag.
 func TestGatewayLog(t *testing.T) {
 	for debug, want := range map[bool]int{false: 1, true: 2} {
 		var out strings.Builder
 		log := (&gatewayCommand{Debug: debug}).newLogger(&out)
 		log.LogAttrs(t.Context(), slog.LevelInfo, "A line", slog.Duration("took", 1500*time.Millisecond))
 		logr.FromSlogHandler(log.Handler()).V(1).Info("A line")
-		if got := out.String(); strings.Count(got, "A line") != want || strings.Contains(got, `"level":"DEBUG"`) != debug || !strings.Contains(got, `"took":1.5`) {
+		if got := out.String(); strings.Count(got, "A line") != want || strings.Contains(got, `"level":"DEBUG"`) != debug ||
+			!strings.Contains(got, `"took":1.5`) {
 			t.Errorf("with debug lines %t: want %d lines, got %s", debug, want, got)
-		}
-	}
-}
-
-// TestStoreKey: the file is a Secret that a BackupStore can use, and is never written over.
-func TestStoreKey(t *testing.T) {
-	for _, args := range [][]string{nil, {"--post-quantum"}} {
-		path := filepath.Join(t.TempDir(), "key.yaml")
-		args = append([]string{"store-key", "create", "offsite", "--to", path}, args...)
-		code, output := run(t, args...)
-		if code != 0 {
-			t.Fatalf("ended with %d: %s", code, output)
-		}
-		raw := read(t, path)
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("want a file that nobody else reads, got %v, %v", info.Mode(), err)
-		}
-		s := &corev1.Secret{}
-		if err := yaml.UnmarshalStrict([]byte(raw), s); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s3.ParseSealKey(s.StringData[v1.StoreSealKey]); err != nil || s.Kind != "Secret" || s.Name != "offsite" || s.Namespace != "crossplane-mysql-system" {
-			t.Errorf("want a Secret, got %v, %v", s.ObjectMeta, err)
-		}
-		lines := strings.Split(strings.TrimSpace(output), "\n")
-		recipient := lines[len(lines)-1]
-		if !strings.Contains(raw, "# "+recipient+"\n") || strings.Contains(output, s.StringData[v1.StoreIdentity]) {
-			t.Errorf("want the recipient in both, and the identity in the file only, got %q", output)
-		}
-		b := &v1.BackupStore{Spec: v1.BackupStoreSpec{Endpoint: "https://s3.test", Bucket: "b", Recipients: []string{recipient}}}
-		s.Data = map[string][]byte{}
-		for k, v := range s.StringData {
-			s.Data[k] = []byte(v)
-		}
-		credentials := &corev1.Secret{Data: map[string][]byte{v1.StoreAccessKey: []byte("a"), v1.StoreSecretKey: []byte("s")}}
-		if _, err := stores.Open(b, stores.Secrets{Credentials: credentials, Key: s}); err != nil {
-			t.Errorf("a BackupStore cannot use it: %v", err)
-		}
-		if code, _ := run(t, args...); code == 0 || read(t, path) != raw {
-			t.Error("it was written over")
 		}
 	}
 }

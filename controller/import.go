@@ -23,29 +23,29 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// half is what the commands of an import are told of it.
+// half contains the common flags of the import commands.
 type half struct {
-	Volume    string `help:"Where the data volume is mounted." required:"" type:"path"`
-	Directory string `default:"${directory}" help:"Folder in the volume's root that the data goes to. It must be empty or missing."`
-	XR        string `help:"UID of the XR whose data it is from then on." name:"xr" required:""`
-	Name      string `help:"What is imported, by which it is known whether that was done." required:""`
-	Report    string `default:"${report}" help:"File for the report, one JSON object. The kubelet's need not be there."`
+	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
+	Directory string `default:"${directory}" help:"Directory in the volume's root for the data. It must be empty or missing."`
+	XR        string `help:"UID of the composite resource that owns the data from then on." name:"xr" required:""`
+	Name      string `help:"Name of the import, which shows whether it was already done." required:""`
+	Report    string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
 func (h *half) half() datavolume.Half {
 	return datavolume.Half{Volume: h.Volume, Directory: h.Directory, XR: types.UID(h.XR), Name: h.Name}
 }
 
-// importCommand is `controller import`. The function composes its flags.
+// importCommand implements `controller import`. The function composes its flags.
 type importCommand struct {
 	half
 
-	From          string `help:"Where the volume of a server that has stopped is mounted, to copy its data. Without it the data is taken that a container before has made." type:"path"`
-	Within        string `help:"Folder in that volume that is the data directory, if it is not its root."`
-	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that is to run on the data." required:"" type:"path"`
+	From          string `help:"Directory where the volume of a stopped server is mounted, to copy its data. If unset, the data of the previous container is used." type:"path"`
+	Within        string `help:"Data directory in that volume, if it is not its root."`
+	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that will use the data." required:"" type:"path"`
 }
 
-// Run the import.
+// Run runs the import.
 func (c *importCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	i := archive.Import{Half: c.half.half(), From: c.From, Within: c.Within, Target: c.TargetVersion, Output: os.Stdout}
@@ -53,16 +53,16 @@ func (c *importCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// fetchDumpCommand is `controller fetch-dump`.
+// fetchDumpCommand implements `controller fetch-dump`.
 type fetchDumpCommand struct {
 	half
 
 	Object string `help:"Name of the dump in the store." required:""`
-	SHA256 string `help:"Its SHA-256 sum, in hexadecimal, if it is known." name:"sha256"`
-	Access string `help:"Folder with the way to the store: url, ca.crt and token of its gateway." default:"${access}" type:"path"`
+	SHA256 string `help:"SHA-256 checksum of the dump in hexadecimal, if it is known." name:"sha256"`
+	Access string `help:"Directory with the access to the store: url, ca.crt and token of its gateway." default:"${access}" type:"path"`
 }
 
-// Run the fetching.
+// Run downloads the dump.
 func (c *fetchDumpCommand) Run(ctx context.Context) error {
 	tuneMemory()
 	remote, err := archive.OpenRemote(c.Access, os.Stdout)
@@ -74,39 +74,37 @@ func (c *fetchDumpCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// importDumpCommand is `controller import-dump`. It runs in the server's image.
+// importDumpCommand implements `controller import-dump`. It runs in the server's image.
 type importDumpCommand struct {
 	half
 
 	Object   string `help:"Name of the dump that was fetched." required:""`
-	Database string `help:"Database that statements are for which name none."`
-	Summed   bool   `help:"The sum of the dump was compared. Without it the dump has to end as mysqldump ends one."`
-	Sockets  string `help:"Folder to make for the socket of the server that loads the dump. Its path must be short." required:"" type:"path"`
+	Database string `help:"Default database for statements that name none."`
+	Summed   bool   `help:"The checksum of the dump was verified. Without this flag, the dump must end with mysqldump's last line."`
+	Sockets  string `help:"Directory to create for the socket of the server that loads the dump. Its path must be short." required:"" type:"path"`
 }
 
-// Run the loading.
+// Run loads the dump.
 func (c *importDumpCommand) Run(ctx context.Context) error {
-	l := initialize.Loading{Half: c.half.half(), Object: c.Object, Database: c.Database, Summed: c.Summed, Sockets: c.Sockets, Output: os.Stdout}
+	l := initialize.Loading{Half: c.half.half(), Object: c.Object, Database: c.Database, Summed: c.Summed,
+		Sockets: c.Sockets, Output: os.Stdout}
 	r, err := l.Run(ctx)
 	return writeReport(r, c.Report, err)
 }
 
-// importServerCommand is `controller import-server`. It runs in the server's image.
+// importServerCommand implements `controller import-server`. It runs in the server's image.
 type importServerCommand struct {
 	half
 
 	Host    string `help:"Name or address of the server to clone." required:""`
 	Port    uint16 `help:"Its port." default:"3306"`
-	Account string `help:"Folder of a Secret: username and password of an account there with BACKUP_ADMIN, and ca.crt, who has signed that server's certificate." required:"" type:"path"`
+	Account string `help:"Directory of a Secret with username and password of an account there that has BACKUP_ADMIN, and ca.crt, the CA of that server's certificate." required:"" type:"path"`
 }
 
-// Run the clone.
+// Run clones the server.
 func (c *importServerCommand) Run(ctx context.Context) error {
 	tuneMemory()
-	start := time.Now()
-	r := agent.Report{Command: "import-server"}
-	err := exit.CodeOf(ctx, c.run(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
+	r, err := exit.Report(ctx, "import-server", c.run)
 	return writeReport(r, c.Report, err)
 }
 
@@ -122,45 +120,48 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	result, err := (&clone.Clone{Folder: h.Folder(), Donor: donor, KeepUser: true, Output: os.Stdout}).Run(ctx)
-	if wrong, is := errors.AsType[*sql.WrongEngineError](err); is {
-		return fmt.Errorf("that server has tables that are not InnoDB's, which come out empty where it is cloned: %s. Change them there (ALTER TABLE … ENGINE=InnoDB), or import its volume, or a dump", strings.Join(wrong.Tables, ", "))
+	if wrong, ok := errors.AsType[*sql.WrongEngineError](err); ok {
+		return fmt.Errorf("that server has tables that do not use InnoDB, and a clone contains no rows of them: "+
+			"%s. Convert them there (ALTER TABLE … ENGINE=InnoDB), or import its volume or a dump", strings.Join(wrong.Tables, ", "))
 	}
 	if err != nil {
 		return err
 	}
 	r.Version = result.Version
-	fmt.Printf("The data is here, as of %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
+	fmt.Printf("The data is cloned, up to %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
 	return m.Complete()
 }
 
-// donor is asked for what a server on a copy of it has to be told.
+// donor returns the donor. It asks the donor for the settings that a server on a copy of its data needs.
 func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"username", "password", "ca.crt"} {
 		raw, err := os.ReadFile(filepath.Join(c.Account, name)) //nolint:gosec // The caller says which folder.
 		switch {
 		case err != nil:
-			return clone.Donor{}, fmt.Errorf("the Secret of the account to import with has no %s: %w", name, err)
+			return clone.Donor{}, fmt.Errorf("the Secret of the import account has no %s: %w", name, err)
 		case len(raw) == 0 || len(raw) > maxDonorFile:
-			return clone.Donor{}, fmt.Errorf("the Secret of the account to import with: %s has %d bytes, and not from 1 to %d", name, len(raw), maxDonorFile)
+			return clone.Donor{}, fmt.Errorf("the Secret of the import account: %s has %d bytes instead of 1 to %d",
+				name, len(raw), maxDonorFile)
 		}
 		values[name] = strings.TrimSuffix(string(raw), "\n")
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(values["ca.crt"])) {
-		return clone.Donor{}, errors.New("the Secret of the account to import with: ca.crt has no certificate in PEM")
+		return clone.Donor{}, errors.New("the Secret of the import account: ca.crt has no certificate in PEM")
 	}
 	d := clone.Donor{
 		Host: c.Host, Port: int(c.Port), Authorities: filepath.Join(c.Account, "ca.crt"),
 		User: values["username"], Password: sql.Password(values["password"]),
 	}
 	server := sql.Server{
-		Address: net.JoinHostPort(c.Host, strconv.Itoa(d.Port)), User: d.User, Trust: sql.Trust{Authorities: pool, AnyName: true},
+		Address: net.JoinHostPort(c.Host, strconv.Itoa(d.Port)), User: d.User,
+		Trust: sql.Trust{Authorities: pool, AnyName: true},
 		Times: &sql.Times{Handshake: donorTime, Session: donorTime},
 	}
 	session, err := server.Login(ctx, d.Password)
 	if err != nil {
-		return clone.Donor{}, fmt.Errorf("cannot enter the server to import from: %w", err)
+		return clone.Donor{}, fmt.Errorf("cannot log in to the server to import from: %w", err)
 	}
 	defer session.Close()
 	d.Layout, err = session.CheckDonor(ctx)
@@ -170,5 +171,5 @@ func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	return d, nil
 }
 
-// donorTime that it has to answer.
+// donorTime is the timeout for the donor's answers.
 const donorTime = 30 * time.Second

@@ -12,12 +12,12 @@ import (
 	serverversion "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// installCommand is `controller install`.
+// installCommand implements `controller install`.
 type installCommand struct {
-	To string `help:"File to make, such as /tools/controller. One that is there is replaced at once." required:"" type:"path"`
+	To string `help:"File to create, such as /tools/controller. An existing file is replaced atomically." required:"" type:"path"`
 }
 
-// self is this program, also after its file was replaced.
+// self is the path of this program, even after its file was replaced.
 const self = "/proc/self/exe"
 
 // Run copies this program.
@@ -30,12 +30,12 @@ func (c *installCommand) Run() error {
 	return replaceFile(c.To, 0o755, in)
 }
 
-// versionCommand is `controller version-of-server`.
+// versionCommand implements `controller version-of-server`.
 type versionCommand struct {
-	To string `help:"File to make, such as /tools/version.json." required:"" type:"path"`
+	To string `help:"File to create, such as /tools/version.json." required:"" type:"path"`
 }
 
-// Run asks, and writes the answer down.
+// Run reads the version and writes it to the file.
 func (c *versionCommand) Run(ctx context.Context) error {
 	server, err := serverversion.Ask(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *versionCommand) Run(ctx context.Context) error {
 	return replaceFile(c.To, 0o644, bytes.NewReader(append(raw, '\n')))
 }
 
-// replaceFile by one with this content, all of it or nothing.
+// replaceFile atomically replaces a file by one with this content.
 func replaceFile(path string, mode os.FileMode, content io.Reader) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -56,7 +56,7 @@ func replaceFile(path string, mode os.FileMode, content io.Reader) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // It is in the way of nothing.
+			_ = os.Remove(f.Name()) // A remaining temporary file does no harm.
 		}
 	}()
 	_, err = io.Copy(f, content)

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// loggers are the expressions on which log lines are written.
+// loggers matches the expressions that write log lines.
 var loggers = regexp.MustCompile(`(?i)^(s\.)?log(\.|$)|^l$|Logger\(\)`)
 
-// TestLogLinesAreConstant: the message of a log line is a constant, so that a search finds all lines of its kind, and docs/logs.md has
-// it. The linter sees to keys (loggercheck and sloglint).
+// TestLogLinesAreConstant checks that each log message is a constant, so that a search finds all its lines, and
+// that docs/reference/logs.md contains it. The linter checks the keys (loggercheck and sloglint).
 func TestLogLinesAreConstant(t *testing.T) {
-	page, n := read(t, filepath.Join("..", "docs", "logs.md")), 0
+	page, n := read(t, filepath.Join("..", "docs", "reference", "logs.md")), 0
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -34,12 +34,12 @@ func TestLogLinesAreConstant(t *testing.T) {
 				return true
 			}
 			n++
-			text, is := message.(*ast.BasicLit)
+			text, ok := message.(*ast.BasicLit)
 			switch {
-			case !is:
+			case !ok:
 				t.Errorf("%s: the message is no constant", set.Position(message.Pos()))
 			case !strings.Contains(page, strings.Trim(text.Value, `"`)):
-				t.Errorf("%s: docs/logs.md lacks %s", set.Position(message.Pos()), text.Value)
+				t.Errorf("%s: docs/reference/logs.md lacks %s", set.Position(message.Pos()), text.Value)
 			}
 			return true
 		})
@@ -50,22 +50,23 @@ func TestLogLinesAreConstant(t *testing.T) {
 	}
 }
 
-// messageOf returns the message of a call that writes a log line, or nil. In slog the message of an error comes first, and in logr the error.
+// messageOf returns the message of a call that writes a log line, or nil. In slog the message of an error comes first,
+// and in logr the error.
 func messageOf(node ast.Node) ast.Expr {
-	call, is := node.(*ast.CallExpr)
-	if !is {
+	call, ok := node.(*ast.CallExpr)
+	if !ok {
 		return nil
 	}
-	method, is := call.Fun.(*ast.SelectorExpr)
-	if !is || !loggers.MatchString(types.ExprString(method.X)) {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !loggers.MatchString(types.ExprString(method.X)) {
 		return nil
 	}
-	at, writes := map[string]int{"Info": 0, "Warn": 0, "Debug": 0, "Error": 0, "LogAttrs": 2}[method.Sel.Name]
-	if !writes || len(call.Args) <= at {
+	index, writes := map[string]int{"Info": 0, "Warn": 0, "Debug": 0, "Error": 0, "LogAttrs": 2}[method.Sel.Name]
+	if !writes || len(call.Args) <= index {
 		return nil
 	}
-	if _, isText := call.Args[at].(*ast.BasicLit); method.Sel.Name == "Error" && !isText {
-		at++
+	if _, isText := call.Args[index].(*ast.BasicLit); method.Sel.Name == "Error" && !isText {
+		index++
 	}
-	return call.Args[at]
+	return call.Args[index]
 }

@@ -18,7 +18,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// mainVariable makes a second process of this test the program itself.
+// mainVariable makes a second process of this test run the main function.
 const mainVariable = "CONTROLLER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run the program.
+// run runs the program.
 func run(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -46,11 +46,13 @@ func run(t *testing.T, args ...string) (code int, output string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// TestCommands: what Jobs say is what the program understands.
+// TestCommands checks that the program accepts the commands of Jobs.
 func TestCommands(t *testing.T) {
 	i := v1.Instance{Kind: v1.KindDatabase, Namespace: "shop", Name: "orders", XR: "uid-1"}
-	u := agent.Unpacking{Archive: "/backup/one/data.tar.zst", Volume: "/data", SHA256: "abc", Version: "9.7.4", Clean: true}
-	told := unpacking{Archive: u.Archive, SHA256: "abc", SourceVersion: "9.7.4", SourceClean: true, TargetVersion: agent.VersionFile, inStore: inStore{Access: agent.AccessFolder}}
+	u := agent.Unpacking{Archive: "/backup/one/data.tar.zst", Volume: "/data", SHA256: "abc", Version: "9.7.4",
+		Clean: true}
+	told := unpacking{Archive: u.Archive, SHA256: "abc", SourceVersion: "9.7.4", SourceClean: true,
+		TargetVersion: agent.VersionFile, inStore: inStore{Access: agent.AccessFolder}}
 	remote := u
 	remote.Archive, remote.Object = "", "v1/a/b/one/x.tar.zst.age"
 	toldRemote := told
@@ -63,55 +65,71 @@ func TestCommands(t *testing.T) {
 	}{
 		"Backup": {
 			command: agent.Backup{
-				Volume: "/data", Archive: u.Archive, Record: "one", Image: "mysql:8.4", Instance: i, NamespaceUID: "uid-2", Version: "8.4.6", NeverServed: true, WithoutOutside: true,
+				Volume: "/data", Archive: u.Archive, Record: "one", Image: "mysql:8.4", Instance: i, NamespaceUID: "uid-2",
+				Version: "8.4.6", NeverServed: true, WithoutOutside: true,
 				Number: 7, StorageSize: "1Gi",
 			}.Command(),
 			program: agent.Program,
 			want: backupCommand{
-				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
-				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true, WithoutOutside: true, Report: agent.TerminationLog,
+				Volume: "/data", Directory: v1.DataDirectory, Archive: u.Archive, Record: "one", XR: "uid-1", Kind: v1.KindDatabase,
+				Namespace:    "shop",
+				NamespaceUID: "uid-2", Name: "orders", Image: "mysql:8.4", SourceVersion: "8.4.6", NeverServed: true,
+				WithoutOutside: true, Report: agent.TerminationLog,
 				Number: 7, StorageSize: "1Gi", inStore: inStore{Access: agent.AccessFolder},
 			},
 			got: func(c *cli) any { return c.Backup },
 		},
 		"BackupToStore": {
-			command: agent.Backup{Volume: "/data", Object: "v1/a/b/one", Record: "one", Instance: i}.Command(), program: agent.Program,
+			command: agent.Backup{Volume: "/data", Object: "v1/a/b/one", Record: "one", Instance: i}.Command(),
+			program: agent.Program,
 			want: backupCommand{
-				Volume: "/data", Directory: v1.DataDirectory, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop", Name: "orders", Report: agent.TerminationLog,
+				Volume: "/data", Directory: v1.DataDirectory, Record: "one", XR: "uid-1", Kind: v1.KindDatabase, Namespace: "shop",
+				Name: "orders", Report: agent.TerminationLog,
 				inStore: inStore{Object: "v1/a/b/one", Access: agent.AccessFolder},
 			},
 			got: func(c *cli) any { return c.Backup },
 		},
 		"RestoreFromStore": {
 			command: remote.Restore("uid-1"), program: agent.Program, got: func(c *cli) any { return c.Restore },
-			want: restoreCommand{unpacking: toldRemote, Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Report: agent.TerminationLog},
+			want: restoreCommand{unpacking: toldRemote, Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1",
+				Report: agent.TerminationLog},
 		},
 		"Restore": {
 			command: u.Restore("uid-1"), program: agent.Program, got: func(c *cli) any { return c.Restore },
-			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Report: agent.TerminationLog},
+			want: restoreCommand{unpacking: told, Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1",
+				Report: agent.TerminationLog},
 		},
 		"Unpack": {
 			command: u.Unpack(), program: agent.Program, got: func(c *cli) any { return c.Unpack },
 			want: unpackCommand{unpacking: told, Volume: "/data", Report: agent.TerminationLog},
 		},
 		"ValidateSettings": {
-			command: agent.ValidateSettings("/data", "/sockets", "/tls"), program: agent.CopiedProgram, got: func(c *cli) any { return c.ValidateSettings },
+			command: agent.ValidateSettings("/data", "/sockets", "/tls"), program: agent.CopiedProgram,
+			got:  func(c *cli) any { return c.ValidateSettings },
 			want: validateSettingsCommand{Volume: "/data", Sockets: "/sockets", TLS: "/tls", Report: agent.TerminationLog},
 		},
 		"Initialize": {
-			command: agent.Initialize("uid-1", "/data", "/secret", "/sockets"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Initialize },
-			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Secret: "/secret", Sockets: "/sockets", Report: agent.TerminationLog},
+			command: agent.Initialize("uid-1", "/data", "/secret", "/sockets"), program: agent.CopiedProgram,
+			got: func(c *cli) any { return c.Initialize },
+			want: initializeCommand{Volume: "/data", Directory: v1.DataDirectory, XR: "uid-1", Secret: "/secret",
+				Sockets: "/sockets", Report: agent.TerminationLog},
 		},
 		"BootCheck": {
 			command: agent.BootCheck("/copy"), program: agent.CopiedProgram, got: func(c *cli) any { return c.Bootcheck },
 			want: bootCheckCommand{Folder: "/copy", Directory: v1.DataDirectory, Report: agent.TerminationLog},
 		},
-		"Wipe":     {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data"}},
-		"WipeData": {command: agent.WipeData("uid-1", "/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data", XR: "uid-1"}},
-		"Survey":   {command: agent.Survey("/backup"), program: agent.Program, got: func(c *cli) any { return c.Survey }, want: surveyCommand{Volume: "/backup", Report: agent.TerminationLog}},
-		"Prune":    {command: agent.Prune("/backup", "one", "two"), program: agent.Program, got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
-		"Install":  {command: agent.ToolsContainer("x").Command, program: agent.Program, got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
-		"Version":  {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram, got: func(c *cli) any { return c.VersionOfServer }, want: versionCommand{To: agent.VersionFile}},
+		"Wipe": {command: agent.Wipe("/data"), program: agent.Program, got: func(c *cli) any { return c.Wipe },
+			want: wipeCommand{Volume: "/data"}},
+		"WipeData": {command: agent.WipeData("uid-1", "/data"), program: agent.Program,
+			got: func(c *cli) any { return c.Wipe }, want: wipeCommand{Volume: "/data", XR: "uid-1"}},
+		"Survey": {command: agent.Survey("/backup"), program: agent.Program, got: func(c *cli) any { return c.Survey },
+			want: surveyCommand{Volume: "/backup", Report: agent.TerminationLog}},
+		"Prune": {command: agent.Prune("/backup", "one", "two"), program: agent.Program,
+			got: func(c *cli) any { return c.Prune }, want: pruneCommand{Volume: "/backup", Folder: []string{"one", "two"}}},
+		"Install": {command: agent.ToolsContainer("x").Command, program: agent.Program,
+			got: func(c *cli) any { return c.Install }, want: installCommand{To: agent.CopiedProgram}},
+		"Version": {command: agent.VersionContainer("x").Command, program: agent.CopiedProgram,
+			got: func(c *cli) any { return c.VersionOfServer }, want: versionCommand{To: agent.VersionFile}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -119,34 +137,41 @@ func TestCommands(t *testing.T) {
 			if _, err := newParser(t.Context(), c).Parse(tc.command[1:]); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, tc.got(c), cmp.AllowUnexported(backupCommand{}, restoreCommand{}, unpackCommand{}, unpacking{})); diff != "" || tc.command[0] != tc.program {
+			if diff := cmp.Diff(tc.want, tc.got(c),
+				cmp.AllowUnexported(backupCommand{}, restoreCommand{}, unpackCommand{},
+					unpacking{})); diff != "" || tc.command[0] != tc.program {
 				t.Errorf("%s\n-want, +got:\n%s", tc.command[0], diff)
 			}
 		})
 	}
 }
 
-// TestRoundTrip runs the commands with the flags that the Jobs give them.
+// TestRoundTrip runs the commands with the flags of the Jobs.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	for name, content := range map[string]string{
-		"volume/data/ibdata1": "pages", "new/.keep": "", "version.json": `{"version":"9.7.4-2","flavour":"mysql"}`, "report": "",
+		"volume/data/ibdata1": "pages", "new/.keep": "", "version.json": `{"version":"9.7.4-2","flavour":"mysql"}`,
+		"report": "",
 	} {
 		write(t, path(name), content)
 	}
 	if err := os.Remove(path("new/.keep")); err != nil {
 		t.Fatal(err)
 	}
-	code, out := run(t, "backup", "--volume="+path("volume"), "--directory=data", "--archive="+path("backup/one/data.tar.zst"),
-		"--record=one", "--xr=uid", "--namespace=default", "--name=shop", "--source-version=9.7.4-2", "--report="+path("report"))
+	code, out := run(t, "backup", "--volume="+path("volume"), "--directory=data",
+		"--archive="+path("backup/one/data.tar.zst"),
+		"--record=one", "--xr=uid", "--namespace=default", "--name=shop", "--source-version=9.7.4-2",
+		"--report="+path("report"))
 	if code != 0 {
 		t.Fatalf("backup ended with %d: %s", code, out)
 	}
 	r := readReport(t, path("report"))
 	restore := []string{
-		"restore", "--archive=" + path("backup/one/data.tar.zst"), "--sha256=" + r.SHA256, "--volume=" + path("new"), "--directory=data",
-		"--source-version=9.7.4-2", "--source-clean=false", "--target-version=" + path("version.json"), "--report=" + path("report"),
+		"restore", "--archive=" + path("backup/one/data.tar.zst"), "--sha256=" + r.SHA256, "--volume=" + path("new"),
+		"--directory=data",
+		"--source-version=9.7.4-2", "--source-clean=false", "--target-version=" + path("version.json"),
+		"--report=" + path("report"),
 	}
 	if code, out = run(t, restore...); code != 0 {
 		t.Fatalf("restore ended with %d: %s", code, out)
@@ -159,12 +184,14 @@ func TestRoundTrip(t *testing.T) {
 	}
 	unpack := []string{
 		"unpack", "--archive=" + path("backup/one/data.tar.zst"), "--sha256=" + r.SHA256, "--volume=" + path("backup"),
-		"--source-version=9.7.4-2", "--source-clean=false", "--target-version=" + path("version.json"), "--report=" + path("report"),
+		"--source-version=9.7.4-2", "--source-clean=false", "--target-version=" + path("version.json"),
+		"--report=" + path("report"),
 	}
 	if code, out = run(t, unpack...); code != 0 {
 		t.Fatalf("unpack ended with %d: %s", code, out)
 	}
-	if raw, err := os.ReadFile(path("backup/.crossplane-mysql-restore-test/data/ibdata1")); err != nil || string(raw) != "pages" {
+	if raw, err := os.ReadFile(path("backup/.crossplane-mysql-restore-test/data/ibdata1")); err != nil ||
+		string(raw) != "pages" {
 		t.Errorf("unpacked: %q, %v", raw, err)
 	}
 	if code, out = run(t, "wipe", "--volume="+path("backup/.crossplane-mysql-restore-test")); code != 0 {
@@ -176,7 +203,8 @@ func TestRoundTrip(t *testing.T) {
 	if err := os.Remove(path("backup/one/data.tar.zst")); err != nil {
 		t.Fatal(err)
 	}
-	if code, out = run(t, append(restore, "--volume="+dir, "--directory=other", "--source-clean=true")...); code != agent.ExitMissing {
+	if code, out = run(t, append(restore, "--volume="+dir, "--directory=other",
+		"--source-clean=true")...); code != agent.ExitMissing {
 		t.Errorf("restore without an archive ended with %d: %s", code, out)
 	}
 	if r := readReport(t, path("report")); r.OK || r.ExitCode != agent.ExitMissing || r.Error == "" {
@@ -208,9 +236,9 @@ func readReport(t *testing.T, path string) agent.Report {
 }
 
 func TestInstall(t *testing.T) {
-	to := filepath.Join(t.TempDir(), "controller")
+	target := filepath.Join(t.TempDir(), "controller")
 	for range 2 {
-		if code, out := run(t, "install", "--to="+to); code != 0 {
+		if code, out := run(t, "install", "--to="+target); code != 0 {
 			t.Fatalf("it ended with %d: %s", code, out)
 		}
 	}
@@ -222,15 +250,15 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(to)
+	got, err := os.ReadFile(target)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the copy is another: %v", err)
 	}
-	info, err := os.Stat(to)
+	info, err := os.Stat(target)
 	if err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("its mode is %v, %v", info.Mode(), err)
 	}
-	if entries, err := os.ReadDir(filepath.Dir(to)); err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(filepath.Dir(target)); err != nil || len(entries) != 1 {
 		t.Errorf("it left %v, %v", entries, err)
 	}
 }
@@ -242,19 +270,20 @@ func TestVersionOfServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	to := filepath.Join(dir, "version.json")
-	if code, out := run(t, "version-of-server", "--to="+to); code != 0 {
+	target := filepath.Join(dir, "version.json")
+	if code, out := run(t, "version-of-server", "--to="+target); code != 0 {
 		t.Fatalf("it ended with %d: %s", code, out)
 	}
-	raw, err := os.ReadFile(to)
+	raw, err := os.ReadFile(target)
 	if err != nil || !strings.Contains(string(raw), `"version":"10.11.18-MariaDB-0+deb12u1","flavour":"mariadb"`) {
 		t.Errorf("it says %s, %v", raw, err)
 	}
 }
 
-// TestHelp has an explanation for every flag.
+// TestHelp checks that each flag has a help text.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"start", "doctor", "backup", "restore", "unpack", "clone", "bootcheck", "wipe", "prune", "install", "version-of-server"} {
+	for _, command := range []string{"start", "backup", "restore", "unpack", "clone", "bootcheck", "wipe", "prune",
+		"install", "version-of-server"} {
 		code, out := run(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage: controller "+command) {
 			t.Errorf("%s --help ended with %d: %s", command, code, out)
@@ -277,35 +306,36 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestPasswordGrace refuses what would let a client fail that read the Secret a moment ago.
+// TestPasswordGrace refuses a grace period that is too short for a client that has just read the Secret.
 func TestPasswordGrace(t *testing.T) {
 	for _, bad := range []string{"0s", "4s", "-1m", "2"} {
 		if code, out := run(t, "start", "--password-grace="+bad); code == 0 || !strings.Contains(out, "password-grace") {
 			t.Errorf("--password-grace=%s ended with %d: %s", bad, code, out)
 		}
 	}
-	// It got as far as looking for a cluster.
+	// The flag is valid if the program fails at the connection to a cluster.
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	if code, out := run(t, "start", "--password-grace=5s"); code == 0 || strings.Contains(out, "password-grace") {
 		t.Errorf("--password-grace=5s ended with %d: %s", code, out)
 	}
 }
 
-// TestClusterDomainFlag: what is no domain is refused.
+// TestClusterDomainFlag checks that an invalid domain is refused.
 func TestClusterDomainFlag(t *testing.T) {
-	for domain, good := range map[string]bool{"": true, "cluster.local": true, "k8s.corp.example": true, "prod": true, ".local": false, "a b": false, "UPPER": false} {
+	for domain, good := range map[string]bool{"": true, "cluster.local": true, "k8s.corp.example": true, "prod": true,
+		".local": false, "a b": false, "UPPER": false} {
 		if err := (&startCommand{PasswordGrace: time.Hour, ClusterDomain: domain}).Validate(); (err == nil) != good {
 			t.Errorf("%q: %v", domain, err)
 		}
 	}
 }
 
-// TestJobResources of the flag: an error says what one would look like.
+// TestJobResources checks that the error for the flag contains an example.
 func TestJobResources(t *testing.T) {
 	for given, want := range map[string]string{
 		`{"limits":{"memory":"256Mi"}}`:       "",
-		`{"limit":{"memory":"256Mi"}}`:        "say something like",
-		`256Mi`:                               "say something like",
+		`{"limit":{"memory":"256Mi"}}`:        "is not valid, an example is",
+		`256Mi`:                               "is not valid, an example is",
 		`{"limits":{"memory":"1e-99999999"}}`: "limits[memory]",
 	} {
 		err := (&startCommand{PasswordGrace: time.Hour, JobResources: given}).Validate()

@@ -9,15 +9,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// ownCommand is `controller own`.
+// ownCommand implements `controller own`.
 type ownCommand struct {
-	Volume string `help:"Where the data volume is mounted." required:"" type:"path"`
+	Volume string `help:"Directory where the data volume is mounted." required:"" type:"path"`
 }
 
-// Run gives all that lies on the volume to the server's user, and lets nobody else into it:
-// the folder is one of the node, where other programs run, and what is in it is written by
-// an image that somebody else chose. Symbolic links are not followed. A run that is cut off
-// is made again.
+// Run changes the owner of everything on the volume to the server's user, and denies access to others. The directory
+// belongs to the node, where other programs run, and an image that a tenant chose writes its contents. Symbolic links
+// are not followed. An interrupted run is repeated.
 func (c *ownCommand) Run() error { return ownFolder(c.Volume, int(agent.ServerUID)) }
 
 func ownFolder(path string, id int) error {
@@ -41,13 +40,13 @@ func ownFolder(path string, id int) error {
 			return nil
 		}
 		if err := root.Lchown(name, id, id); err != nil {
-			return fmt.Errorf("cannot give %q to the server's user: %w", name, err)
+			return fmt.Errorf("cannot change the owner of %q to the server's user: %w", name, err)
 		}
 		return nil
 	})
 }
 
-// closeToOthers is first: from then on nobody else sees what is handed over.
+// closeToOthers is called first, so that other users cannot read the files.
 func closeToOthers(root *os.Root) error {
 	folder, err := root.Open(".")
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-// TestOwn: all that lies on the volume gets its owner, and nothing outside; nobody else sees it.
+// TestOwn checks that everything on the volume gets the owner and nothing outside of it, and that other users have
+// no access.
 func TestOwn(t *testing.T) {
 	outside, volume := t.TempDir(), t.TempDir()
 	const mode = 0o755
-	for _, path := range []string{filepath.Join(outside, "theirs"), filepath.Join(volume, "data", "mysql"), filepath.Join(volume, "data", "shop.ibd")} {
+	for _, path := range []string{filepath.Join(outside, "theirs"), filepath.Join(volume, "data", "mysql"),
+		filepath.Join(volume, "data", "shop.ibd")} {
 		if err := os.MkdirAll(filepath.Dir(path), mode); err != nil {
 			t.Fatal(err)
 		}
@@ -19,8 +21,9 @@ func TestOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"file": filepath.Join(outside, "theirs"), "folder": outside, "nowhere": "/nowhere"} {
-		if err := os.Symlink(to, filepath.Join(volume, "data", name)); err != nil {
+	for name, target := range map[string]string{"file": filepath.Join(outside, "theirs"), "folder": outside,
+		"nowhere": "/nowhere"} {
+		if err := os.Symlink(target, filepath.Join(volume, "data", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,9 +43,11 @@ func TestOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for path, owner := range map[string]int{
-			volume: wanted, filepath.Join(volume, "data"): wanted, filepath.Join(volume, "data", "mysql"): wanted, filepath.Join(volume, "data", "shop.ibd"): wanted,
-			filepath.Join(volume, "data", "file"): wanted, filepath.Join(volume, "data", "folder"): wanted, filepath.Join(volume, "data", "nowhere"): wanted,
-			outside: mine, filepath.Join(outside, "theirs"): mine,
+			volume: wanted, filepath.Join(volume, "data"): wanted, filepath.Join(volume, "data",
+				"mysql"): wanted, filepath.Join(volume, "data", "shop.ibd"): wanted,
+			filepath.Join(volume, "data", "file"): wanted, filepath.Join(volume, "data", "folder"): wanted,
+			filepath.Join(volume, "data", "nowhere"): wanted,
+			outside:                                  mine, filepath.Join(outside, "theirs"): mine,
 		} {
 			info, err := os.Lstat(path)
 			if err != nil {

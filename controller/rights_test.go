@@ -12,9 +12,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A role of controller/deploy, or a binding of one.
+// A role is a role of controller/deploy or its binding.
 type role struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -25,7 +27,7 @@ type role struct {
 	Subjects        []rbacv1.Subject        `json:"subjects"`
 }
 
-// deployed roles and bindings.
+// deployed returns the roles and bindings.
 func deployed(t *testing.T) []role {
 	t.Helper()
 	files, err := filepath.Glob("deploy/*/*.yaml")
@@ -56,13 +58,13 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// A right is a rule as docs/permissions.md has it in a row.
+// A right is a rule in a row of docs/reference/rbac.md.
 type right struct {
 	Role, On string
 	Verbs    []string
 }
 
-// rights that the rules of a role give, in the words of kubectl.
+// rights returns the rules of a role in the words of kubectl.
 func rights(r role) []right {
 	out := make([]right, 0, len(r.Rules))
 	for _, rule := range r.Rules {
@@ -82,17 +84,18 @@ func rights(r role) []right {
 				on = append(on, name)
 			}
 		}
-		out = append(out, right{Role: strings.TrimPrefix(r.Name, "crossplane-mysql-"), On: strings.Join(on, ", "), Verbs: slices.Sorted(slices.Values(rule.Verbs))})
+		out = append(out, right{Role: strings.TrimPrefix(r.Name, "crossplane-mysql-"), On: strings.Join(on, ", "),
+			Verbs: slices.Sorted(slices.Values(rule.Verbs))})
 	}
 	return out
 }
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// promised rights are those of docs/permissions.md, with the reasons left out.
+// promised returns the rules in docs/reference/rbac.md, without their reasons.
 func promised(t *testing.T) []right {
 	t.Helper()
-	section := read(t, "../docs/permissions.md")
+	section := read(t, "../docs/reference/rbac.md")
 	var out []right
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
@@ -109,25 +112,25 @@ func promised(t *testing.T) []right {
 	return out
 }
 
-// TestDocumentedRights: docs/permissions.md says what the roles allow, rule for rule.
+// TestDocumentedRights checks that docs/reference/rbac.md contains exactly the rules of the roles.
 func TestDocumentedRights(t *testing.T) {
 	roles := deployed(t)
-	have := make([]right, 0, len(roles))
+	found := make([]right, 0, len(roles))
 	for _, r := range roles {
-		have = append(have, rights(r)...)
+		found = append(found, rights(r)...)
 	}
 	order := func(a, b right) int { return strings.Compare(a.Role+a.On, b.Role+b.On) }
-	slices.SortFunc(have, order)
+	slices.SortFunc(found, order)
 	want := promised(t)
 	slices.SortFunc(want, order)
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("what controller/deploy allows is not what docs/permissions.md says: change one of them. -page, +deploy:\n%s", diff)
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf(
+			"what controller/deploy allows is not what docs/reference/rbac.md says: change one of them. -page, +deploy:\n%s", diff)
 	}
 }
 
-// TestNoRightTooMany: nothing is allowed by a wildcard, nobody may read all
-// Secrets or ConfigMaps, or give himself more, and only the controller has the controller's
-// roles; who scrapes it has that of the metrics alone.
+// TestNoRightTooMany checks that no rule has a wildcard, reads all Secrets or ConfigMaps, or allows an escalation.
+// Only the controller has the controller's roles. The metrics client has only the role for metrics.
 func TestNoRightTooMany(t *testing.T) {
 	roles := deployed(t)
 	for _, r := range roles {
@@ -141,7 +144,8 @@ func TestNoRightTooMany(t *testing.T) {
 		}
 		for _, s := range r.Subjects {
 			scrapes := r.RoleRef.Name == "crossplane-mysql-metrics" && s.Name == "crossplane-mysql-scraper"
-			if s.Kind != rbacv1.ServiceAccountKind || s.Namespace != "crossplane-mysql-system" || s.Name != "crossplane-mysql" && !scrapes {
+			if s.Kind != rbacv1.ServiceAccountKind || s.Namespace != "crossplane-mysql-system" || s.Name != "crossplane-mysql" &&
+				!scrapes {
 				t.Errorf("%s is bound to %+v, and not to the controller", r.RoleRef.Name, s)
 			}
 		}
@@ -151,7 +155,49 @@ func TestNoRightTooMany(t *testing.T) {
 	}
 }
 
-// tooMany says what a rule allows that no rule may.
+// TestAggregatedRoles checks that Kubernetes' default roles include our kinds for users, and that no role allows
+// users to write a status.
+func TestAggregatedRoles(t *testing.T) {
+	const prefix = "rbac.authorization.k8s.io/aggregate-to-"
+	got := map[string][]string{}
+	for _, r := range deployed(t) {
+		for label, value := range r.Labels {
+			target, found := strings.CutPrefix(label, prefix)
+			if !found {
+				continue
+			}
+			if value != "true" {
+				t.Errorf("%s: label %s is %q, which Kubernetes ignores", r.Name, label, value)
+			}
+			for _, rule := range r.Rules {
+				if !slices.Equal(rule.APIGroups, []string{v1.Group}) {
+					t.Errorf("%s gives rights on kinds of others: %+v", r.Name, rule)
+				}
+				for _, resource := range rule.Resources {
+					if strings.Contains(resource, "/") {
+						t.Errorf("%s gives rights on %s, which is the controller's", r.Name, resource)
+					}
+					for _, verb := range rule.Verbs {
+						got[target] = append(got[target], resource+": "+verb)
+					}
+				}
+			}
+		}
+	}
+	view := []string{"backups: get", "backups: list", "backups: watch"}
+	edit := append([]string{"backups: create", "backups: delete", "backups: patch", "backups: update"}, view...)
+	want := map[string][]string{"view": view, "edit": edit, "admin": edit}
+	for _, list := range []map[string][]string{got, want} {
+		for _, rights := range list {
+			slices.Sort(rights)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// tooMany returns the parts of a rule that no rule may contain.
 func tooMany(rule rbacv1.PolicyRule) []string {
 	var out []string
 	if strings.Contains(rule.String(), "*") {

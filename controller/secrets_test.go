@@ -32,19 +32,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// secretField matches the names of fields that hold a secret. A field of bytes holds one also if secretBytes matches: a text that is called
-// key is the key of an object in a store.
+// secretField matches names of fields that contain a secret. A field of bytes also contains one if secretBytes
+// matches. A string with the name key is the key of an object in a store.
 var (
 	secretField = regexp.MustCompile(`(?i)(secret|password|token|identity|credential|(access|private|seal|secret)key)s?$`)
 	secretBytes = regexp.MustCompile(`(?i)key$`)
 )
 
-// TestSecretsAreRedacted fills every field of these types that may hold a secret, and prints, logs and marshals the values in each way.
-// TestNoSecretIsPrinted finds the types.
+// TestSecretsAreRedacted fills every field of these types that may hold a secret, and prints, logs and marshals the
+// values in each way. TestNoSecretIsPrinted finds the types.
 func TestSecretsAreRedacted(t *testing.T) {
 	for _, tc := range []struct {
 		given  any
-		stored bool // As JSON, which has the secrets.
+		stored bool // It is stored as JSON, with its secrets.
 	}{
 		{given: new(sql.Password)},
 		{given: new(store.SealKey)},
@@ -74,7 +74,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 			value := v.Elem().Interface()
 			nested := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "X", Type: v.Type().Elem()}})).Elem()
 			nested.Field(0).Set(v.Elem())
-			for name, it := range map[string]any{"a value": value, "a pointer": tc.given, "a field": nested.Interface(), "a slice": []any{value}, "a map": map[string]any{"x": value}} {
+			for name, it := range map[string]any{"a value": value, "a pointer": tc.given, "a field": nested.Interface(),
+				"a slice": []any{value}, "a map": map[string]any{"x": value}} {
 				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 					checkRedacted(t, name+" with "+verb, fmt.Sprintf(verb, it))
 				}
@@ -93,7 +94,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 			for _, h := range []slog.Handler{slog.NewJSONHandler(&log, nil), slog.NewTextHandler(&log, nil)} {
 				slog.New(h).LogAttrs(t.Context(), slog.LevelInfo, "A line", slog.Any("value", value), slog.Any("pointer", tc.given))
 			}
-			funcr.NewJSON(func(line string) { log.WriteString(line) }, funcr.Options{}).Info("A line", "value", value, "pointer", tc.given)
+			funcr.NewJSON(func(line string) { log.WriteString(line) }, funcr.Options{}).
+				Info("A line", "value", value, "pointer", tc.given)
 			if n := strings.Count(log.String(), "A line"); n != 5 {
 				t.Errorf("want a line of each logger, got %d", n)
 			}
@@ -102,32 +104,34 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// marker has 32 bytes, as many as a seal key.
+// marker has 32 bytes, the length of a signing key.
 const marker = "Marker-Of-A-Secret-Of-32-Bytes!!"
 
-// hasMarker reports whether a text has the beginning of the marker, in one of the ways in which bytes are printed.
+// hasMarker reports whether a text contains the beginning of the marker, in any format for bytes.
 func hasMarker(text string) bool {
 	begin := []byte(marker[:6])
 	decimal := strings.Trim(fmt.Sprintf("%d", begin), "[]")
 	hexadecimal := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", begin), "[]byte{"), "}")
 	return slices.ContainsFunc([]string{
-		string(begin), decimal, strings.ReplaceAll(decimal, " ", ","), hexadecimal, hex.EncodeToString(begin), base64.StdEncoding.EncodeToString(begin),
-	}, func(as string) bool { return strings.Contains(text, as) })
+		string(begin), decimal, strings.ReplaceAll(decimal, " ", ","), hexadecimal, hex.EncodeToString(begin),
+		base64.StdEncoding.EncodeToString(begin),
+	}, func(form string) bool { return strings.Contains(text, form) })
 }
 
-func checkRedacted(t *testing.T, how, text string) {
+func checkRedacted(t *testing.T, form, text string) {
 	t.Helper()
 	if hasMarker(text) {
-		t.Errorf("%s, a secret is printed: %.500s", how, text)
+		t.Errorf("%s, a secret is printed: %.500s", form, text)
 	}
 }
 
-// fill all fields of a value that may hold a secret, also those that are not exported, and return how many they are.
+// fill sets all fields of a value that may contain a secret, including unexported ones. It returns the number of
+// these fields.
 func fill(v reflect.Value, isSecret bool) (n int) {
 	if isFormatter := v.Type().Implements(reflect.TypeFor[fmt.Formatter]()); isFormatter && v.Kind() != reflect.Struct {
 		isSecret = true
 	}
-	if s, is := v.Addr().Interface().(*corev1.Secret); is {
+	if s, ok := v.Addr().Interface().(*corev1.Secret); ok {
 		s.Data = map[string][]byte{"x": []byte(marker)}
 		return 1
 	}
@@ -182,14 +186,14 @@ func isOurs(path string) bool {
 	return strings.HasPrefix(path, module+"controller") || strings.HasPrefix(path, module+"fn")
 }
 
-// harmless fields are called as if they held a secret.
+// harmless contains fields whose names look like those of secrets.
 var harmless = map[string]string{
 	"controller.initializeCommand.Secret":            "the path of a directory",
 	"controller/internal/test/s3memory.Server.Token": "a token for the next page of a list, in a fake of the tests",
 }
 
-// TestNoSecretIsPrinted looks for types, also those that are not exported, whose secrets package fmt would print. It follows what that
-// does: it calls Format of exported fields only, and prints a pointer within a value as an address.
+// TestNoSecretIsPrinted looks for types, including unexported ones, whose secrets package fmt would print. Package
+// fmt calls Format only for exported fields, and prints a pointer within a value as an address.
 func TestNoSecretIsPrinted(t *testing.T) {
 	all, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: ".."}, "./controller/...", "./fn/...")
 	if err != nil {
@@ -198,13 +202,14 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	n := 0
 	for _, p := range all {
 		for _, name := range p.Types.Scope().Names() {
-			of, is := p.Types.Scope().Lookup(name).(*types.TypeName)
-			if !is || of.IsAlias() || types.IsInterface(of.Type()) {
+			typeName, ok := p.Types.Scope().Lookup(name).(*types.TypeName)
+			if !ok || typeName.IsAlias() || types.IsInterface(typeName.Type()) {
 				continue
 			}
 			n++
-			if path := printed(of.Type(), true, map[types.Type]bool{}); path != "" {
-				t.Errorf("%s.%s%s would be printed: embed redact.All in it, or redact.Logs if its JSON is stored", p.PkgPath, name, path)
+			if path := printed(typeName.Type(), true, map[types.Type]bool{}); path != "" {
+				t.Errorf("%s.%s%s would be printed: embed redact.All in it, or redact.Logs if its JSON is stored", p.PkgPath, name,
+					path)
 			}
 		}
 	}
@@ -213,32 +218,32 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 }
 
-// printed is the path to a secret that would be printed with a value, or empty.
-func printed(of types.Type, isExported bool, above map[types.Type]bool) string {
-	of = types.Unalias(of)
-	name := of.String()
+// printed returns the path to a secret that would be printed with a value, or "".
+func printed(typ types.Type, isExported bool, above map[types.Type]bool) string {
+	typ = types.Unalias(typ)
+	name := typ.String()
 	isSecret := strings.HasSuffix(name, "k8s.io/api/core/v1.Secret") || strings.HasSuffix(name, "age.Identity")
-	if above[of] {
+	if above[typ] {
 		return ""
 	}
-	above[of] = true
-	defer delete(above, of)
-	if named, is := of.(*types.Named); is && !isSecret {
+	above[typ] = true
+	defer delete(above, typ)
+	if named, ok := typ.(*types.Named); ok && !isSecret {
 		if named.Obj().Pkg() == nil || !isOurs(named.Obj().Pkg().Path()) {
 			return ""
 		}
-		formats := types.NewMethodSet(of).Lookup(nil, "Format") != nil
+		formats := types.NewMethodSet(typ).Lookup(nil, "Format") != nil
 		if formats && isExported {
 			return ""
 		}
-		_, isStruct := of.Underlying().(*types.Struct)
+		_, isStruct := typ.Underlying().(*types.Struct)
 		isSecret = formats && !isStruct
 	}
 	if isSecret {
 		return " (" + name + ")"
 	}
-	switch u := of.Underlying().(type) {
-	case *types.Pointer: // With %s it is printed as what it points to (badVerb of package fmt).
+	switch u := typ.Underlying().(type) {
+	case *types.Pointer: // With %s, fmt prints its target (badVerb of package fmt).
 		return printed(u.Elem(), isExported, above)
 	case *types.Slice:
 		return printed(u.Elem(), isExported, above)
@@ -268,9 +273,9 @@ func printed(of types.Type, isExported bool, above map[types.Type]bool) string {
 	return ""
 }
 
-// kindOf a type that can be a secret: a text, or bytes.
-func kindOf(of types.Type) (text, raw bool) {
-	switch u := of.Underlying().(type) {
+// kindOf reports whether a type can be a secret: a string, or bytes.
+func kindOf(typ types.Type) (text, raw bool) {
+	switch u := typ.Underlying().(type) {
 	case *types.Basic:
 		return u.Info()&types.IsString != 0, false
 	case *types.Slice:

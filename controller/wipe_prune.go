@@ -15,14 +15,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// wipeCommand is `controller wipe`.
+// wipeCommand implements `controller wipe`.
 type wipeCommand struct {
-	Volume string `help:"Where the volume is mounted, or the folder of it that is to be emptied." required:"" type:"path"`
-	XR     string `help:"UID of the XR whose data is to go: what says that it is another one's stays." name:"xr"`
+	Volume string `help:"Directory where the volume is mounted, or the directory on it to empty." required:"" type:"path"`
+	XR     string `help:"UID of the composite resource whose data is deleted. Data of another one is kept." name:"xr"`
 }
 
-// Run removes all that lies on the volume. Nothing outside can be reached: what
-// a symbolic link points to stays.
+// Run removes everything on the volume. It does not follow symbolic links, so that nothing outside is removed.
 func (c *wipeCommand) Run() error {
 	root, err := os.OpenRoot(c.Volume)
 	if err != nil {
@@ -44,13 +43,13 @@ func (c *wipeCommand) Run() error {
 	return nil
 }
 
-// pruneCommand is `controller prune`.
+// pruneCommand implements `controller prune`.
 type pruneCommand struct {
-	Volume string   `help:"Where the backup volume is mounted." required:"" type:"path"`
-	Folder []string `help:"Folder to remove: one archive with its manifest. One that is gone is no error." required:""`
+	Volume string   `help:"Directory where the backup volume is mounted." required:"" type:"path"`
+	Folder []string `help:"Directory to delete: one archive with its manifest. It is no error if it does not exist." required:""`
 }
 
-// Run removes the folders.
+// Run removes the directories.
 func (c *pruneCommand) Run() error {
 	root, err := os.OpenRoot(c.Volume)
 	if err != nil {
@@ -65,12 +64,12 @@ func (c *pruneCommand) Run() error {
 	return nil
 }
 
-// pruneFolder removes a folder, its manifest last: what a crash leaves is still
-// known as an archive's, or empty. A folder that has files and no manifest is
-// refused, as are names that lead to another place.
+// pruneFolder removes the directory of an archive, its manifest last. After a crash, the directory is empty or
+// still recognized by its manifest. A directory with files but no manifest is refused, as are names that lead
+// elsewhere.
 func pruneFolder(root *os.Root, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsRune(name, filepath.Separator) {
-		return fmt.Errorf("%q cannot be the folder of an archive", name)
+		return fmt.Errorf("%q cannot be the directory of an archive", name)
 	}
 	entries, err := fs.ReadDir(root.FS(), name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +80,7 @@ func pruneFolder(root *os.Root, name string) error {
 	}
 	isManifest := func(e fs.DirEntry) bool { return e.Name() == archive.ManifestName }
 	if len(entries) > 0 && !slices.ContainsFunc(entries, isManifest) {
-		return fmt.Errorf("%q has no %s: it is not the folder of an archive", name, archive.ManifestName)
+		return fmt.Errorf("%q has no %s, so it is not the directory of an archive", name, archive.ManifestName)
 	}
 	for _, e := range entries {
 		if isManifest(e) {

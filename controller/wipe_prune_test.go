@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/archive"
 )
 
-// folder of files, each with its own name as content.
+// folder creates a directory with files, whose content is their name.
 func folder(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestWipe empties the volume, and follows no link out of it.
+// TestWipe checks that the volume is emptied and that no link is followed.
 func TestWipe(t *testing.T) {
 	dir, outside := folder(t, "data/ibdata1", ".restored.json"), folder(t, "precious")
 	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
@@ -57,7 +57,7 @@ func TestWipe(t *testing.T) {
 	}
 }
 
-// TestWipeOfAnothers: a folder that lies where an instance's should, and is another's, stays.
+// TestWipeOfAnothers checks that a directory is not deleted if it belongs to another instance.
 func TestWipeOfAnothers(t *testing.T) {
 	for xr, stays := range map[string]bool{"uid-2": true, "uid-1": false} {
 		dir := folder(t, "data/ibdata1")
@@ -78,9 +78,11 @@ func TestPrune(t *testing.T) {
 		left   []string
 		fails  bool
 	}{
-		"One":    {reason: "Only what is named goes.", folder: []string{"a"}, left: []string{"b", "other"}},
-		"Gone":   {reason: "A rerun finds nothing, and is content.", folder: []string{"a", "z"}, left: []string{"b", "other"}},
-		"Other":  {reason: "A folder without a manifest is no archive's.", folder: []string{"other"}, left: []string{"a", "b", "other"}, fails: true},
+		"One": {reason: "Only what is named goes.", folder: []string{"a"}, left: []string{"b", "other"}},
+		"Gone": {reason: "A rerun finds nothing, and is content.", folder: []string{"a", "z"},
+			left: []string{"b", "other"}},
+		"Other": {reason: "A folder without a manifest is no archive's.", folder: []string{"other"},
+			left: []string{"a", "b", "other"}, fails: true},
 		"Out":    {reason: "Nothing outside.", folder: []string{"../a"}, left: []string{"a", "b", "other"}, fails: true},
 		"All":    {reason: "Nor all.", folder: []string{"."}, left: []string{"a", "b", "other"}, fails: true},
 		"Parent": {reason: "Nor more.", folder: []string{".."}, left: []string{"a", "b", "other"}, fails: true},

@@ -2,33 +2,35 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/adopt"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/storekey"
 )
 
-// storeKeyCommand is `kubectl mysql store-key`.
+// storeKeyCommand implements `kubectl mysql store-key`.
 type storeKeyCommand struct{ storekey.Create }
 
-// Run makes the keys.
-func (c *storeKeyCommand) Run(of *cli) error {
-	if of.Namespace != "" {
-		return plainf("--namespace is that of claims: --system-namespace says where the Secret goes")
+// Run creates the keys.
+func (c *storeKeyCommand) Run(root *cli) error {
+	if root.Namespace != "" {
+		return plainf("--namespace is the namespace of claims. Use --system-namespace to name the namespace of the " +
+			"Secret")
 	}
-	return c.Create.Run()
+	return c.Write(os.Stdout)
 }
 
-// adoptCommand is `kubectl mysql adopt`.
+// adoptCommand implements `kubectl mysql adopt`.
 type adoptCommand struct{ adopt.Flags }
 
-// Run looks, and makes it known.
-func (c *adoptCommand) Run(ctx context.Context, of *cli) error {
-	if err := c.Check(of.Namespace); err != nil {
+// Run imports the backups.
+func (c *adoptCommand) Run(ctx context.Context, root *cli) error {
+	if err := c.Check(root.Namespace); err != nil {
 		return err
 	}
-	s, err := of.open()
+	s, err := root.open()
 	if err != nil {
 		return err
 	}
-	return c.Adopt(ctx, s.config, s.kube, of.Kind, s.namespace)
+	return c.Adopt(ctx, s.config, s.kube, root.Kind, s.namespace)
 }

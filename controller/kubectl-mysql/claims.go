@@ -10,52 +10,87 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A plainError says what is wrong, and what to do; another try would not help.
+// A plainError is an error for users with a next step. A retry would not help.
 type plainError string
 
 func (e plainError) Error() string { return printable(string(e)) }
 
-// maxLine in bytes of what is printed for people.
+// maxLine is the maximum length of a printed line in bytes.
 const maxLine = 8 << 10
 
-// printable text of a claim: whoever may write its status has written it, and a terminal obeys none of it.
+// printable removes control sequences, because users can write the status of a claim, and a terminal would interpret
+// them.
 func printable(text string) string { return v1.PrintableText(text, maxLine) }
 
 func plainf(text string, args ...any) error { return plainError(fmt.Sprintf(text, args...)) }
 
-// explain an error of the API server about claims.
+// explain adds a next step to an error of the API server about claims.
 func (s *session) explain(err error, name string) error {
 	switch {
 	case meta.IsNoMatchError(err):
-		return plainf("this cluster has no kind %s: crossplane-mysql is not installed, or its Configuration is not Healthy (kubectl get configuration)", s.kind.Kind)
+		return plainf("this cluster has no kind %s: crossplane-mysql is not installed, or its Configuration is not "+
+			"Healthy (kubectl get configuration)", s.kind.Kind)
 	case kerrors.IsNotFound(err) && name != "":
-		return plainf("there is no %s %q in namespace %s: `%s` has all of them", s.kind.Kind, name, s.namespace, s.command("list", "--all-namespaces"))
+		return plainf("there is no %s %q in namespace %s: `%s` lists all of them", s.kind.Kind, name, s.namespace,
+			s.command("list", "--all-namespaces"))
 	}
 	return err
 }
 
-// find a claim.
+// find returns an instance. The first instance that is found determines the kind for the whole command.
 func (s *session) find(ctx context.Context, name string) (*instance.Composite, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(s.kind)
-	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, u); err != nil {
+	u, err := s.get(ctx, s.kind, name)
+	if instance.IsNotInstalled(err) && !s.instead.Empty() { // Not found, or no such kind.
+		if other, oerr := s.get(ctx, s.instead, name); oerr == nil {
+			u, err, s.kind = other, nil, s.instead
+		}
+	}
+	if err != nil {
 		return nil, s.explain(err, name)
 	}
+	s.instead = schema.GroupVersionKind{}
 	return instance.Decode(u), nil
 }
 
-// list the claims of a namespace, or of all where that is empty.
+func (s *session) get(ctx context.Context, kind schema.GroupVersionKind, name string) (*unstructured.Unstructured,
+	error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, u)
+}
+
+// list returns the instances of a namespace, or of all namespaces if it is empty. It includes the second kind if
+// that kind is installed.
 func (s *session) list(ctx context.Context, namespace string) ([]*instance.Composite, error) {
-	l := &unstructured.UnstructuredList{}
-	l.SetGroupVersionKind(s.kind.GroupVersion().WithKind(s.kind.Kind + "List"))
-	if err := s.kube.List(ctx, l, client.InNamespace(namespace)); err != nil {
+	out, err := s.listKind(ctx, s.kind, namespace)
+	if s.instead.Empty() {
+		return out, s.explain(err, "")
+	}
+	others, oerr := s.listKind(ctx, s.instead, namespace)
+	switch {
+	case meta.IsNoMatchError(oerr):
+		return out, s.explain(err, "")
+	case meta.IsNoMatchError(err):
+		return others, s.explain(oerr, "")
+	case err != nil:
 		return nil, s.explain(err, "")
+	}
+	return append(out, others...), s.explain(oerr, "")
+}
+
+func (s *session) listKind(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]*instance.Composite,
+	error) {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := s.kube.List(ctx, l, client.InNamespace(namespace)); err != nil {
+		return nil, err
 	}
 	out := make([]*instance.Composite, 0, len(l.Items))
 	for i := range l.Items {
@@ -64,18 +99,20 @@ func (s *session) list(ctx context.Context, namespace string) ([]*instance.Compo
 	return out, nil
 }
 
-// A look at a claim that one waits for: what to say of it, whether that is the end, and an error where it is a bad one.
-type look func(*instance.Composite) (line string, done bool, err error)
+// A poll evaluates a claim. It returns a line about the progress, whether the wait is over, and an error if it
+// failed.
+type poll func(*instance.Composite) (line string, done bool, err error)
 
-// await the end of something, and say how far it is whenever that has changed.
-func (s *session) await(ctx context.Context, name string, limit time.Duration, judge look) (*instance.Composite, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it takes longer than %s", limit))
+// await waits until a poll is done, and prints its line when it changes.
+func (s *session) await(ctx context.Context, name string, limit time.Duration, judge poll) (*instance.Composite,
+	error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the timeout of %s is over", limit))
 	defer cancel()
-	stopped := func(why error) error {
-		return fmt.Errorf("stopped waiting (%w); it goes on: %s", why, s.statusOf(name))
+	stopped := func(cause error) error {
+		return fmt.Errorf("stopped waiting (%w). The operation continues: %s", cause, s.statusOf(name))
 	}
 	last := ""
-	var trouble error // That there is with looking.
+	var trouble error // The last error of a read.
 	for {
 		c, err := s.find(ctx, name)
 		line := ""
@@ -87,19 +124,19 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 				return c, err
 			}
 			trouble = nil
-		case ctx.Err() != nil: // It is why.
+		case ctx.Err() != nil: // The cause is in the context.
 		case errors.As(err, new(plainError)):
 			return nil, err
 		case !instance.IsPassing(err):
 			return nil, stopped(err)
 		default:
-			line, trouble = "Cannot see how far it is: "+err.Error(), err
+			line, trouble = "Cannot read the progress: "+err.Error(), err
 		}
 		s.sayNews(&last, line)
 		select {
 		case <-ctx.Done():
-			if why := context.Cause(ctx); trouble != nil {
-				return nil, stopped(fmt.Errorf("%w, and there is no way to see it: %w", why, trouble))
+			if cause := context.Cause(ctx); trouble != nil {
+				return nil, stopped(fmt.Errorf("%w, and the state cannot be read: %w", cause, trouble))
 			}
 			return nil, stopped(context.Cause(ctx))
 		case <-time.After(s.pause):
@@ -107,7 +144,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 	}
 }
 
-// sayNews is a line that is not the last one.
+// sayNews prints a line unless it equals the last one.
 func (s *session) sayNews(last *string, line string) {
 	if line = printable(strings.TrimSpace(line)); line != "" && line != *last {
 		s.sayf("%s", line)
@@ -115,15 +152,17 @@ func (s *session) sayNews(last *string, line string) {
 	}
 }
 
-// statusOf a claim is the command that shows it, from wherever it is typed.
+// statusOf returns the command that shows the status of a claim, for any working directory and context.
 func (s *session) statusOf(name string) string {
 	return s.command("status", name, "--namespace", s.namespace)
 }
 
-// command of the plugin about the same kind, in the same cluster.
+// command returns a command of the plugin for the same kind and cluster.
 func (s *session) command(args ...string) string {
-	if s.kind.Kind != v1.KindMySQL {
-		args = append(args, "--kind", s.kind.Kind)
+	for _, k := range instance.Kinds() {
+		if k.Object == s.kind && k.InstanceKind() != v1.KindMySQL {
+			args = append(args, "--kind", k.InstanceKind())
+		}
 	}
-	return "kubectl mysql " + strings.Join(append(args, s.where...), " ")
+	return "kubectl mysql " + strings.Join(append(args, s.flags...), " ")
 }

@@ -24,22 +24,23 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// connectCommand is `kubectl mysql connect`.
+// connectCommand implements `kubectl mysql connect`.
 type connectCommand struct {
 	Name        string   `arg:""          help:"Name of the claim."`
 	Args        []string `arg:""          help:"Arguments of the client, after --; such as -- --execute='SELECT 1'." optional:""`
-	Client      string   `default:"mysql" help:"The client's program."`
-	ForwardOnly bool     `help:"Forward a port until Ctrl-C, print it, and run no client."`
+	Client      string   `default:"mysql" help:"Program of the client."`
+	ForwardOnly bool     `help:"Only forward a port and print it, until Ctrl-C. No client is run."`
 }
 
-// Help that follows the flags.
+// Help returns the text after the flags.
 func (*connectCommand) Help() string {
-	return "It logs in as root, with the password of the connection Secret, which it reads; neither a command line nor a process has it. The client believes this server's certificate and no other's."
+	return "It logs in as root with the password from the connection Secret. The password is on no command line " +
+		"and in no environment variable. The client accepts only the certificate of this server."
 }
 
-// Run it.
-func (c *connectCommand) Run(ctx context.Context, of *cli) error {
-	s, err := of.open()
+// Run logs in, or forwards the port only.
+func (c *connectCommand) Run(ctx context.Context, root *cli) error {
+	s, err := root.open()
 	if err != nil {
 		return err
 	}
@@ -55,21 +56,22 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 		return plainf("%s is a Database of type %s: it has no password and no Secret to log in with", c.Name, claim.Type)
 	}
 	if !mayServe(claim.Conditions) {
-		return plainf("the server of %s takes no clients: %s", c.Name, claim.Status.Message)
+		return plainf("the server of %s accepts no clients: %s", c.Name, claim.Status.Message)
 	}
 	if claim.Status.Binding == nil {
-		return plainf("%s names no Secret to log in with: its function is of an earlier release", c.Name)
+		return plainf("%s names no connection Secret: its function is of an earlier release", c.Name)
 	}
 	secret := &corev1.Secret{}
-	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: claim.Status.Binding.Name}, secret); err != nil {
+	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: claim.Status.Binding.Name},
+		secret); err != nil {
 		return err
 	}
 	outer := ctx
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(outer), ends()...)
 	defer stop()
 	letGo := context.AfterFunc(outer, stop)
-	of := v1.Instance{Kind: claim.GetKind(), Namespace: s.namespace, Name: c.Name}
-	port, ended, err := s.forward(ctx, "service/"+of.ServiceName(), claim.Status.Endpoint)
+	instance := v1.Instance{Kind: claim.GetKind(), Namespace: s.namespace, Name: c.Name}
+	port, ended, err := s.forward(ctx, "service/"+instance.ServiceName(), claim.Status.Endpoint)
 	if err != nil {
 		return err
 	}
@@ -80,13 +82,13 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 		}
 		return <-ended
 	}
-	defer caught()() // From here on Ctrl-C is the client's, which ends a statement by it.
+	defer caught()() // From here on, Ctrl-C ends only the client's statement.
 	if !letGo() {
 		return context.Cause(outer)
 	}
 	err = c.runClient(ctx, s, secret, port)
 	if err == nil {
-		return nil // What becomes of the port after the client's last word concerns nobody.
+		return nil // Errors of the port forwarding after the client's end are ignored.
 	}
 	select {
 	case lost := <-ended:
@@ -96,21 +98,21 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	}
 }
 
-// mayServe is false while the function says that the server takes no clients, or has not said anything yet. Unknown is what Crossplane makes
-// of a word that was said, while it cannot reconcile (internal/controller/apiextensions/composite/reconciler.go in v2.4.0): the server does
-// not stop for that.
+// mayServe reports whether the server may accept clients according to the function. Crossplane sets the condition to
+// Unknown while it cannot reconcile (internal/controller/apiextensions/composite/reconciler.go in v2.4.0), and the
+// server keeps running.
 func mayServe(all []metav1.Condition) bool {
 	c := meta.FindStatusCondition(all, v1.ConditionServing)
 	return c != nil && c.Status != metav1.ConditionFalse
 }
 
-// ends are the signals that end this program while a client has Ctrl-C: one of them when its terminal is closed, unless it was begun
-// so that it outlives that, and one by Ctrl-\\, which the client has, too.
+// ends are the signals that end this program while a client handles Ctrl-C. SIGHUP is sent when the terminal is
+// closed, unless the program was started with nohup. SIGQUIT is sent by Ctrl-\\, and the client gets it, too.
 func ends() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
 }
 
-// caught is Ctrl-C, which ends nothing here until what it returns is called.
+// caught makes this program ignore Ctrl-C until the returned function is called.
 func caught() func() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGINT)
@@ -125,22 +127,23 @@ func (s *session) printPort(port string) error {
 	return err
 }
 
-// forwarded is what kubectl says of a port.
+// forwarded matches the line in which kubectl prints the port.
 var forwarded = regexp.MustCompile(`^Forwarding from 127\.0\.0\.1:(\d+) ->`)
 
-// waitDelay is how long kubectl may take to end.
+// waitDelay is how long kubectl may take to exit.
 const waitDelay = 5 * time.Second
 
-// forward a port of this machine, until the context ends.
-func (s *session) forward(ctx context.Context, to string, at *v1.Endpoint) (port string, ended chan error, err error) {
-	if at == nil {
-		return "", nil, plainf("there is no way to the server")
+// forward forwards a local port until the context ends.
+func (s *session) forward(ctx context.Context, target string, endpoint *v1.Endpoint) (port string, ended chan error,
+	err error) {
+	if endpoint == nil {
+		return "", nil, plainf("the server cannot be reached")
 	}
-	cmd := s.kubectl(ctx, "port-forward", "--address", "127.0.0.1", to, fmt.Sprintf(":%d", at.Port))
+	cmd := s.kubectl(ctx, "port-forward", "--address", "127.0.0.1", target, fmt.Sprintf(":%d", endpoint.Port))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = waitDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it.
-	said, err := cmd.StdoutPipe()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not end kubectl.
+	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return "", nil, err
 	}
@@ -149,28 +152,29 @@ func (s *session) forward(ctx context.Context, to string, at *v1.Endpoint) (port
 	if err := cmd.Start(); err != nil {
 		return "", nil, fmt.Errorf("cannot run kubectl, which forwards the port: %w", err)
 	}
-	lines := bufio.NewReader(said)
-	line, _ := lines.ReadString('\n') // What is wrong with a line that has no end, its end says.
+	lines := bufio.NewReader(output)
+	line, _ := lines.ReadString('\n') // The end of the process explains an incomplete line.
 	ended = make(chan error, 1)
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
 		err := cmd.Wait()
 		switch {
 		case ctx.Err() != nil:
-			err = nil // It was told to.
+			err = nil // kubectl was stopped.
 		case err != nil:
-			err = fmt.Errorf("kubectl port-forward has ended: %w: %s", err, strings.TrimSpace(complaint.String()))
+			err = fmt.Errorf("kubectl port-forward has exited: %w: %s", err, strings.TrimSpace(complaint.String()))
 		}
 		ended <- err
-		close(ended) // Whoever asks again is told that it is over.
+		close(ended) // A later read then returns immediately.
 	}()
 	if m := forwarded.FindStringSubmatch(line); m != nil {
 		return m[1], ended, nil
 	}
-	return "", nil, errors.Join(fmt.Errorf("cannot forward a port: %s", strings.TrimSpace(line)), context.Cause(ctx), <-ended)
+	return "", nil, errors.Join(fmt.Errorf("cannot forward a port: %s", strings.TrimSpace(line)), context.Cause(ctx),
+		<-ended)
 }
 
-// runClient with files that only it reads, and that go with it.
+// runClient runs the client with files that only this user can read, and deletes them afterwards.
 func (c *connectCommand) runClient(ctx context.Context, s *session, secret *corev1.Secret, port string) (err error) {
 	dir, err := os.MkdirTemp("", "kubectl-mysql-")
 	if err != nil {
@@ -192,24 +196,28 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 		return err
 	}
 	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-file=" + options}, c.Args...)...) //nolint:gosec // The caller says which.
-	cmd.Env = append(os.Environ(), "MYSQL_TEST_LOGIN_FILE="+filepath.Join(dir, "none"))                     // Read after all other files: a person's own, of another server.
+	// The client reads this file last. The user's own file may be for another server.
+	cmd.Env = append(os.Environ(), "MYSQL_TEST_LOGIN_FILE="+filepath.Join(dir, "none"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = waitDelay
 	err = cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) {
-		return plainf("there is no program %s here: name the client with --client, or take --forward-only", c.Client)
+		return plainf("there is no program %s here: name the client with --client, or use --forward-only", c.Client)
 	}
 	return err
 }
 
-// clientOptions as a file of the mysql client has them. Its certificate is not for 127.0.0.1: it is known by who has signed it.
+// clientOptions returns an option file of the mysql client. The client verifies only the certificate authority,
+// because the certificate is not valid for 127.0.0.1.
 func clientOptions(data map[string][]byte, port, ca string) string {
 	quote := func(value []byte) string {
-		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(string(value)) + `"`
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(string(value)) +
+			`"`
 	}
 	lines := []string{
-		"[client]", "host=127.0.0.1", "protocol=TCP", "port=" + port, "user=" + quote(data["username"]), "password=" + quote(data["password"]),
+		"[client]", "host=127.0.0.1", "protocol=TCP", "port=" + port, "user=" + quote(data["username"]),
+		"password=" + quote(data["password"]),
 	}
 	if ca != "" {
 		lines = append(lines, "ssl-mode=VERIFY_CA", "ssl-ca="+quote([]byte(ca)))

@@ -9,23 +9,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/doctor"
 )
 
-// doctorCommand is `kubectl mysql doctor`.
+// doctorCommand implements `kubectl mysql doctor`.
 type doctorCommand struct {
-	SystemNamespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, which has its lease."`
+	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller and its lease."`
 }
 
-// Help that follows the flags.
+// Help returns the text after the flags.
 func (*doctorCommand) Help() string {
-	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims, MySQLBackups and BackupStores in the whole cluster.\n\n" +
-		"Exit codes: 0 nothing is wrong, although there may be notes; 1 something is wrong; 2 it could not look."
+	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims, " +
+		"BackupRecords and BackupStores in the whole cluster. It reports what else it may not list.\n\nExit codes: " +
+		"0 no problem was found, although there may be notes; 1 a problem was found; 2 the cluster could not be " +
+		"checked."
 }
 
-// Run looks, and prints what it saw.
-func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
-	if of.Namespace != "" {
-		return doctor.Blind(plainf("the doctor looks at the whole cluster, and not at a namespace: kubectl mysql list, and status, have one"))
+// Run examines the cluster and prints the report.
+func (c *doctorCommand) Run(ctx context.Context, root *cli) error {
+	if root.Namespace != "" {
+		return doctor.Blind(plainf("the doctor checks the whole cluster and takes no namespace. For one namespace, " +
+			"use kubectl mysql list or status"))
 	}
-	s, err := of.open()
+	s, err := root.open()
 	if err != nil {
 		return doctor.Blind(err)
 	}
@@ -41,17 +44,19 @@ func (c *doctorCommand) Run(ctx context.Context, of *cli) error {
 	if err := write(s.out); err != nil {
 		return doctor.Blind(err)
 	}
-	if len(s.where) > 0 && advises(r) {
-		s.sayf("What it says to type is for this cluster: add %s to each command.", strings.Join(s.where, " "))
+	if len(s.flags) > 0 && advises(r) {
+		s.sayf("To run the commands above for this cluster, add %s to each of them.", strings.Join(s.flags, " "))
 	}
 	return r.Err()
 }
 
-// advises is true of a report that says what to type.
+// advises reports whether a report has commands, as advice or in the words of a status.
 func advises(r *doctor.Report) bool {
 	all := slices.Concat(r.Cluster, r.Rest)
 	for i := range r.Instances {
 		all = append(all, r.Instances[i].Findings...)
 	}
-	return slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Advice != "" })
+	return slices.ContainsFunc(all, func(f doctor.Finding) bool {
+		return f.Advice != "" || strings.Contains(f.Text, "kubectl ")
+	})
 }

@@ -1,5 +1,6 @@
-// Command kubectl-mysql is a plugin of kubectl: what a developer asks of a claim, and has done with it, in one word each. It needs the
-// rights on claims that whoever applies them has, to connect those on its Secret and pods, and for the doctor and adopt those of a platform team.
+// Command kubectl-mysql is a plugin of kubectl with the common tasks for claims. It needs the permissions of a user
+// who applies claims. To connect, it also needs access to the Secret and the pods of the claim. The commands doctor
+// and adopt need the permissions of a platform team.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
@@ -29,27 +31,27 @@ var version = "dev" //nolint:gochecknoglobals // The linker sets it.
 // cli is the command line.
 type cli struct {
 	Version    kong.VersionFlag `help:"Print the version and exit."`
-	Kubeconfig string           `help:"Kubeconfig file, instead of KUBECONFIG or that in the home."                   placeholder:"FILE"`
+	Kubeconfig string           `help:"Path of the kubeconfig file. The default is KUBECONFIG, or the file in the home directory."                   placeholder:"FILE"`
 	Context    string           `help:"Context of the kubeconfig."                                                    placeholder:"NAME"`
-	Namespace  string           `help:"Namespace of the claim; the context's where it is not said."                   placeholder:"NAME" short:"n"`
-	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database" help:"Kind of the claim: MySQL or Database."`
-	Output     string           `default:"text"                                                                       enum:"text,json" help:"What to print: text for people, json for programs." short:"o"`
+	Namespace  string           `help:"Namespace of the claim. The default is the namespace of the context."                   placeholder:"NAME" short:"n"`
+	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database,MySQL.crossplane-mysql.io" help:"Kind of the claim: MySQL, Database, or MySQL.crossplane-mysql.io for a MySQL without a claim. With MySQL, the plugin uses the claim, or if there is no claim of that name, the MySQL without a claim."`
+	Output     string           `default:"text"                                                                       enum:"text,json" help:"Output format: text or json." short:"o"`
 
-	List    listCommand    `cmd:"" help:"List the claims of a namespace, each with its server, its last backup, and what it says."`
-	Status  statusCommand  `cmd:"" help:"Show one claim on one screen: server, password, backups, deletion, and what it waits for."`
-	Backup  backupCommand  `cmd:"" help:"Have a backup taken now, and wait until it is proven."`
-	Restore restoreCommand `cmd:"" help:"Make a new claim from the backups of another one, and wait until its server takes clients."`
-	Connect connectCommand `cmd:"" help:"Run the mysql client, logged in, through a forwarded port."`
-	Doctor  doctorCommand  `cmd:"" help:"List every instance, volume and backup of the cluster: what protects each, and what to do. For platform teams."`
+	List    listCommand    `cmd:"" help:"List the claims of a namespace, each with its server, its last backup and its message."`
+	Status  statusCommand  `cmd:"" help:"Show the server, password, backups, deletion and messages of one claim."`
+	Backup  backupCommand  `cmd:"" help:"Take a backup now, and wait until it is verified."`
+	Restore restoreCommand `cmd:"" help:"Create a new claim from a backup of another claim, and wait until its server accepts clients."`
+	Connect connectCommand `cmd:"" help:"Log in with the mysql client, through a forwarded port."`
+	Doctor  doctorCommand  `cmd:"" help:"Check every instance, volume and backup of the cluster, and print problems and their solutions. For platform teams."`
 
-	Adopt    adoptCommand    `cmd:"" help:"Find again what lies on a backup volume or in a store and has no records, and have them made. For platform teams."`
-	StoreKey storeKeyCommand `cmd:"" help:"Make the keys of a BackupStore, as a Secret in YAML. Keep that file outside of the cluster, too: with it and the bucket everything can be had back, and without it nothing that is encrypted."`
+	Adopt    adoptCommand    `cmd:"" help:"Import backups on a volume or in a store whose BackupRecords are missing. For platform teams."`
+	StoreKey storeKeyCommand `cmd:"" help:"Create the keys of a BackupStore, as a Secret in YAML. Keep a copy of that file outside of the cluster. With the file and the bucket, all backups can be restored. Without it, no encrypted backup can be restored."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // What does not heed the first Ctrl-C ends with the second.
+	context.AfterFunc(ctx, stop) // A second Ctrl-C ends the program in any case.
 	ctrl.SetLogger(logr.Discard())
 	p := newParser(ctx, &cli{})
 	k, err := p.Parse(os.Args[1:])
@@ -57,41 +59,45 @@ func main() {
 	k.FatalIfErrorf(k.Run())
 }
 
-func newParser(ctx context.Context, into *cli) *kong.Kong {
-	return kong.Must(into,
+func newParser(ctx context.Context, target *cli) *kong.Kong {
+	return kong.Must(target,
 		kong.Name("kubectl mysql"),
-		kong.Description("MySQL claims of crossplane-mysql. Progress goes to the standard error; what was asked for, to the standard output."),
+		kong.Description("Manage the MySQL claims of crossplane-mysql. Progress is printed to standard error, and "+
+			"results to standard output."),
 		kong.UsageOnError(),
 		kong.Vars{"version": version},
-		kong.Bind(into), kong.BindTo(ctx, (*context.Context)(nil)))
+		kong.Bind(target), kong.BindTo(ctx, (*context.Context)(nil)))
 }
 
-// A session is with one cluster, about claims of one kind and namespace.
+// A session is a connection to one cluster for claims of one kind and namespace.
 type session struct {
-	config    *rest.Config
-	kube      client.Client
-	kind      schema.GroupVersionKind
+	config *rest.Config
+	kube   client.Client
+	kind   schema.GroupVersionKind
+	// instead is the kind to look for if there is no instance of the first kind. It is empty once one was found.
+	instead   schema.GroupVersionKind
 	namespace string
-	// kubectl runs it with the same cluster.
+	// kubectl returns a kubectl command for the same cluster.
 	kubectl func(ctx context.Context, args ...string) *exec.Cmd
-	// out has what was asked for, and progress how far it is.
+	// out receives the result, and progress the progress.
 	out, progress io.Writer
 	json          bool
-	// where are the flags with which the plugin finds the same cluster again.
-	where []string
+	// flags are the flags with which the plugin finds the same cluster again.
+	flags []string
 	now   func() time.Time
-	// pause between two looks.
+	// pause is the delay between two reads of a claim.
 	pause time.Duration
 }
 
-// pause between two looks at a claim that one waits for.
+// pause is the default delay between two reads of a claim.
 const pause = time.Second
 
-// open a session.
+// open opens a session.
 func (c *cli) open() (*session, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	namespace, _, err := loaded.Namespace()
 	if err != nil {
 		return nil, err
@@ -109,25 +115,29 @@ func (c *cli) open() (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		config: config, kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json", now: time.Now, pause: pause, where: c.cluster(),
+		config: config, kube: kube, namespace: namespace, out: os.Stdout, progress: os.Stderr, json: c.Output == "json",
+		now: time.Now, pause: pause, flags: c.cluster(),
 		kubectl: func(ctx context.Context, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, "kubectl", append(c.flags(namespace), args...)...) //nolint:gosec // It is kubectl's own command line.
 		},
 	}
 	for _, k := range instance.Kinds() {
-		if k.Claim.Kind == c.Kind {
-			s.kind = k.Claim
+		if k.InstanceKind() == c.Kind {
+			s.kind = k.Object
+		}
+		if c.Kind == v1.KindMySQL && !k.HasClaims() {
+			s.instead = k.Object
 		}
 	}
 	return s, nil
 }
 
-// flags of kubectl for the same cluster and namespace.
+// flags returns kubectl's flags for the same cluster and namespace.
 func (c *cli) flags(namespace string) []string {
 	return append([]string{"--namespace", namespace}, c.cluster()...)
 }
 
-// cluster as flags name it.
+// cluster returns kubectl's flags for the same cluster.
 func (c *cli) cluster() []string {
 	var out []string
 	if c.Kubeconfig != "" {
@@ -139,7 +149,7 @@ func (c *cli) cluster() []string {
 	return out
 }
 
-// sayf how far it is.
+// sayf prints a line about the progress.
 func (s *session) sayf(text string, args ...any) {
 	fmt.Fprintf(s.progress, text+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }

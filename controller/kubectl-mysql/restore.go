@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,26 +26,31 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// restoreCommand is `kubectl mysql restore`.
+// restoreCommand implements `kubectl mysql restore`.
 type restoreCommand struct {
-	From      string        `help:"Name of the claim whose backup is restored. It may be there, or gone."                                                   required:""`
-	To        string        `help:"Name of the claim that is made. There is none of that name."                                                             required:""`
-	Backup    string        `help:"Name of the backup, as 'kubectl mysql status' of the first claim or 'kubectl get msb' has it; the newest that is proven where it is not said." placeholder:"NAME"`
-	InsteadOf string        `help:"Newest backup of an earlier claim of the new name, which is left aside: needed where that began with the same choice." placeholder:"NAME"`
-	Filename  string        `help:"Manifest of the claim that is made, in the place of what the other one asks for. Needed where that is gone."              placeholder:"FILE"              short:"f" type:"existingfile"`
-	DryRun    bool          `help:"Print the claim, and make nothing."`
-	Wait      bool          `default:"true"                                                                                                                 help:"Wait until its server takes clients." negatable:""`
-	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait; the restore goes on."`
+	From      string        `help:"Name of the claim whose backup is restored. The claim may be deleted."                                                   required:""`
+	To        string        `help:"Name of the new claim. It must not exist yet."                                                             required:""`
+	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the newest verified backup." placeholder:"NAME"`
+	InsteadOf string        `help:"Newest backup of a previous claim of the new name, which is ignored. Needed if that claim was restored from the same backup." placeholder:"NAME"`
+	Filename  string        `help:"Manifest of the new claim, instead of the spec of the other claim. Needed if that claim is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
+	DryRun    bool          `help:"Print the new claim, and create nothing."`
+	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new claim accepts clients." negatable:""`
+	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait. The restore continues after that."`
+
+	// record is the BackupRecord of the Backup, which the status of the new claim will name. It is empty if it is
+	// unknown.
+	record string
 }
 
-// Help that follows the flags.
+// Help returns the text after the flags.
 func (*restoreCommand) Help() string {
-	return "The new claim asks for what the other one does, with the same password. Nothing of the other one is changed. To bring a claim back under its own name, apply it again: that restores its newest backup."
+	return "The new claim has the spec and the password of the other claim, which is not changed. To restore a " +
+		"claim under its own name, apply it again: that restores its newest backup."
 }
 
-// Run it.
-func (c *restoreCommand) Run(ctx context.Context, of *cli) error {
-	s, err := of.open()
+// Run creates the new claim, and waits for it if requested.
+func (c *restoreCommand) Run(ctx context.Context, root *cli) error {
+	s, err := root.open()
 	if err != nil {
 		return err
 	}
@@ -62,11 +68,15 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	err = s.kube.Create(ctx, claim, client.FieldValidation(metav1.FieldValidationStrict))
 	switch {
 	case kerrors.IsAlreadyExists(err):
-		return plainf("there is a %s %q: a restore makes a new claim, give another name with --to", s.kind.Kind, c.To)
+		return plainf("%s %q exists already, and a restore creates a new claim: choose another name with --to", s.kind.Kind, c.To)
 	case err != nil:
 		return s.explain(err, "")
 	}
-	s.sayf("Made %s %s/%s.", s.kind.Kind, s.namespace, c.To)
+	if b := (&v1.Backup{}); c.Backup != "" &&
+		s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: c.Backup}, b) == nil {
+		c.record = b.Status.Record
+	}
+	s.sayf("Created %s %s/%s.", s.kind.Kind, s.namespace, c.To)
 	if !c.Wait && !s.json {
 		return nil
 	}
@@ -79,38 +89,41 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	return s.show(summarize(made))
 }
 
-// claim that is to be made.
+// claim returns the claim to create.
 func (c *restoreCommand) claim(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
 	if c.From == c.To {
-		return nil, plainf("--from and --to are both %s: apply that claim again, and its newest backup is restored", c.To)
+		return nil, plainf("--from and --to are both %s: to restore the newest backup of that claim, apply the "+
+			"claim again", c.To)
 	}
-	of, err := c.model(ctx, s)
+	source, err := c.model(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return c.restored(of, s.namespace), nil
+	return c.restored(source, s.namespace), nil
 }
 
-// model of the new claim: a file, or the other claim.
+// model returns the template of the new claim: a file, or the other claim.
 func (c *restoreCommand) model(ctx context.Context, s *session) (*unstructured.Unstructured, error) {
 	if c.Filename == "" {
 		found, err := s.find(ctx, c.From)
 		if err != nil {
-			return nil, fmt.Errorf("cannot see what %s asks for: give the new claim's manifest with --filename: %w", c.From, err)
+			return nil, fmt.Errorf("cannot read the spec of %s, pass the new claim's manifest with --filename: %w", c.From, err)
 		}
 		return found.Unstructured, nil
 	}
-	of, err := c.read(s.kind)
+	source, err := c.read(s.kind)
 	if err != nil {
 		return nil, err
 	}
-	if in := of.GetNamespace(); in != "" && in != s.namespace {
-		return nil, plainf("%s has a claim of namespace %s, and a claim is restored from the backups of its own: say --namespace %s, or take the namespace out of the manifest", c.Filename, in, in)
+	if in := source.GetNamespace(); in != "" && in != s.namespace {
+		return nil, plainf("the claim in %s is in namespace %s, and a claim is only restored from backups of its "+
+			"own namespace: use --namespace %s, or remove the namespace from the manifest", c.Filename, in, in)
 	}
-	return of, nil
+	return source, nil
 }
 
-// read the claim of a file: the only one, or the one of the name. What else is in it is not made.
+// read reads the claim from a file: the only one, or the one with the given name. Other objects in the file are
+// ignored.
 func (c *restoreCommand) read(kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	open := func() (io.ReadCloser, error) { return os.Open(c.Filename) }
 	if c.Filename == "-" {
@@ -128,23 +141,24 @@ func (c *restoreCommand) read(kind schema.GroupVersionKind) (*unstructured.Unstr
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		of := &unstructured.Unstructured{}
+		source := &unstructured.Unstructured{}
 		if err == nil {
-			err = yaml.Unmarshal(raw, &of.Object)
+			err = yaml.Unmarshal(raw, &source.Object)
 		}
 		switch {
 		case err != nil:
-			return nil, plainf("%s is no manifest of a claim: %v", c.Filename, err)
-		case of.GroupVersionKind() == kind:
-			claims = append(claims, of)
-		case len(of.Object) > 0:
-			others = fmt.Sprintf(", but a %s", of.GroupVersionKind())
+			return nil, plainf("%s is not the manifest of a claim: %v", c.Filename, err)
+		case source.GroupVersionKind() == kind:
+			claims = append(claims, source)
+		case len(source.Object) > 0:
+			others = fmt.Sprintf(", but a %s", source.GroupVersionKind())
 		}
 	}
 	if len(claims) > 1 {
-		claims = slices.DeleteFunc(claims, func(of *unstructured.Unstructured) bool { return of.GetName() != c.From })
+		claims = slices.DeleteFunc(claims, func(source *unstructured.Unstructured) bool { return source.GetName() != c.From })
 		if len(claims) != 1 {
-			return nil, plainf("%s has more than one %s, and %d of them are called %s: give a file with one", c.Filename, kind.Kind, len(claims), c.From)
+			return nil, plainf("%s contains more than one %s, and %d of them have the name %s: pass a file with one", c.Filename,
+				kind.Kind, len(claims), c.From)
 		}
 	}
 	if len(claims) == 0 {
@@ -153,34 +167,37 @@ func (c *restoreCommand) read(kind schema.GroupVersionKind) (*unstructured.Unstr
 	return claims[0], nil
 }
 
-// whatCrossplaneWrites into the spec of a claim.
+// whatCrossplaneWrites are the fields in the spec of a claim that Crossplane writes.
 var whatCrossplaneWrites = []string{"resourceRef", "compositionRevisionRef", "compositeDeletePolicy"} //nolint:gochecknoglobals // A constant list.
 
-// restored is a claim that asks for the same as another one, and begins with a backup of that: the newest where none is named.
-func (c *restoreCommand) restored(of *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
+// restored returns a claim with the spec of another one that restores the other claim's backup. Without a named
+// backup, it restores the newest one.
+func (c *restoreCommand) restored(source *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
-	out.SetGroupVersionKind(of.GroupVersionKind())
+	out.SetGroupVersionKind(source.GroupVersionKind())
 	out.SetNamespace(namespace)
 	out.SetName(c.To)
-	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // A deep copy; a spec that is none is refused by the API server.
+	// NestedMap returns a deep copy. The API server refuses an invalid spec.
+	spec, _, _ := unstructured.NestedMap(source.Object, "spec")
 	if spec == nil {
 		spec = map[string]any{}
 	}
 	for _, field := range whatCrossplaneWrites {
 		delete(spec, field)
 	}
+	if own, ok := spec["crossplane"].(map[string]any); ok { // These are fields of the API without claims.
+		delete(own, "resourceRefs")
+		delete(own, "compositionRevisionRef")
+	}
 	if c.Filename == "" {
-		delete(spec, "suspended") // The other one may be off so that this one can be looked at beside it.
-		keepImage(spec, of)
+		delete(spec, "suspend") // The other claim may be suspended while the new one is examined.
+		keepImage(spec, source)
 	} else {
-		out.SetLabels(notOfPrograms(of.GetLabels()))
-		out.SetAnnotations(notOfPrograms(of.GetAnnotations()))
+		out.SetLabels(notOfPrograms(source.GetLabels()))
+		out.SetAnnotations(notOfPrograms(source.GetAnnotations()))
 	}
 	if ref, ok := spec["writeConnectionSecretToRef"].(map[string]any); ok {
 		ref["name"] = c.To + "-published" // Two claims cannot write to one Secret.
-	}
-	if b, ok := spec["backup"].(map[string]any); ok {
-		delete(b, "request") // It is not asked for a second time.
 	}
 	restore := map[string]any{"from": c.From}
 	if c.Backup != "" {
@@ -194,28 +211,29 @@ func (c *restoreCommand) restored(of *unstructured.Unstructured, namespace strin
 	return out
 }
 
-// keepImage that an instance got when it was made: today's default may be of another series.
-func keepImage(spec map[string]any, of *unstructured.Unstructured) {
+// keepImage sets the image of the other instance, because today's default may belong to a different release series.
+func keepImage(spec map[string]any, source *unstructured.Unstructured) {
 	if spec["image"] != nil {
 		return
 	}
-	for _, field := range []string{"servedImage", "image"} {
-		if image, _, _ := unstructured.NestedString(of.Object, "status", field); image != "" {
+	for _, path := range [][]string{{"status", v1.StatusInternal, "servedImage"}, {"status", "image"}} {
+		if image, _, _ := unstructured.NestedString(source.Object, path...); image != "" {
 			spec["image"] = image
 			return
 		}
 	}
 }
 
-// notOfPrograms are labels or annotations that people write: what kubectl and this product note of one claim is not true of another.
-func notOfPrograms(of map[string]string) map[string]string {
-	maps.DeleteFunc(of, func(key, _ string) bool {
+// notOfPrograms returns the labels or annotations that users write. Those of kubectl and of this product are valid
+// for one claim only.
+func notOfPrograms(values map[string]string) map[string]string {
+	maps.DeleteFunc(values, func(key, _ string) bool {
 		return strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, v1.Group+"/")
 	})
-	if len(of) == 0 {
+	if len(values) == 0 {
 		return nil
 	}
-	return of
+	return values
 }
 
 func (s *session) print(claim *unstructured.Unstructured) error {
@@ -230,28 +248,30 @@ func (s *session) print(claim *unstructured.Unstructured) error {
 	return err
 }
 
-// look at a claim that was made for it.
+// look evaluates the new claim.
 func (c *restoreCommand) look(made *instance.Composite) (line string, done bool, err error) {
 	if made.GetDeletionTimestamp() != nil {
-		return "", true, plainf("somebody deletes the new claim")
+		return "", true, plainf("the new claim is being deleted")
 	}
-	if of := made.Status.Restore; of != nil && !c.asks(made, of.Backup) {
-		return "", true, plainf("it starts from %s, the newest backup of an earlier %s, which began with the same choice: that counts once. Give another name with --to; or delete this one, and name the newest backup that is then there with --instead-of",
-			of.Backup, c.To)
+	if status := made.Status.Restore; status != nil && !c.asks(made, status.Backup) {
+		return "", true, plainf("it is restored from %s, the newest backup of a previous claim %s. That claim was "+
+			"restored from the same backup, and a name can be restored from the same backup only once. Choose "+
+			"another name with --to. Or delete this claim, and pass its newest backup with --instead-of",
+			status.Backup, c.To)
 	}
-	for _, is := range made.Conditions {
+	for _, condition := range made.Conditions {
 		switch {
-		case is.Status != metav1.ConditionFalse:
-		case is.Type == v1.ConditionAccepted, is.Reason == v1.ReasonRestoreFailed:
-			return "", true, plainf("it cannot be done: %s", strings.TrimSpace(is.Message))
-		case is.Type == v1.ConditionServing && is.Reason == v1.ReasonSuspended:
-			return "", true, plainf("it is as the manifest wants it: %s", strings.TrimSpace(is.Message))
+		case condition.Status != metav1.ConditionFalse:
+		case condition.Type == v1.ConditionAccepted, condition.Reason == v1.ReasonRestoreFailed:
+			return "", true, plainf("the restore is not possible: %s", strings.TrimSpace(condition.Message))
+		case condition.Type == v1.ConditionServing && condition.Reason == v1.ReasonSuspended:
+			return "", true, plainf("the server stays stopped, as the manifest requests: %s", strings.TrimSpace(condition.Message))
 		}
 	}
 	return waitsFor(made), meta.IsStatusConditionTrue(made.Conditions, ready), nil
 }
 
-// waitsFor is what a claim says, or Crossplane while nobody else has looked at it.
+// waitsFor returns the message of the claim, or else Crossplane's conditions.
 func waitsFor(made *instance.Composite) string {
 	if made.Status.Message != "" {
 		return made.Status.Message
@@ -259,10 +279,13 @@ func waitsFor(made *instance.Composite) string {
 	return withReasons("Waiting for Crossplane", reasons(made.Conditions))
 }
 
-// asks is true of the backup that was chosen. Whose that of another claim is, only who may see its record knows; the claim lists its own.
+// asks reports whether the chosen backup is the requested one. A user without access to BackupRecords cannot see
+// whose backup it is, but the claim lists its own backups.
 func (c *restoreCommand) asks(made *instance.Composite, backup string) bool {
 	if c.Backup != "" {
-		return backup == c.Backup
+		return backup == cmp.Or(c.record, c.Backup)
 	}
-	return !slices.ContainsFunc(made.Status.Backups, func(own v1.ListedBackup) bool { return own.Name == backup })
+	return !slices.ContainsFunc(made.Status.ListedBackups(), func(own v1.ListedBackup) bool {
+		return cmp.Or(own.Record, own.Name) == backup
+	})
 }

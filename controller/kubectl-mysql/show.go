@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// listCommand is `kubectl mysql list`.
+// listCommand implements `kubectl mysql list`.
 type listCommand struct {
-	AllNamespaces bool `help:"Of all namespaces." short:"A"`
+	AllNamespaces bool `help:"List the claims of all namespaces." short:"A"`
 }
 
-// Run it.
-func (c *listCommand) Run(ctx context.Context, of *cli) error {
-	s, err := of.open()
+// Run prints the claims.
+func (c *listCommand) Run(ctx context.Context, root *cli) error {
+	s, err := root.open()
 	if err != nil {
 		return err
 	}
@@ -48,14 +48,14 @@ func (c *listCommand) run(ctx context.Context, s *session) error {
 	return writeTable(s.out, all, s.now())
 }
 
-// statusCommand is `kubectl mysql status`.
+// statusCommand implements `kubectl mysql status`.
 type statusCommand struct {
 	Name string `arg:"" help:"Name of the claim."`
 }
 
-// Run it.
-func (c *statusCommand) Run(ctx context.Context, of *cli) error {
-	s, err := of.open()
+// Run prints the status of a claim.
+func (c *statusCommand) Run(ctx context.Context, root *cli) error {
+	s, err := root.open()
 	if err != nil {
 		return err
 	}
@@ -70,25 +70,25 @@ func (c *statusCommand) run(ctx context.Context, s *session) error {
 	return s.show(summarize(claim))
 }
 
-// show a summary.
-func (s *session) show(of Summary) error {
+// show prints a summary.
+func (s *session) show(summary Summary) error {
 	if s.json {
-		return writeJSON(s.out, of)
+		return writeJSON(s.out, summary)
 	}
-	return writeScreen(s.out, of, s.now())
+	return writeScreen(s.out, summary, s.now())
 }
 
-func writeJSON(w io.Writer, what any) error {
+func writeJSON(w io.Writer, payload any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(what)
+	return e.Encode(payload)
 }
 
-// writeTable of all, a line for each.
+// writeTable prints summaries as a table, one line each.
 func writeTable(w io.Writer, all []Summary, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "NAMESPACE\tNAME\tREADY\tIMAGE\tLAST-BACKUP\tMESSAGE") //nolint:errcheck // Flush says it.
+	fmt.Fprintln(t, "NAMESPACE\tNAME\tREADY\tIMAGE\tLAST-BACKUP\tMESSAGE") //nolint:errcheck // Flush returns the error.
 	for i := range all {
 		s := &all[i]
 		last := "none"
@@ -96,17 +96,17 @@ func writeTable(w io.Writer, all []Summary, now time.Time) error {
 			last = ago(s.Newest.At.Time, now)
 		}
 		cells := []string{s.Namespace, s.Name, strconv.FormatBool(s.Ready), printable(s.Image), last, printable(s.Message)}
-		fmt.Fprintln(t, strings.Join(cells, "\t")) //nolint:errcheck // Flush says it.
+		fmt.Fprintln(t, strings.Join(cells, "\t")) //nolint:errcheck // Flush returns the error.
 	}
 	return t.Flush()
 }
 
-// writeScreen of one.
+// writeScreen prints one summary in full.
 func writeScreen(w io.Writer, s Summary, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(t, "%s %s/%s\n", s.Kind, s.Namespace, s.Name) //nolint:errcheck // Flush says it.
+	fmt.Fprintf(t, "%s %s/%s\n", s.Kind, s.Namespace, s.Name) //nolint:errcheck // Flush returns the error.
 	for _, line := range s.lines(now) {
-		fmt.Fprintf(t, "  %s\t%s\n", line[0], printable(line[1])) //nolint:errcheck // Flush says it.
+		fmt.Fprintf(t, "  %s\t%s\n", line[0], printable(line[1])) //nolint:errcheck // Flush returns the error.
 	}
 	return t.Flush()
 }

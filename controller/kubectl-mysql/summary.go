@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Summary is a claim on one screen. Its fields are those of the claim's status, in fewer words.
+// A Summary shows a claim on one screen. It contains the main fields of the claim's status.
 type Summary struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -25,55 +25,58 @@ type Summary struct {
 	Message   string `json:"message,omitempty"`
 
 	Image string `json:"image,omitempty"`
-	// PendingImage waits for a backup.
+	// PendingImage is the new image, which is used after a backup.
 	PendingImage string `json:"pendingImage,omitempty"`
-	// Endpoint is the server's HOST:PORT, and Binding the Secret with which clients log in.
+	// Endpoint is the server's HOST:PORT. Binding is the Secret with the login for clients.
 	Endpoint string `json:"endpoint,omitempty"`
 	Binding  string `json:"binding,omitempty"`
 
 	Password *v1.CredentialsStatus `json:"password,omitempty"`
-	// CertificateUntil is the end of the one that the server shows.
+	// CertificateUntil is the expiry of the certificate that the server presents.
 	CertificateUntil *metav1.Time `json:"certificateUntil,omitempty"`
 
-	// Newest proven backup that the claim knows of, and Store where the next goes, unless to a volume.
+	// Newest is the newest verified backup that the claim lists. Store is the store for the next backup, or "" for a
+	// volume.
 	Newest        *Taken `json:"newestBackup,omitempty"`
 	Store         string `json:"store,omitempty"`
 	BackupWarning string `json:"backupWarning,omitempty"`
-	// Ephemeral is true of one whose data goes with its pod: there are no backups of it.
+	// Ephemeral is true if the data is deleted with its pod, so that there are no backups.
 	Ephemeral bool `json:"ephemeral,omitempty"`
-	// NoLastBackup says why a deletion takes none; empty where it does.
+	// NoLastBackup is why a deletion takes no backup, or "" if it takes one.
 	NoLastBackup string `json:"noLastBackup,omitempty"`
-	// Requested and Scheduled are the last ones while it goes on.
+	// Requested and Scheduled are the last on-demand and scheduled backups of the instance.
 	Requested *v1.LastBackupStatus     `json:"requestedBackup,omitempty"`
 	Scheduled *v1.LastBackupStatus     `json:"scheduledBackup,omitempty"`
 	Schedule  *v1.BackupScheduleStatus `json:"backupSchedule,omitempty"`
 
 	Deletion *v1.DeletionStatus `json:"deletion,omitempty"`
-	// WaitsFor are conditions that are not as they should be.
+	// WaitsFor lists the conditions that are not healthy.
 	WaitsFor []Reason `json:"waitsFor,omitempty"`
 }
 
-// A Taken backup, by the name of its record, and when: when its proof held, or, while the instance goes on, when it was begun.
+// A Taken backup has the name of its BackupRecord and a time: of its verification, or of its start if the instance
+// still exists.
 type Taken struct {
 	Name string       `json:"name"`
 	At   *metav1.Time `json:"at,omitempty"`
 }
 
-// A Reason is what a condition says.
+// A Reason is the reason of a condition.
 type Reason struct {
 	Condition string `json:"condition"`
 	Reason    string `json:"reason"`
 	Message   string `json:"message,omitempty"`
 }
 
-// ready is Crossplane's condition of a claim.
+// ready is the type of Crossplane's condition of a claim.
 const ready = "Ready"
 
-// summarize a claim.
+// summarize returns the summary of a claim.
 func summarize(c *instance.Composite) Summary {
 	st := &c.Status
 	s := Summary{
-		Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName(), Message: st.Message, Ready: meta.IsStatusConditionTrue(c.Conditions, ready),
+		Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName(), Message: st.Message,
+		Ready: meta.IsStatusConditionTrue(c.Conditions, ready),
 		Image: cmp.Or(st.ServedImage, st.Image), PendingImage: st.PendingImage,
 		Password: st.Credentials, Store: st.BackupStore, BackupWarning: st.BackupWarning,
 		Requested: st.RequestedBackup, Scheduled: st.ScheduledBackup, Schedule: st.BackupSchedule,
@@ -85,15 +88,16 @@ func summarize(c *instance.Composite) Summary {
 		s.Binding = st.Binding.Name
 	}
 	if st.TLS != nil {
-		s.CertificateUntil = st.TLS.ServedNotAfter
+		s.CertificateUntil = st.TLS.PresentedExpirationTime
 	}
 	s.Newest = newest(st)
-	s.Ephemeral = (&instance.State{Life: v1.Instance{Kind: c.GetKind()}, Claim: c}).Ephemeral()
+	s.Ephemeral = instance.NewState(instance.Subject{Life: v1.Instance{Kind: c.GetKind()}, Claim: c}).Ephemeral()
 	switch {
 	case c.Spec.DeletionPolicy == v1.DeletionDiscard:
 		s.NoLastBackup = "spec.deletionPolicy is Discard"
 	case c.GetAnnotations()[v1.AnnotationSkipBackup] != "":
-		s.NoLastBackup = "the annotation " + v1.AnnotationSkipBackup + " says so, if it has the UID of its composite resource"
+		s.NoLastBackup = "the annotation " + v1.AnnotationSkipBackup + " is set, and takes effect if its value is " +
+			"the UID of the composite resource"
 	}
 	if c.GetDeletionTimestamp() != nil {
 		s.Deletion = cmp.Or(st.Deletion, &v1.DeletionStatus{})
@@ -102,7 +106,8 @@ func summarize(c *instance.Composite) Summary {
 	return s
 }
 
-// newest proven backup: what the status lists, which is brought up to date with each proof, or what the server's own time has taken since.
+// newest returns the newest verified backup. It is the newest one in the list, which is updated with each
+// verification, or a later on-demand or scheduled backup.
 func newest(st *v1.MySQLStatus) *Taken {
 	var out *Taken
 	for _, b := range []*v1.LastBackupStatus{st.RequestedBackup, st.ScheduledBackup} {
@@ -110,19 +115,19 @@ func newest(st *v1.MySQLStatus) *Taken {
 			out = &Taken{Name: b.Backup, At: &b.BegunAt}
 		}
 	}
-	for _, b := range st.Backups {
+	for _, b := range st.ListedBackups() {
 		if b.Phase != v1.BackupProven {
 			continue
 		}
-		if out == nil || b.ProvenAt != nil && b.ProvenAt.After(out.At.Time) {
-			return &Taken{Name: b.Name, At: b.ProvenAt}
+		if out == nil || b.CompletionTime != nil && b.CompletionTime.After(out.At.Time) {
+			return &Taken{Name: b.Name, At: b.CompletionTime}
 		}
 		break
 	}
 	return out
 }
 
-// reasons for which a claim is not as it should be. Updated is none: nobody has to do anything about it.
+// reasons returns why a claim is not healthy. PendingRestart is not a reason, because no action is required.
 func reasons(all []metav1.Condition) []Reason {
 	var out []Reason
 	for _, c := range all {
@@ -130,7 +135,8 @@ func reasons(all []metav1.Condition) []Reason {
 		switch c.Type {
 		case v1.ConditionBlocked:
 			bad = metav1.ConditionTrue
-		case v1.ConditionAccepted, v1.ConditionRestored, v1.ConditionServing, v1.ConditionBackedUp, "Synced":
+		case v1.ConditionAccepted, v1.ConditionRestored, v1.ConditionServing,
+			v1.ConditionLastBackupSucceeded, "Synced":
 		default:
 			continue
 		}
@@ -141,16 +147,16 @@ func reasons(all []metav1.Condition) []Reason {
 	return out
 }
 
-// withReasons after a text, on one line.
-func withReasons(text string, of []Reason) string {
-	said := append(make([]string, 0, 1+len(of)), text)
-	for _, r := range of {
-		said = append(said, r.Reason+": "+r.Message)
+// withReasons appends reasons to a text, on one line.
+func withReasons(text string, reasons []Reason) string {
+	parts := append(make([]string, 0, 1+len(reasons)), text)
+	for _, r := range reasons {
+		parts = append(parts, r.Reason+": "+r.Message)
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(parts, "; ")
 }
 
-// lines of a summary, as a screen has them: a name, and what there is to say.
+// lines returns the lines of a summary, each with a label and a text.
 func (s *Summary) lines(now time.Time) [][2]string {
 	var out [][2]string
 	add := func(name, text string) {
@@ -167,11 +173,12 @@ func (s *Summary) lines(now time.Time) [][2]string {
 	}
 	add("Last backup", s.backupText(now))
 	add("Warning", s.BackupWarning)
-	add("Asked for", takenText(s.Requested, now))
-	add("Planned", takenText(s.Scheduled, now))
+	add("On demand", takenText(s.Requested, now))
+	add("Scheduled", takenText(s.Scheduled, now))
 	add("Next backup", scheduleText(s.Schedule))
 	if d := s.Deletion; d != nil {
-		add("Deletion", strings.TrimSpace(strings.Join([]string{string(cmp.Or(d.Phase, v1.DeletionAnnounced)), percentText(d.Percent), d.Message}, " ")))
+		add("Deletion", strings.TrimSpace(
+			strings.Join([]string{string(cmp.Or(d.Phase, v1.DeletionAnnounced)), percentText(d.Percent), d.Message}, " ")))
 	}
 	for _, r := range s.WaitsFor {
 		add("Waits for", strings.TrimSuffix(fmt.Sprintf("%s, %s: %s", r.Condition, r.Reason, r.Message), ": "))
@@ -219,7 +226,7 @@ func passwordText(c *v1.CredentialsStatus, now time.Time) string {
 
 func (s *Summary) backupText(now time.Time) string {
 	if s.Ephemeral {
-		return "none: the data goes with the pod"
+		return "none: the data is deleted with the pod"
 	}
 	text := "none yet"
 	if s.Newest != nil {
@@ -242,7 +249,8 @@ func takenText(b *v1.LastBackupStatus, now time.Time) string {
 		return ""
 	}
 	method := cmp.Or(b.Method, v1.MethodCold)
-	return strings.Join(strings.Fields(fmt.Sprintf("%q, %s, begun %s: %s %s %s", b.Request, method, ago(b.BegunAt.Time, now), b.Phase, percentText(b.Percent), cmp.Or(b.Message, b.Backup))), " ")
+	return strings.Join(strings.Fields(fmt.Sprintf("%q, %s, started %s: %s %s %s", b.Request, method,
+		ago(b.BegunAt.Time, now), b.Phase, percentText(b.Percent), cmp.Or(b.Message, b.Backup))), " ")
 }
 
 func scheduleText(s *v1.BackupScheduleStatus) string {
@@ -254,7 +262,7 @@ func scheduleText(s *v1.BackupScheduleStatus) string {
 		text = s.NextAt.UTC().Format(time.RFC3339) + " " + text
 	}
 	if s.MissedAt != nil {
-		text += "; missed: " + s.MissedAt.UTC().Format(time.RFC3339)
+		text += "; overdue since " + s.MissedAt.UTC().Format(time.RFC3339)
 	}
 	if s.Message != "" {
 		text += ": " + s.Message
@@ -269,4 +277,4 @@ func percentText(percent int32) string {
 	return fmt.Sprintf("%d %%", percent)
 }
 
-func ago(at, now time.Time) string { return duration.HumanDuration(now.Sub(at)) + " ago" }
+func ago(timestamp, now time.Time) string { return duration.HumanDuration(now.Sub(timestamp)) + " ago" }

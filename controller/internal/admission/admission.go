@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,16 +30,44 @@ import (
 	clientgotesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
 // controller is the name under which the API server knows the controller.
 const controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 
-// A Write of an object: Old is nil for one that is made, and New for one that is deleted. A Scale is that of a Deployment.
+// A Write of an object: Old is nil for one that is made, and New for one that is deleted. A Scale is that of a
+// Deployment.
 type Write struct {
 	New, Old client.Object
 	// By a user; empty for the controller.
 	By string
+	// Subresource that is written; empty for the object itself.
+	Subresource string
+}
+
+// A Grant contains the permissions that RBAC gives a user in one namespace, or in all namespaces if Namespace is
+// empty.
+type Grant struct {
+	User, Namespace string
+	Rules           []rbacv1.PolicyRule
+}
+
+// allows reports whether the grant covers a request, as RBAC has it.
+func (g Grant) allows(a authorizer.Attributes) bool {
+	if a.GetUser().GetName() != g.User || g.Namespace != "" && g.Namespace != a.GetNamespace() {
+		return false
+	}
+	resource := a.GetResource()
+	if a.GetSubresource() != "" {
+		resource += "/" + a.GetSubresource()
+	}
+	contains := func(all []string, one string) bool { return slices.Contains(all, one) || slices.Contains(all, "*") }
+	return slices.ContainsFunc(g.Rules, func(r rbacv1.PolicyRule) bool {
+		return len(r.ResourceNames) == 0 && contains(r.Verbs, a.GetVerb()) && contains(r.APIGroups, a.GetAPIGroup()) &&
+			contains(r.Resources, resource)
+	})
 }
 
 // Policies that are in force.
@@ -46,8 +76,9 @@ type Policies struct {
 	objects admission.ObjectInterfaces
 }
 
-// Read the policies of a manifest file and put them in force, until the context ends.
-func Read(ctx context.Context, file string) (*Policies, error) {
+// Read the policies of a manifest file and put them in force, until the context ends. A policy that asks what a user
+// may do gets the answer from the grants. If there are none, no policy may ask.
+func Read(ctx context.Context, file string, grants ...Grant) (*Policies, error) {
 	objects, err := decode(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -62,14 +93,22 @@ func Read(ctx context.Context, file string) (*Policies, error) {
 		}
 		return true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: get.GetName()}}, nil
 	})
-	p := &Policies{plugin: validating.NewPlugin(nil), objects: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)}
+	p := &Policies{plugin: validating.NewPlugin(nil),
+		objects: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme)}
 	factory := informers.NewSharedInformerFactory(kube, time.Hour)
 	p.plugin.SetExternalKubeClientSet(kube)
 	p.plugin.SetExternalKubeInformerFactory(factory)
 	p.plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
 	p.plugin.SetDynamicClient(dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme))
-	p.plugin.SetAuthorizer(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-		return authorizer.DecisionNoOpinion, "", errors.New("no policy may ask")
+	p.plugin.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
+		string, error) {
+		switch {
+		case len(grants) == 0:
+			return authorizer.DecisionNoOpinion, "", errors.New("a policy may not do this")
+		case slices.ContainsFunc(grants, func(g Grant) bool { return g.allows(a) }):
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
 	}))
 	p.plugin.SetDrainedNotification(done)
 	if err := p.plugin.ValidateInitialization(); err != nil {
@@ -98,10 +137,11 @@ func decode(file string) ([]runtime.Object, error) {
 		switch o := o.(type) {
 		case *admissionv1.ValidatingAdmissionPolicy:
 			m := o.Spec.MatchConstraints
-			m.NamespaceSelector, m.ObjectSelector, m.MatchPolicy = &metav1.LabelSelector{}, &metav1.LabelSelector{}, new(admissionv1.Equivalent)
+			m.NamespaceSelector, m.ObjectSelector, m.MatchPolicy = &metav1.LabelSelector{}, &metav1.LabelSelector{}, new(
+				admissionv1.Equivalent)
 		case *admissionv1.ValidatingAdmissionPolicyBinding:
 		default:
-			return nil, fmt.Errorf("there is a %T among the policies", o)
+			return nil, fmt.Errorf("unexpected %T among the policies", o)
 		}
 		out = append(out, o)
 	}
@@ -121,11 +161,12 @@ func (p *Policies) Refusal(ctx context.Context, w Write) error {
 	if err != nil { // It is one of ours.
 		kind = o.GetObjectKind().GroupVersionKind()
 	}
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	subresource := ""
+	resource := v1.ResourceOf(kind)
+	subresource := w.Subresource
 	if kind.Kind == "Scale" {
 		resource, subresource = appsv1.SchemeGroupVersion.WithResource("deployments"), "scale"
 	}
-	by := &user.DefaultInfo{Name: cmp.Or(w.By, controller)}
-	return p.plugin.Validate(ctx, admission.NewAttributesRecord(w.New, w.Old, kind, o.GetNamespace(), o.GetName(), resource, subresource, operation, options, false, by), p.objects)
+	requester := &user.DefaultInfo{Name: cmp.Or(w.By, controller)}
+	return p.plugin.Validate(ctx, admission.NewAttributesRecord(w.New, w.Old, kind, o.GetNamespace(), o.GetName(),
+		resource, subresource, operation, options, false, requester), p.objects)
 }

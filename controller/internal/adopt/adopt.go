@@ -27,41 +27,41 @@ import (
 )
 
 const (
-	// look is how often the Job is looked at.
-	look = time.Second
-	// logTries of its pod's log.
+	// pollInterval is the time between two reads of the Job.
+	pollInterval = time.Second
+	// logTries is the number of attempts to read the log of its pod.
 	logTries = 10
-	// cleanup is how long its deletion may take, also after Ctrl-C.
+	// cleanup is the timeout for deleting the Job, even after Ctrl-C.
 	cleanup = 30 * time.Second
-	// maxLine in bytes of the Job's log.
+	// maxLine is the maximum length in bytes of a line in the Job's log.
 	maxLine = 128 << 10
 )
 
-// An Adoption of what lies on the volume of a PersistentVolumeClaim.
+// An Adoption imports the backups on the volume of a PersistentVolumeClaim.
 type Adoption struct {
 	Kube client.Client
-	// Log of a container, from its beginning.
+	// Log reads the log of a container from its beginning.
 	Log func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
-	// Of is the instance whose backups are looked for, without an XR.
+	// Of is the instance whose backups are searched, without an XR.
 	Of v1.Instance
-	// AgentImage is what the Job runs.
+	// AgentImage is the image of the Job.
 	AgentImage string
-	// Resources of it; nil is the usual.
+	// Resources are the resources of the Job, or nil for the default.
 	Resources *corev1.ResourceRequirements
-	// DryRun looks, and writes nothing.
+	// DryRun reads and writes nothing.
 	DryRun bool
-	// Output takes what is found, and Progress what is waited for.
+	// Output receives the findings, and Progress the progress.
 	Output, Progress io.Writer
 }
 
-// A place is where the backups are.
+// A place is the location of the backups.
 type place struct {
 	pvc       *corev1.PersistentVolumeClaim
 	pv        *corev1.PersistentVolume
 	namespace *corev1.Namespace
 }
 
-// Run it. What is found is returned also where nothing of it is to be adopted.
+// Run runs the import. It returns the findings even if no backup can be imported.
 func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 	p, err := a.findPlace(ctx)
 	if err != nil {
@@ -91,17 +91,19 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 	if err := w.Apply(ctx, catalog.AdoptBackups(p.pvc, p.pv, a.Of, p.namespace.UID, adopted)); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(a.Output, "\nPersistentVolume %s knows them now, and the controller makes their records: kubectl get mysqlbackups\n", p.pv.Name)
+	_, err = fmt.Fprintf(a.Output,
+		"\nThey are recorded on PersistentVolume %s. The controller creates their BackupRecords: kubectl get "+
+			"backuprecords\n", p.pv.Name)
 	return findings, err
 }
 
-// findPlace of the backups. A PVC may name any volume, and only one that names the PVC, too, is
-// its own.
+// findPlace finds the location of the backups. A PVC can name any volume, so the volume must also name the PVC.
 func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 	p := &place{pvc: &corev1.PersistentVolumeClaim{}, pv: &corev1.PersistentVolume{}, namespace: &corev1.Namespace{}}
 	name := client.ObjectKey{Namespace: a.Of.Namespace, Name: a.Of.BackupPVCName()}
 	if err := a.Kube.Get(ctx, name, p.pvc); err != nil {
-		return nil, fmt.Errorf("cannot get PersistentVolumeClaim %s, by which the backups of %s %s are reached: %w", name, a.Of.Kind, a.Of.Name, err)
+		return nil, fmt.Errorf("cannot get PersistentVolumeClaim %s, which is needed to read the backups of %s %s: %w", name,
+			a.Of.Kind, a.Of.Name, err)
 	}
 	if p.pvc.Status.Phase != corev1.ClaimBound || p.pvc.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("PersistentVolumeClaim %s is not bound to a volume (%s)", name, p.pvc.Status.Phase)
@@ -110,10 +112,12 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 		return nil, fmt.Errorf("cannot get PersistentVolume %s: %w", p.pvc.Spec.VolumeName, err)
 	}
 	if !instance.Bound(p.pv, p.pvc) {
-		return nil, fmt.Errorf("PersistentVolume %s is not bound to PersistentVolumeClaim %s, which names it", p.pv.Name, name)
+		return nil, fmt.Errorf("PersistentVolume %s is not bound to PersistentVolumeClaim %s, although that names it", p.pv.Name,
+			name)
 	}
 	if l := p.pv.Labels[v1.LabelInstance]; l != "" && l != a.Of.Key() {
-		return nil, fmt.Errorf("PersistentVolume %s says that it is of another instance (label %s)", p.pv.Name, v1.LabelInstance)
+		return nil, fmt.Errorf("PersistentVolume %s belongs to another instance (label %s)", p.pv.Name,
+			v1.LabelInstance)
 	}
 	if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Of.Namespace}, p.namespace); err != nil {
 		return nil, fmt.Errorf("cannot get namespace %s: %w", a.Of.Namespace, err)
@@ -121,12 +125,12 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 	return p, nil
 }
 
-// living are the lives that have not ended, each with what shows it: its XR, or a volume that holds its data.
+// living returns the existing instances, each with the object that shows it: its XR, or a volume that holds its data.
 func (a *Adoption) living(ctx context.Context) (map[types.UID]string, error) {
 	out := map[types.UID]string{}
 	for _, kind := range instance.Kinds() {
 		xrs, err := instance.AllXRs(ctx, a.Kube, kind)
-		if err != nil && !meta.IsNoMatchError(err) { // It need not be installed.
+		if err != nil && !meta.IsNoMatchError(err) { // The kind need not be installed.
 			return nil, fmt.Errorf("cannot list %s: %w", kind.XR.Kind, err)
 		}
 		for i := range xrs {
@@ -145,7 +149,7 @@ func (a *Adoption) living(ctx context.Context) (map[types.UID]string, error) {
 	return out, nil
 }
 
-// surveyJob reads the volume, and cannot write to it.
+// surveyJob returns the Job that reads the volume and cannot write to it.
 func (a *Adoption) surveyJob(p *place) *batchv1.Job {
 	volume := agent.PVCVolume("backup", p.pvc.Name)
 	volume.PersistentVolumeClaim.ReadOnly = true
@@ -154,11 +158,11 @@ func (a *Adoption) surveyJob(p *place) *batchv1.Job {
 		OnNode: p.pv.Spec.HostPath != nil, Command: agent.Survey("/" + volume.Name), Volumes: []corev1.Volume{volume},
 	}.Job()
 	j.GenerateName = v1.ComponentSurvey + "-"
-	j.Spec.TTLSecondsAfterFinished = new(int32(600)) // Should nobody live to delete it.
+	j.Spec.TTLSecondsAfterFinished = new(int32(600)) // Kubernetes deletes the Job if this process is killed.
 	return j
 }
 
-// survey of the volume, by a Job that is gone afterwards.
+// survey reads the volume with a Job and deletes the Job afterwards.
 func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, err error) {
 	j := a.surveyJob(p)
 	rules, err := nsrules.Read(ctx, a.Kube, j.Namespace)
@@ -172,7 +176,8 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
-		if derr := client.IgnoreNotFound(a.Kube.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationBackground))); derr != nil {
+		if derr := client.IgnoreNotFound(
+			a.Kube.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationBackground))); derr != nil {
 			err = errors.Join(err, fmt.Errorf("cannot delete Job %s/%s: %w", j.Namespace, j.Name, derr))
 		}
 	}()
@@ -180,7 +185,7 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 	if err != nil {
 		return nil, err
 	}
-	for try := 1; ; try++ { // The Job may have read for hours.
+	for try := 1; ; try++ { // The read is retried, because the Job may have run for hours.
 		found, err := a.readLog(ctx, pod)
 		if err == nil || try == logTries || ctx.Err() != nil || !instance.IsPassing(err) {
 			return found, err
@@ -188,12 +193,12 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 		fmt.Fprintln(a.Progress, err) //nolint:errcheck // A lost line is no reason to fail.
 		select {
 		case <-ctx.Done():
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// readLog of the pod that has ended.
+// readLog reads the log of the pod that has ended.
 func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found, error) {
 	log, err := a.Log(ctx, pod.Namespace, pod.Name, v1.ComponentSurvey)
 	if err != nil {
@@ -203,7 +208,7 @@ func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found,
 	return readFound(log)
 }
 
-// readFound of a log.
+// readFound parses a log.
 func readFound(log io.Reader) ([]agent.Found, error) {
 	var out []agent.Found
 	lines := bufio.NewScanner(log)
@@ -214,25 +219,25 @@ func readFound(log io.Reader) ([]agent.Found, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("cannot read what the Job has found: %w", err)
+		return nil, fmt.Errorf("cannot read the results of the Job: %w", err)
 	}
 	return out, nil
 }
 
-// waitForEnd of the Job, which reads all there is, and return its pod.
+// waitForEnd waits until the Job has read the whole volume, and returns its pod.
 func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod, error) {
-	said := ""
-	tick := time.NewTicker(look)
+	reported := ""
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		pod, waits, err := a.lookAt(ctx, j)
 		if err != nil || pod != nil {
 			return pod, err
 		}
-		if waits != said && waits != "" {
+		if waits != reported && waits != "" {
 			fmt.Fprintf(a.Progress, "%s\n", waits) //nolint:errcheck // A lost line is no reason to fail.
 		}
-		said = waits
+		reported = waits
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -241,18 +246,19 @@ func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod,
 	}
 }
 
-// lookAt the Job: its pod where that has ended well, and else what there is to say.
+// lookAt reads the Job. It returns the pod if the pod has succeeded, or what the Job waits for.
 func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Pod, waits string, err error) {
 	l := &corev1.PodList{}
 	if err = a.Kube.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
 		err = fmt.Errorf("cannot get Job %s/%s: %w", j.Namespace, j.Name, err)
-	} else if err = a.Kube.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{batchv1.JobNameLabel: j.Name}); err != nil {
+	} else if err = a.Kube.List(ctx, l, client.InNamespace(j.Namespace),
+		client.MatchingLabels{batchv1.JobNameLabel: j.Name}); err != nil {
 		err = fmt.Errorf("cannot list pods: %w", err)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, "", ctx.Err()
-	case err != nil && instance.IsPassing(err): // The Job goes on.
+	case err != nil && instance.IsPassing(err): // The Job is still running.
 		return nil, err.Error(), nil
 	case err != nil:
 		return nil, "", err
@@ -260,10 +266,11 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 	job := instance.NewJob(j)
 	n := slices.IndexFunc(l.Items, func(p corev1.Pod) bool { return metav1.IsControlledBy(&p, j) })
 	if n < 0 {
-		if at, _ := job.Finished(); at != nil {
-			return nil, "", fmt.Errorf("the pod of Job %s/%s is gone: try again", j.Namespace, j.Name)
+		if finished, _ := job.Finished(); finished != nil {
+			return nil, "", fmt.Errorf("the pod of Job %s/%s was deleted: try again", j.Namespace, j.Name)
 		}
-		return nil, fmt.Sprintf("waiting for a pod of Job %s/%s; where there comes none, a quota or a policy may refuse it: kubectl describe job --namespace %s %s", j.Namespace, j.Name, j.Namespace, j.Name), nil
+		return nil, fmt.Sprintf("waiting for a pod of Job %s/%s. If none is created, a quota or a policy may "+
+			"refuse it: kubectl describe job --namespace %s %s", j.Namespace, j.Name, j.Namespace, j.Name), nil
 	}
 	pod := &l.Items[n]
 	job.NotePodFailure(&pod.Status)
@@ -279,19 +286,20 @@ func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Po
 	}
 	switch {
 	case pod.Status.Phase == corev1.PodFailed:
-		return nil, "", fmt.Errorf("pod %s/%s has failed: kubectl logs -n %s %s", pod.Namespace, pod.Name, pod.Namespace, pod.Name)
+		return nil, "", fmt.Errorf("pod %s/%s has failed: kubectl logs -n %s %s", pod.Namespace, pod.Name, pod.Namespace,
+			pod.Name)
 	case job.PodFailure != "":
 		return nil, "waiting: " + job.PodFailure, nil
 	case pod.Status.Phase == corev1.PodRunning:
-		return nil, "reading all archives of the volume", nil
+		return nil, "reading all archives on the volume", nil
 	}
 	return nil, fmt.Sprintf("waiting for pod %s/%s to start", pod.Namespace, pod.Name), nil
 }
 
-// print the findings as a table.
+// print prints the findings as a table.
 func (a *Adoption) print(findings []Finding) error {
 	if len(findings) == 0 {
-		_, err := fmt.Fprintln(a.Output, "There is nothing on the volume.")
+		_, err := fmt.Fprintln(a.Output, "The volume contains no archives.")
 		return err
 	}
 	w := tabwriter.NewWriter(a.Output, 0, 0, 3, ' ', 0)
@@ -306,17 +314,18 @@ func (a *Adoption) print(findings []Finding) error {
 		if !f.FinishedAt.IsZero() {
 			taken = f.FinishedAt.UTC().Format(time.DateTime)
 		}
-		cells := []string{v1.PrintableText(f.Folder, v1.MaxForeignText), taken, v1.PrintableText(f.Spec.Version, v1.MaxForeignText), size, a.whatBecomes(f)}
+		cells := []string{v1.PrintableText(f.Folder, v1.MaxForeignText), taken,
+			v1.PrintableText(f.Spec.Version, v1.MaxForeignText), size, a.whatBecomes(f)}
 		fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // Flush tells.
 	}
 	return w.Flush()
 }
 
-// whatBecomes of a finding, in words.
+// whatBecomes describes what happens to a finding.
 func (a *Adoption) whatBecomes(f *Finding) string {
 	switch f.Verdict {
 	case Known:
-		return "has its record"
+		return "already has a BackupRecord"
 	case Refused:
 		return "refused: " + f.Why
 	case Adopt:

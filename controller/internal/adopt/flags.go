@@ -20,50 +20,59 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Flags are what a person says, to the controller's program or to kubectl's plugin.
+// Flags are the flags of `kubectl mysql adopt`.
 type Flags struct {
-	Volume string   `help:"PersistentVolumeClaim of the backups, backup-NAME-pvc, in the claim's namespace." placeholder:"PVC" required:"" xor:"place"`
-	Store  string   `help:"BackupStore of the backups." placeholder:"NAME" required:"" xor:"place"`
-	Map    []string `help:"With --store: each namespace that gets backups, as OLD=NEW, or OLD where it is called the same; without one all backups there are listed." placeholder:"OLD=NEW"`
-	Name   string   `help:"With --volume: name of the claim, where that of the PersistentVolumeClaim does not say it." placeholder:"NAME"`
-	DryRun bool     `help:"Look, and write nothing."`
+	Volume string   `help:"PersistentVolumeClaim of the backup volume, backup-NAME-pvc, in the claim's namespace." placeholder:"PVC" required:"" xor:"place"`
+	Store  string   `help:"BackupStore that contains the backups." placeholder:"NAME" required:"" xor:"place"`
+	Map    []string `help:"With --store: a namespace whose backups are adopted, as OLD=NEW, or OLD if its name is the same here. If unset, all backups in the store are only listed." placeholder:"OLD=NEW"`
+	Name   string   `help:"With --volume: name of the claim, if the name of the PersistentVolumeClaim does not contain it." placeholder:"NAME"`
+	DryRun bool     `help:"Show what would be adopted, and write nothing."`
 
-	SystemNamespace string `default:"crossplane-mysql-system" help:"The controller's own namespace, where its Deployment says which image it is."`
-	Image           string `help:"Image of the Job that reads the volume; the controller's where it is not said." placeholder:"IMAGE"`
+	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller. Its Deployment there names the image of the Job."`
+	Image           string `help:"Image of the Job that reads the volume. The default is the controller's image." placeholder:"IMAGE"`
 }
 
-// Help that follows the flags.
+// Help returns the text after the flags.
 func (*Flags) Help() string {
-	return "For backups whose records are lost, with the notes and labels of their volume: after a restored etcd, or where the volume was brought from elsewhere; and for those in a store that another cluster has left. " +
-		"On a volume a Job reads each archive as a whole. What is another instance's, damaged, or not where the controller puts a backup is refused, and nothing on the volume is changed. " +
-		"For the others the volume gets its labels and notes, and the controller makes their records. A claim of that name that was held goes on then. " +
-		"In a store the controller reads the notes, and believes those that have the seal of its key. They become backups of the namespaces that are named."
+	return "It imports backups whose BackupRecords are lost, together with the labels and the catalog of their " +
+		"volume. This happens if etcd was restored from an earlier state, or if the volume comes from another " +
+		"cluster. It also imports the backups that another cluster has left in a store. On a volume, a Job reads " +
+		"each archive completely, and changes nothing on the volume. It refuses archives that are damaged, that " +
+		"belong to another instance, or that are not in the place where the controller stores archives. For the " +
+		"others, the labels and the catalog of the volume are written, and the controller creates their " +
+		"BackupRecords. A claim of that name that waits for these backups then continues. In a store, the " +
+		"controller reads the catalog and trusts the entries that are signed with its key. They become backups of " +
+		"the namespaces that --map names."
 }
 
-// Check that nothing is said which is not meant, beside a namespace; empty where none is said.
+// Check returns an error for flags that do not fit together. The namespace is empty if it is not set.
 func (f *Flags) Check(namespace string) error {
 	switch {
 	case f.Store != "" && namespace != "":
-		return errors.New("--namespace is that of a volume's claim: with --store, --map names the namespaces that get backups")
+		return errors.New(
+			"--namespace names the namespace of a claim with --volume. With --store, use --map to name the " +
+				"namespaces whose backups are adopted")
 	case f.Store != "" && f.Name != "":
-		return errors.New("--name is that of a volume's claim: with --store all of a namespace is adopted")
+		return errors.New("--name names the claim with --volume. With --store, all backups of a namespace are adopted")
 	case f.Store == "" && len(f.Map) > 0:
-		return errors.New("--map is for backups in a store: those on a volume are of the claim's namespace, which --namespace says")
+		return errors.New("--map is only for --store. The backups on a volume belong to the claim's namespace, " +
+			"which --namespace names")
 	}
 	return nil
 }
 
-// Adopt what there is in a cluster. Kind and namespace are the claim's, and count for a volume.
+// Adopt imports backups of a cluster. For a volume, kind and namespace identify the claim.
 func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client, kind, namespace string) error {
 	if f.Store != "" {
 		named, err := namedNamespaces(f.Map)
 		if err != nil {
 			return fmt.Errorf("--map %w", err)
 		}
-		a := StoreAdoption{Kube: kube, Store: f.Store, Namespaces: named, DryRun: f.DryRun, Output: os.Stdout, Progress: os.Stderr}
+		a := StoreAdoption{Kube: kube, Store: f.Store, Namespaces: named, DryRun: f.DryRun, Output: os.Stdout,
+			Progress: os.Stderr}
 		return a.Run(ctx)
 	}
-	of, err := instanceOn(f.Volume, v1.Instance{Kind: kind, Namespace: namespace, Name: f.Name})
+	instance, err := instanceOn(f.Volume, v1.Instance{Kind: kind, Namespace: namespace, Name: f.Name})
 	if err != nil {
 		return err
 	}
@@ -81,7 +90,8 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client,
 		return err
 	}
 	a := &Adoption{
-		Kube: kube, Of: of, AgentImage: f.Image, Resources: resources, DryRun: f.DryRun, Output: os.Stdout, Progress: os.Stderr,
+		Kube: kube, Of: instance, AgentImage: f.Image, Resources: resources, DryRun: f.DryRun, Output: os.Stdout,
+		Progress: os.Stderr,
 		Log: func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
 			return set.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 		},
@@ -93,11 +103,12 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client,
 	return refusals(findings)
 }
 
-// refusals are an error for scripts: the next claim would start from another backup, or empty.
-func refusals(of []Finding) error {
+// refusals returns an error for scripts if a backup is refused, because the next claim would start from another
+// backup or empty.
+func refusals(findings []Finding) error {
 	n := 0
-	for i := range of {
-		if of[i].Verdict == Refused {
+	for i := range findings {
+		if findings[i].Verdict == Refused {
 			n++
 		}
 	}
@@ -111,72 +122,78 @@ func refusedError(n int) error {
 	return fmt.Errorf("%d backups were refused", n)
 }
 
-// instanceOn is whose backups a PersistentVolumeClaim of backups has. Its name says that, where it was not cut and nobody else does.
-func instanceOn(pvc string, of v1.Instance) (v1.Instance, error) {
-	if of.Name != "" {
-		if of.BackupPVCName() != pvc {
-			return of, fmt.Errorf("the backups of %s %s are on PersistentVolumeClaim %s, and not %s", of.Kind, of.Name, of.BackupPVCName(), pvc)
+// instanceOn returns the instance whose backups a backup PVC contains. The user can name the instance. Otherwise it
+// is read from the name of the PVC, if that name was not shortened.
+func instanceOn(pvc string, instance v1.Instance) (v1.Instance, error) {
+	if instance.Name != "" {
+		if instance.BackupPVCName() != pvc {
+			return instance, fmt.Errorf("the backups of %s %s are on PersistentVolumeClaim %s and not on %s", instance.Kind,
+				instance.Name, instance.BackupPVCName(), pvc)
 		}
-		return of, nil
+		return instance, nil
 	}
 	const mark = "\x00"
-	around := v1.Instance{Kind: of.Kind, Name: mark}.BackupPVCName()
+	around := v1.Instance{Kind: instance.Kind, Name: mark}.BackupPVCName()
 	before, after, _ := strings.Cut(around, mark)
 	name, ok := strings.CutPrefix(pvc, before)
 	if ok {
-		of.Name, ok = strings.CutSuffix(name, after)
+		instance.Name, ok = strings.CutSuffix(name, after)
 	}
-	if !ok || of.Name == "" || of.BackupPVCName() != pvc {
-		return of, fmt.Errorf("the name %s does not say whose backups are there: give the claim's with --name, and --kind where it is no MySQL", pvc)
+	if !ok || instance.Name == "" || instance.BackupPVCName() != pvc {
+		return instance, fmt.Errorf("the name %s does not contain the name of a claim: name the claim with --name, "+
+			"and set --kind if it is not a MySQL", pvc)
 	}
-	return of, nil
+	return instance, nil
 }
 
-// namedNamespaces that get backups, by the names of those that they were taken in. Each pair is OLD=NEW, or OLD where it is called the same.
+// namedNamespaces returns the target namespaces by the names of the original namespaces. Each pair is OLD=NEW, or OLD
+// if the name is the same.
 func namedNamespaces(pairs []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, pair := range pairs {
-		from, to, mapped := strings.Cut(pair, "=")
+		from, target, mapped := strings.Cut(pair, "=")
 		if !mapped {
-			to = from
+			target = from
 		}
-		for _, name := range []string{from, to} {
-			if why := validation.IsDNS1123Label(name); len(why) > 0 {
-				return nil, fmt.Errorf("%s: %q is no namespace: %s", pair, name, why[0])
+		for _, name := range []string{from, target} {
+			if reason := validation.IsDNS1123Label(name); len(reason) > 0 {
+				return nil, fmt.Errorf("%s: %q is not a valid namespace: %s", pair, name, reason[0])
 			}
 		}
-		if other, twice := out[from]; twice && other != to {
-			return nil, fmt.Errorf("%s: backups of namespace %s go to %s already", pair, from, other)
+		if other, twice := out[from]; twice && other != target {
+			return nil, fmt.Errorf("%s: the backups of namespace %s are already mapped to %s", pair, from, other)
 		}
-		out[from] = to
+		out[from] = target
 	}
 	return out, nil
 }
 
-// findController's container, empty with an error.
+// findController returns the controller's container, or an error.
 func findController(ctx context.Context, kube client.Client, namespace string) (corev1.Container, error) {
 	d := &appsv1.Deployment{}
 	if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "crossplane-mysql"}, d); err != nil {
-		return corev1.Container{}, fmt.Errorf("cannot see which image the controller runs: give it with --image: %w", err)
+		return corev1.Container{}, fmt.Errorf("cannot find the controller's image, set it with --image: %w", err)
 	}
 	if len(d.Spec.Template.Spec.Containers) == 0 {
-		return corev1.Container{}, errors.New("the controller's Deployment has no container: give the image with --image")
+		return corev1.Container{}, errors.New("the controller's Deployment has no container: set the image with " +
+			"--image")
 	}
 	return d.Spec.Template.Spec.Containers[0], nil
 }
 
-// jobResources that the controller's Jobs have, as its flag or its variable says: a quota may refuse others. Nil are the usual ones.
+// jobResources returns the resources of the controller's Jobs from its flag or its environment variable, because a
+// quota may refuse other values. It returns nil for the default.
 func jobResources(controller corev1.Container) (*corev1.ResourceRequirements, error) {
-	said := ""
+	text := ""
 	for _, e := range controller.Env {
 		if e.Name == "JOB_RESOURCES" {
-			said = e.Value
+			text = e.Value
 		}
 	}
 	for _, arg := range controller.Args {
-		if value, is := strings.CutPrefix(arg, "--job-resources="); is {
-			said = value
+		if value, found := strings.CutPrefix(arg, "--job-resources="); found {
+			text = value
 		}
 	}
-	return instance.ReadJobResources(said)
+	return instance.ReadJobResources(text)
 }

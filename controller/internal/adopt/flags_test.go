@@ -10,7 +10,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestInstanceOn: the name of the PersistentVolumeClaim says whose backups are there, where it was not cut.
+// TestInstanceOn checks that the instance is read from the name of the PersistentVolumeClaim unless the name was
+// shortened.
 func TestInstanceOn(t *testing.T) {
 	cases := map[string]struct {
 		kind, pvc, name string
@@ -23,8 +24,9 @@ func TestInstanceOn(t *testing.T) {
 		"Other":     {kind: "MySQL", pvc: "db-pvc", fails: "--name"},
 		"Nothing":   {kind: "MySQL", pvc: "backup--pvc", fails: "--name"},
 		"Said":      {kind: "MySQL", pvc: "backup-db-pvc", name: "db", want: "db"},
-		"SaidOther": {kind: "MySQL", pvc: "backup-db-pvc", name: "other", fails: "are on PersistentVolumeClaim backup-other-pvc"},
-		"Long":      {kind: "MySQL", pvc: "backup-" + strings.Repeat("n", 63) + "-pvc", fails: "--name"},
+		"SaidOther": {kind: "MySQL", pvc: "backup-db-pvc", name: "other",
+			fails: "are on PersistentVolumeClaim backup-other-pvc"},
+		"Long": {kind: "MySQL", pvc: "backup-" + strings.Repeat("n", 63) + "-pvc", fails: "--name"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +41,7 @@ func TestInstanceOn(t *testing.T) {
 	}
 }
 
-// TestNamedNamespaces: who gets what is said, and said once.
+// TestNamedNamespaces checks that each namespace is assigned exactly once.
 func TestNamedNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given []string
@@ -51,9 +53,9 @@ func TestNamedNamespaces(t *testing.T) {
 		"Others":   {given: []string{"shop=new-shop", "crm"}, want: map[string]string{"shop": "new-shop", "crm": "crm"}},
 		"Together": {given: []string{"a=c", "b=c"}, want: map[string]string{"a": "c", "b": "c"}},
 		"Again":    {given: []string{"a=c", "a=c"}, want: map[string]string{"a": "c"}},
-		"Twice":    {given: []string{"a=c", "a=d"}, fails: "go to c already"},
-		"NoName":   {given: []string{"a="}, fails: "is no namespace"},
-		"BadName":  {given: []string{"A=b"}, fails: `"A" is no namespace`},
+		"Twice":    {given: []string{"a=c", "a=d"}, fails: "are already mapped to c"},
+		"NoName":   {given: []string{"a="}, fails: "is not a valid namespace"},
+		"BadName":  {given: []string{"A=b"}, fails: `"A" is not a valid namespace`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := namedNamespaces(tc.given)
@@ -70,17 +72,17 @@ func TestNamedNamespaces(t *testing.T) {
 	}
 }
 
-// TestAdoptSaysNo to what cannot be meant, before it asks the cluster anything.
+// TestAdoptSaysNo checks that invalid flags are refused before a request to the cluster.
 func TestAdoptSaysNo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags     Flags
 		namespace string
 		want      string
 	}{
-		"Moved":   {flags: Flags{Volume: "backup-db-pvc", Map: []string{"a=b"}}, want: "--map is for backups in a store"},
-		"NotOne":  {flags: Flags{Store: "offsite"}, namespace: "shop", want: "--map names the namespaces"},
-		"BadName": {flags: Flags{Store: "offsite", Map: []string{"A=b"}}, want: `--map A=b: "A" is no namespace`},
-		"OneOf":   {flags: Flags{Store: "offsite", Name: "db"}, want: "--name is that of a volume's claim"},
+		"Moved":   {flags: Flags{Volume: "backup-db-pvc", Map: []string{"a=b"}}, want: "--map is only for --store"},
+		"NotOne":  {flags: Flags{Store: "offsite"}, namespace: "shop", want: "use --map to name the namespaces"},
+		"BadName": {flags: Flags{Store: "offsite", Map: []string{"A=b"}}, want: `--map A=b: "A" is not a valid namespace`},
+		"OneOf":   {flags: Flags{Store: "offsite", Name: "db"}, want: "--name names the claim with --volume"},
 		"Whose":   {flags: Flags{Volume: "db-pvc"}, want: "--name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,12 +97,12 @@ func TestAdoptSaysNo(t *testing.T) {
 	}
 }
 
-// TestJobResources are those of the controller's Jobs, of which a flag counts before the variable.
+// TestJobResources checks that the flag of the controller takes precedence over the variable.
 func TestJobResources(t *testing.T) {
-	const in, by = `{"limits":{"memory":"300Mi"}}`, `--job-resources={"limits":{"memory":"400Mi"}}`
+	const in, flag = `{"limits":{"memory":"300Mi"}}`, `--job-resources={"limits":{"memory":"400Mi"}}`
 	for want, c := range map[string]corev1.Container{
 		"300Mi": {Env: []corev1.EnvVar{{Name: "AGENT_IMAGE", Value: "x"}, {Name: "JOB_RESOURCES", Value: in}}},
-		"400Mi": {Env: []corev1.EnvVar{{Name: "JOB_RESOURCES", Value: in}}, Args: []string{"start", by}},
+		"400Mi": {Env: []corev1.EnvVar{{Name: "JOB_RESOURCES", Value: in}}, Args: []string{"start", flag}},
 	} {
 		if got, err := jobResources(c); err != nil || got.Limits.Memory().String() != want {
 			t.Errorf("want %s, got %v, %v", want, got, err)
@@ -114,9 +116,10 @@ func TestJobResources(t *testing.T) {
 	}
 }
 
-// TestRefusals are an error, beside what is adopted.
+// TestRefusals checks that refused backups cause an error even if others are imported.
 func TestRefusals(t *testing.T) {
-	if err := refusals([]Finding{{Verdict: Adopt}, {Verdict: Refused}}); err == nil || err.Error() != "1 backups were refused" {
+	if err := refusals([]Finding{{Verdict: Adopt}, {Verdict: Refused}}); err == nil ||
+		err.Error() != "1 backups were refused" {
 		t.Errorf("got %v", err)
 	}
 	if err := refusals([]Finding{{Verdict: Adopt}}); err != nil {

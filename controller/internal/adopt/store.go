@@ -19,23 +19,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// patience is how long the controller may take before somebody is told that it does.
-const patience = 10 * time.Second
+// announceAfter is how long the controller may take before the user is told to wait.
+const announceAfter = 10 * time.Second
 
-// A StoreAdoption of what another cluster has left in a store. The controller does it: it has the store's keys, and reaches it.
+// A StoreAdoption imports backups that another cluster has written to a store. The controller runs the import,
+// because it has the store's keys and network access.
 type StoreAdoption struct {
 	Kube client.Client
 	// Store is the name of the BackupStore.
 	Store string
-	// Namespaces of this cluster, by the names of those that the backups were taken in.
+	// Namespaces maps the original namespaces of the backups to namespaces of this cluster.
 	Namespaces map[string]string
-	// DryRun looks, and writes nothing.
+	// DryRun reads and writes nothing.
 	DryRun bool
-	// Output takes what is found, and Progress what is waited for.
+	// Output receives the findings, and Progress the progress.
 	Output, Progress io.Writer
 }
 
-// Run it. The error says if anything that was asked for was refused.
+// Run runs the import. It returns an error if a requested backup was refused.
 func (a *StoreAdoption) Run(ctx context.Context) (err error) {
 	request := v1.AdoptionRequest{ID: rand.Text(), Namespaces: a.Namespaces, DryRun: a.DryRun}
 	raw, err := json.Marshal(request)
@@ -43,7 +44,7 @@ func (a *StoreAdoption) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.ask(ctx, string(raw)); err != nil {
-		return fmt.Errorf("cannot ask the controller, by an annotation of BackupStore %s: %w", a.Store, err)
+		return fmt.Errorf("cannot request the adoption with an annotation of BackupStore %s: %w", a.Store, err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
@@ -58,26 +59,29 @@ func (a *StoreAdoption) Run(ctx context.Context) (err error) {
 }
 
 func (a *StoreAdoption) ask(ctx context.Context, request string) error {
-	return a.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: request}}})
+	return a.patch(ctx, types.MergePatchType,
+		map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: request}}})
 }
 
-// takeBack the question, if it is ours still.
+// takeBack removes the request if no other user has replaced it.
 func (a *StoreAdoption) takeBack(ctx context.Context, request string) error {
 	s := &v1.BackupStore{}
-	if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil || s.Annotations[v1.AnnotationAdopt] != request {
+	if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil ||
+		s.Annotations[v1.AnnotationAdopt] != request {
 		return client.IgnoreNotFound(err)
 	}
-	const at = "/metadata/annotations/"
-	path := at + strings.ReplaceAll(v1.AnnotationAdopt, "/", "~1")
-	err := a.patch(ctx, types.JSONPatchType, []map[string]string{{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path}})
-	if kerrors.IsInvalid(err) { // Somebody has just asked something else.
+	const prefix = "/metadata/annotations/"
+	path := prefix + strings.ReplaceAll(v1.AnnotationAdopt, "/", "~1")
+	err := a.patch(ctx, types.JSONPatchType,
+		[]map[string]string{{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path}})
+	if kerrors.IsInvalid(err) { // Another user has just written another request.
 		return nil
 	}
 	return client.IgnoreNotFound(err)
 }
 
-func (a *StoreAdoption) patch(ctx context.Context, kind types.PatchType, what any) error {
-	raw, err := json.Marshal(what)
+func (a *StoreAdoption) patch(ctx context.Context, kind types.PatchType, payload any) error {
+	raw, err := json.Marshal(payload)
 	if err != nil {
 		return err
 	}
@@ -86,29 +90,31 @@ func (a *StoreAdoption) patch(ctx context.Context, kind types.PatchType, what an
 	return a.Kube.Patch(ctx, s, client.RawPatch(kind, raw))
 }
 
-// waitForAnswer of the controller, which reads all that lies in the store.
+// waitForAnswer waits for the controller, which reads all objects in the store.
 func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (*v1.StoreAdoption, error) {
-	tick, since, said := time.NewTicker(look), time.Now(), ""
+	tick, since, reported := time.NewTicker(pollInterval), time.Now(), ""
 	defer tick.Stop()
 	for {
 		s, say := &v1.BackupStore{}, ""
 		switch err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil && instance.IsPassing(err): // The controller goes on.
+		case err != nil && instance.IsPassing(err): // The controller continues.
 			say = fmt.Sprintf("cannot get BackupStore %s: %v", a.Store, err)
 		case err != nil:
 			return nil, fmt.Errorf("cannot get BackupStore %s: %w", a.Store, err)
 		case s.Status.Adoption != nil && s.Status.Adoption.ID == id:
 			return s.Status.Adoption, nil
 		case s.Annotations[v1.AnnotationAdopt] != request:
-			return nil, fmt.Errorf("somebody else has asked for an adoption from BackupStore %s meanwhile: type it again when that has ended", a.Store)
-		case time.Since(since) > patience:
-			say = fmt.Sprintf("waiting for the controller, which reads BackupStore %s: is it running?", a.Store)
+			return nil, fmt.Errorf("another user has requested an adoption from BackupStore %s in the meantime. "+
+				"Run the command again when it has ended", a.Store)
+		case time.Since(since) > announceAfter:
+			say = fmt.Sprintf("waiting for the controller to read BackupStore %s. Check that the controller is "+
+				"running", a.Store)
 		}
-		if say != "" && say != said {
+		if say != "" && say != reported {
 			fmt.Fprintln(a.Progress, say) //nolint:errcheck // A lost line is no reason to fail.
-			said = say
+			reported = say
 		}
 		select {
 		case <-ctx.Done():
@@ -118,13 +124,13 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 	}
 }
 
-// print what became of it, as a table.
+// print prints the result as a table.
 func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 	if len(done.Backups) == 0 && done.Message != "" {
 		return fmt.Errorf("BackupStore %s: %s", a.Store, done.Message)
 	}
 	if len(done.Backups) == 0 {
-		_, err := fmt.Fprintf(a.Output, "There is no backup in BackupStore %s.\n", a.Store)
+		_, err := fmt.Fprintf(a.Output, "BackupStore %s contains no backup.\n", a.Store)
 		return err
 	}
 	w := tabwriter.NewWriter(a.Output, 0, 0, 3, ' ', 0)
@@ -152,11 +158,11 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 	return refusedError(refused)
 }
 
-// whatBecomes of a backup, in words.
+// whatBecomes describes what happened to a backup.
 func (a *StoreAdoption) whatBecomes(b *v1.AdoptedBackup) string {
 	switch b.Verdict {
 	case v1.AdoptedBefore:
-		return "has its record, " + b.Why
+		return "already has a BackupRecord, " + b.Why
 	case v1.AdoptionRefused:
 		return "refused: " + b.Why
 	case v1.AdoptionUnnamed:
@@ -164,7 +170,7 @@ func (a *StoreAdoption) whatBecomes(b *v1.AdoptedBackup) string {
 	case v1.Adopted:
 	}
 	if a.DryRun {
-		return "would be adopted, in namespace " + a.Namespaces[b.Namespace]
+		return "would be adopted in namespace " + a.Namespaces[b.Namespace]
 	}
-	return "is adopted, in namespace " + a.Namespaces[b.Namespace]
+	return "is adopted in namespace " + a.Namespaces[b.Namespace]
 }

@@ -20,37 +20,37 @@ import (
 type Backup struct {
 	Identity
 
-	// Volume is where the data volume is mounted, Directory the folder in its root
-	// that holds the data.
+	// Volume is the mount path of the data volume. Directory is the directory in its root that contains the data.
 	Volume, Directory string
-	// Archive is the file to make, in a folder of its own that is made if need be; with
-	// a Remote the folder of its objects.
+	// Archive is the path of the archive to create. The archive has a directory of its own, which is created if it
+	// is missing. With a Remote, Archive is the prefix of the backup's objects.
 	Archive string
-	// Remote is the store that the archive goes to; nil where it is a file.
+	// Remote is the store that the archive is sent to. It is nil if the archive is a file.
 	Remote *Remote
-	// Image of the server, and the Version that it gave as its own; empty where it
-	// never answered. What the volume knows counts before it.
+	// Image is the server's image. Version is the version that the server reported, or "" if it never answered. A
+	// version on the volume takes precedence.
 	Image, Version string
-	// Number of the backup, and StorageSize of the instance, for the manifest.
+	// Number is the number of the backup, and StorageSize the storage size of the instance. Both are for the
+	// manifest.
 	Number      int64
 	StorageSize string
-	// NeverServed is true if no client ever reached the server. Then files without
-	// a database are what a first start left that was cut short, and nothing to
-	// back up: no server could be entered that was restored from them.
+	// NeverServed is true if no client ever reached the server. Files without a database are then the remains of an
+	// interrupted initialization, and are not backed up. No client could log in to a server that was restored from
+	// them.
 	NeverServed bool
-	// WithoutOutside is true if a person has given up what the data directory only points to. The backup
-	// fails otherwise.
+	// WithoutOutside is true if a user has allowed the backup to omit files that the data directory only refers to.
+	// Otherwise the backup fails if there are such files.
 	WithoutOutside bool
-	// Announced is when this backup began to be wanted; zero where nobody says it.
+	// Announced is when this backup was announced. It is zero if the time is unknown.
 	Announced time.Time
 	// Output takes the progress lines.
 	Output io.Writer
 
 	// hook is called after each step, by name. Tests crash there.
-	hook func(step string)
+	hook stepHook
 }
 
-// Steps of backup and restore after which a test crashes.
+// Steps of backup and restore after which the crash tests kill the process.
 const (
 	stepLocked   = "locked"
 	stepBegun    = "begun"
@@ -60,19 +60,18 @@ const (
 	stepManifest = "manifest"
 )
 
-// Run the backup. The report is there also with an error, which is an ExitError.
-func (b *Backup) Run(ctx context.Context) (agent.Report, error) {
-	start := time.Now()
-	r := agent.Report{Command: "backup"}
-	err := exit.CodeOf(ctx, b.runBackup(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
-	return r, err
+// A stepHook is called after each step, with the step's name. It is nil outside of tests.
+type stepHook func(step string)
+
+func (h stepHook) after(name string) {
+	if h != nil {
+		h(name)
+	}
 }
 
-func (b *Backup) afterStep(name string) {
-	if b.hook != nil {
-		b.hook(name)
-	}
+// Run runs the backup. An error is an ExitError, and comes together with a report.
+func (b *Backup) Run(ctx context.Context) (agent.Report, error) {
+	return exit.Report(ctx, "backup", b.runBackup)
 }
 
 func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
@@ -105,8 +104,8 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	return b.writeArchive(ctx, r, v, finished)
 }
 
-// finishedManifest is that of the archive which an earlier run made, or nil. An
-// archive that is somebody else's, or whose owner cannot be told, is never touched.
+// finishedManifest returns the manifest of the archive that an earlier run has created, or nil. It never touches an
+// archive of another or an unknown owner.
 func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_, base, err := splitPath(b.Archive)
 	if err != nil {
@@ -122,26 +121,30 @@ func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_ = f.Close() // Nothing was written.
 	m, err := readManifest(b.Archive)
 	if err != nil {
-		return nil, exit.With(agent.CodeOf(err), "%s is there already, and whose it is cannot be told: %w. Look at it, and move it away", base, err)
+		return nil, exit.With(agent.CodeOf(err),
+			"%s already exists, and its instance is unknown: %w. Inspect the file, and move it away", base, err)
 	}
 	if m.Identity != b.Identity {
-		return nil, exit.With(agent.ExitFailed, "%s is there already, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record, m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
+		return nil, exit.With(agent.ExitFailed,
+			"%s already exists, and belongs to backup %q of instance %s/%s with the UID %s", base, m.Record,
+			m.Instance.Namespace, m.Instance.Name, m.Instance.XR)
 	}
 	return m, nil
 }
 
-// checkPlaceIsFree is nil if no other archive needs the manifest's place: without its own
-// that archive could not be restored.
+// checkPlaceIsFree returns an error if the directory contains another archive whose manifest would be overwritten.
+// Without its manifest, that archive could not be restored.
 func (b *Backup) checkPlaceIsFree() error {
 	m, err := readManifest(b.Archive)
 	other := new(otherArchiveError)
 	if m != nil || !errors.As(err, &other) {
-		return nil // What cannot be read is replaced.
+		return nil // A manifest that cannot be read is replaced.
 	}
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(b.Archive), other.name)); err != nil {
-		return nil //nolint:nilerr // What is not there needs no manifest.
+		return nil //nolint:nilerr // An archive that does not exist needs no manifest.
 	}
-	return exit.With(agent.ExitFailed, "the archive's folder holds %q: each archive needs a folder of its own", other.name)
+	return exit.With(agent.ExitFailed, "the directory of the archive contains %q, but each archive needs a "+
+		"directory of its own", other.name)
 }
 
 func (b *Backup) proveAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {
@@ -157,17 +160,18 @@ func (m *archiveManifest) writtenArchive() written {
 	return written{Contents: m.Contents, size: m.Size, sum: m.SHA256}
 }
 
-// writeArchive of what is in the data directory, under the locks that a server
-// takes: none can start while it is read.
-func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolume.Volume, finished *archiveManifest) error {
+// writeArchive archives the data directory under the locks that a server takes. No server can start until the data
+// is read.
+func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolume.Volume,
+	finished *archiveManifest) error {
 	dir, release, err := v.LockFolder(b.Directory)
 	if err != nil {
 		return err
 	}
 	defer release()
-	b.afterStep(stepLocked)
+	b.hook.after(stepLocked)
 	if b.NeverServed && finished == nil {
-		if has, err := datadir.HasDatabase(dir); err != nil || !has {
+		if found, err := datadir.HasDatabase(dir); err != nil || !found {
 			r.Empty = err == nil
 			return err
 		}
@@ -180,14 +184,13 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 	if err := b.checkMayReplace(finished, outline); err != nil {
 		return err
 	}
-	// An archive of other contents, or one that was damaged since, is replaced: the
-	// data is still here.
+	// An archive with other contents is replaced, and so is a damaged one, because the data still exists.
 	if finished != nil && finished.Tree == outline.Tree {
 		err := b.proveAgain(ctx, r, finished)
 		if err == nil || agent.CodeOf(err) != agent.ExitDamaged && agent.CodeOf(err) != agent.ExitMissing {
 			return err
 		}
-		b.printLinef("The archive of an earlier run is damaged, and is made again: %v", err)
+		b.printLinef("The archive of an earlier run is damaged and is written again: %v", err)
 	}
 	m, err := b.newManifest(v, dir)
 	if err != nil {
@@ -205,20 +208,25 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 	return nil
 }
 
-// clocksDiffer by so much, those of nodes and of the API server.
+// clocksDiffer is the assumed maximum difference between the clocks of a node and of the API server.
 const clocksDiffer = time.Minute
 
-// checkMayReplace what an earlier run has finished: not if that was before anybody wanted this backup, and of other data. A cluster that was set
-// back, and its data with it, wants a backup a second time, and what was written in between is in the first one alone.
+// checkMayReplace returns an error if the archive of an earlier run must not be replaced. Such an archive is from
+// before the announcement of this backup, and contains other data. A cluster that was restored from an etcd
+// snapshot together with its data can request the same backup twice. Only the first archive contains the data that
+// was written in between.
 func (b *Backup) checkMayReplace(finished *archiveManifest, outline Contents) error {
 	if finished == nil || finished.Tree == outline.Tree || !finished.StartedAt.Add(clocksDiffer).Before(b.Announced) {
 		return nil
 	}
-	return exit.With(agent.ExitFailed, "the volume of the backups has a finished backup %q of %s already, from before this one was announced, and of other data: the cluster was set back since. It is not written over: look at it, and move the folder %s away",
+	return exit.With(agent.ExitFailed,
+		"the backup volume already contains a finished backup %q of %s with other data. It is older than the "+
+			"BackupRecord, so the cluster was restored from an earlier state. The controller does not overwrite "+
+			"that backup. Inspect it, and move the directory %s away",
 		b.Record, finished.StartedAt.UTC().Format(time.RFC3339), filepath.Base(filepath.Dir(b.Archive)))
 }
 
-// outlineTree sums the tree up by names, sizes and times, without reading its files.
+// outlineTree returns the contents of the tree by names, sizes and times, without reading its files.
 func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 	l := newListing()
 	err := t.walkEntries(ctx, func(e *entry) error {
@@ -228,15 +236,16 @@ func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 	return l.sumEntries(), err
 }
 
-// newManifest makes the manifest of a new archive, with what can be read before
-// that is written: how the server stopped, and its version.
+// newManifest returns the manifest of a new archive. It contains only the fields that are known before the copy,
+// such as the version and whether the server stopped cleanly.
 func (b *Backup) newManifest(v *datavolume.Volume, dir *os.Root) (*archiveManifest, error) {
 	stopped, err := datavolume.HowStopped(dir)
 	if err != nil {
 		return nil, err
 	}
 	m := &archiveManifest{
-		Format: formatVersion, Identity: b.Identity, Image: b.Image, Version: datadir.Version(dir, v.StartedVersion(), b.Version), Number: b.Number, StorageSize: b.StorageSize,
+		Format: formatVersion, Identity: b.Identity, Image: b.Image,
+		Version: datadir.Version(dir, v.StartedVersion(), b.Version), Number: b.Number, StorageSize: b.StorageSize,
 		Archive: filepath.Base(b.Archive), StartedAt: time.Now().UTC(),
 	}
 	m.CleanShutdown, m.Shutdown = stopped.Known && stopped.Clean, stopped.Reason

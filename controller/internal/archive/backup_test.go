@@ -42,7 +42,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 
 	r := p.newRestore(t)
-	must(t, os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o755)) // As the kubelet makes it.
+	must(t, os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o755)) // The kubelet creates this directory.
 	report, err = r.Run(t.Context())
 	must(t, err)
 	if !report.OK || report.Already {
@@ -67,7 +67,7 @@ func lastProgress(text string) (agent.Progress, bool) {
 	return agent.ParseProgress(lines[len(lines)-1])
 }
 
-// TestEmergency is the restore of somebody who has nothing of ours.
+// TestEmergency restores an archive without the product, with tar and zstd only.
 func TestEmergency(t *testing.T) {
 	for _, tool := range []string{"tar", "zstd"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -91,7 +91,7 @@ func TestRerun(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		change  func(p place) error
-		after   time.Duration // It was announced so long after the earlier one.
+		after   time.Duration // The time between the earlier backup and the announcement.
 		code    int
 		already bool
 		empty   bool
@@ -172,15 +172,15 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-// TestHalves: a run that was killed leaves no half of an archive for longer than until the next one, in whichever folder. One that
-// still writes is left alone.
+// TestHalves checks that the next run removes an incomplete archive of a killed run from any directory. It must not
+// remove an archive that another run still writes.
 func TestHalves(t *testing.T) {
 	p := newPlace(t)
 	mine := filepath.Base(p.archive()) + datavolume.PartialSuffix
-	at := func(folder, name string) string {
+	pathOf := func(folder, name string) string {
 		return filepath.Join(filepath.Dir(filepath.Dir(p.archive())), folder, name)
 	}
-	killed, busy, other := at("killed", mine), at("busy", mine), at("other", "theirs")
+	killed, busy, other := pathOf("killed", mine), pathOf("busy", mine), pathOf("other", "theirs")
 	for _, path := range []string{killed, busy, other} {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, []byte("half"), 0o600))
@@ -198,15 +198,15 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-func flip(path string, at int64) error {
+func flip(path string, offset int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	b := make([]byte, 1)
-	_, err = f.ReadAt(b, at)
+	_, err = f.ReadAt(b, offset)
 	b[0] ^= 1
-	_, werr := f.WriteAt(b, at)
+	_, werr := f.WriteAt(b, offset)
 	return errors.Join(err, werr, f.Close())
 }
 
@@ -235,7 +235,7 @@ func TestOthersArchive(t *testing.T) {
 	}
 }
 
-// TestNothingToLose tells a volume that never held data from one that lost it.
+// TestNothingToLose distinguishes a volume that never contained data from one that has lost its data.
 func TestNothingToLose(t *testing.T) {
 	cases := map[string]struct {
 		files []string
@@ -273,8 +273,8 @@ func TestNothingToLose(t *testing.T) {
 	}
 }
 
-// TestAnothersData: what lies where an instance's data should, and says that it is another's, is not
-// archived, not taken for what a restore put there, and no server's. What says nothing is.
+// TestAnothersData checks a data directory whose marker names another instance. It must not be archived, taken for
+// a finished restore, or used by a server. A directory without a marker is accepted.
 func TestAnothersData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		marker string
@@ -305,9 +305,9 @@ func TestAnothersData(t *testing.T) {
 			i, err := datavolume.OpenInitial(p.data, v1.DataDirectory, "uid-1")
 			must(t, err)
 			defer i.Close()
-			has, err := i.HasData()
-			if has != (tc.code == 0) || agent.CodeOf(exit.CodeOf(t.Context(), err)) != tc.code {
-				t.Errorf("HasData: %t, %v, want exit code %d", has, err, tc.code)
+			hasData, err := i.HasData()
+			if hasData != (tc.code == 0) || agent.CodeOf(exit.CodeOf(t.Context(), err)) != tc.code {
+				t.Errorf("HasData: %t, %v, want exit code %d", hasData, err, tc.code)
 			}
 			if diff := cmp.Diff(before, snapshot(t, directory)); diff != "" {
 				t.Errorf("the data: -want, +got:\n%s", diff)
@@ -324,8 +324,8 @@ func TestNoVolume(t *testing.T) {
 	}
 }
 
-// TestNeverServed: what a first start left that was cut short is nothing to back
-// up, but for a database, or for a backup that there is already.
+// TestNeverServed checks that the remains of an interrupted initialization are not backed up, unless they contain a
+// database or a backup already exists.
 func TestNeverServed(t *testing.T) {
 	p := newPlace(t)
 	b := p.newBackup()
@@ -349,8 +349,8 @@ func TestNeverServed(t *testing.T) {
 	}
 }
 
-// TestStranger: files of a server that nobody here knows are data all the same. An archive of them is one for people, and
-// no server is known to read it.
+// TestStranger checks that files of an unknown server are backed up. Users can unpack the archive, but no server is
+// known to read it.
 func TestStranger(t *testing.T) {
 	p := newPlace(t)
 	data := filepath.Join(p.data, v1.DataDirectory)

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// instead of a file there is something else: what was there is at moved.
+// instead replaces a file by something else, and moves the file to moved.
 var instead = map[string]func(tb testing.TB, path, moved string){
 	"Link":     func(tb testing.TB, path, moved string) { tb.Helper(); must(tb, os.Symlink(moved, path)) },
 	"DeadLink": func(tb testing.TB, path, _ string) { tb.Helper(); must(tb, os.Symlink("nowhere", path)) },
@@ -27,8 +27,8 @@ var instead = map[string]func(tb testing.TB, path, moved string){
 	"Device": func(tb testing.TB, path, _ string) { tb.Helper(); must(tb, os.Symlink("/dev/zero", path)) },
 }
 
-// soonDone fails where something waits, such as for the other end of a pipe.
-func soonDone[T any](t *testing.T, what func() (T, error)) (T, error) {
+// soonDone fails if the function blocks, for example on the other end of a pipe.
+func soonDone[T any](t *testing.T, run func() (T, error)) (T, error) {
 	t.Helper()
 	type result struct {
 		value T
@@ -36,7 +36,7 @@ func soonDone[T any](t *testing.T, what func() (T, error)) (T, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		value, err := what()
+		value, err := run()
 		done <- result{value, err}
 	}()
 	select {
@@ -48,7 +48,7 @@ func soonDone[T any](t *testing.T, what func() (T, error)) (T, error) {
 	panic("unreachable")
 }
 
-// backedUp is a restore of an archive that is all right.
+// backedUp returns a restore of an intact archive.
 func backedUp(t *testing.T) *Restore {
 	t.Helper()
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
@@ -58,14 +58,14 @@ func backedUp(t *testing.T) *Restore {
 	return p.newRestore(t)
 }
 
-// TestNotAFile: an archive or a manifest that is none is refused by a restore,
-// which neither reads through it nor waits for it.
+// TestNotAFile checks that a restore refuses an archive or a manifest that is not a regular file. The restore must not
+// read the file or wait for it.
 func TestNotAFile(t *testing.T) {
 	for name, put := range instead {
-		for _, of := range []string{"data.tar.zst", ManifestName} {
-			t.Run(name+"/"+of, func(t *testing.T) {
+		for _, file := range []string{"data.tar.zst", ManifestName} {
+			t.Run(name+"/"+file, func(t *testing.T) {
 				r := backedUp(t)
-				path, moved := filepath.Join(filepath.Dir(r.Archive), of), filepath.Join(t.TempDir(), "moved")
+				path, moved := filepath.Join(filepath.Dir(r.Archive), file), filepath.Join(t.TempDir(), "moved")
 				must(t, os.Rename(path, moved))
 				put(t, path, moved)
 				_, err := soonDone(t, func() (agent.Report, error) { return r.Run(t.Context()) })
@@ -80,26 +80,26 @@ func TestNotAFile(t *testing.T) {
 	}
 }
 
-// TestNotAFileBackup: neither does a backup write through what is in its place,
-// or wait for it. A manifest without its archive is replaced.
+// TestNotAFileBackup checks that a backup does not write to something that is not a regular file, and does not wait
+// for it. A manifest without an archive is replaced.
 func TestNotAFileBackup(t *testing.T) {
 	for name, put := range instead {
-		for _, of := range []string{"data.tar.zst", "data.tar.zst" + datavolume.PartialSuffix, ManifestName} {
-			t.Run(name+"/"+of, func(t *testing.T) {
+		for _, file := range []string{"data.tar.zst", "data.tar.zst" + datavolume.PartialSuffix, ManifestName} {
+			t.Run(name+"/"+file, func(t *testing.T) {
 				p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 				p.put(t, "ibdata1", []byte("pages"))
 				b := p.newBackup()
 				outside := filepath.Join(t.TempDir(), "outside")
 				must(t, os.WriteFile(outside, []byte("somebody else's"), 0o600))
 				must(t, os.MkdirAll(filepath.Dir(b.Archive), 0o700))
-				put(t, filepath.Join(filepath.Dir(b.Archive), of), outside)
+				put(t, filepath.Join(filepath.Dir(b.Archive), file), outside)
 				_, err := soonDone(t, func() (agent.Report, error) { return b.Run(t.Context()) })
 				switch {
-				case of == "data.tar.zst":
+				case file == "data.tar.zst":
 					if agent.CodeOf(err) != agent.ExitDamaged {
 						t.Errorf("it took it for an archive, or replaced it: %v", err)
 					}
-				case of == ManifestName && name == "Folder":
+				case file == ManifestName && name == "Folder":
 					if err == nil || !strings.Contains(err.Error(), "cannot write the manifest") {
 						t.Errorf("a folder is somebody's: %v", err)
 					}
@@ -115,14 +115,15 @@ func TestNotAFileBackup(t *testing.T) {
 	}
 }
 
-// TestFolderLink: the folder of an archive is a link out of the backup volume,
-// to one that is all right but for that.
+// TestFolderLink checks that a directory is refused if it is a link to a valid archive outside of the backup
+// volume.
 func TestFolderLink(t *testing.T) {
 	r := backedUp(t)
 	folder, moved := filepath.Dir(r.Archive), filepath.Join(t.TempDir(), "moved")
 	must(t, os.Rename(folder, moved))
 	must(t, os.Symlink(moved, folder))
-	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged ||
+		!strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("Restore: %v", err)
 	}
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
@@ -131,7 +132,8 @@ func TestFolderLink(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Dir(b.Archive)))
 	must(t, os.MkdirAll(filepath.Dir(filepath.Dir(b.Archive)), 0o700))
 	must(t, os.Symlink(outside, filepath.Dir(b.Archive)))
-	if _, err := b.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := b.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged ||
+		!strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("Backup: %v", err)
 	}
 	if got := names(t, outside); len(got) > 0 {
@@ -139,35 +141,39 @@ func TestFolderLink(t *testing.T) {
 	}
 }
 
-// TestHostileManifest: each is refused for what it is. Where good is changed,
-// nothing else would keep it from being taken.
+// TestHostileManifest checks the error for each invalid manifest. Each differs from a valid one in only one field.
 func TestHostileManifest(t *testing.T) {
-	other := func(from, to string) func(string) string {
-		return func(good string) string { return strings.Replace(good, from, to, 1) }
+	other := func(from, target string) func(string) string {
+		return func(good string) string { return strings.Replace(good, from, target, 1) }
 	}
 	cases := map[string]struct {
 		change func(good string) string
 		want   string
 	}{
-		"Empty":       {change: func(string) string { return "" }, want: "cannot read the manifest"},
-		"NotJSON":     {change: func(string) string { return "<manifest/>" }, want: "cannot read the manifest"},
-		"Cut":         {change: func(good string) string { return good[:len(good)-3] }, want: "cannot read the manifest"},
-		"More":        {change: func(good string) string { return good + good }, want: "cannot read the manifest"},
-		"List":        {change: func(good string) string { return "[" + good + "]" }, want: "cannot read the manifest"},
-		"Null":        {change: func(string) string { return "null" }, want: "no format version"},
-		"Nested":      {change: func(string) string { return strings.Repeat("[", maxManifest) }, want: "cannot read the manifest"},
-		"NestedDeep":  {change: other("{", `{"deep":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+","), want: "exceeded max depth"},
-		"Huge":        {change: func(good string) string { return good + strings.Repeat(" ", maxManifest) }, want: "larger than"},
-		"HugeNumber":  {change: other(`"format": 1`, `"format": 1`+strings.Repeat("0", 60000)), want: "cannot read the manifest"},
-		"Fraction":    {change: other(`"format": 1`, `"format": 1.5`), want: "cannot read the manifest"},
-		"UpperSum":    {change: other(`"treeSha256": "`, `"treeSha256": "`+strings.Repeat("A", 64)+`","x": "`), want: "not a SHA-256 sum"},
-		"NameOfPath":  {change: other(`"data.tar.zst"`, `"/etc/passwd"`), want: "is not a file's name"},
-		"NameInside":  {change: other(`"data.tar.zst"`, `"../one/data.tar.zst"`), want: "is not a file's name"},
-		"NameOfOther": {change: other(`"data.tar.zst"`, `"other.tar.zst"`), want: "the manifest is that of"},
-		"Entries":     {change: other(`"entries": 2`, `"entries": 3`), want: "not what its listing says"},
-		"DataBytes":   {change: other(`"dataBytes": 5`, `"dataBytes": 6`), want: "not what its listing says"},
+		"Empty":   {change: func(string) string { return "" }, want: "cannot read the manifest"},
+		"NotJSON": {change: func(string) string { return "<manifest/>" }, want: "cannot read the manifest"},
+		"Cut":     {change: func(good string) string { return good[:len(good)-3] }, want: "cannot read the manifest"},
+		"More":    {change: func(good string) string { return good + good }, want: "cannot read the manifest"},
+		"List":    {change: func(good string) string { return "[" + good + "]" }, want: "cannot read the manifest"},
+		"Null":    {change: func(string) string { return "null" }, want: "no format version"},
+		"Nested": {change: func(string) string { return strings.Repeat("[", maxManifest) },
+			want: "cannot read the manifest"},
+		"NestedDeep": {change: other("{", `{"deep":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+","),
+			want: "exceeded max depth"},
+		"Huge": {change: func(good string) string { return good + strings.Repeat(" ", maxManifest) },
+			want: "larger than"},
+		"HugeNumber": {change: other(`"format": 1`, `"format": 1`+strings.Repeat("0", 60000)),
+			want: "cannot read the manifest"},
+		"Fraction": {change: other(`"format": 1`, `"format": 1.5`), want: "cannot read the manifest"},
+		"UpperSum": {change: other(`"treeSha256": "`, `"treeSha256": "`+strings.Repeat("A", 64)+`","x": "`),
+			want: "not a SHA-256 checksum"},
+		"NameOfPath":  {change: other(`"data.tar.zst"`, `"/etc/passwd"`), want: "is not a file name"},
+		"NameInside":  {change: other(`"data.tar.zst"`, `"../one/data.tar.zst"`), want: "is not a file name"},
+		"NameOfOther": {change: other(`"data.tar.zst"`, `"other.tar.zst"`), want: "the manifest belongs to "},
+		"Entries":     {change: other(`"entries": 2`, `"entries": 3`), want: "does not match its listing"},
+		"DataBytes":   {change: other(`"dataBytes": 5`, `"dataBytes": 6`), want: "does not match its listing"},
 		"LargestFile": {change: other(`"largestFile": 5`, `"largestFile": 4`), want: "larger than its manifest allows"},
-		"LargestLess": {change: other(`"largestFile": 5`, `"largestFile": 6`), want: "sizes cannot be"},
+		"LargestLess": {change: other(`"largestFile": 5`, `"largestFile": 6`), want: "the sizes in the manifest are impossible"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -186,9 +192,8 @@ func TestHostileManifest(t *testing.T) {
 	}
 }
 
-// TestBomb has archives that unpack to much more than they are. One whose
-// manifest admits it is refused before anything is written; one whose manifest
-// does not gets no further than that says.
+// TestBomb uses archives that unpack to much more than their size. If the manifest states the size, the restore is
+// refused before anything is written. Otherwise it ends at the stated size.
 func TestBomb(t *testing.T) {
 	const inside = 64 << 20
 	bomb := crafted{headers: []tar.Header{folder("./"), file("./f")}, content: strings.Repeat("\x00", inside)}
@@ -196,10 +201,13 @@ func TestBomb(t *testing.T) {
 		manifest func(*archiveManifest)
 		code     int
 	}{
-		"Admitted": {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = inside, inside }, code: agent.ExitNoSpace},
-		"Absurd":   {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = maxData, maxData }, code: agent.ExitNoSpace},
-		"Entries":  {manifest: func(m *archiveManifest) { m.Entries = maxEntries }, code: agent.ExitNoSpace},
-		"Denied":   {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = 1<<20, 1<<20 }, code: agent.ExitDamaged},
+		"Admitted": {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = inside, inside },
+			code: agent.ExitNoSpace},
+		"Absurd": {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = maxData, maxData },
+			code: agent.ExitNoSpace},
+		"Entries": {manifest: func(m *archiveManifest) { m.Entries = maxEntries }, code: agent.ExitNoSpace},
+		"Denied": {manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = 1<<20, 1<<20 },
+			code: agent.ExitDamaged},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -208,9 +216,9 @@ func TestBomb(t *testing.T) {
 			if info, err := os.Stat(r.Archive); err != nil || info.Size() > inside/1000 {
 				t.Fatalf("the archive is no bomb: %v, %v", info, err)
 			}
-			code, said := role{Restore: r, Mount: r.Volume, Bytes: 8 << 20}.run(t)
-			if code != tc.code || strings.Contains(said, "left:") {
-				t.Errorf("it ended with %d: %s", code, said)
+			code, output := role{Restore: r, Mount: r.Volume, Bytes: 8 << 20}.run(t)
+			if code != tc.code || strings.Contains(output, "left:") {
+				t.Errorf("it ended with %d: %s", code, output)
 			}
 		})
 	}

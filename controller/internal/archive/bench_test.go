@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// benchBytes of data, made of pages as InnoDB fills them: a header, rows with
-// text that repeats and numbers that do not, and a third of the page empty.
+// benchBytes is the size of the data. Its pages resemble those of InnoDB: a header, rows with repeated text and
+// random numbers, and a third of the page empty.
 const benchBytes = 256 << 20
 
 func benchPlace(b *testing.B) place {
@@ -24,10 +24,10 @@ func benchPlace(b *testing.B) place {
 	for n := range benchBytes / len(page) {
 		clear(page)
 		binary.BigEndian.PutUint32(page[4:], uint32(n))
-		for at := 120; at < len(page)*2/3; at += 100 {
-			binary.BigEndian.PutUint64(page[at:], r.Uint64())
-			binary.BigEndian.PutUint64(page[at+8:], r.Uint64())
-			copy(page[at+20:], "Order of somebody, to be delivered to somewhere, note ")
+		for offset := 120; offset < len(page)*2/3; offset += 100 {
+			binary.BigEndian.PutUint64(page[offset:], r.Uint64())
+			binary.BigEndian.PutUint64(page[offset+8:], r.Uint64())
+			copy(page[offset+20:], "Order of somebody, to be delivered to somewhere, note ")
 		}
 		_, err := f.Write(page)
 		must(b, err)
@@ -61,7 +61,7 @@ func BenchmarkRestore(b *testing.B) {
 	resident(b)
 }
 
-// resident memory of this process at its largest.
+// resident reports the maximum resident memory of this process.
 func resident(b *testing.B) {
 	b.Helper()
 	u := syscall.Rusage{}

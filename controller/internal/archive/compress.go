@@ -7,21 +7,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A compressor writes what it is given as zstd frames.
+// A compressor compresses the bytes that are written to it into zstd frames.
 type compressor struct {
 	*line
 
 	current *chunk
-	encoder *zstd.Encoder
 	err     chan error
 }
 
 func newCompressor(ctx context.Context, w io.Writer) (*compressor, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workerCount()), zstd.WithWindowSize(chunkSize))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(workerCount()), zstd.WithWindowSize(chunkSize))
 	if err != nil {
 		return nil, err
 	}
-	c := &compressor{encoder: encoder, err: make(chan error, 1)}
+	c := &compressor{err: make(chan error, 1)}
 	c.line = newLine(ctx, func(k *chunk) error {
 		k.packed = encoder.EncodeAll(k.raw, k.packed)
 		return nil
@@ -45,7 +45,7 @@ func (c *compressor) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// Close after everything was written. It must be called also after an error.
+// Close compresses the last chunk and waits for the workers. Callers must call it even after an error.
 func (c *compressor) Close() error {
 	if c.current != nil && len(c.current.raw) > 0 {
 		c.giveChunk(c.current)
@@ -61,7 +61,7 @@ func (c *compressor) Close() error {
 func (c *compressor) writeChunks(w io.Writer) error {
 	for {
 		k, err := c.nextChunk()
-		if err == io.EOF { //nolint:errorlint // It is nextChunk's own.
+		if err == io.EOF { //nolint:errorlint // nextChunk returns io.EOF unwrapped.
 			return nil
 		}
 		if err == nil {
@@ -75,8 +75,8 @@ func (c *compressor) writeChunks(w io.Writer) error {
 	}
 }
 
-// freeBuffer is the room in the current chunk, for at least a byte. What is put
-// there is counted by advanceBuffer.
+// freeBuffer returns the free part of the current chunk, which is at least one byte. The caller reports the bytes
+// that it writes there with advanceBuffer.
 func (c *compressor) freeBuffer() ([]byte, error) {
 	if c.current == nil {
 		k, err := c.takeChunk()

@@ -11,17 +11,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// killed is how a process ends that killed itself.
+// killed is the exit code of a process that was killed.
 const killed = -1
 
-// TestBackupCrash kills the backup after each step. What is under the archive's
-// name is whole at every moment, and the next run ends well.
+// TestBackupCrash kills the backup after each step. An archive with its final name must be complete at any time,
+// and the next run must succeed.
 func TestBackupCrash(t *testing.T) {
-	for _, step := range []string{stepLocked, stepBegun, stepWritten, stepSynced, stepProven, stepManifest, datavolume.StepRenamed} {
-		for _, again := range []bool{false, true} {
-			t.Run(map[bool]string{false: "First", true: "Replacing"}[again]+"/"+step, func(t *testing.T) {
+	for _, step := range []string{stepLocked, stepBegun, stepWritten, stepSynced, stepProven, stepManifest,
+		datavolume.StepRenamed} {
+		for _, repeated := range []bool{false, true} {
+			t.Run(map[bool]string{false: "First", true: "Replacing"}[repeated]+"/"+step, func(t *testing.T) {
 				p := newPlace(t)
-				if again {
+				if repeated {
 					_, err := p.newBackup().Run(t.Context())
 					must(t, err)
 					p.put(t, "shop/orders.ibd", []byte("new"))
@@ -29,7 +30,7 @@ func TestBackupCrash(t *testing.T) {
 				if code, out := (role{Backup: p.newBackup(), Crash: step}).run(t); code != killed {
 					t.Fatalf("it did not crash but ended with %d: %s", code, out)
 				}
-				if _, err := os.Stat(p.archive()); (err == nil) != (again || step == datavolume.StepRenamed) {
+				if _, err := os.Stat(p.archive()); (err == nil) != (repeated || step == datavolume.StepRenamed) {
 					t.Errorf("after the crash: %v", err)
 				}
 				report, err := p.newBackup().Run(t.Context())
@@ -43,7 +44,7 @@ func TestBackupCrash(t *testing.T) {
 	}
 }
 
-// restored data is what was backed up.
+// restored checks that the restored data equals the backed up data.
 func (p place) restored(t *testing.T) {
 	t.Helper()
 	if diff := cmp.Diff([]string{"data.tar.zst", ManifestName}, names(t, filepath.Dir(p.archive()))); diff != "" {
@@ -63,8 +64,8 @@ func (p place) holds(t *testing.T, r *Restore) {
 	}
 }
 
-// TestRestoreCrash kills the restore after each step. The data directory is
-// whole or not there at every moment, and the next run ends well.
+// TestRestoreCrash kills the restore after each step. The data directory must be complete or missing at any time,
+// and the next run must succeed.
 func TestRestoreCrash(t *testing.T) {
 	p := newPlace(t)
 	_, err := p.newBackup().Run(t.Context())
@@ -79,8 +80,7 @@ func TestRestoreCrash(t *testing.T) {
 			if got := len(names(t, filepath.Join(r.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
 				t.Errorf("after the crash the data directory has %d entries", got)
 			}
-			// The claim may be deleted here: a backup then sees that no server ever
-			// started.
+			// If the claim is deleted now, a backup must see that no server has ever started.
 			b := place{data: r.Volume, backup: t.TempDir()}.newBackup()
 			if report, err := b.Run(t.Context()); err != nil || report.Empty != (step != datavolume.StepRenamed) {
 				t.Errorf("a backup after the crash: %+v, %v", report, err)

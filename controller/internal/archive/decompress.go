@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// A decompressor reads an archive's frames, sums them up, and gives their
-// content. Its memory is bounded, whatever the frames say.
+// A decompressor reads the frames of an archive, computes their checksum, and returns their content. Its memory is
+// limited for any input.
 type decompressor struct {
 	*line
 
@@ -27,7 +27,8 @@ type decompressor struct {
 }
 
 func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(workerCount()), zstd.WithDecoderMaxMemory(chunkSize), zstd.WithDecodeAllCapLimit(true))
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(workerCount()), zstd.WithDecoderMaxMemory(chunkSize),
+		zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +49,13 @@ func newDecompressor(ctx context.Context, r io.Reader) (*decompressor, error) {
 	return d, nil
 }
 
-// Read the content.
+// Read reads the decompressed content.
 func (d *decompressor) Read(p []byte) (int, error) {
 	part, err := d.readPart(int64(len(p)))
 	return copy(p, part), err
 }
 
-// Close ends the work, wherever it is.
+// Close cancels the decompression and waits for the workers.
 func (d *decompressor) Close() {
 	d.stop(context.Canceled)
 	d.running.Wait()
@@ -80,7 +81,7 @@ func (d *decompressor) readFrames(r io.Reader) error {
 	}
 }
 
-// readPart of the content, of at most n bytes. It is valid until the next call.
+// readPart returns the next part of the content, at most n bytes. The slice is valid until the next call.
 func (d *decompressor) readPart(n int64) ([]byte, error) {
 	for len(d.rest) == 0 {
 		if d.failure != nil {
@@ -102,7 +103,7 @@ func (d *decompressor) readPart(n int64) ([]byte, error) {
 	return part, nil
 }
 
-// firstCause of an end: that of the reader if it failed.
+// firstCause returns the error of the reader if it failed, or else the given error.
 func (d *decompressor) firstCause(err error) error {
 	if failure := context.Cause(d.ctx); failure != nil {
 		return failure
@@ -117,9 +118,8 @@ const (
 	blockCompressed
 )
 
-// readFrame appends the next zstd frame to dst; io.EOF where there is none.
-// Frames that do not say how large they are, or are larger than ours, are
-// refused before anything is decompressed.
+// readFrame appends the next zstd frame to dst. It returns io.EOF at the end of the archive. It refuses a frame
+// that does not state its size, or is larger than chunkSize, before the frame is decompressed.
 func readFrame(in *bufio.Reader, dst []byte) ([]byte, error) {
 	head, err := in.Peek(zstd.HeaderMaxSize + 3)
 	if len(head) == 0 || (err != nil && !errors.Is(err, io.EOF)) {
@@ -129,8 +129,9 @@ func readFrame(in *bufio.Reader, dst []byte) ([]byte, error) {
 	if err := h.Decode(head); err != nil {
 		return dst, exit.Damaged("cannot read the archive as zstd frames: %w", err)
 	}
-	if h.Skippable || !h.HasFCS || h.FrameContentSize > chunkSize || h.DictionaryID != 0 || (!h.SingleSegment && h.WindowSize > chunkSize) {
-		return dst, exit.Damaged("the archive has a zstd frame that no backup holds")
+	if h.Skippable || !h.HasFCS || h.FrameContentSize > chunkSize || h.DictionaryID != 0 ||
+		(!h.SingleSegment && h.WindowSize > chunkSize) {
+		return dst, exit.Damaged("the archive has a zstd frame that no backup contains")
 	}
 	if dst, err = appendFrom(in, dst, h.HeaderSize); err != nil {
 		return dst, err
@@ -159,28 +160,28 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 	case blockRLE:
 		size = 1
 	default:
-		return dst, false, exit.Damaged("the archive has a zstd block of no known kind")
+		return dst, false, exit.Damaged("the archive has a zstd block of an unknown type")
 	}
 	dst, err = appendFrom(in, dst, size)
 	return dst, word&1 != 0, err
 }
 
-// appendFrom appends the next n bytes. A block may say anything of its size, and a
-// frame have any number of them: no more is taken in than a frame of ours has.
+// appendFrom appends the next n bytes. It limits the frame to maxFrame, because a hostile block can state any size,
+// and a frame can contain any number of blocks.
 func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
-	at := len(dst)
-	if at+n > maxFrame {
+	start := len(dst)
+	if start+n > maxFrame {
 		return dst, exit.Damaged("the archive has a zstd frame of more than %d bytes", maxFrame)
 	}
-	if cap(dst) < at+n {
+	if cap(dst) < start+n {
 		dst = append(make([]byte, 0, maxFrame), dst...)
 	}
-	dst = dst[:at+n]
-	if _, err := io.ReadFull(in, dst[at:]); err != nil {
+	dst = dst[:start+n]
+	if _, err := io.ReadFull(in, dst[start:]); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return dst[:at], exit.Damaged("the archive ends in the middle of a zstd frame: it was cut off")
+			return dst[:start], exit.Damaged("the archive is truncated: it ends in the middle of a zstd frame")
 		}
-		return dst[:at], fmt.Errorf("cannot read the archive: %w", err)
+		return dst[:start], fmt.Errorf("cannot read the archive: %w", err)
 	}
 	return dst, nil
 }

@@ -1,14 +1,9 @@
-// Package archive copies the data directory of a stopped server into a file and
-// back: a .tar.zst, which tar --zstd -xf unpacks, beside a manifest.json that
-// says whose data it is and proves that it is whole.
+// Package archive copies the data directory of a stopped server into a file and back. The file is a .tar.zst, which
+// tar --zstd -xf unpacks. The manifest.json next to it contains the identity of the data and its checksums.
 package archive
 
-// The archive's name is its proof: it appears by a rename, after its manifest,
-// and only when both were read back from disk. A file NAME.partial is of a run
-// that is under way or was cut off.
+// An archive with its final name is complete. It gets the name by a rename after its manifest is written and both
+// were read back from disk. A file NAME.partial belongs to a run that is in progress or was interrupted.
 //
 //	backup  NAME.partial ─ fsync ─ read back ─ manifest.json ─ NAME
-//	restore .restore-SUM/ ─ sums hold ─ fsync ─ .restored.json ─ data/
-//
-// An Unpack is a restore to a folder of the backup volume, which a server is
-// tried on and which goes before the next backup.
+//	restore .restore-SUM/ ─ checksums hold ─ fsync ─ .restored.json ─ data/

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// Bounds on names. Linux has the same on a single name.
+// Limits on names. Linux has the same limit for the length of a single name.
 const (
 	maxNameBytes = 255
 	maxPathBytes = 2048
@@ -26,8 +26,8 @@ const (
 	maxAttrBytes = 64 << 10
 )
 
-// attrPrefix of extended attributes in PAX records, as GNU tar writes them. Only
-// those of the name space user are kept: others are the system's.
+// attrPrefix is the prefix of extended attributes in PAX records, as GNU tar writes them. Only attributes in the name
+// space user are kept, because the others belong to the system.
 const (
 	attrPrefix = "SCHILY.xattr."
 	attrUser   = "user."
@@ -35,9 +35,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// An entry is a file, a folder or a link within the data directory.
+// An entry is a file, a directory or a link in the data directory.
 type entry struct {
-	// name relative to the data directory; "." is that itself.
+	// name is the path relative to the data directory. The data directory itself is ".".
 	name     string
 	mode     fs.FileMode
 	uid, gid int
@@ -49,7 +49,7 @@ type entry struct {
 
 func (e *entry) isSymlink() bool { return e.mode.Type() == fs.ModeSymlink }
 
-// tarHeader of the entry in a tar file.
+// tarHeader returns the header of the entry in a tar file.
 func (e *entry) tarHeader() *tar.Header {
 	h := &tar.Header{
 		Format: tar.FormatPAX, Name: "./" + e.name, Mode: int64(e.mode.Perm()),
@@ -77,8 +77,8 @@ func (e *entry) tarHeader() *tar.Header {
 	return h
 }
 
-// fromHeader reads an entry that anybody may have written, and refuses what no
-// backup of ours has.
+// fromHeader decodes an entry from an untrusted archive. It refuses entries that the product's backups do not
+// contain.
 func fromHeader(h *tar.Header) (*entry, error) {
 	e := &entry{name: path.Clean(h.Name), uid: h.Uid, gid: h.Gid, size: h.Size, modified: h.ModTime, link: h.Linkname}
 	e.mode = fs.FileMode(h.Mode & 0o777)
@@ -89,13 +89,13 @@ func fromHeader(h *tar.Header) (*entry, error) {
 	case tar.TypeSymlink:
 		e.mode |= fs.ModeSymlink
 	default:
-		return nil, exit.Damaged("%.100q is of type %q, which no backup holds", h.Name, h.Typeflag)
+		return nil, exit.Damaged("%.100q has the type %q, which no backup contains", h.Name, h.Typeflag)
 	}
 	if h.Mode&0o2000 != 0 {
 		e.mode |= fs.ModeSetgid
 	}
 	if h.Mode&^0o2777 != 0 || h.Uid < 0 || h.Gid < 0 || h.Size < 0 || h.ModTime.Year() < 1900 || h.ModTime.Year() > 9999 {
-		return nil, exit.Damaged("%.100q has mode, owner, size or time that no backup holds", h.Name)
+		return nil, exit.Damaged("%.100q has a mode, owner, size or time that no backup contains", h.Name)
 	}
 	for key, value := range h.PAXRecords {
 		if err := e.takeAttribute(key, value); err != nil {
@@ -105,7 +105,7 @@ func fromHeader(h *tar.Header) (*entry, error) {
 	return e, e.checkName(h.Name)
 }
 
-// takeAttribute of a PAX record. Those of the standard are in the header's own fields.
+// takeAttribute decodes the attribute in a PAX record. The standard records are decoded into the header's fields.
 func (e *entry) takeAttribute(key, value string) error {
 	attr, ok := strings.CutPrefix(key, attrPrefix)
 	switch {
@@ -116,39 +116,42 @@ func (e *entry) takeAttribute(key, value string) error {
 		e.attrs[attr] = value
 		return nil
 	case ok, strings.HasPrefix(key, "GNU."), strings.HasPrefix(key, "LIBARCHIVE."):
-		return exit.Damaged("%.100q has the record %.100q, which no backup holds", e.name, key)
+		return exit.Damaged("%.100q has the record %.100q, which no backup contains", e.name, key)
 	}
 	return nil
 }
 
-// checkName holds for what is archived as for what is unpacked, so that every
-// archive can be unpacked.
+// checkName checks the entry's name, mode and link. Backup and restore use the same check, so that every archive
+// can be unpacked.
 func (e *entry) checkName(name string) error {
 	if err := checkName(e.name, name); err != nil {
 		return err
 	}
 	switch {
 	case e.mode.IsRegular() && e.mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0:
-		return exit.Damaged("%.100q has a mode that lets it run as another user", name)
+		return exit.Damaged("%.100q has a setuid, setgid or sticky bit, so it could run as another user", name)
 	case e.mode.IsRegular() && e.link != "", !e.mode.IsRegular() && e.size != 0:
-		return exit.Damaged("%.100q contradicts itself", name)
+		return exit.Damaged("%.100q has contradictory attributes", name)
 	case e.isSymlink() && !staysInside(e.name, e.link):
-		return exit.Damaged("%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup", name, e.link)
+		return exit.Damaged("%.100q is a symbolic link to %.100q, outside of the data directory, and data there is "+
+			"not backed up",
+			name, e.link)
 	case e.name == "." && !e.mode.IsDir():
 		return exit.Damaged("the data directory is not a directory")
 	}
 	return nil
 }
 
-// checkName is for a name, and for how it was written: "a/../b" is clean after
-// path.Clean, and no backup of ours has it.
+// checkName checks a cleaned name and the name as written in the archive. path.Clean would hide the ".." in
+// "a/../b", which no backup contains.
 func checkName(name, written string) error {
 	if name == "." {
 		return nil
 	}
 	parts := strings.Split(name, "/")
-	if len(name) > maxPathBytes || len(parts) > maxDepth || !fs.ValidPath(name) || path.IsAbs(written) || strings.ContainsRune(name, 0) {
-		return exit.Damaged("%.100q is not a name within the data directory", written)
+	if len(name) > maxPathBytes || len(parts) > maxDepth || !fs.ValidPath(name) || path.IsAbs(written) ||
+		strings.ContainsRune(name, 0) {
+		return exit.Damaged("%.100q is not a path in the data directory", written)
 	}
 	for _, part := range parts {
 		if len(part) > maxNameBytes {
@@ -157,15 +160,14 @@ func checkName(name, written string) error {
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(written, "/"), "/") {
 		if part == ".." {
-			return exit.Damaged("%.100q is not a name within the data directory", written)
+			return exit.Damaged("%.100q is not a path in the data directory", written)
 		}
 	}
 	return nil
 }
 
-// staysInside is true for a relative link that names a place within the tree,
-// whatever other links are on its way: it goes up first, and only there. After a
-// link to ".", each further ".." would lead out.
+// staysInside reports whether a relative link stays within the tree for any other links on its path. It may contain
+// ".." only at its beginning, because after a link to ".", each further ".." would lead out.
 func staysInside(name, link string) bool {
 	if link == "" || len(link) > maxLinkBytes || path.IsAbs(link) || strings.ContainsRune(link, 0) {
 		return false
@@ -178,18 +180,20 @@ func staysInside(name, link string) bool {
 	return up <= strings.Count(name, "/") && !slices.Contains(strings.Split(link, "/"), "..")
 }
 
-// listingLine is the entry's line in the listing, with the CRC-32C of its content.
-// Names are quoted, so that no name can look like two lines.
+// listingLine returns the entry's line in the listing, with the CRC-32C of its content. Names are quoted, so that a
+// name with a line break cannot look like two lines.
 func (e *entry) listingLine(sum uint32) string {
 	attrs := make([]string, 0, len(e.attrs))
 	for name, value := range e.attrs {
 		attrs = append(attrs, fmt.Sprintf("%q=%q", name, value))
 	}
 	sort.Strings(attrs)
-	return fmt.Sprintf("%s %d %d %d %d %08x %q %q %s\n", e.mode, e.uid, e.gid, e.size, e.modified.UnixNano(), sum, e.name, e.link, attrs)
+	return fmt.Sprintf("%s %d %d %d %d %08x %q %q %s\n", e.mode, e.uid, e.gid, e.size, e.modified.UnixNano(), sum, e.name,
+		e.link, attrs)
 }
 
-// outlineLine of an entry: what changes when a server writes to it.
+// outlineLine returns the entry's line in the outline. It contains the attributes that change when a server writes
+// to the file.
 func (e *entry) outlineLine() string {
 	if !e.mode.IsRegular() {
 		return fmt.Sprintf("%s %q %q\n", e.mode.Type(), e.name, e.link)
@@ -197,7 +201,7 @@ func (e *entry) outlineLine() string {
 	return fmt.Sprintf("%d %d %q\n", e.size, e.modified.UnixNano(), e.name)
 }
 
-// A listing sums entries up in the order in which they come.
+// A listing computes checksums over entries in the order in which they are added.
 type listing struct {
 	Contents
 

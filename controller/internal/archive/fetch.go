@@ -8,31 +8,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// A Fetch brings a dump out of a store to where a container of the server's image loads it.
+// A Fetch downloads a dump from a store to the directory from which a container of the server's image loads it.
 type Fetch struct {
 	datavolume.Half
 
-	// Object in the store, and its SHA256 sum, if somebody has said it.
+	// Object is the name of the object in the store. SHA256 is its checksum, or "" if the user has not set it.
 	Object, SHA256 string
 	Remote         *Remote
 	// Output takes a line of what was done.
 	Output io.Writer
 }
 
-// Run it. The report is there also with an error, which is an ExitError.
+// Run runs the download. An error is an ExitError, and comes together with a report.
 func (f *Fetch) Run(ctx context.Context) (agent.Report, error) {
-	start := time.Now()
-	r := agent.Report{Command: "fetch-dump"}
-	err := exit.CodeOf(ctx, f.run(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
-	return r, err
+	return exit.Report(ctx, "fetch-dump", f.run)
 }
 
 func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
@@ -46,13 +41,13 @@ func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
 		return explainDump(err)
 	}
 	defer from.Close() //nolint:errcheck // Nothing was written.
-	to, err := os.OpenFile(f.Dump(f.Object), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(f.Dump(f.Object), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(to, sum), &meteredReader{ctx: ctx, from: from})
-	if cerr := to.Close(); err == nil {
+	n, err := io.Copy(io.MultiWriter(file, sum), &meteredReader{ctx: ctx, from: from})
+	if cerr := file.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
@@ -61,12 +56,12 @@ func (f *Fetch) run(ctx context.Context, r *agent.Report) error {
 	r.Size, r.SHA256 = n, hex.EncodeToString(sum.Sum(nil))
 	fmt.Fprintf(f.Output, "Fetched %d MiB, SHA-256 %s\n", n/mebi, r.SHA256) //nolint:errcheck // A lost line is no reason to fail.
 	if f.SHA256 != "" && f.SHA256 != r.SHA256 {
-		return exit.Damaged("the SHA-256 of the dump is %s, and %s was said", r.SHA256, f.SHA256)
+		return exit.Damaged("the SHA-256 checksum of the dump is %s, but %s was specified", r.SHA256, f.SHA256)
 	}
 	return nil
 }
 
-// explainDump that is not where it was said to be.
+// explainDump returns ExitMissing for a dump that is not in the store.
 func explainDump(err error) error {
 	if e := new(agent.ExitError); errors.As(explainRemote(err), &e) && e.Code == agent.ExitMissing {
 		return exit.With(agent.ExitMissing, "the dump is not in the store: %w", err)

@@ -20,12 +20,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// A place is a data volume, and a backup volume beside it.
+// A place is a data volume and a backup volume.
 type place struct {
 	data, backup string
 }
 
-// newPlace has a data directory with one of everything.
+// newPlace returns a place whose data directory contains each kind of entry.
 func newPlace(tb testing.TB) place {
 	tb.Helper()
 	root := tb.TempDir()
@@ -58,16 +58,15 @@ func (p place) put(tb testing.TB, name string, content []byte) {
 	must(tb, os.WriteFile(path, content, 0o640))
 }
 
-// age gives all files a time of long ago, so that a restore that sets none is
-// seen.
+// age sets old times on all files, so that a restore without the original times is detected.
 func (p place) age(tb testing.TB) {
 	tb.Helper()
-	then := time.Date(2024, 2, 29, 12, 30, 45, 123456789, time.UTC)
+	modified := time.Date(2024, 2, 29, 12, 30, 45, 123456789, time.UTC)
 	must(tb, filepath.WalkDir(p.data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type() == fs.ModeSymlink {
 			return err
 		}
-		return os.Chtimes(path, then, then) //nolint:gosec // Its own folder.
+		return os.Chtimes(path, modified, modified) //nolint:gosec // Its own folder.
 	}))
 }
 
@@ -75,13 +74,14 @@ func (p place) archive() string { return filepath.Join(p.backup, "default", "one
 
 func (p place) newBackup() *Backup {
 	return &Backup{
-		Identity: Identity{Record: "one", Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid-1"}},
-		Volume:   p.data, Directory: v1.DataDirectory, Archive: p.archive(),
+		Identity: Identity{Record: "one",
+			Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid-1"}},
+		Volume: p.data, Directory: v1.DataDirectory, Archive: p.archive(),
 		Image: "mysql:9.7", Version: "9.7.4-2", Output: io.Discard,
 	}
 }
 
-// newRestore of the archive onto a new volume.
+// newRestore returns a restore of the archive to a new volume.
 func (p place) newRestore(tb testing.TB) *Restore {
 	tb.Helper()
 	m, err := readManifest(p.archive())
@@ -106,7 +106,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// socket in the data directory. It is made where its path is short enough.
+// socket creates a socket in the data directory. It creates the socket at a short path and moves it.
 func (p place) socket(tb testing.TB, name string) {
 	tb.Helper()
 	short, err := os.MkdirTemp("", "s") //nolint:usetesting // A socket's path is at most 107 bytes.
@@ -118,7 +118,7 @@ func (p place) socket(tb testing.TB, name string) {
 	must(tb, os.Rename(filepath.Join(short, "s"), filepath.Join(p.data, v1.DataDirectory, name)))
 }
 
-// snapshot of a data directory: a line for each entry that a copy must have.
+// snapshot returns a line for each entry that a copy must contain.
 func snapshot(tb testing.TB, dir string) string {
 	tb.Helper()
 	root, err := os.OpenRoot(dir)
@@ -143,11 +143,11 @@ func snapshot(tb testing.TB, dir string) string {
 	return b.String()
 }
 
-// restorable is the snapshot that a restore leaves: all but the identity of the server that was backed up.
+// restorable returns the snapshot without the server's identity, which is not restored.
 func restorable(tb testing.TB, dir string) string {
 	tb.Helper()
 	lines, out := strings.SplitAfter(snapshot(tb, dir), "\n"), strings.Builder{}
-	for n := 0; n+1 < len(lines); n += 2 { // An entry, and its sum.
+	for n := 0; n+1 < len(lines); n += 2 { // Each entry has two lines, the second with its checksum.
 		if !strings.Contains(lines[n], ` "`+serverID+`" `) {
 			out.WriteString(lines[n] + lines[n+1])
 		}
@@ -155,7 +155,7 @@ func restorable(tb testing.TB, dir string) string {
 	return out.String()
 }
 
-// names in a folder.
+// names returns the names in a directory.
 func names(tb testing.TB, dir string) []string {
 	tb.Helper()
 	entries, err := os.ReadDir(dir)

@@ -10,7 +10,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// TestFrames are of zstd files that no backup of ours is.
+// TestFrames checks zstd frames that no backup contains.
 func TestFrames(t *testing.T) {
 	raw := crafted{headers: []tar.Header{folder("./")}}.tar(t)
 	encode := func(content []byte, options ...zstd.EOption) []byte {

@@ -12,25 +12,23 @@ import (
 
 const mebi = 1 << 20
 
-// What is left free on a volume, and what an entry takes besides its content.
+// Space that stays free on a volume, and space of an entry in addition to its content.
 const (
 	slackBytes = 4 << 20
 	entryBytes = 4096
 )
 
-// samples of the data, each a chunk, that are compressed to estimate the whole.
+// samples is the number of chunks of the data that are compressed to estimate the compression ratio.
 const samples = 64
 
-// checkSpace fails if the archive certainly does not fit on its volume. Where the data
-// would fit even as it is, there is nothing to find out; otherwise samples from
-// all of it say how far it can be compressed. The estimate may be a quarter too
-// high before it counts.
+// checkSpace returns an error if the archive certainly does not fit on its volume. It compresses samples only if
+// the uncompressed data would not fit. The estimate may be a quarter too high before the backup fails.
 func (t tree) checkSpace(ctx context.Context, root *os.Root, outline Contents) error {
-	have, err := freeSpace(root)
+	free, err := freeSpace(root)
 	if err != nil {
 		return err
 	}
-	if outline.DataBytes+outline.Entries*entryBytes+slackBytes <= have {
+	if outline.DataBytes+outline.Entries*entryBytes+slackBytes <= free {
 		return nil
 	}
 	ratio, err := t.sampleRatio(ctx, outline.DataBytes)
@@ -38,20 +36,21 @@ func (t tree) checkSpace(ctx context.Context, root *os.Root, outline Contents) e
 		return err
 	}
 	need := int64(float64(outline.DataBytes)*ratio) + outline.Entries*100
-	if need-need/4 <= have {
+	if need-need/4 <= free {
 		return nil
 	}
-	why := fmt.Errorf("the backup needs about %d MiB, and its volume has %d MiB free", need/mebi+1, have/mebi)
-	return &agent.ExitError{Code: agent.ExitNoSpace, Err: why, Lacks: need - have}
+	cause := fmt.Errorf("the backup needs about %d MiB, but its volume has only %d MiB free", need/mebi+1, free/mebi)
+	return &agent.ExitError{Code: agent.ExitNoSpace, Err: cause, Lacks: need - free}
 }
 
-// sampleRatio says how much smaller the data becomes: 1 is not at all.
+// sampleRatio estimates the compressed size as a fraction of the data: 1 means that the data does not compress.
 func (t tree) sampleRatio(ctx context.Context, total int64) (float64, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(chunkSize))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(chunkSize))
 	if err != nil {
 		return 0, err
 	}
-	defer encoder.Close() //nolint:errcheck // It writes nowhere.
+	defer encoder.Close() //nolint:errcheck // The encoder has no output file.
 	raw, packed := make([]byte, chunkSize), []byte(nil)
 	seen, became, position, next := 0, 0, int64(0), int64(0)
 	err = t.walkEntries(ctx, func(e *entry) error {
@@ -75,13 +74,13 @@ func (t tree) sampleRatio(ctx context.Context, total int64) (float64, error) {
 	return float64(became) / float64(seen), nil
 }
 
-func (t tree) peekAt(e *entry, raw []byte, at int64) (int, error) {
+func (t tree) peekAt(e *entry, raw []byte, offset int64) (int, error) {
 	f, err := t.openEntry(e)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	n, err := f.ReadAt(raw, at)
+	n, err := f.ReadAt(raw, offset)
 	if n > 0 {
 		return n, nil
 	}

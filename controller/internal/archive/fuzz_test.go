@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// FuzzManifest looks for manifests that are taken and should not be.
+// FuzzManifest looks for invalid manifests that are accepted.
 func FuzzManifest(f *testing.F) {
 	good := archiveManifest{
 		Format: 1, Archive: "data.tar.zst", SHA256: strings.Repeat("0", 64),
@@ -35,28 +35,30 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if filepath.Base(m.Archive) != m.Archive || m.Size < 0 || m.DataBytes < 0 || m.DataBytes > maxData || m.LargestFile > m.DataBytes || m.Entries > maxEntries {
+		if filepath.Base(m.Archive) != m.Archive || m.Size < 0 || m.DataBytes < 0 || m.DataBytes > maxData ||
+			m.LargestFile > m.DataBytes || m.Entries > maxEntries {
 			t.Errorf("taken: %+v", m)
 		}
 	})
 }
 
-// FuzzFrames gives the reader of zstd frames anything.
+// FuzzFrames passes any input to the reader of zstd frames.
 func FuzzFrames(f *testing.F) {
 	f.Add(packed(f, bytes.Repeat([]byte("row "), 100)))
 	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, raw) })
 }
 
-// FuzzArchive gives the reader of tar files anything.
+// FuzzArchive passes any input to the reader of tar files.
 func FuzzArchive(f *testing.F) {
-	f.Add(crafted{headers: []tar.Header{folder("./"), folder("./shop/"), file("./shop/orders.ibd"), link("shop")}, content: "rows"}.tar(f))
+	f.Add(crafted{headers: []tar.Header{folder("./"), folder("./shop/"), file("./shop/orders.ibd"), link("shop")},
+		content: "rows"}.tar(f))
 	f.Add(sparse(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, packed(t, raw)) })
 }
 
-// FuzzUnpack restores anything with any manifest beside it, whose sum and size of
-// the file are made right: a restore that says it is done put all of it in place,
-// and one that is refused left nothing, neither on the volume nor elsewhere.
+// FuzzUnpack restores any archive with any manifest, in which size and checksum of the file are corrected. A
+// successful restore must have unpacked everything. A failed one must leave nothing, neither on the volume nor
+// elsewhere.
 func FuzzUnpack(f *testing.F) {
 	p := place{data: filepath.Join(f.TempDir(), "v"), backup: f.TempDir()}
 	p.put(f, "shop/orders.ibd", []byte("rows"))
@@ -81,13 +83,14 @@ func FuzzUnpack(f *testing.F) {
 		if got := names(t, around); !slices.Equal(got, []string{"backup", "volume"}) {
 			t.Errorf("something came to be outside: %q", got)
 		}
-		if got := names(t, r.Volume); err != nil && len(got) > 0 || err == nil && !slices.Equal(got, []string{datavolume.MarkerName, v1.DataDirectory}) {
+		if got := names(t, r.Volume); err != nil && len(got) > 0 || err == nil &&
+			!slices.Equal(got, []string{datavolume.MarkerName, v1.DataDirectory}) {
 			t.Errorf("after %v the volume has %q", err, got)
 		}
 	})
 }
 
-// unzipped content of an archive.
+// unzipped returns the decompressed content of an archive.
 func unzipped(tb testing.TB, archive string) []byte {
 	tb.Helper()
 	in, err := os.Open(archive)
@@ -112,8 +115,8 @@ func packed(tb testing.TB, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// unpackAny unpacks an archive whose sums hold into a folder, and looks whether
-// anything came to be beside it, or more than was allowed.
+// unpackAny unpacks an archive with valid checksums to a directory. It fails if files appear outside, or if more is
+// unpacked than allowed.
 func unpackAny(t *testing.T, raw []byte) {
 	t.Helper()
 	around := t.TempDir()
@@ -127,7 +130,8 @@ func unpackAny(t *testing.T, raw []byte) {
 	must(t, err)
 	defer in.Close() //nolint:errcheck // Nothing was written.
 	sum := sha256.Sum256(raw)
-	want := written{size: int64(len(raw)), sum: hex.EncodeToString(sum[:]), Contents: Contents{Entries: 20, DataBytes: 1 << 16, LargestFile: 1 << 15}}
+	want := written{size: int64(len(raw)), sum: hex.EncodeToString(sum[:]),
+		Contents: Contents{Entries: 20, DataBytes: 1 << 16, LargestFile: 1 << 15}}
 	u := newUnpacker(root)
 	err = readArchive(t.Context(), in, want, u, nil)
 	u.waitForWriters()
@@ -148,7 +152,7 @@ func size(t *testing.T, dir string) (n int64) {
 		if err == nil && info.Mode().IsRegular() {
 			n += info.Size()
 		}
-		return nil // A folder that the archive made unreadable is looked at no further.
+		return nil // A directory that the archive made unreadable is skipped.
 	}))
 	return n
 }

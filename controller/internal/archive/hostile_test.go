@@ -20,12 +20,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A crafted archive is one by somebody who can write to the backup volume, and
-// even to the record: every sum of the file holds.
+// A crafted archive was written by a user with write access to the backup volume and to the Backup object. All its
+// checksums are valid.
 type crafted struct {
 	headers []tar.Header
 	content string
-	// manifest and raw change what would be right.
+	// manifest and raw modify the valid manifest and archive.
 	manifest func(*archiveManifest)
 	raw      func([]byte) []byte
 }
@@ -38,8 +38,8 @@ func file(name string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, ModTime: time.Unix(1, 0)}
 }
 
-func link(to string) tar.Header {
-	return tar.Header{Typeflag: tar.TypeSymlink, Name: "./l", Linkname: to, Mode: 0o777, ModTime: time.Unix(1, 0)}
+func link(target string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeSymlink, Name: "./l", Linkname: target, Mode: 0o777, ModTime: time.Unix(1, 0)}
 }
 
 func with(h tar.Header, change func(*tar.Header)) tar.Header {
@@ -83,8 +83,8 @@ func (c crafted) tar(tb testing.TB) []byte {
 	return b.Bytes()
 }
 
-// place an archive with a manifest, and return a restore of it, and the folder
-// around its volume.
+// place writes an archive with its manifest. It returns a restore of the archive, and the parent directory of its
+// volume.
 func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
 	tb.Helper()
 	around := tb.TempDir()
@@ -94,7 +94,8 @@ func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
 	sum := sha256.Sum256(packed)
 	m := &archiveManifest{
 		Format: formatVersion, Archive: filepath.Base(archive), Size: int64(len(packed)), SHA256: hex.EncodeToString(sum[:]),
-		Contents: Contents{Entries: 100, DataBytes: 1 << 20, LargestFile: 1 << 20, Listing: strings.Repeat("0", 64), Tree: strings.Repeat("0", 64)},
+		Contents: Contents{Entries: 100, DataBytes: 1 << 20, LargestFile: 1 << 20, Listing: strings.Repeat("0", 64),
+			Tree: strings.Repeat("0", 64)},
 	}
 	if c.manifest != nil {
 		c.manifest(m)
@@ -113,65 +114,91 @@ func (c crafted) place(tb testing.TB, packed []byte) (*Restore, string) {
 func TestHostile(t *testing.T) {
 	top := folder("./")
 	cases := map[string]crafted{
-		"Up":             {headers: []tar.Header{top, file("../evil")}},
-		"UpInside":       {headers: []tar.Header{top, folder("./a/"), file("./a/../../evil")}},
-		"UpAndBack":      {headers: []tar.Header{top, file("./a/../evil")}},
-		"Absolute":       {headers: []tar.Header{top, file("/tmp/evil")}},
-		"LinkAbsolute":   {headers: []tar.Header{top, link("/etc")}},
-		"LinkUp":         {headers: []tar.Header{top, link("../..")}},
-		"LinkThrough":    {headers: []tar.Header{top, link(".."), file("./l/evil")}},
-		"LinkEmpty":      {headers: []tar.Header{top, link("")}},
-		"LinkReplaced":   {headers: []tar.Header{top, link("a"), file("./l")}},
-		"HardLink":       {headers: []tar.Header{top, {Typeflag: tar.TypeLink, Name: "./l", Linkname: "/etc/passwd", Mode: 0o600}}},
-		"HardLinkInside": {headers: []tar.Header{top, file("./f"), {Typeflag: tar.TypeLink, Name: "./l", Linkname: "./f", Mode: 0o600}}},
-		"LinkToItself":   {headers: []tar.Header{top, link("l"), file("./l/evil")}},
-		"Device":         {headers: []tar.Header{top, {Typeflag: tar.TypeChar, Name: "./null", Mode: 0o600, Devmajor: 1, Devminor: 3}}},
-		"BlockDevice":    {headers: []tar.Header{top, {Typeflag: tar.TypeBlock, Name: "./sda", Mode: 0o600, Devmajor: 8}}},
-		"Pipe":           {headers: []tar.Header{top, {Typeflag: tar.TypeFifo, Name: "./p", Mode: 0o600}}},
-		"Global":         {headers: []tar.Header{{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "evil"}}}},
-		"SetUID":         {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o4755 })}},
-		"SetGID":         {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o2755 })}},
-		"Sticky":         {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o1777 })}},
-		"Capability":     {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.PAXRecords = map[string]string{"SCHILY.xattr.security.capability": "x"} })}},
-		"Trusted":        {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.PAXRecords = map[string]string{"SCHILY.xattr.trusted.overlay.opaque": "y"} })}},
-		"Time":           {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.ModTime = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) })}},
-		"Twice":          {headers: []tar.Header{top, file("./f"), file("./f")}},
-		"FolderTwice":    {headers: []tar.Header{top, folder("./f/"), folder("./f/")}},
-		"TopTwice":       {headers: []tar.Header{top, top}},
-		"NoFolder":       {headers: []tar.Header{top, file("./a/b")}},
-		"NoTop":          {headers: []tar.Header{file("./f")}},
-		"TopIsFile":      {headers: []tar.Header{file(".")}},
-		"LongName":       {headers: []tar.Header{top, file("./" + strings.Repeat("n", 256))}},
-		"LongPath":       {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 1100) + "f")}},
+		"Up":           {headers: []tar.Header{top, file("../evil")}},
+		"UpInside":     {headers: []tar.Header{top, folder("./a/"), file("./a/../../evil")}},
+		"UpAndBack":    {headers: []tar.Header{top, file("./a/../evil")}},
+		"Absolute":     {headers: []tar.Header{top, file("/tmp/evil")}},
+		"LinkAbsolute": {headers: []tar.Header{top, link("/etc")}},
+		"LinkUp":       {headers: []tar.Header{top, link("../..")}},
+		"LinkThrough":  {headers: []tar.Header{top, link(".."), file("./l/evil")}},
+		"LinkEmpty":    {headers: []tar.Header{top, link("")}},
+		"LinkReplaced": {headers: []tar.Header{top, link("a"), file("./l")}},
+		"HardLink": {headers: []tar.Header{top,
+			{Typeflag: tar.TypeLink, Name: "./l", Linkname: "/etc/passwd", Mode: 0o600}}},
+		"HardLinkInside": {headers: []tar.Header{top, file("./f"),
+			{Typeflag: tar.TypeLink, Name: "./l", Linkname: "./f", Mode: 0o600}}},
+		"LinkToItself": {headers: []tar.Header{top, link("l"), file("./l/evil")}},
+		"Device": {headers: []tar.Header{top,
+			{Typeflag: tar.TypeChar, Name: "./null", Mode: 0o600, Devmajor: 1, Devminor: 3}}},
+		"BlockDevice": {headers: []tar.Header{top, {Typeflag: tar.TypeBlock, Name: "./sda", Mode: 0o600, Devmajor: 8}}},
+		"Pipe":        {headers: []tar.Header{top, {Typeflag: tar.TypeFifo, Name: "./p", Mode: 0o600}}},
+		"Global": {headers: []tar.Header{
+			{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"path": "evil"}}}},
+		"SetUID": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o4755 })}},
+		"SetGID": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) { h.Mode = 0o2755 })}},
+		"Sticky": {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o1777 })}},
+		"Capability": {headers: []tar.Header{top,
+			with(file("./f"), func(h *tar.Header) {
+				h.PAXRecords = map[string]string{"SCHILY.xattr.security.capability": "x"}
+			})}},
+		"Trusted": {headers: []tar.Header{top,
+			with(file("./f"), func(h *tar.Header) {
+				h.PAXRecords = map[string]string{"SCHILY.xattr.trusted.overlay.opaque": "y"}
+			})}},
+		"Time": {headers: []tar.Header{top,
+			with(file("./f"), func(h *tar.Header) { h.ModTime = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) })}},
+		"Twice":       {headers: []tar.Header{top, file("./f"), file("./f")}},
+		"FolderTwice": {headers: []tar.Header{top, folder("./f/"), folder("./f/")}},
+		"TopTwice":    {headers: []tar.Header{top, top}},
+		"NoFolder":    {headers: []tar.Header{top, file("./a/b")}},
+		"NoTop":       {headers: []tar.Header{file("./f")}},
+		"TopIsFile":   {headers: []tar.Header{file(".")}},
+		"LongName":    {headers: []tar.Header{top, file("./" + strings.Repeat("n", 256))}},
+		"LongPath":    {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 1100) + "f")}},
 		"HugeAttribute": {headers: []tar.Header{top, with(file("./f"), func(h *tar.Header) {
 			h.PAXRecords = map[string]string{"SCHILY.xattr.user.x": strings.Repeat("x", maxAttrBytes+1)}
 		})}},
-		"SetUIDFolder":   {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o4755 })}},
-		"Deep":           {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 40) + "f")}},
-		"LongLink":       {headers: []tar.Header{top, link(strings.Repeat("n", 2000))}},
-		"Empty":          {},
-		"TooMany":        {headers: []tar.Header{top, file("./f")}, manifest: func(m *archiveManifest) { m.Entries = 1 }},
-		"TooLarge":       {headers: []tar.Header{top, file("./f")}, content: "content", manifest: func(m *archiveManifest) { m.LargestFile = 6 }},
-		"TooMuch":        {headers: []tar.Header{top, file("./f"), file("./g")}, content: "content", manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = 13, 7 }},
+		"SetUIDFolder": {headers: []tar.Header{top, with(folder("./f/"), func(h *tar.Header) { h.Mode = 0o4755 })}},
+		"Deep":         {headers: []tar.Header{top, file("./" + strings.Repeat("n/", 40) + "f")}},
+		"LongLink":     {headers: []tar.Header{top, link(strings.Repeat("n", 2000))}},
+		"Empty":        {},
+		"TooMany":      {headers: []tar.Header{top, file("./f")}, manifest: func(m *archiveManifest) { m.Entries = 1 }},
+		"TooLarge": {headers: []tar.Header{top, file("./f")}, content: "content",
+			manifest: func(m *archiveManifest) { m.LargestFile = 6 }},
+		"TooMuch": {headers: []tar.Header{top, file("./f"), file("./g")}, content: "content",
+			manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = 13, 7 }},
 		"HiddenAfterEnd": {headers: []tar.Header{top}, raw: func(b []byte) []byte { return append(b, "more"...) }},
-		"ListingLies":    {headers: []tar.Header{top, file("./f")}, manifest: func(m *archiveManifest) { m.Entries, m.DataBytes, m.LargestFile = 2, 0, 0 }},
-		"CutInContent":   {headers: []tar.Header{top, file("./f")}, content: "content", raw: func(b []byte) []byte { return b[:len(b)-1500] }},
-		"NoEnd":          {headers: []tar.Header{top, file("./f")}, content: "content", raw: func(b []byte) []byte { return b[:len(b)-1024] }},
-		"Garbage":        {headers: []tar.Header{top}, raw: func([]byte) []byte { return bytes.Repeat([]byte("garbage "), 1000) }},
-		"Sparse":         {headers: []tar.Header{top, file("./f")}, content: "content", raw: sparse},
-		"OtherArchive":   {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Archive = "other.tar.zst" }},
-		"PathArchive":    {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Archive = "../data.tar.zst" }},
-		"WrongSize":      {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Size++ }},
-		"WrongSum":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.SHA256 = strings.Repeat("0", 64) }},
-		"EntriesLie":     {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Entries = 0 }},
-		"EntriesAbsurd":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Entries = maxEntries + 1 }},
-		"TreeLies":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Tree = "../../../etc" }},
-		"NegativeFile":   {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Size = -1 }},
-		"SizesLie":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.LargestFile = m.DataBytes + 1 }},
-		"NegativeSize":   {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.DataBytes, m.LargestFile = -1, -2 }},
-		"Endless":        {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.DataBytes = 1 << 62 }},
-		"NoFormat":       {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Format = 0 }},
-		"LargeManifest":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Record = strings.Repeat("r", maxManifest) }},
+		"ListingLies": {headers: []tar.Header{top, file("./f")},
+			manifest: func(m *archiveManifest) { m.Entries, m.DataBytes, m.LargestFile = 2, 0, 0 }},
+		"CutInContent": {headers: []tar.Header{top, file("./f")}, content: "content",
+			raw: func(b []byte) []byte { return b[:len(b)-1500] }},
+		"NoEnd": {headers: []tar.Header{top, file("./f")}, content: "content",
+			raw: func(b []byte) []byte { return b[:len(b)-1024] }},
+		"Garbage": {headers: []tar.Header{top}, raw: func([]byte) []byte {
+			return bytes.Repeat([]byte("garbage "), 1000)
+		}},
+		"Sparse":       {headers: []tar.Header{top, file("./f")}, content: "content", raw: sparse},
+		"OtherArchive": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Archive = "other.tar.zst" }},
+		"PathArchive":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Archive = "../data.tar.zst" }},
+		"WrongSize":    {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Size++ }},
+		"WrongSum": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) {
+			m.SHA256 = strings.Repeat("0", 64)
+		}},
+		"EntriesLie":    {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Entries = 0 }},
+		"EntriesAbsurd": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Entries = maxEntries + 1 }},
+		"TreeLies":      {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Tree = "../../../etc" }},
+		"NegativeFile":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Size = -1 }},
+		"SizesLie": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) {
+			m.LargestFile = m.DataBytes + 1
+		}},
+		"NegativeSize": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) {
+			m.DataBytes, m.LargestFile = -1, -2
+		}},
+		"Endless":  {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.DataBytes = 1 << 62 }},
+		"NoFormat": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) { m.Format = 0 }},
+		"LargeManifest": {headers: []tar.Header{top}, manifest: func(m *archiveManifest) {
+			m.Record = strings.Repeat("r", maxManifest)
+		}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -188,22 +215,31 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestHostileReasons are archives that lie about nothing else: they are refused
-// for what they are, before anything that follows is unpacked, and so they are
-// when a backup is proved.
+// TestHostileReasons checks the error for each hostile archive. Both the restore and the verification of a backup
+// must refuse it before they process later entries.
 func TestHostileReasons(t *testing.T) {
 	top := folder("./")
 	cases := map[string]struct {
 		headers []tar.Header
 		want    string
 	}{
-		"LinkThroughDot":   {headers: []tar.Header{top, link("."), with(link("l/l/../.."), func(h *tar.Header) { h.Name = "./m" })}, want: `"./m" is a symbolic link out of`},
-		"FileThroughLink":  {headers: []tar.Header{top, folder("./a/"), link("a"), file("./l/evil")}, want: `"l/evil" does not come after its folder`},
-		"LinkThroughLink":  {headers: []tar.Header{top, folder("./a/"), folder("./a/b/"), with(link("../.."), func(h *tar.Header) { h.Name = "./a/b/l" }), with(link("../../.."), func(h *tar.Header) { h.Name = "./a/b/l/m" })}, want: `"a/b/l/m" does not come after its folder`},
-		"FileInFile":       {headers: []tar.Header{top, file("./f"), file("./f/evil")}, want: `"f/evil" does not come after its folder`},
-		"FolderCameBefore": {headers: []tar.Header{top, folder("./a/"), folder("./b/"), file("./a/late")}, want: `"a/late" does not come after its folder`},
-		"HugeName":         {headers: []tar.Header{top, file("./" + strings.Repeat("n", 900<<10))}, want: "is not a name within the data directory"},
-		"HardLink":         {headers: []tar.Header{top, {Typeflag: tar.TypeLink, Name: "./l", Linkname: "../../target", Mode: 0o600}}, want: "which no backup holds"},
+		"LinkThroughDot": {headers: []tar.Header{top, link("."),
+			with(link("l/l/../.."), func(h *tar.Header) { h.Name = "./m" })}, want: `"./m" is a symbolic link to`},
+		"FileThroughLink": {headers: []tar.Header{top, folder("./a/"), link("a"), file("./l/evil")},
+			want: `"l/evil" comes before its directory`},
+		"LinkThroughLink": {headers: []tar.Header{top, folder("./a/"), folder("./a/b/"),
+			with(link("../.."), func(h *tar.Header) { h.Name = "./a/b/l" }),
+			with(link("../../.."), func(h *tar.Header) {
+				h.Name = "./a/b/l/m"
+			})}, want: `"a/b/l/m" comes before its directory`},
+		"FileInFile": {headers: []tar.Header{top, file("./f"), file("./f/evil")},
+			want: `"f/evil" comes before its directory`},
+		"FolderCameBefore": {headers: []tar.Header{top, folder("./a/"), folder("./b/"), file("./a/late")},
+			want: `"a/late" comes before its directory`},
+		"HugeName": {headers: []tar.Header{top, file("./" + strings.Repeat("n", 900<<10))},
+			want: "is not a path in the data directory"},
+		"HardLink": {headers: []tar.Header{top,
+			{Typeflag: tar.TypeLink, Name: "./l", Linkname: "../../target", Mode: 0o600}}, want: "which no backup contains"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +249,8 @@ func TestHostileReasons(t *testing.T) {
 			}
 			m, err := readManifest(r.Archive)
 			must(t, err)
-			if err := proveArchive(t.Context(), r.Archive, m.writtenArchive(), io.Discard); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
+			if err := proveArchive(t.Context(), r.Archive, m.writtenArchive(),
+				io.Discard); agent.CodeOf(err) != agent.ExitDamaged || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Backup must say %q: %v", tc.want, err)
 			}
 		})
@@ -250,8 +287,8 @@ func TestStaysInside(t *testing.T) {
 	}
 }
 
-// untimed snapshot: a folder that something was made in and removed from has
-// another time.
+// untimed returns a snapshot without the times of directories. Creating and removing a file changes the time of its
+// directory.
 func untimed(snapshot string) string {
 	lines := strings.Split(snapshot, "\n")
 	for i, line := range lines {
@@ -262,20 +299,21 @@ func untimed(snapshot string) string {
 	return strings.Join(lines, "\n")
 }
 
-// sparse makes the last file one that GNU tar would fill with 1 TiB of zeros.
+// sparse changes the last file to a sparse one, which GNU tar would fill with 1 TiB of zeros.
 func sparse([]byte) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o700, Format: tar.FormatPAX})
 	records := "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n31 GNU.sparse.realsize=1099511\n27 GNU.sparse.name=./large\n"
-	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "x", Size: int64(len(records)), Mode: 0o600, Format: tar.FormatUSTAR})
+	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "x", Size: int64(len(records)), Mode: 0o600,
+		Format: tar.FormatUSTAR})
 	_, _ = w.Write([]byte(records))
 	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "./f", Size: 512, Mode: 0o600, Format: tar.FormatUSTAR})
 	_, _ = w.Write([]byte("1\n0\n0\n" + strings.Repeat("\x00", 506)))
 	_ = w.Close()
 	out := b.Bytes()
-	at := bytes.Index(out, []byte("x\x00"))
-	header := out[at : at+512]
+	offset := bytes.Index(out, []byte("x\x00"))
+	header := out[offset : offset+512]
 	header[156] = 'x'
 	copy(header[148:], "        ")
 	sum := 0
@@ -287,14 +325,16 @@ func sparse([]byte) []byte {
 }
 
 func TestNewerFormat(t *testing.T) {
-	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *archiveManifest) { m.Format = formatVersion + 1 }}.restore(t)
+	r, _ := crafted{headers: []tar.Header{folder("./")}, manifest: func(m *archiveManifest) {
+		m.Format = formatVersion + 1
+	}}.restore(t)
 	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitVersion {
 		t.Errorf("Run: %v", err)
 	}
 }
 
-// TestBackupPVLinks are files that are not what they seem: nothing is read
-// through them, and nothing waits for a pipe.
+// TestBackupPVLinks replaces files on the backup volume by links and pipes. Nothing must be read through them, and
+// nothing must wait for them.
 func TestBackupPVLinks(t *testing.T) {
 	r, around := crafted{headers: []tar.Header{folder("./")}}.restore(t)
 	manifest := filepath.Join(filepath.Dir(r.Archive), ManifestName)
@@ -311,7 +351,7 @@ func TestBackupPVLinks(t *testing.T) {
 	}
 }
 
-// TestDamage changes or cuts a real archive everywhere.
+// TestDamage changes and truncates a real archive at many positions.
 func TestDamage(t *testing.T) {
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 	p.put(t, "ibdata1", bytes.Repeat([]byte("some pages "), 3000))
@@ -321,21 +361,21 @@ func TestDamage(t *testing.T) {
 	whole, err := os.ReadFile(p.archive())
 	must(t, err)
 	r := p.newRestore(t)
-	try := func(what string, at int, packed []byte) {
+	try := func(subject string, offset int, packed []byte) {
 		must(t, os.WriteFile(p.archive(), packed, 0o600))
 		if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitDamaged {
-			t.Errorf("%s at %d of %d: %v", what, at, len(whole), err)
+			t.Errorf("%s at %d of %d: %v", subject, offset, len(whole), err)
 		}
 		if got := names(t, r.Volume); len(got) > 0 {
-			t.Fatalf("%s at %d: it left %q", what, at, got)
+			t.Fatalf("%s at %d: it left %q", subject, offset, got)
 		}
 	}
-	for at := range whole {
+	for offset := range whole {
 		packed := bytes.Clone(whole)
-		packed[at] ^= 1 << (at % 8)
-		try("a flipped bit", at, packed)
-		if at%7 == 0 {
-			try("a cut", at, whole[:at])
+		packed[offset] ^= 1 << (offset % 8)
+		try("a flipped bit", offset, packed)
+		if offset%7 == 0 {
+			try("a cut", offset, whole[:offset])
 		}
 	}
 	try("a byte too many", len(whole), append(bytes.Clone(whole), 0))
@@ -344,7 +384,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestTooManyFolders: what no restore can unpack is not proven either, by the same limit.
+// TestTooManyFolders checks that the verification refuses an archive that no restore can unpack, with the same
+// limit.
 func TestTooManyFolders(t *testing.T) {
 	folder := &entry{name: "shop", mode: os.ModeDir | 0o700}
 	d := &drain{folders: maxFolders - 1}

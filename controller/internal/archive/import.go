@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,54 +19,43 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// An Import puts the data of a server that is not ours onto a data volume that holds no database,
-// as a Restore does with an archive: into a folder where no server looks, which is renamed when all
-// is there.
+// An Import copies the data of a foreign server to a data volume without a database. Like a Restore, it writes to a
+// directory that no server uses, and renames the directory when it is complete.
 //
 //	a volume:           ── copy ───────────────────────▶ .restore-import/data ── rename ─▶ data
 //	a server, a dump:   ── a container of its image ───▶ .restore-import/data ── rename ─▶ data
 type Import struct {
 	datavolume.Half
 
-	// From is where the volume to copy from is mounted to be read, and Within the data directory in it; empty is its
-	// root. Without From it is what a container before this one has made.
+	// From is the mount path of the volume to copy from, and Within the path of the data directory in it, or "" for
+	// its root. If From is empty, an earlier container of the pod has prepared the data.
 	From, Within string
-	// Target is a version.json of the server that is to take over.
+	// Target is the path of a version.json of the server that will use the data.
 	Target string
 	// Output takes the progress lines.
 	Output io.Writer
 
 	// hook is called after each step, by name. Tests crash there.
-	hook func(step string)
+	hook stepHook
 }
 
-// Files that are a server's own. Its identity is one server's only: the one that is imported from may go on (MySQL manual, 19.1.4
-// Replication and Binary Logging Options, server_uuid). What it was told to persist counts before my.cnf, and may be what that refuses
-// (7.1.9.3 Persisted System Variables).
+// serverID and persistedOptions are files that belong to one server and are not imported. The server_uuid in
+// auto.cnf must be unique, and the source server may continue to run (MySQL manual, 19.1.4). Persisted variables
+// take precedence over my.cnf, and may contain options that my.cnf refuses (7.1.9.3).
 const (
 	serverID         = "auto.cnf"
 	persistedOptions = "mysqld-auto.cnf"
 )
 
-// Run the import. The report is there also with an error, which is an ExitError.
+// Run runs the import. An error is an ExitError, and comes together with a report.
 func (i *Import) Run(ctx context.Context) (agent.Report, error) {
-	start := time.Now()
-	r := agent.Report{Command: "import"}
-	err := exit.CodeOf(ctx, i.runImport(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
-	return r, err
-}
-
-func (i *Import) afterStep(name string) {
-	if i.hook != nil {
-		i.hook(name)
-	}
+	return exit.Report(ctx, "import", i.runImport)
 }
 
 func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 	target, err := version.Read(i.Target)
 	if err != nil {
-		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
+		return fmt.Errorf("cannot read the version of the new server: %w", err)
 	}
 	v, err := datavolume.OpenVolume(i.Volume, i.Directory)
 	if err != nil {
@@ -80,7 +68,7 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 		return err
 	case done:
 		r.Already = true
-		return i.tidy(v) // Nobody knows how far the run came that put it there.
+		return i.removeImportFolder(v) // The run that renamed it may have been interrupted.
 	case i.From == "":
 		err = i.takeMade(r, v, target)
 	default:
@@ -89,26 +77,29 @@ func (i *Import) runImport(ctx context.Context, r *agent.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := v.Place(datavolume.ImportedHalf, datavolume.Marker{XR: i.XR, Archive: datavolume.ImportPrefix + i.Name}, i.afterStep); err != nil {
+	if err := v.Place(datavolume.ImportedHalf, datavolume.Marker{XR: i.XR, Archive: datavolume.ImportPrefix + i.Name},
+		i.hook.after); err != nil {
 		return err
 	}
-	return i.tidy(v)
+	return i.removeImportFolder(v)
 }
 
-// tidy up beside the data.
-func (i *Import) tidy(v *datavolume.Volume) error { return v.RemoveAll(agent.ImportFolder) }
+// removeImportFolder removes the directory of an import next to the data.
+func (i *Import) removeImportFolder(v *datavolume.Volume) error {
+	return v.RemoveAll(agent.ImportFolder)
+}
 
-// takeMade data, once its server has stopped cleanly.
+// takeMade accepts data that another container has prepared, if its server has stopped cleanly.
 func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.Version) error {
 	if _, err := v.Lstat(path.Join(agent.ImportFolder, datavolume.CompleteName)); errors.Is(err, fs.ErrNotExist) {
-		return errors.New("the container before this one has left no data: it begins anew with the next pod")
+		return errors.New("the previous container has left no data. It starts again with the next pod")
 	}
 	stopped, err := v.StoppedIn(datavolume.ImportedHalf)
 	if err != nil {
 		return err
 	}
 	if stopped.Known && !stopped.Clean {
-		return fmt.Errorf("the server that made the data did not stop cleanly: %s", stopped.Reason)
+		return fmt.Errorf("the server that wrote the data did not stop cleanly: %s", stopped.Reason)
 	}
 	r.Version, r.CleanShutdown = target.String(), true
 	if err := unix.Syncfs(datavolume.FileDescriptor(v.Handle)); err != nil {
@@ -117,7 +108,7 @@ func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.
 	return nil
 }
 
-// copyData of a stopped server, under the locks that it would take.
+// copyData copies the data of a stopped server, under the locks that the server would take.
 func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Volume, target version.Version) error {
 	dir, err := i.openSource()
 	if err != nil {
@@ -142,7 +133,7 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return err
 	}
 	if err := v.ClearHalves(); err != nil {
-		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
+		return fmt.Errorf("cannot remove the files of an earlier run: %w", err)
 	}
 	t := foreignTree{tree{Root: dir}}
 	contents, err := t.measure(ctx)
@@ -153,14 +144,14 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return err
 	}
 	if err := i.copyInto(ctx, v, t, contents); err != nil {
-		_ = i.tidy(v) // The next run removes it otherwise.
+		_ = i.removeImportFolder(v) // The next run removes it otherwise.
 		return err
 	}
 	r.DataBytes = contents.DataBytes
 	return nil
 }
 
-// openSource, which may not lead out of its volume.
+// openSource opens the directory to import. The path must not lead out of its volume.
 func (i *Import) openSource() (*os.Root, error) {
 	root, err := os.OpenRoot(i.From)
 	if err != nil {
@@ -169,7 +160,7 @@ func (i *Import) openSource() (*os.Root, error) {
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	dir, err := root.OpenRoot(cmp.Or(i.Within, "."))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.With(agent.ExitMissing, "the volume to import has no folder %q", i.Within)
+		return nil, exit.With(agent.ExitMissing, "the volume to import has no directory %q", i.Within)
 	}
 	if err != nil {
 		return nil, explainForeign(err)
@@ -177,25 +168,30 @@ func (i *Import) openSource() (*os.Root, error) {
 	return dir, nil
 }
 
-// checkDataDirectory is nil of a folder that a server of MySQL or MariaDB has written.
+// checkDataDirectory returns an error if the directory was not written by a MySQL or MariaDB server.
 func checkDataDirectory(dir *os.Root) error {
 	if _, err := dir.Lstat("ibdata1"); errors.Is(err, fs.ErrNotExist) {
-		return exit.With(agent.ExitMissing, "there is no ibdata1 in the folder to import, which each server's data directory has: set directory to the folder that has it")
+		return exit.With(agent.ExitMissing,
+			"the directory to import is not a data directory, because it contains no ibdata1. Set directory to the "+
+				"data directory")
 	} else if err != nil {
 		return explainForeign(err)
 	}
 	return nil
 }
 
-// checkVersions against the steps that servers can take. Whose version nobody knows may be of the series that takes
-// over, if what it left is whole: that server looks for itself.
+// checkVersions checks the versions against the supported upgrades. If the version of the data is unknown, it may be
+// the target's release series if the data is complete. The server checks this itself.
 func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Shutdown, target version.Version) error {
 	if err := checkVersions(r.Version, true, target); r.Version != "" && err != nil {
 		return err
 	}
 	from, err := version.Parse(r.Version)
 	if err == nil && !stopped.Known && from.String() != target.String() {
-		return exit.With(agent.ExitUnclean, "nobody can see in its files whether the server %s stopped cleanly, as in those of MySQL from 8.0.30 on: only that very version takes them over; nothing was written. Set the image to it, and to a newer one afterwards, or import a dump", r.Version)
+		return exit.With(agent.ExitUnclean,
+			"the files of server %s do not show whether it stopped cleanly, because only MySQL 8.0.30 and later "+
+				"record that. Only a server of the same version can use them. Nothing was written. Set the image "+
+				"to that version first and to a newer one later, or import a dump", r.Version)
 	}
 	if r.Version != "" {
 		return checkVersions(r.Version, r.CleanShutdown, target)
@@ -203,15 +199,19 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 	_, err = dir.Lstat("mysql.ibd")
 	dictionary := err == nil
 	if target.Flavour != version.MySQL || target.Before(8, 0) || !dictionary {
-		return exit.With(agent.ExitVersion, "nothing in the folder says which server has written it; nothing was written. Start that server once more and stop it, run its mysql_upgrade, or import a dump")
+		return exit.With(agent.ExitVersion,
+			"the directory does not show which version of the server wrote it. Nothing was written. Start and stop "+
+				"that server once more, run its mysql_upgrade, or import a dump")
 	}
 	if !r.CleanShutdown {
-		return exit.With(agent.ExitUnclean, "the server that wrote the folder did not stop cleanly, and says nowhere which version it is of: start that very server on it once more, and stop it; nothing was written")
+		return exit.With(agent.ExitUnclean,
+			"the server that wrote the directory did not stop cleanly, and its version is unknown. Nothing was "+
+				"written. Start and stop that server once more")
 	}
-	return checkVersions("8.0.0", true, target) // A server of 8.0 leaves no word of its version, and 8.4 and newer do.
+	return checkVersions("8.0.0", true, target) // Only MySQL 8.4 and newer store it.
 }
 
-// copyInto the folder of the half.
+// copyInto copies the data to the import directory, which no server uses yet.
 func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTree, contents Contents) error {
 	if err := v.MkdirAll(datavolume.ImportedHalf, 0o700); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTr
 		return err
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
-	i.afterStep(stepBegun)
+	i.hook.after(stepBegun)
 	m := agent.StartMeter(i.Output, agent.PhaseCopy, contents.DataBytes)
 	defer m.Stop()
 	u := newUnpacker(root)
@@ -232,10 +232,10 @@ func (i *Import) copyInto(ctx context.Context, v *datavolume.Volume, t foreignTr
 	if err := u.finishFolders(); err != nil {
 		return err
 	}
-	// Who writes without a server's locks is seen by what has changed.
-	again, err := t.measure(ctx)
-	if err == nil && again != contents {
-		err = errors.New("the folder to import changed while it was copied: something writes to it")
+	// The second measurement detects a process that writes without the server's locks.
+	second, err := t.measure(ctx)
+	if err == nil && second != contents {
+		err = errors.New("the directory to import changed during the copy: another process writes to it")
 	}
 	return err
 }
@@ -244,18 +244,20 @@ func (i *Import) printLinef(format string, args ...any) {
 	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }
 
-// explainForeign says what to do about files that another user's server has left.
+// explainForeign adds the required file owner to a permission error on the files of another server.
 func explainForeign(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return exit.With(agent.ExitFailed, "%w: the files to import are read as user %d, but for those in a folder of a node; give them to it (chown -R %[2]d:%[2]d), on a copy of the volume if the server they are of goes on", err, agent.ServerUID)
+		return exit.With(agent.ExitFailed,
+			"%w: the files to import are read as user %d, except for hostPath volumes. Change their owner (chown "+
+				"-R %[2]d:%[2]d). If their server still runs, do this on a copy of the volume", err, agent.ServerUID)
 	}
 	return err
 }
 
-// A foreignTree is a data directory of a server that is not ours.
+// A foreignTree is the data directory of a server that the product has not created.
 type foreignTree struct{ tree }
 
-// measure it by names, sizes and times.
+// measure returns the contents of the tree by names, sizes and times.
 func (t foreignTree) measure(ctx context.Context) (Contents, error) {
 	l := newListing()
 	err := t.walk(ctx, func(e *entry) error {
@@ -265,13 +267,13 @@ func (t foreignTree) measure(ctx context.Context) (Contents, error) {
 	return l.sumEntries(), err
 }
 
-// walk what is imported, each folder before what is in it.
+// walk visits the entries to import. It visits each directory before its contents.
 func (t foreignTree) walk(ctx context.Context, visit func(*entry) error) error {
 	return t.visitFolder(ctx, ".", t.statForeign, visit)
 }
 
-// statForeign leaves out what is the server's own, and what the file system has at the root of a volume. The server that takes
-// over owns the rest.
+// statForeign returns the entry of a name, or nil for files that belong to the old server or to the file system.
+// All entries get the owner of the new server.
 func (t foreignTree) statForeign(name string) (*entry, error) {
 	if name == serverID || name == persistedOptions || name == datavolume.LostAndFound {
 		return nil, nil //nolint:nilnil // Neither an entry nor an error.
@@ -279,22 +281,25 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 	e, err := t.statEntry(name)
 	switch {
 	case agent.CodeOf(err) == agent.ExitOutside:
-		return nil, exit.With(agent.ExitFailed, "nothing is imported: %w; then stop it, and import again", err)
+		return nil, exit.With(agent.ExitFailed, "nothing is imported: %w. Then stop the server, and import again", err)
 	case err != nil || e == nil:
 		return nil, err
-	case e.isSymlink(): // Inside, where another server may not follow it.
-		return nil, exit.With(agent.ExitFailed, "%q in the folder to import is a symbolic link to %.200q: data that lies elsewhere would be missing. Bring it into the folder first", e.name, e.link)
+	case e.isSymlink(): // A link inside of the tree is refused as well, because another server may not follow it.
+		return nil, exit.With(agent.ExitFailed,
+			"%q in the directory to import is a symbolic link to %.200q. Data outside of the directory would be "+
+				"missing: move it into the directory first", e.name, e.link)
 	}
-	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." { // It may be the root of a volume, that is everybody's.
+	// The directory "." may be the root of a volume that every user can write to.
+	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." {
 		e.mode = fs.ModeDir | 0o750
 	}
 	return e, nil
 }
 
-// copyTo a target.
-func (t foreignTree) copyTo(ctx context.Context, to target, m *agent.Meter) error {
+// copyTo copies the tree to a target.
+func (t foreignTree) copyTo(ctx context.Context, dst target, m *agent.Meter) error {
 	return t.walk(ctx, func(e *entry) error {
-		w, err := to.beginEntry(e)
+		w, err := dst.beginEntry(e)
 		if err != nil || w == nil {
 			return err
 		}
@@ -303,22 +308,22 @@ func (t foreignTree) copyTo(ctx context.Context, to target, m *agent.Meter) erro
 	})
 }
 
-func (t foreignTree) copyFile(ctx context.Context, e *entry, to io.Writer, m *agent.Meter) error {
+func (t foreignTree) copyFile(ctx context.Context, e *entry, target io.Writer, m *agent.Meter) error {
 	f, err := t.openEntry(e)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
-	n, err := io.Copy(to, &meteredReader{ctx: ctx, from: f, meter: m})
+	n, err := io.Copy(target, &meteredReader{ctx: ctx, from: f, meter: m})
 	if err == nil && n != e.size {
-		err = fmt.Errorf("%q changed while it was copied: something else writes to the data directory", e.name)
+		err = fmt.Errorf("%q changed during the copy: another process writes to the data directory", e.name)
 	}
 	return err
 }
 
-// A meteredReader counts, and ends with its context.
+// A meteredReader reports progress to its meter, and stops when its context is canceled.
 type meteredReader struct {
-	ctx   context.Context //nolint:containedctx // It is the reader's own.
+	ctx   context.Context //nolint:containedctx // The context lives as long as the reader.
 	from  io.Reader
 	meter *agent.Meter
 }

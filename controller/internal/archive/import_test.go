@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// foreign makes the data look as a server of another house leaves it: at the root of its volume, with its
-// version, and without what the fixture has that no server puts there.
+// foreign changes the data to that of a foreign server: at the root of its volume, with a version, and without
+// entries that no server creates.
 func (p place) foreign(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join(p.data, v1.DataDirectory)
@@ -31,7 +31,7 @@ func (p place) foreign(tb testing.TB) string {
 	return dir
 }
 
-// newImport of a folder onto a new volume.
+// newImport returns an import of a directory to a new volume.
 func newImport(tb testing.TB, from string) *Import {
 	tb.Helper()
 	return &Import{
@@ -40,14 +40,15 @@ func newImport(tb testing.TB, from string) *Import {
 	}
 }
 
-// imported is a snapshot of what an import brings, whoever owns it.
+// imported returns a snapshot of the imported entries, without owners.
 func imported(tb testing.TB, dir string) string {
 	tb.Helper()
 	lines := strings.SplitAfter(snapshot(tb, dir), "\n")
 	out := strings.Builder{}
-	for n := 0; n+1 < len(lines); n += 2 { // An entry, and its sum.
-		f := strings.SplitN(lines[n], " ", 7) // Mode, uid, gid, size, time, another sum, and names.
-		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) || strings.Contains(f[6], datavolume.LostAndFound) {
+	for n := 0; n+1 < len(lines); n += 2 { // Each entry has two lines, the second with its checksum.
+		f := strings.SplitN(lines[n], " ", 7) // Mode, UID, GID, size, time, another checksum, and names.
+		if strings.HasPrefix(f[6], `"."`) || strings.Contains(f[6], serverID) || strings.Contains(f[6], persistedOptions) ||
+			strings.Contains(f[6], datavolume.LostAndFound) {
 			continue
 		}
 		out.WriteString(strings.Join(append(f[:1], f[3:]...), " ") + lines[n+1])
@@ -55,7 +56,7 @@ func imported(tb testing.TB, dir string) string {
 	return out.String()
 }
 
-// TestImport copies all that a server needs, once, and leaves the source as it is.
+// TestImport checks that an import copies everything that a server needs once, and does not change the source.
 func TestImport(t *testing.T) {
 	p := newPlace(t)
 	from := p.foreign(t)
@@ -66,38 +67,38 @@ func TestImport(t *testing.T) {
 	if report.Version != "9.7.4" || report.DataBytes < 9<<20 || report.Already {
 		t.Errorf("it reports %+v", report)
 	}
-	to := filepath.Join(i.Volume, v1.DataDirectory)
-	if diff := cmp.Diff(imported(t, from), imported(t, to)); diff != "" {
+	target := filepath.Join(i.Volume, v1.DataDirectory)
+	if diff := cmp.Diff(imported(t, from), imported(t, target)); diff != "" {
 		t.Errorf("imported: -want, +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(before, snapshot(t, from)); diff != "" {
 		t.Errorf("the source: -want, +got:\n%s", diff)
 	}
 	for _, name := range []string{serverID, persistedOptions, datavolume.LostAndFound, "host.pid"} {
-		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
+		if _, err := os.Lstat(filepath.Join(target, name)); err == nil {
 			t.Errorf("%s is of that server only", name)
 		}
 	}
 	if diff := cmp.Diff([]string{datavolume.MarkerName, v1.DataDirectory}, names(t, i.Volume)); diff != "" {
 		t.Errorf("on the volume: -want, +got:\n%s", diff)
 	}
-	if info, err := os.Stat(to); err != nil || info.Mode() != fs.ModeDir|0o750 {
+	if info, err := os.Stat(target); err != nil || info.Mode() != fs.ModeDir|0o750 {
 		t.Errorf("the data directory is %v, %v", info.Mode(), err)
 	}
 
-	// What the server has written since is not touched by a Job that is made again.
-	must(t, os.WriteFile(filepath.Join(to, "new"), nil, 0o600))
-	must(t, os.MkdirAll(i.Folder(), 0o700)) // As who made the data leaves it, in a pod that comes after.
+	// A repeated Job must not change files that the server has written since.
+	must(t, os.WriteFile(filepath.Join(target, "new"), nil, 0o600))
+	must(t, os.MkdirAll(i.Folder(), 0o700)) // A container of a later pod leaves this directory.
 	report, err = i.Run(t.Context())
 	must(t, err)
-	if _, serr := os.Stat(filepath.Join(to, "new")); serr != nil || !report.Already {
+	if _, serr := os.Stat(filepath.Join(target, "new")); serr != nil || !report.Already {
 		t.Errorf("the next run: %+v, %v", report, serr)
 	}
 	if _, err := os.Stat(i.Folder()); err == nil {
 		t.Error("what was left is still there")
 	}
 
-	// A first start sees whose it is, and that its password is nobody's.
+	// An initialization must see that the data is imported and that its password is unknown.
 	initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 	must(t, err)
 	defer initial.Close()
@@ -110,7 +111,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportRefuses what it cannot take, and writes nothing.
+// TestImportRefuses checks that data which no server can use is refused, and that nothing is written.
 func TestImportRefuses(t *testing.T) {
 	older, newer, other := targetVersion(t, "8.4.6"), targetVersion(t, "9.7.5"), filepath.Join(t.TempDir(), "version.json")
 	must(t, os.WriteFile(other, []byte(`{"version":"10.11.18-MariaDB","flavour":"mariadb"}`), 0o600))
@@ -127,38 +128,44 @@ func TestImportRefuses(t *testing.T) {
 		code   int
 		say    string
 	}{
-		"Nothing": {func(i *Import) error { i.Within = "none"; return nil }, agent.ExitMissing, "no folder"},
+		"Nothing": {func(i *Import) error { i.Within = "none"; return nil }, agent.ExitMissing, "has no directory"},
 		"Outside": {func(i *Import) error {
 			i.Within = "way"
 			return os.Symlink("/", filepath.Join(i.From, "way"))
 		}, agent.ExitFailed, "escapes"},
-		"NoData":                {without("ibdata1"), agent.ExitMissing, "there is no ibdata1"},
-		"Above":                 {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitMissing, "set directory"},
-		"OlderServer":           {func(i *Import) error { i.Target = older; return nil }, agent.ExitVersion, "older"},
-		"NewerServer":           {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean, "nobody can see in its files"},
-		"OtherServer":           {func(i *Import) error { i.Target = other; return nil }, agent.ExitVersion, "do not read each other's files"},
-		"NoVersion":             {without("mysql_upgrade_history"), agent.ExitUnclean, "says nowhere which version"},
-		"NoVersionNoDictionary": {without("mysql_upgrade_history", "mysql.ibd"), agent.ExitVersion, "which server has written it"},
+		"NoData": {without("ibdata1"), agent.ExitMissing, "it contains no ibdata1"},
+		"Above": {func(i *Import) error { i.From = filepath.Dir(i.From); return nil }, agent.ExitMissing,
+			"Set directory"},
+		"OlderServer": {func(i *Import) error { i.Target = older; return nil }, agent.ExitVersion, "older"},
+		"NewerServer": {func(i *Import) error { i.Target = newer; return nil }, agent.ExitUnclean,
+			"do not show whether it stopped cleanly"},
+		"OtherServer": {func(i *Import) error { i.Target = other; return nil }, agent.ExitVersion,
+			"which cannot read it"},
+		"NoVersion": {without("mysql_upgrade_history"), agent.ExitUnclean, "its version is unknown"},
+		"NoVersionNoDictionary": {without("mysql_upgrade_history", "mysql.ibd"), agent.ExitVersion,
+			"which version of the server wrote it"},
 		"DataOutside": {func(i *Import) error {
 			return os.WriteFile(filepath.Join(i.From, "shop", "x.isl"), []byte("/tmp/shop/x.ibd"), 0o600)
-		}, agent.ExitFailed, `nothing is imported: the rows of a table are outside of the data directory, in "/tmp/shop/x.ibd"`},
-		"Link": {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) }, agent.ExitFailed, "symbolic link"},
+		}, agent.ExitFailed,
+			`nothing is imported: the rows of a table are stored outside of the data directory, in "/tmp/shop/x.ibd"`},
+		"Link": {func(i *Import) error { return os.Symlink("/elsewhere", filepath.Join(i.From, "shop", "x")) },
+			agent.ExitFailed, "symbolic link"},
 		"Occupied": {func(i *Import) error {
-			to := filepath.Join(i.Volume, v1.DataDirectory)
-			return errors.Join(os.Mkdir(to, 0o700), os.WriteFile(filepath.Join(to, "ibdata1"), nil, 0o600))
-		}, agent.ExitOccupied, "already holds data"},
+			target := filepath.Join(i.Volume, v1.DataDirectory)
+			return errors.Join(os.Mkdir(target, 0o700), os.WriteFile(filepath.Join(target, "ibdata1"), nil, 0o600))
+		}, agent.ExitOccupied, "already contains data"},
 		"OfAnother": {func(i *Import) error {
 			_, err := i.Run(t.Context())
 			i.XR = "uid-9"
 			return err
-		}, agent.ExitOccupied, "not what this import put there"},
+		}, agent.ExitOccupied, "that this import did not write"},
 		"OtherImport": {func(i *Import) error {
 			_, err := i.Run(t.Context())
 			i.Name = "volume/other"
 			return err
-		}, agent.ExitOccupied, "not what this import put there"},
+		}, agent.ExitOccupied, "that this import did not write"},
 		"NotMade":  {func(i *Import) error { i.From = ""; return nil }, agent.ExitFailed, "has left no data"},
-		"NoTarget": {func(i *Import) error { i.Target += gone; return nil }, agent.ExitFailed, "take over"},
+		"NoTarget": {func(i *Import) error { i.Target += gone; return nil }, agent.ExitFailed, "cannot read the version of the new server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -179,7 +186,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportOfRunning: a server that runs on the source is seen by its locks, and the Job is tried again.
+// TestImportOfRunning checks that a running server on the source is detected by its locks, and that the Job can be
+// retried.
 func TestImportOfRunning(t *testing.T) {
 	p := newPlace(t)
 	i := newImport(t, p.foreign(t))
@@ -188,17 +196,17 @@ func TestImportOfRunning(t *testing.T) {
 		t.Fatalf("it holds nothing: %q, %v", line, err)
 	}
 	report, err := i.Run(t.Context())
-	if agent.CodeOf(err) != agent.ExitBusy || !strings.Contains(report.Error, "a server still runs") {
+	if agent.CodeOf(err) != agent.ExitBusy || !strings.Contains(report.Error, "a server still uses this data") {
 		t.Errorf("want it busy, got %+v", report)
 	}
 	must(t, server.Process.Kill())
-	_ = server.Wait() // It was killed.
+	_ = server.Wait() // The process was killed.
 	_, err = i.Run(t.Context())
 	must(t, err)
 }
 
-// TestImportCrash kills the import after each step. The data directory is whole or not there at every moment,
-// and the next run ends well.
+// TestImportCrash kills the import after each step. The data directory must be complete or missing at any time, and
+// the next run must succeed.
 func TestImportCrash(t *testing.T) {
 	for _, step := range []string{stepBegun, datavolume.StepUnpacked, datavolume.StepMarked, datavolume.StepRenamed} {
 		t.Run(step, func(t *testing.T) {
@@ -210,7 +218,7 @@ func TestImportCrash(t *testing.T) {
 			if got := len(names(t, filepath.Join(i.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
 				t.Errorf("after the crash the data directory has %d entries", got)
 			}
-			if step != datavolume.StepRenamed { // A claim that is deleted now has nothing to back up.
+			if step != datavolume.StepRenamed { // A deletion of the claim has nothing to back up now.
 				initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 				must(t, err)
 				if err := initial.Nothing(); err != nil {
@@ -230,7 +238,8 @@ func TestImportCrash(t *testing.T) {
 	}
 }
 
-// TestHalf: what a container made is taken by the one after it, and begun anew where that never ran.
+// TestHalf checks that a container accepts the complete data of the previous container, and that incomplete data is
+// created again.
 func TestHalf(t *testing.T) {
 	p := newPlace(t)
 	i := newImport(t, "")
@@ -258,14 +267,15 @@ func TestHalf(t *testing.T) {
 		t.Errorf("what nobody says is complete is taken: %v", err)
 	}
 	p = newPlace(t)
-	made(true) // In a pod that comes after.
+	made(true) // This simulates a later pod.
 	_, err := i.Run(t.Context())
 	must(t, err)
 	if got := names(t, filepath.Join(i.Volume, v1.DataDirectory)); len(got) < 10 {
 		t.Errorf("it has %v", got)
 	}
-	for name, again := range map[string]func(context.Context) (*datavolume.Making, error){"Begin": i.Begin, "GoOn": i.GoOn} {
-		if m, err := again(t.Context()); m != nil || err != nil {
+	for name, repeat := range map[string]func(context.Context) (*datavolume.Making, error){"Begin": i.Begin,
+		"GoOn": i.GoOn} {
+		if m, err := repeat(t.Context()); m != nil || err != nil {
 			t.Errorf("%s after the end: %v, %v", name, m, err)
 		}
 	}

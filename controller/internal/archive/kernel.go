@@ -14,34 +14,33 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// What the kernel is asked for that package os does not have.
+// Kernel calls that package os does not offer.
 
-// aheadBytes of a file that the kernel is asked for before they are read;
-// flushBytes after which it is told to begin to write, so that the fsync at the
-// end has little left to do.
+// aheadBytes is how much of a file the kernel is asked to read ahead. After flushBytes, the kernel is asked to start
+// writing, so that the final fsync is fast.
 const (
 	aheadBytes = 16 << 20
 	flushBytes = 8 << 20
 )
 
-// readSoon says that a file is read from its beginning to its end. This, dropCache
-// and flushEarly are advice, which some file systems do not take.
+// readSoon tells the kernel that a file is read sequentially. Like dropCache and flushEarly, it is advice that some
+// file systems ignore.
 func readSoon(f *os.File) {
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
 }
 
-// dropCache forgets what memory holds of a file that is on disk, so that it is read
-// from there: a proof from memory would say nothing of the disk.
+// dropCache drops a file's pages from the page cache, so that the next read comes from disk. A verification of
+// cached pages would not detect a fault of the disk.
 func dropCache(f *os.File) {
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_DONTNEED)
 }
 
-func flushEarly(f *os.File, at, n int64) {
-	_ = unix.SyncFileRange(datavolume.FileDescriptor(f), at, n, unix.SYNC_FILE_RANGE_WRITE)
+func flushEarly(f *os.File, offset, n int64) {
+	_ = unix.SyncFileRange(datavolume.FileDescriptor(f), offset, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
-// lockFile as a sign that a run is at work on it.
+// lockFile locks a file, so that other processes see that a run still writes it.
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
@@ -50,15 +49,15 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// freeSpace is the bytes that this process may use of a volume.
+// freeSpace returns the number of bytes that this process may still use on a volume.
 func freeSpace(root *os.Root) (int64, error) {
-	have, _, err := spaceOf(root)
-	return have, err
+	free, _, err := spaceOf(root)
+	return free, err
 }
 
-// spaceOf a volume in bytes: what this process may use of it, and all of its file
-// system.
-func spaceOf(root *os.Root) (have, total int64, err error) {
+// spaceOf returns the space of a volume in bytes: the space available to this process, and the total. Blocks that are
+// reserved for root are in neither value, as in the percentage of df(1).
+func spaceOf(root *os.Root) (free, total int64, err error) {
 	f, err := root.Open(".")
 	if err != nil {
 		return 0, 0, err
@@ -71,7 +70,7 @@ func spaceOf(root *os.Root) (have, total int64, err error) {
 	bytes := func(blocks uint64) int64 {
 		return int64(min(blocks, maxData/uint64(max(s.Bsize, 1)))) * s.Bsize //nolint:gosec // Bounded.
 	}
-	return bytes(s.Bavail), bytes(s.Blocks), nil
+	return bytes(s.Bavail), bytes(s.Blocks - s.Bfree + s.Bavail), nil
 }
 
 func readAttributes(fd int) (map[string]string, error) {

@@ -19,20 +19,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// A role is what a second process of this test plays, as the main function of
-// the real program would.
+// A role is the task of a second process of this test, which acts as the real program.
 type role struct {
 	Backup  *Backup  `json:"backup,omitempty"`
 	Restore *Restore `json:"restore,omitempty"`
 	Import  *Import  `json:"import,omitempty"`
-	// Hold is a file to lock as a server does, until the process is killed.
+	// Hold is a file to lock, as a server does, until the process is killed.
 	Hold string `json:"hold,omitempty"`
-	// Crash is the step after which the process kills itself; Pause the one at
-	// which it waits for a signal.
+	// Crash is the step after which the process kills itself. Pause is the step after which it waits for a signal.
 	Crash string `json:"crash,omitempty"`
 	Pause string `json:"pause,omitempty"`
-	// Mount is a folder on which a small file system is mounted first, that only
-	// this process sees, and Bytes its size.
+	// Mount is a directory where a small file system of this size in bytes is mounted, which only this process
+	// sees.
 	Mount string `json:"mount,omitempty"`
 	Bytes int    `json:"bytes,omitempty"`
 }
@@ -83,7 +81,7 @@ func play(text string) int {
 func tellFiles(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		in, _ := os.ReadDir(path)
-		if err == nil && path != dir && len(in) == 0 { // A file, or a folder with nothing in it.
+		if err == nil && path != dir && len(in) == 0 { // This is a file or an empty directory.
 			fmt.Println("left:", d.Name())
 		}
 		return err
@@ -112,7 +110,7 @@ func holdFile(path string) {
 	select {}
 }
 
-// start a second process of this test in a role.
+// start starts a second process of this test in a role.
 func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	self, err := os.Executable()
@@ -150,8 +148,8 @@ func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-// privateMounts that nobody else sees; anybody may have them as root of a user
-// name space.
+// privateMounts returns attributes for a process with private mounts. Any user may have them as root of a user
+// namespace.
 func privateMounts() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -162,7 +160,7 @@ func privateMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// run a role to its end.
+// run runs a role until it ends.
 func (r role) run(t *testing.T) (code int, output string) {
 	t.Helper()
 	cmd, out := r.start(t)

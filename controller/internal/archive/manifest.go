@@ -21,49 +21,46 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// ManifestName is the file beside an archive. Each archive has a folder of its
-// own.
+// ManifestName is the file next to an archive. Each archive has its own directory.
 const ManifestName = "manifest.json"
 
-// formatVersion of archive and manifest. A reader refuses what is newer.
+// formatVersion is the version of the archive's and the manifest's format. A reader refuses a newer version.
 const formatVersion = 1
 
-// Bounds on what a manifest may say, and on its own size.
+// Limits on the fields of a manifest, and on its own size.
 const (
 	maxManifest = 64 << 10
 	maxEntries  = 1 << 40
 	maxData     = 1 << 50
 )
 
-// An Identity says which backup an archive is: which record's, and of which life
-// of which instance.
+// An Identity is the identity of a backup: the Backup object, and the UID of the instance that was backed up.
 type Identity struct {
-	// Record is the name of the MySQLBackup.
+	// Record is the name of the BackupRecord.
 	Record string `json:"record"`
-	// Instance that was backed up.
+	// Instance is the instance that was backed up.
 	Instance v1.BackedUpInstance `json:"instance"`
 }
 
-// A archiveManifest describes the archive beside it.
+// An archiveManifest describes the archive next to it.
 type archiveManifest struct {
 	Identity
 	Contents
 
-	// Format is FormatVersion of the program that wrote it.
+	// Format is the formatVersion of the program that wrote the manifest.
 	Format int `json:"format"`
-	// Image and Version of the server. Version is empty where nobody knows it.
+	// Image and Version describe the server. Version is empty if it is unknown.
 	Image   string `json:"image,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Number of the backup among those of its claim; 0 where nobody knows it.
+	// Number is the number of the backup among the backups of its claim, or 0 if it is unknown.
 	Number int64 `json:"number,omitempty"`
-	// StorageSize that the instance had asked for, a quantity.
+	// StorageSize is the storage size that the instance requested, a quantity.
 	StorageSize string `json:"storageSize,omitempty"`
-	// CleanShutdown is true if the server stopped cleanly; Shutdown says why it is
-	// thought so.
+	// CleanShutdown is true if the server stopped cleanly. Shutdown is the evidence for that value.
 	CleanShutdown bool   `json:"cleanShutdown"`
 	Shutdown      string `json:"shutdown"`
 
-	// Archive is the file's name, Size its bytes and SHA256 their sum.
+	// Archive is the name of the archive's file. Size is its size in bytes, and SHA256 its checksum.
 	Archive string `json:"archive"`
 	Size    int64  `json:"size"`
 	SHA256  string `json:"sha256"`
@@ -72,35 +69,35 @@ type archiveManifest struct {
 	FinishedAt time.Time `json:"finishedAt"`
 }
 
-// Contents sum a listing up.
+// Contents are the totals and checksums of a listing.
 type Contents struct {
-	// Entries are files, folders and links; DataBytes the sizes of the files,
-	// LargestFile that of the largest.
+	// Entries is the number of files, directories and links. DataBytes is the total size of the files, and
+	// LargestFile the size of the largest one.
 	Entries     int64 `json:"entries"`
 	DataBytes   int64 `json:"dataBytes"`
 	LargestFile int64 `json:"largestFile"`
-	// Listing is the SHA-256 over a line for each entry, with the CRC-32C of its
-	// content (func listingLine).
+	// Listing is the SHA-256 over the lines of all entries (listingLine), which contain the CRC-32C of their
+	// content.
 	Listing string `json:"listingSha256"`
-	// Tree is the SHA-256 over the names, sizes and times only, by which a later
-	// run sees whether the data is still what was archived.
+	// Tree is the SHA-256 over names, sizes and times only. A later run compares it to detect whether the data has
+	// changed since.
 	Tree string `json:"treeSha256"`
 }
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// errNoManifest is for an archive without one.
+// errNoManifest is the error for an archive without a manifest.
 var errNoManifest = errors.New("there is no manifest")
 
-// An otherArchiveError is for a manifest beside an archive that it does not name.
+// An otherArchiveError is about a manifest that names another archive than the one next to it.
 type otherArchiveError struct{ name string }
 
 func (e *otherArchiveError) Error() string {
-	return fmt.Sprintf("the manifest is that of %.100q", e.name)
+	return fmt.Sprintf("the manifest belongs to %.100q", e.name)
 }
 
-// readManifest of an archive; errNoManifest where there is none. Where there is one
-// that cannot be used, the error is an ExitError.
+// readManifest reads the manifest of an archive. It returns errNoManifest if the manifest is missing, and an
+// ExitError if the manifest cannot be used.
 func readManifest(archive string) (*archiveManifest, error) {
 	m, err := readManifestIn(filepath.Dir(archive))
 	if err == nil && m.Archive != filepath.Base(archive) {
@@ -109,7 +106,7 @@ func readManifest(archive string) (*archiveManifest, error) {
 	return m, err
 }
 
-// readManifestIn a folder, which says the name of the archive beside it.
+// readManifestIn reads the manifest in a directory, which contains the name of the archive next to it.
 func readManifestIn(folder string) (*archiveManifest, error) {
 	f, err := openRegular(filepath.Join(folder, ManifestName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -126,8 +123,7 @@ func readManifestIn(folder string) (*archiveManifest, error) {
 	return parseManifest(raw)
 }
 
-// parseManifest trusts nothing: whoever can write to the backup volume can write
-// one.
+// parseManifest validates all fields, because a user with write access to the backup volume can write a manifest.
 func parseManifest(raw []byte) (*archiveManifest, error) {
 	m := &archiveManifest{}
 	if len(raw) > maxManifest {
@@ -140,13 +136,15 @@ func parseManifest(raw []byte) (*archiveManifest, error) {
 	case m.Format < 1:
 		return nil, exit.Damaged("the manifest has no format version")
 	case m.Format > formatVersion:
-		return nil, exit.With(agent.ExitVersion, "the archive's format is version %d, and this program reads up to %d: use a newer one", m.Format, formatVersion)
+		return nil, exit.With(agent.ExitVersion,
+			"the archive's format has version %d, but this program reads versions up to %d: use a newer release", m.Format, formatVersion)
 	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
-		return nil, exit.Damaged("the manifest's archive, %.100q, is not a file's name", m.Archive)
+		return nil, exit.Damaged("the manifest's archive, %.100q, is not a file name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
-		return nil, exit.Damaged("a sum in the manifest is not a SHA-256 sum")
-	case m.Number < 0, m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes, m.Entries < 1, m.Entries > maxEntries:
-		return nil, exit.Damaged("the manifest's sizes cannot be")
+		return nil, exit.Damaged("a checksum in the manifest is not a SHA-256 checksum")
+	case m.Number < 0, m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes,
+		m.Entries < 1, m.Entries > maxEntries:
+		return nil, exit.Damaged("the sizes in the manifest are impossible")
 	}
 	return m, nil
 }
@@ -176,26 +174,26 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openIn a folder, and through no link: os.Root follows those that stay inside.
+// openIn opens a file in a directory and follows no link. os.Root would follow links that stay inside.
 func openIn(folder *os.Root, name string) (*os.File, error) {
-	at, err := folder.Open(".")
+	dir, err := folder.Open(".")
 	if err != nil {
 		return nil, err
 	}
-	defer at.Close() //nolint:errcheck // Nothing was written.
-	fd, err := unix.Openat(datavolume.FileDescriptor(at), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	defer dir.Close() //nolint:errcheck // Nothing was written.
+	fd, err := unix.Openat(datavolume.FileDescriptor(dir), name,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil //nolint:gosec // A file descriptor is a small number.
 }
 
-// openFolder of an archive. A link in its place would lead out of the backup
-// volume, to where nobody said that anything may be read or written.
+// openFolder opens the directory of an archive. It refuses a link, which could lead outside of the backup volume.
 func openFolder(path string) (*os.Root, error) {
 	above, name := filepath.Dir(path), filepath.Base(path)
 	if above == path {
-		return os.OpenRoot(path) // The root of all.
+		return os.OpenRoot(path) // The root of the file system has no parent.
 	}
 	volume, err := os.OpenRoot(above)
 	if err != nil {
@@ -203,12 +201,12 @@ func openFolder(path string) (*os.Root, error) {
 	}
 	defer volume.Close() //nolint:errcheck // Nothing was written through it.
 	if info, err := volume.Lstat(name); err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return nil, exit.Damaged("%s is a symbolic link, not the folder of an archive", name)
+		return nil, exit.Damaged("%s is a symbolic link, not the directory of an archive", name)
 	}
 	return volume.OpenRoot(name)
 }
 
-// encodeJSON as people like to read it.
+// encodeJSON returns the manifest as indented JSON.
 func (m *archiveManifest) encodeJSON() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -220,19 +218,20 @@ func (m *archiveManifest) encodeJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fillReport with what a manifest says of its archive.
+// fillReport copies the description of the archive from its manifest to a report.
 func fillReport(r *agent.Report, m *archiveManifest) {
 	r.Archive, r.Size, r.SHA256 = m.Archive, m.Size, m.SHA256
 	r.DataBytes, r.Entries = m.DataBytes, m.Entries
 	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
 }
 
-// splitPath of an archive into its folder and its name. A name that means something
-// else in that folder, or is hidden, is refused.
+// splitPath splits the path of an archive into directory and name. It refuses hidden names and names that have
+// another meaning in that directory.
 func splitPath(archive string) (folder, base string, err error) {
 	folder, base = filepath.Split(archive)
-	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName || strings.HasSuffix(base, datavolume.PartialSuffix) {
-		return "", "", exit.With(agent.ExitFailed, "%q cannot be an archive's name", archive)
+	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName ||
+		strings.HasSuffix(base, datavolume.PartialSuffix) {
+		return "", "", exit.With(agent.ExitFailed, "%q is not a valid name of an archive", archive)
 	}
 	return filepath.Clean(folder), base, nil
 }

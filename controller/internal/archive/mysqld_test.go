@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// load what would show a fault.
+// load creates data that would show a fault.
 const load = `
 create database shop character set utf8mb4; use shop;
 create table orders(id bigint auto_increment primary key, ref char(36), note text, doc json, place point not null srid 4326,
@@ -36,7 +36,9 @@ call grow(); call grow(); call grow();
 insert into years select rand()*4000, uuid() from orders;
 `
 
-const sums = "checksum table shop.orders, shop.years, shop.void, mysql.user; select count(*) from shop.orders; select count(*), sum(y) from shop.years; check table shop.orders, shop.years; show create procedure shop.grow; show grants for app; select count(*) from shop.dear"
+const sums = "checksum table shop.orders, shop.years, shop.void, mysql.user; select count(*) from shop.orders; " +
+	"select count(*), sum(y) from shop.years; check table shop.orders, shop.years; show create procedure shop.grow; " +
+	"show grants for app; select count(*) from shop.dear"
 
 func (s *server) backup(t *testing.T) (place, *Backup) {
 	t.Helper()
@@ -46,7 +48,7 @@ func (s *server) backup(t *testing.T) (place, *Backup) {
 	return p, b
 }
 
-// moved is a server on a new volume that a backup was restored to.
+// moved returns a server on a new volume to which a backup was restored.
 func (s *server) moved(t *testing.T, p place, report agent.Report) *server {
 	t.Helper()
 	r := p.newRestore(t)
@@ -84,7 +86,7 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// TestRealKill loses no row that was acknowledged.
+// TestRealKill checks that no acknowledged row is lost.
 func TestRealKill(t *testing.T) {
 	s := newServer(t)
 	s.initialise(t)
@@ -98,7 +100,8 @@ func TestRealKill(t *testing.T) {
 		t.Errorf("after a kill: %+v", report)
 	}
 	next := s.moved(t, p, report)
-	got, err := strconv.ParseInt(strings.TrimSpace(next.must(t, fmt.Sprintf("select count(*) from shop.void where id between 1 and %d", acknowledged))), 10, 64)
+	got, err := strconv.ParseInt(strings.TrimSpace(next.must(t,
+		fmt.Sprintf("select count(*) from shop.void where id between 1 and %d", acknowledged))), 10, 64)
 	must(t, err)
 	if got != acknowledged || got < 1 {
 		t.Errorf("%d rows were acknowledged, and %d of them are there", acknowledged, got)
@@ -108,8 +111,7 @@ func TestRealKill(t *testing.T) {
 	}
 }
 
-// write rows until the server is killed, d after it had the first one, and return the last that it said to
-// have.
+// write inserts rows until the server is killed, d after the first row. It returns the last acknowledged row.
 func (s *server) write(t *testing.T, d time.Duration) int64 {
 	t.Helper()
 	last := atomic.Int64{}
@@ -135,7 +137,7 @@ func (s *server) write(t *testing.T, d time.Duration) int64 {
 	return last.Load()
 }
 
-// TestRealStops asks the detector after every way to stop.
+// TestRealStops checks the detection of a clean shutdown after each kind of stop.
 func TestRealStops(t *testing.T) {
 	s := newServer(t)
 	s.initialise(t)
@@ -147,7 +149,7 @@ func TestRealStops(t *testing.T) {
 	for round := range 3 {
 		for _, tc := range []struct {
 			name  string
-			do    func()
+			run   func()
 			clean bool
 		}{
 			{"fast shutdown 1", func() { s.must(t, "call shop.grow()"); s.stop(t) }, true},
@@ -163,17 +165,20 @@ func TestRealStops(t *testing.T) {
 				s.must(t, "set global innodb_redo_log_capacity=8388608; call shop.grow(); call shop.grow()")
 				s.stop(t)
 			}, true},
-			{"killed with a full small log", func() { s.must(t, "set global innodb_redo_log_capacity=8388608"); s.write(t, time.Second) }, false},
+			{"killed with a full small log", func() {
+				s.must(t, "set global innodb_redo_log_capacity=8388608")
+				s.write(t, time.Second)
+			}, false},
 		} {
 			s.start(t)
-			tc.do()
+			tc.run()
 			s.expect(t, fmt.Sprintf("round %d, %s", round, tc.name), tc.clean)
 		}
 		s.reset(t)
 	}
 }
 
-// reset the rows, or the directory grows without end.
+// reset deletes the rows, so that the directory does not grow without limit.
 func (s *server) reset(t *testing.T) {
 	t.Helper()
 	s.start(t)
@@ -181,7 +186,7 @@ func (s *server) reset(t *testing.T) {
 	s.stop(t)
 }
 
-// killStopping kills in the first moments of a clean stop, before it is clean.
+// killStopping kills the server in the first moments of a shutdown, before it is clean.
 func (s *server) killStopping(t *testing.T, round int) {
 	t.Helper()
 	must(t, s.process.Process.Signal(syscall.SIGTERM))
@@ -189,15 +194,15 @@ func (s *server) killStopping(t *testing.T, round int) {
 	s.kill(t)
 }
 
-func (s *server) expect(t *testing.T, when string, clean bool) {
+func (s *server) expect(t *testing.T, moment string, clean bool) {
 	t.Helper()
 	root, err := os.OpenRoot(filepath.Join(s.volume, v1.DataDirectory))
 	must(t, err)
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	got, err := datadir.HowStopped(root)
 	must(t, err)
-	t.Logf("%s: clean %v: %s", when, got.Clean, got.Reason)
+	t.Logf("%s: clean %v: %s", moment, got.Clean, got.Reason)
 	if !got.Known || got.Clean != clean {
-		t.Errorf("%s: %+v", when, got)
+		t.Errorf("%s: %+v", moment, got)
 	}
 }

@@ -11,8 +11,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestDataOutsideFailsBackup: a file that points to the rows of a table elsewhere fails the backup, with the place and the way
-// back. Only a person gives up what is there: the backup has all the rest then.
+// TestDataOutsideFailsBackup checks that a file which refers to a table's rows elsewhere fails the backup. The
+// error must contain the place and the statement that moves the rows back. If a user allows it, the backup contains
+// all other data.
 func TestDataOutsideFailsBackup(t *testing.T) {
 	p := newPlace(t)
 	shop := filepath.Join(p.data, v1.DataDirectory, "shop")
@@ -32,7 +33,8 @@ func TestDataOutsideFailsBackup(t *testing.T) {
 				defer func() { must(t, os.Remove(tc.link)) }()
 			}
 			_, err := p.newBackup().Run(t.Context())
-			if agent.CodeOf(err) != agent.ExitOutside || slices.ContainsFunc(tc.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
+			if agent.CodeOf(err) != agent.ExitOutside ||
+				slices.ContainsFunc(tc.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
 				t.Errorf("want %q, got %v", tc.want, err)
 			}
 			if got := names(t, filepath.Dir(p.archive())); len(got) > 0 {
@@ -48,7 +50,8 @@ func TestDataOutsideFailsBackup(t *testing.T) {
 	r := p.newRestore(t)
 	_, err = r.Run(t.Context())
 	must(t, err)
-	if got := names(t, filepath.Join(r.Volume, v1.DataDirectory, "shop")); !slices.Contains(got, "orders.isl") || slices.Contains(got, "a.MYD") {
+	if got := names(t, filepath.Join(r.Volume, v1.DataDirectory, "shop")); !slices.Contains(got, "orders.isl") ||
+		slices.Contains(got, "a.MYD") {
 		t.Errorf("the restored schema has %q", got)
 	}
 }

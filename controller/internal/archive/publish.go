@@ -16,22 +16,22 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// writeAndProve writes the archive beside its place, proves it, and puts it there.
+// writeAndProve writes the archive next to its final place, verifies it, and renames it.
 func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m *archiveManifest) (err error) {
 	folder, base, err := splitPath(b.Archive)
 	if err != nil {
 		return err
 	}
-	// Where it cannot be removed there may be room all the same.
+	// A failure to remove files is not fatal, because the free space may still suffice.
 	if err := makeRoom(filepath.Dir(folder), base+datavolume.PartialSuffix); err != nil {
-		b.printLinef("What others left on the backup volume cannot be removed: %v", err)
+		b.printLinef("Cannot remove incomplete files on the backup volume: %v", err)
 	}
 	if err := datavolume.MakeFolder(folder); err != nil {
-		return fmt.Errorf("cannot make the archive's folder: %w", err)
+		return fmt.Errorf("cannot create the directory of the archive: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(folder) // If nothing is in it: another backup of the instance may have another number.
+			_ = os.Remove(folder) // Only if empty: the next backup may have another number.
 		}
 	}()
 	root, err := openFolder(folder)
@@ -55,18 +55,18 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 		return err
 	}
 	if w.Tree != outline.Tree {
-		return errors.New("the data directory changed while it was copied")
+		return errors.New("the data directory changed during the copy")
 	}
 	if err := proveArchive(ctx, b.Archive+datavolume.PartialSuffix, *w, b.Output); err != nil {
 		return err
 	}
-	b.afterStep(stepProven)
+	b.hook.after(stepProven)
 	m.Contents, m.Size, m.SHA256, m.FinishedAt = w.Contents, w.size, w.sum, time.Now().UTC()
 	return b.publishArchive(root, base, m)
 }
 
-// makeRoom on the backup volume at a path, of what a restore test left there, and of halves of archives; where there is no volume,
-// there is nothing to do.
+// makeRoom removes the copy of a restore test and incomplete archives from the backup volume at a path. It does
+// nothing if the path does not exist.
 func makeRoom(path, half string) error {
 	volume, err := os.OpenRoot(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,25 +79,26 @@ func makeRoom(path, half string) error {
 	return errors.Join(removeCopyIn(volume), removeHalves(volume, half))
 }
 
-// removeHalves of archives from a backup volume, in whichever folder a run was killed that nobody repeats.
+// removeHalves removes incomplete archives from all directories of a backup volume, if their runs were killed and are
+// not repeated.
 func removeHalves(volume *os.Root, name string) error {
 	folders, err := fs.ReadDir(volume.FS(), ".")
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for _, of := range folders {
-		if !of.IsDir() || of.Name() == datavolume.LostAndFound {
+	for _, entry := range folders {
+		if !entry.IsDir() || entry.Name() == datavolume.LostAndFound {
 			continue
 		}
-		if err := removeHalfIn(volume, of.Name(), name); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", of.Name(), err))
+		if err := removeHalfIn(volume, entry.Name(), name); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", entry.Name(), err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// removeHalfIn a folder: that of an archive that nobody writes any more.
+// removeHalfIn removes an incomplete archive from a directory, if no process writes it any more.
 func removeHalfIn(volume *os.Root, folder, name string) error {
 	root, err := volume.OpenRoot(folder)
 	if err != nil {
@@ -110,10 +111,11 @@ func removeHalfIn(volume *os.Root, folder, name string) error {
 	return nil
 }
 
-// removeStale removes what an earlier run left, unless it is still at work.
+// removeStale removes a file of an earlier run, unless that run is still in progress.
 func removeStale(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil { // There is none; or not a file of ours, such as a link that leads nowhere, or one that we may not read.
+	// The file does not exist, or was not created by a backup, such as a dangling link or an unreadable file.
+	if err != nil {
 		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -126,9 +128,10 @@ func removeStale(root *os.Root, name string) error {
 	return root.Remove(name)
 }
 
-// writePartial writes the archive under a lock, by which the next run sees in
-// removeStale that this one is still at work.
-func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written, err error) {
+// writePartial writes the archive under a lock. removeStale of a later run sees by the lock that this run is still
+// in progress.
+func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written,
+	err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
 		return nil, err
@@ -141,23 +144,23 @@ func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name s
 	if err := lockFile(f); err != nil {
 		return nil, err
 	}
-	b.afterStep(stepBegun)
+	b.hook.after(stepBegun)
 	m := agent.StartMeter(b.Output, agent.PhaseCopy, outline.DataBytes)
 	defer m.Stop()
 	w, err := t.writeTar(ctx, f, m)
 	if err != nil {
 		return nil, err
 	}
-	b.afterStep(stepWritten)
+	b.hook.after(stepWritten)
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("cannot write the archive to disk: %w", err)
 	}
-	b.afterStep(stepSynced)
+	b.hook.after(stepSynced)
 	return w, datavolume.SyncFolder(root)
 }
 
-// proveArchive by reading all of it back from disk, not from memory, the way
-// a restore does.
+// proveArchive verifies an archive by reading all of it back from disk, as a restore does. It bypasses the page
+// cache.
 func proveArchive(ctx context.Context, path string, w written, output io.Writer) error {
 	f, err := openRegular(path)
 	if err != nil {
@@ -170,7 +173,8 @@ func proveArchive(ctx context.Context, path string, w written, output io.Writer)
 	return readArchive(ctx, f, w, &drain{}, m)
 }
 
-// publishArchive puts the manifest first: an archive under its name always has one.
+// publishArchive writes the manifest before it renames the archive, so that an archive with its final name always
+// has a manifest.
 func (b *Backup) publishArchive(root *os.Root, base string, m *archiveManifest) error {
 	raw, err := m.encodeJSON()
 	if err != nil {
@@ -179,10 +183,10 @@ func (b *Backup) publishArchive(root *os.Root, base string, m *archiveManifest) 
 	if err := datavolume.WriteFile(root, ManifestName, raw); err != nil {
 		return fmt.Errorf("cannot write the manifest: %w", err)
 	}
-	b.afterStep(stepManifest)
+	b.hook.after(stepManifest)
 	if err := root.Rename(base+datavolume.PartialSuffix, base); err != nil {
 		return err
 	}
-	b.afterStep(datavolume.StepRenamed)
+	b.hook.after(datavolume.StepRenamed)
 	return datavolume.SyncFolder(root)
 }

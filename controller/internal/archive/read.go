@@ -15,15 +15,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// A target takes what an archive holds. The proof of an archive has one that
-// drops everything.
+// A target receives the entries of an archive. The verification of an archive uses a target that discards
+// everything.
 type target interface {
-	// beginEntry of the archive. The writer takes a file's content.
+	// beginEntry starts an entry. The returned writer takes the content of a file, and is nil for other entries.
 	beginEntry(e *entry) (io.WriteCloser, error)
 }
 
-// readArchive reads all of it, hands its entries to the target, and compares all of it
-// with what it should be. No more is handed over than the contents allow.
+// readArchive reads the whole archive, passes its entries to the target, and compares contents, size and checksum
+// with the expected values. It never passes on more data than the expected contents.
 func readArchive(ctx context.Context, archive io.Reader, want written, t target, m *agent.Meter) error {
 	if f, ok := archive.(*os.File); ok {
 		readSoon(f)
@@ -38,10 +38,10 @@ func readArchive(ctx context.Context, archive io.Reader, want written, t target,
 	if err := r.readEntries(); err != nil {
 		return err
 	}
-	// What follows the end of the tar file would be hidden from whoever looks.
+	// Data after the end of the tar file would be invisible to tar.
 	if _, err := d.readPart(1); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = exit.Damaged("the archive goes on after its end")
+			err = exit.Damaged("the archive continues after its end")
 		}
 		return err
 	}
@@ -51,7 +51,7 @@ func readArchive(ctx context.Context, archive io.Reader, want written, t target,
 	case d.size != want.size:
 		return exit.Damaged("the archive has %d bytes and should have %d", d.size, want.size)
 	case l.sumEntries() != want.Contents:
-		return exit.Damaged("the archive's content is not what its listing says")
+		return exit.Damaged("the archive's content does not match its listing")
 	}
 	return nil
 }
@@ -63,14 +63,14 @@ type reader struct {
 	listing *listing
 	want    Contents
 	meter   *agent.Meter
-	// folders that the current entry may be in, the innermost last.
+	// folders are the directories that contain the current position, the innermost last.
 	folders []string
 }
 
 func (r *reader) readEntries() error {
 	for {
-		// A reader of its own for each header: it reads no further than that, and
-		// the content is taken from where it is, without a copy.
+		// A new tar reader for each header reads no further than the header. The content is then read from the
+		// chunks without a copy.
 		h, err := tar.NewReader(r).Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -96,29 +96,28 @@ func (r *reader) readEntries() error {
 	}
 }
 
-// checkBounds fails if more would be handed over than the manifest says: a small
-// archive can unpack to any number of bytes, and there is room for these only.
+// checkBounds returns an error if the archive contains more data than its manifest states. A small archive can
+// unpack to any size, but the volume has space only for the stated size.
 func (r *reader) checkBounds(e *entry) error {
-	have := &r.listing.Contents
+	contents := &r.listing.Contents
 	switch {
-	case have.Entries == 0 && e.name != ".":
+	case contents.Entries == 0 && e.name != ".":
 		return exit.Damaged("the archive does not begin with the data directory")
-	case have.Entries+1 > r.want.Entries:
+	case contents.Entries+1 > r.want.Entries:
 		return exit.Damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
-	case e.size > r.want.LargestFile, have.DataBytes+e.size > r.want.DataBytes:
+	case e.size > r.want.LargestFile, contents.DataBytes+e.size > r.want.DataBytes:
 		return exit.Damaged("the archive's %.100q is larger than its manifest allows", e.name)
 	}
 	return nil
 }
 
-// enterFolder fails if the entry lies in none of the folders that the reader is in.
-// Each comes before what is in it, as in what writeTar makes: nothing is unpacked
-// through a link.
+// enterFolder returns an error if the entry is in none of the directories that the reader is in. writeTar writes each
+// directory before its contents, so that nothing is unpacked through a link.
 func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]
 		if len(r.folders) == 0 {
-			return exit.Damaged("the archive's %.100q does not come after its folder", e.name)
+			return exit.Damaged("the archive's %.100q comes before its directory", e.name)
 		}
 	}
 	if e.mode.IsDir() {
@@ -133,7 +132,7 @@ func (r *reader) readEntry(e *entry) (uint32, error) {
 		return 0, fmt.Errorf("cannot unpack %.100q: %w", e.name, err)
 	}
 	if w == nil {
-		return 0, nil // A folder or a link has no content.
+		return 0, nil // A directory or a link has no content.
 	}
 	sum, err := r.readContent(e, w)
 	if cerr := w.Close(); err == nil && cerr != nil {
@@ -159,7 +158,7 @@ func (r *reader) readContent(e *entry, w io.Writer) (uint32, error) {
 	return sum, r.skipPadding(e.size)
 }
 
-// skipPadding reads up to the next block.
+// skipPadding skips the padding up to the next tar block.
 func (r *reader) skipPadding(size int64) error {
 	for left := (tarBlock - size%tarBlock) % tarBlock; left > 0; {
 		part, err := r.readPart(left)
@@ -171,16 +170,18 @@ func (r *reader) skipPadding(size int64) error {
 	return nil
 }
 
-// readError of the tar format means that the archive is damaged; others are of
-// the file or the frames, and say what they are.
+// readError marks errors of the tar format as damage. Other errors come from the file or the frames, and have their
+// own exit code.
 func readError(err error) error {
-	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, io.EOF) {
 		return exit.Damaged("cannot read the archive: %w", err)
 	}
 	return err
 }
 
-// A drain takes everything and keeps nothing, but for what an unpacker would refuse: what cannot be unpacked is not proven.
+// A drain reads everything and stores nothing. It refuses the same entries as an unpacker, because an archive that
+// cannot be unpacked must not be verified.
 type drain struct{ folders int }
 
 func (*drain) Write(p []byte) (int, error) { return len(p), nil }

@@ -21,30 +21,31 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 )
 
-// Suffixes of archives in a store: as they are, and encrypted.
+// Suffixes of archives in a store. Encrypted archives have both.
 const (
 	archiveSuffix   = ".tar.zst"
 	encryptedSuffix = ".age"
 )
 
-// A Remote is the way to a store, and what a Job is told of it.
+// A Remote is the connection to a store through the backup gateway, with the data that the Job gets about it.
 type Remote struct {
 	Gateway *gateway.Client
-	// Recipients that an archive is encrypted to; none where it is not.
+	// Recipients are the public keys that an archive is encrypted for. Without recipients, it is not encrypted.
 	Recipients []age.Recipient
-	// Manifest of the archive to unpack, as the controller has found it whole.
+	// Manifest is the manifest of the archive to unpack, whose integrity the controller has checked.
 	Manifest []byte
 }
 
-// Files in the folder that a Job is given, beside those of the gateway.
+// Files in the directory that a Job gets, in addition to the gateway's files.
 const (
-	// RecipientsFile has those that archives are encrypted to, one a line; empty or missing for none.
+	// RecipientsFile contains the recipients that archives are encrypted for, one per line. It is empty or missing if
+	// archives are not encrypted.
 	RecipientsFile = "recipients"
 	// ManifestFile is the manifest of the archive to unpack.
 	ManifestFile = ManifestName
 )
 
-// OpenRemote by the files in a folder. Output takes a line for what is tried again.
+// OpenRemote returns the Remote that the files in a directory describe. It writes a line to output for each retry.
 func OpenRemote(folder string, output io.Writer) (*Remote, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -55,12 +56,12 @@ func OpenRemote(folder string, output io.Writer) (*Remote, error) {
 	if out.Gateway, err = gateway.NewClient(folder, output); err != nil {
 		return nil, err
 	}
-	to, err := root.ReadFile(RecipientsFile)
+	raw, err := root.ReadFile(RecipientsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if len(bytes.TrimSpace(to)) > 0 {
-		if out.Recipients, err = age.ParseRecipients(bytes.NewReader(to)); err != nil {
+	if len(bytes.TrimSpace(raw)) > 0 {
+		if out.Recipients, err = age.ParseRecipients(bytes.NewReader(raw)); err != nil {
 			return nil, fmt.Errorf("cannot read the recipients: %w", err)
 		}
 	}
@@ -70,9 +71,10 @@ func OpenRemote(folder string, output io.Writer) (*Remote, error) {
 	return out, nil
 }
 
-// sendAndProve sends the archive as it is made, reads all of it back, and decrypts it. The object has a name of its own: what
-// an earlier run has left, the controller removes.
-func (b *Backup) sendAndProve(ctx context.Context, r *agent.Report, t tree, outline Contents, m *archiveManifest) error {
+// sendAndProve streams the archive to the store, reads all of it back, and decrypts it. Each run uses a new object
+// name. The controller deletes objects of earlier runs.
+func (b *Backup) sendAndProve(ctx context.Context, r *agent.Report, t tree, outline Contents,
+	m *archiveManifest) error {
 	name := strings.ToLower(rand.Text()[:10]) + archiveSuffix
 	proof, err := newProofKey(b.Remote.Recipients)
 	if err != nil {
@@ -87,18 +89,19 @@ func (b *Backup) sendAndProve(ctx context.Context, r *agent.Report, t tree, outl
 		return explainRemote(err)
 	}
 	if w.Tree != outline.Tree {
-		return errors.New("the data directory changed while it was copied")
+		return errors.New("the data directory changed during the copy")
 	}
 	if err := b.proveRemote(ctx, key, *w, proof); err != nil {
 		return explainRemote(err)
 	}
-	b.afterStep(stepProven)
+	b.hook.after(stepProven)
 	m.Archive, m.Contents, m.Size, m.SHA256, m.FinishedAt = name, w.Contents, w.size, w.sum, time.Now().UTC()
 	r.Manifest, err = m.shortJSON()
 	return err
 }
 
-// shortJSON of a manifest, without what people only like to read where there is no room.
+// shortJSON returns the manifest for a report. If it is too large, the fields that are only informative are
+// omitted.
 func (m *archiveManifest) shortJSON() ([]byte, error) {
 	raw, err := json.Marshal(m)
 	if err == nil && len(raw) > agent.MaxManifest {
@@ -107,13 +110,13 @@ func (m *archiveManifest) shortJSON() ([]byte, error) {
 		raw, err = json.Marshal(&short)
 	}
 	if err == nil && len(raw) > agent.MaxManifest {
-		err = fmt.Errorf("the manifest has %d bytes, and a report has room for %d", len(raw), agent.MaxManifest)
+		err = fmt.Errorf("the manifest has %d bytes, but a report can contain only %d", len(raw), agent.MaxManifest)
 	}
 	return raw, err
 }
 
-// A proofKey opens one archive, and is gone with the process: whoever writes backups can open no other. It is of the recipients'
-// kind, since age mixes no others with those that a quantum computer would not break.
+// A proofKey decrypts one archive and exists only in this process, so that the Job can decrypt no other archive. It
+// has the same kind as the recipients, because age does not mix post-quantum recipients with others.
 type proofKey interface {
 	age.Identity
 
@@ -128,12 +131,12 @@ type hybridKey struct{ *age.HybridIdentity }
 
 func (k hybridKey) recipient() age.Recipient { return k.Recipient() }
 
-// newProofKey for an archive that is encrypted; nil for one that is not.
-func newProofKey(to []age.Recipient) (proofKey, error) {
-	if len(to) == 0 {
+// newProofKey returns a new key for an encrypted archive, or nil if there are no recipients.
+func newProofKey(recipients []age.Recipient) (proofKey, error) {
+	if len(recipients) == 0 {
 		return nil, nil //nolint:nilnil // No key, and no error.
 	}
-	if _, ok := to[0].(*age.HybridRecipient); ok {
+	if _, ok := recipients[0].(*age.HybridRecipient); ok {
 		k, err := age.GenerateHybridIdentity()
 		return hybridKey{k}, err
 	}
@@ -141,45 +144,47 @@ func newProofKey(to []age.Recipient) (proofKey, error) {
 	return classicKey{k}, err
 }
 
-// sendArchive as it is made. There is no object before all of it was sent.
-func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Contents, proof proofKey) (_ *written, err error) {
+// sendArchive streams the archive to the store. The object does not exist until all of it was sent.
+func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Contents, proof proofKey) (_ *written,
+	err error) {
 	o, err := b.Remote.Gateway.Create(ctx, key, outline.DataBytes+outline.DataBytes>>10+(outline.Entries+1)*entryBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if aerr := o.Abort(ctx); aerr != nil && err != nil {
-			b.printLinef("What was sent cannot be removed; the controller does it later: %v", aerr)
+			b.printLinef("The uploaded objects cannot be deleted now. The controller deletes them later: %v", aerr)
 		}
 	}()
-	b.afterStep(stepBegun)
-	to, err := b.Remote.encrypt(o, proof)
+	b.hook.after(stepBegun)
+	writer, err := b.Remote.encrypt(o, proof)
 	if err != nil {
 		return nil, err
 	}
 	m := agent.StartMeter(b.Output, agent.PhaseCopy, outline.DataBytes)
 	defer m.Stop()
-	w, err := t.writeTar(ctx, to, m)
+	w, err := t.writeTar(ctx, writer, m)
 	if err != nil {
 		return nil, err
 	}
-	if err := to.Close(); err != nil {
+	if err := writer.Close(); err != nil {
 		return nil, err
 	}
-	b.afterStep(stepWritten)
+	b.hook.after(stepWritten)
 	if err := o.Close(); err != nil {
 		return nil, err
 	}
-	b.afterStep(stepSynced)
+	b.hook.after(stepSynced)
 	return w, nil
 }
 
-// encrypt what is written, if the archive is to be. Its Close ends the encryption only.
-func (r *Remote) encrypt(to io.Writer, proof proofKey) (io.WriteCloser, error) {
+// encrypt returns a writer that encrypts if there is a proof key. Its Close ends the encryption, but not the
+// underlying writer.
+func (r *Remote) encrypt(writer io.Writer, proof proofKey) (io.WriteCloser, error) {
 	if proof == nil {
-		return plain{to}, nil
+		return plain{writer}, nil
 	}
-	return age.Encrypt(to, append([]age.Recipient{proof.recipient()}, r.Recipients...)...)
+	return age.Encrypt(writer, append([]age.Recipient{proof.recipient()}, r.Recipients...)...)
 }
 
 type plain struct{ io.Writer }
@@ -205,7 +210,8 @@ func (b *Backup) proveRemote(ctx context.Context, key string, w written, proof p
 	return readArchive(ctx, in, w, &drain{}, m)
 }
 
-// openArchive that a record names, by the manifest that the controller gave.
+// openArchive opens the archive of a Backup object. It checks the key and the checksum against the controller's
+// manifest.
 func (r *Remote) openArchive(ctx context.Context, key, sum string) (io.ReadCloser, *archiveManifest, error) {
 	m, err := parseManifest(r.Manifest)
 	switch {
@@ -214,7 +220,9 @@ func (r *Remote) openArchive(ctx context.Context, key, sum string) (io.ReadClose
 	case m.Archive != path.Base(key):
 		return nil, nil, exit.Damaged("%w", &otherArchiveError{m.Archive})
 	case m.SHA256 != sum:
-		return nil, nil, exit.Damaged("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, sum)
+		return nil, nil, exit.Damaged("the manifest belongs to an archive with the SHA-256 checksum %s, but the "+
+			"BackupRecord has %s",
+			m.SHA256, sum)
 	}
 	f, err := r.Gateway.Open(ctx, key)
 	if err != nil {
@@ -244,10 +252,10 @@ func (r *Remote) decryptArchive(ctx context.Context, key string, f io.Reader) (i
 	return decrypt(f, age.NewInjectedFileKeyIdentity(fileKey))
 }
 
-// decrypt an archive. What is wrong with it is damage, and what is wrong with the way to it is not.
-func decrypt(f io.Reader, with age.Identity) (io.Reader, error) {
+// decrypt returns a reader that decrypts an archive. Its errors tell a damaged archive from a failed connection.
+func decrypt(f io.Reader, identity age.Identity) (io.Reader, error) {
 	way := &wayReader{from: f}
-	out, err := age.Decrypt(way, with)
+	out, err := age.Decrypt(way, identity)
 	if err != nil {
 		return nil, way.causeOf(err)
 	}
@@ -268,7 +276,7 @@ func (d *decryptedReader) Read(p []byte) (int, error) {
 	return n, d.way.causeOf(err)
 }
 
-// A wayReader remembers why nothing more came.
+// A wayReader records the error of the connection that ended the stream.
 type wayReader struct {
 	from    io.Reader
 	failure error
@@ -289,7 +297,7 @@ func (w *wayReader) causeOf(err error) error {
 	return exit.Damaged("the archive cannot be decrypted: %w", err)
 }
 
-// explainRemote gives an error of the way to a store its exit code.
+// explainRemote adds ExitMissing to the error for an object that does not exist in the store.
 func explainRemote(err error) error {
 	coded := new(agent.ExitError)
 	switch {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,52 +19,39 @@ import (
 
 // A Restore unpacks an archive onto a data volume that holds no database.
 type Restore struct {
-	// Archive is the file, or with a Remote the object, and SHA256 its sum as the
-	// MySQLBackup has it. What the backup volume itself says of the archive is not
-	// believed.
+	// Archive is the file or, with a Remote, the object. SHA256 is its checksum from the BackupRecord. The checksum
+	// on the backup volume itself is not trusted.
 	Archive, SHA256 string
-	// Remote is the store that the archive lies in; nil where it is a file.
+	// Remote is the store that contains the archive, or nil for a file.
 	Remote *Remote
-	// Volume is where the data volume is mounted, Directory the folder in its root
-	// that the data goes to.
+	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
 	Volume, Directory string
-	// XR whose data it is from then on.
+	// XR is the UID of the composite resource that owns the restored data.
 	XR types.UID
-	// Source is the version of the server that wrote the data, as it gave it;
-	// SourceClean is true if it stopped cleanly.
+	// Source is the version that the server of the backup reported. SourceClean is true if that server stopped
+	// cleanly.
 	Source      string
 	SourceClean bool
-	// Target is a version.json of the server that is to take over.
+	// Target is the path of a version.json of the server that will use the data.
 	Target string
 	// Output takes the progress lines.
 	Output io.Writer
 
-	// inside takes the place of Volume, where that is not to be found by its path.
+	// inside replaces Volume if the volume cannot be found by its path.
 	inside *os.Root
 	// hook is called after each step, by name. Tests crash there.
-	hook func(step string)
+	hook stepHook
 }
 
-// Run the restore. The report is there also with an error, which is an
-// ExitError.
+// Run runs the restore. An error is an ExitError, and comes together with a report.
 func (s *Restore) Run(ctx context.Context) (agent.Report, error) {
-	start := time.Now()
-	r := agent.Report{Command: "restore"}
-	err := exit.CodeOf(ctx, s.runRestore(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
-	return r, err
-}
-
-func (s *Restore) afterStep(name string) {
-	if s.hook != nil {
-		s.hook(name)
-	}
+	return exit.Report(ctx, "restore", s.runRestore)
 }
 
 func (s *Restore) runRestore(ctx context.Context, r *agent.Report) error {
 	target, err := version.Read(s.Target)
 	if err != nil {
-		return fmt.Errorf("cannot read the version of the server that is to take over: %w", err)
+		return fmt.Errorf("cannot read the version of the new server: %w", err)
 	}
 	if err := checkVersions(s.Source, s.SourceClean, target); err != nil {
 		return err
@@ -91,7 +77,8 @@ func (s *Restore) runRestore(ctx context.Context, r *agent.Report) error {
 		r.Archive, r.Version, r.CleanShutdown = filepath.Base(s.Archive), s.Source, s.SourceClean
 		return nil
 	case !state.Empty:
-		return exit.With(agent.ExitOccupied, "the volume already holds data in %q, and not what this restore put there; nothing was written", s.Directory)
+		return exit.With(agent.ExitOccupied,
+			"the volume already contains data in %q that this restore did not write. Nothing was written", s.Directory)
 	}
 	return s.restoreInto(ctx, r, v)
 }
@@ -107,24 +94,26 @@ func (s *Restore) openVolume() (*datavolume.Volume, error) {
 	return datavolume.NewVolume(root, s.Directory)
 }
 
-// checkVersions against the steps that servers can take.
+// checkVersions returns an error if the target cannot start on data of the source version.
 func checkVersions(source string, clean bool, target version.Version) error {
 	from, err := version.Parse(source)
 	if err != nil {
-		return exit.With(agent.ExitVersion, "the version of the server that wrote the backup is not known: %w", err)
+		return exit.With(agent.ExitVersion, "the version of the server that wrote the backup is unknown: %w", err)
 	}
 	step, err := version.Between(from, target)
 	if err != nil {
 		return exit.With(agent.ExitVersion, "%w; nothing was written", err)
 	}
 	if step != version.None && !clean {
-		return exit.With(agent.ExitUnclean, "the server that wrote the backup did not stop cleanly: only %s can recover the data, and the image is %s; nothing was written", from, target)
+		return exit.With(agent.ExitUnclean,
+			"the server that wrote the backup did not stop cleanly, so only %s can recover the data, but the image "+
+				"is %s. Nothing was written", from, target)
 	}
 	return nil
 }
 
-// IsDone is true if an earlier run put this archive in place: the marker names it,
-// and the folder that it was unpacked into is now the data directory.
+// isDone reports whether an earlier run has restored this archive. The marker then names the archive and the inode
+// of the data directory.
 func (s *Restore) isDone(v *datavolume.Volume, state datavolume.DataState) (bool, error) {
 	if state.Empty {
 		return false, nil
@@ -143,7 +132,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *datavolum
 	}
 	defer f.Close() //nolint:errcheck // Nothing was written.
 	if err := v.ClearHalves(); err != nil {
-		return fmt.Errorf("cannot remove what an earlier run left: %w", err)
+		return fmt.Errorf("cannot remove the files of an earlier run: %w", err)
 	}
 	if err := m.checkSpace(v); err != nil {
 		return err
@@ -153,7 +142,8 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *datavolum
 		_ = v.RemoveAll(half) // The next run removes it otherwise.
 		return err
 	}
-	if err := v.Place(half, datavolume.Marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256}, s.afterStep); err != nil {
+	if err := v.Place(half, datavolume.Marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256},
+		s.hook.after); err != nil {
 		return err
 	}
 	fillReport(r, m)
@@ -161,7 +151,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *datavolum
 	return nil
 }
 
-// openArchive with its manifest, which is held against what the record says.
+// openArchive opens the archive and its manifest, and compares the manifest with the Backup object.
 func (s *Restore) openArchive(ctx context.Context) (io.ReadCloser, *archiveManifest, error) {
 	if s.Remote != nil {
 		return s.Remote.openArchive(ctx, s.Archive, s.SHA256)
@@ -184,7 +174,7 @@ func (s *Restore) openArchive(ctx context.Context) (io.ReadCloser, *archiveManif
 func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 	m, err := readManifest(s.Archive)
 	if errors.Is(err, errNoManifest) {
-		return nil, exit.With(agent.ExitMissing, "the archive %q has no %s beside it", s.Archive, ManifestName)
+		return nil, exit.With(agent.ExitMissing, "the archive %q has no %s next to it", s.Archive, ManifestName)
 	}
 	if err != nil {
 		return nil, err
@@ -195,27 +185,32 @@ func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 	}
 	switch {
 	case m.SHA256 != s.SHA256:
-		return nil, exit.Damaged("the manifest is of an archive with the SHA-256 %s, and the backup's record says %s", m.SHA256, s.SHA256)
+		return nil, exit.Damaged("the manifest belongs to an archive with the SHA-256 checksum %s, but the "+
+			"BackupRecord has %s",
+			m.SHA256, s.SHA256)
 	case info.Size() != m.Size:
-		return nil, exit.Damaged("the archive has %d bytes, and its manifest says %d", info.Size(), m.Size)
+		return nil, exit.Damaged("the archive has %d bytes, but its manifest has %d", info.Size(), m.Size)
 	}
 	return m, nil
 }
 
-// checkSpace fails if the data does not fit on a volume.
+// checkSpace returns an error if the unpacked data does not fit on the volume.
 func (m *archiveManifest) checkSpace(v *datavolume.Volume) error {
-	have, err := freeSpace(v.Root)
+	free, err := freeSpace(v.Root)
 	if err != nil {
 		return err
 	}
-	if need := m.DataBytes + m.Entries*entryBytes + slackBytes; need > have {
-		return exit.With(agent.ExitNoSpace, "the data needs %d MiB, and the volume has %d MiB free; nothing was written", need/mebi+1, have/mebi)
+	if need := m.DataBytes + m.Entries*entryBytes + slackBytes; need > free {
+		return exit.With(agent.ExitNoSpace, "the data needs %d MiB, but the volume has only %d MiB free. Nothing "+
+			"was written",
+			need/mebi+1, free/mebi)
 	}
 	return nil
 }
 
-// unpackInto a new folder, where no server looks.
-func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half string, f io.Reader, manifest *archiveManifest) error {
+// unpackInto unpacks the archive to a new directory, which no server uses.
+func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half string, f io.Reader,
+	manifest *archiveManifest) error {
 	if err := v.Mkdir(half, 0o700); err != nil {
 		return err
 	}
@@ -224,7 +219,7 @@ func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half str
 		return err
 	}
 	defer root.Close() //nolint:errcheck // What was written was synced.
-	s.afterStep(stepBegun)
+	s.hook.after(stepBegun)
 	m := agent.StartMeter(s.Output, agent.PhaseUnpack, manifest.DataBytes)
 	defer m.Stop()
 	u := newUnpacker(root)
@@ -235,10 +230,9 @@ func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half str
 	return u.finishFolders()
 }
 
-// withoutIdentity is an unpacker that reads the server's identity and does not write it: the server that the
-// backup is from may still run, and two servers with one server_uuid cannot be told apart by their GTIDs or
-// by a replica. mysqld writes a new auto.cnf when it starts without one (MySQL manual, 19.1.4, server_uuid).
-// MariaDB has no such file.
+// withoutIdentity is an unpacker that reads the server's identity and does not write it. The server of the backup may
+// still run, and neither GTIDs nor a replica can tell two servers with the same server_uuid apart. mysqld writes a
+// new auto.cnf when it starts without one (MySQL manual, 19.1.4, server_uuid). MariaDB has no such file.
 type withoutIdentity struct{ *unpacker }
 
 func (u withoutIdentity) beginEntry(e *entry) (io.WriteCloser, error) {
@@ -248,7 +242,7 @@ func (u withoutIdentity) beginEntry(e *entry) (io.WriteCloser, error) {
 	return u.unpacker.beginEntry(e)
 }
 
-// discarded is a file whose content is read and counted, and not written.
+// discarded is a writer for a file whose content is verified and not written.
 type discarded struct{}
 
 func (discarded) Write(p []byte) (int, error) { return len(p), nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// gone makes a path one that is not there.
+// gone marks a path that does not exist.
 const gone = ".none"
 
 func TestRestoreRefuses(t *testing.T) {
@@ -46,7 +46,8 @@ func TestRestoreRefuses(t *testing.T) {
 		"AnyFile":          {func(r *Restore) { occupy(r, ".hidden") }, agent.ExitOccupied},
 		"MarkerOfAnother": {func(r *Restore) {
 			occupy(r, "ibdata1")
-			_ = os.WriteFile(filepath.Join(r.Volume, datavolume.MarkerName), []byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
+			_ = os.WriteFile(filepath.Join(r.Volume, datavolume.MarkerName),
+				[]byte(`{"archive":"data.tar.zst","sha256":"`+r.SHA256+`","inode":1}`), 0o600)
 		}, agent.ExitOccupied},
 		"RestoredForAnother": {func(r *Restore) {
 			_, _ = r.Run(context.Background())
@@ -60,27 +61,28 @@ func TestRestoreRefuses(t *testing.T) {
 			before := names(t, r.Volume)
 			inside := names(t, filepath.Join(r.Volume, v1.DataDirectory))
 			report, err := r.Run(t.Context())
-			if agent.CodeOf(err) != tc.code || report.ExitCode != tc.code || report.OK != (tc.code == 0) || (report.Error == "") != (tc.code == 0) {
+			if agent.CodeOf(err) != tc.code || report.ExitCode != tc.code || report.OK != (tc.code == 0) ||
+				(report.Error == "") != (tc.code == 0) {
 				t.Errorf("Run: %+v, %v", report, err)
 			}
 			if tc.code == 0 {
 				return
 			}
-			if diff := cmp.Diff(append(before, inside...), append(names(t, r.Volume), names(t, filepath.Join(r.Volume, v1.DataDirectory))...)); diff != "" {
+			if diff := cmp.Diff(append(before, inside...),
+				append(names(t, r.Volume), names(t, filepath.Join(r.Volume, v1.DataDirectory))...)); diff != "" {
 				t.Errorf("it changed the volume: -want, +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// occupy the data directory. A test that this fails in fails.
+// occupy writes a file to the data directory. If this fails, the test fails as well.
 func occupy(r *Restore, name string) {
 	_ = os.Mkdir(filepath.Join(r.Volume, v1.DataDirectory), 0o700)
 	_ = os.WriteFile(filepath.Join(r.Volume, v1.DataDirectory, name), nil, 0o600)
 }
 
-// TestMissingManifest is not damage: the person who removed it can bring it
-// back.
+// TestMissingManifest checks that a missing manifest is not reported as damage, because a user can restore it.
 func TestMissingManifest(t *testing.T) {
 	p := newPlace(t)
 	_, err := p.newBackup().Run(t.Context())
@@ -92,15 +94,15 @@ func TestMissingManifest(t *testing.T) {
 	}
 }
 
-// TestSecondRestore of the same archive while the first is at work.
+// TestSecondRestore starts a restore of the same archive while the first one runs.
 func TestSecondRestore(t *testing.T) {
 	p := newPlace(t)
 	_, err := p.newBackup().Run(t.Context())
 	must(t, err)
 	r := p.newRestore(t)
 	cmd, out := role{Restore: r, Pause: stepBegun}.start(t)
-	said := make([]byte, len("paused\n"))
-	_, err = out.Read(said)
+	output := make([]byte, len("paused\n"))
+	_, err = out.Read(output)
 	must(t, err)
 	if _, err := r.Run(t.Context()); agent.CodeOf(err) != agent.ExitBusy {
 		t.Errorf("Run beside another: %v", err)
@@ -111,8 +113,8 @@ func TestSecondRestore(t *testing.T) {
 	must(t, err)
 }
 
-// TestRestoreLeavesServerUUID: the server that the backup is from may still run. A restored one is another server, so
-// it does not get the file with the server_uuid, at the root of the data directory only. The archive has that file.
+// TestRestoreLeavesServerUUID checks that a restore does not write the server_uuid, because the server of the
+// backup may still run. It omits that file only at the root of the data directory. The archive contains the file.
 func TestRestoreLeavesServerUUID(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, "shop/auto.cnf", []byte("a user's"))
@@ -128,7 +130,7 @@ func TestRestoreLeavesServerUUID(t *testing.T) {
 	if got := names(t, filepath.Join(data, "shop")); !slices.Contains(got, serverID) {
 		t.Errorf("want a file of that name elsewhere, got %q", got)
 	}
-	if again, err := r.Run(t.Context()); err != nil || !again.Already || report.Already {
-		t.Errorf("want a restore that is done to be known as done, got %+v, %v", again, err)
+	if second, err := r.Run(t.Context()); err != nil || !second.Already || report.Already {
+		t.Errorf("want a restore that is done to be known as done, got %+v, %v", second, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A server is a real one, on a socket and without a network.
+// A server is a real server on a socket, without a network.
 type server struct {
 	root           rootfs.Root
 	volume, socket string
@@ -34,7 +34,8 @@ func newServer(t *testing.T) *server {
 	short, err := os.MkdirTemp("", "m") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	s := &server{root: rootfs.Find(t), options: rootfs.SmallServer(), socket: filepath.Join(short, "s"), volume: filepath.Join(short, "v")}
+	s := &server{root: rootfs.Find(t), options: rootfs.SmallServer(), socket: filepath.Join(short, "s"),
+		volume: filepath.Join(short, "v")}
 	must(t, os.Mkdir(s.volume, 0o750))
 	rootfs.Own(t, short)
 	out, err := s.root.Command("usr/sbin/mysqld", "--no-defaults", "--version").Output()
@@ -91,7 +92,7 @@ func (s *server) start(t *testing.T) {
 	t.Fatalf("mysqld does not answer\n%s", s.log())
 }
 
-// stop as the kubelet does at first.
+// stop sends SIGTERM, as the kubelet does first.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	must(t, s.process.Process.Signal(syscall.SIGTERM))
@@ -101,7 +102,7 @@ func (s *server) stop(t *testing.T) {
 	s.process = nil
 }
 
-// kill as the kubelet does at last.
+// kill sends SIGKILL, as the kubelet does last.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	_ = s.process.Process.Kill()
@@ -110,7 +111,8 @@ func (s *server) kill(t *testing.T) {
 }
 
 func (s *server) query(sql string) (string, error) {
-	cmd := s.root.Client("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+s.socket, "--batch", "--skip-column-names")
+	cmd := s.root.Client("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+s.socket, "--batch",
+		"--skip-column-names")
 	cmd.Stdin = strings.NewReader(sql)
 	var failure bytes.Buffer
 	cmd.Stderr = &failure

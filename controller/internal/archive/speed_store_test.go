@@ -35,7 +35,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A storeSpeed has a store, and the gateway to it as a process of its own.
+// A storeSpeed has a store, and a gateway that runs in its own process.
 type storeSpeed struct {
 	*speedTest
 
@@ -47,7 +47,7 @@ type storeSpeed struct {
 	ca       []byte
 }
 
-// newStoreSpeed with a store that runs.
+// newStoreSpeed returns a storeSpeed with a running store.
 func newStoreSpeed(t *testing.T) *storeSpeed {
 	t.Helper()
 	s := &storeSpeed{speedTest: newSpeedTest(t)}
@@ -56,8 +56,8 @@ func newStoreSpeed(t *testing.T) *storeSpeed {
 	return s
 }
 
-// TestSpeedStore measures the agent's backup to a store, encrypted and proved, beside the usual ways to the same store, in turn, on the same
-// data. Those encrypt and send with the same libraries, in the process of the test.
+// TestSpeedStore measures an encrypted and verified backup to a store, and the usual tools with the same store and
+// the same data. The usual tools encrypt and upload with the same libraries, in the process of the test.
 func TestSpeedStore(t *testing.T) {
 	s := newStoreSpeed(t)
 	s.backup.name = "backup to a store, encrypted, proved"
@@ -76,14 +76,17 @@ func TestSpeedStore(t *testing.T) {
 		s.fromStore(n)
 	}
 	used := s.endGateway()
-	fmt.Printf("%d MiB of InnoDB data of MySQL %s; the middle of %d; the gateway's memory at its largest %s MiB\n", s.size(t)>>20, s.version, speedRounds, mebis(used))
+	fmt.Printf("%d MiB of InnoDB data of MySQL %s; the middle of %d; the gateway's memory at its largest %s MiB\n",
+		s.size(t)>>20, s.version, speedRounds, mebis(used))
 	fmt.Printf("%-46s %8s %8s %10s %12s\n", "", "seconds", "ratio", "size MiB", "memory MiB")
 	for _, w := range []way{s.backup, s.tar, s.dump, s.restore} {
-		fmt.Printf("%-46s %8.2f %8.2f %10s %12s  %.2f\n", w.name, w.middle(), w.middle()/s.backup.middle(), mebis(w.bytes), mebis(w.resident), w.seconds)
+		fmt.Printf("%-46s %8.2f %8.2f %10s %12s  %.2f\n", w.name, w.middle(), w.middle()/s.backup.middle(), mebis(w.bytes),
+			mebis(w.resident), w.seconds)
 	}
 }
 
-// TestMemoryOfStore backs up and restores an instance of 20 GiB, most of which are holes, and prints what agent and gateway take at their largest.
+// TestMemoryOfStore backs up and restores an instance of 20 GiB, mostly holes. It prints the maximum memory of the
+// agent and of the gateway.
 func TestMemoryOfStore(t *testing.T) {
 	s := newStoreSpeed(t)
 	s.initialise(t)
@@ -92,7 +95,7 @@ func TestMemoryOfStore(t *testing.T) {
 	f, err := os.Create(filepath.Join(s.volume, "data", "holes.ibd"))
 	must(t, err)
 	block := make([]byte, 1<<20)
-	for gib := range int64(20) { // Each GiB has a mebibyte that does not compress.
+	for gib := range int64(20) { // Each GiB contains one MiB that does not compress.
 		_, _ = rand.Read(block) // It never fails.
 		_, err := f.WriteAt(block, gib<<30)
 		must(t, err)
@@ -107,7 +110,7 @@ func TestMemoryOfStore(t *testing.T) {
 		s.backup.middle(), mebis(s.backup.resident), s.restore.middle(), mebis(s.restore.resident), mebis(used))
 }
 
-// startGateway as its Deployment does.
+// startGateway starts the gateway with the settings of its Deployment.
 func (s *storeSpeed) startGateway() {
 	var err error
 	s.identity, err = age.GenerateX25519Identity()
@@ -115,7 +118,7 @@ func (s *storeSpeed) startGateway() {
 	public, private, err := ed25519.GenerateKey(nil)
 	must(s.T, err)
 	s.signer = gateway.Signer(private)
-	pattern := httptest.NewUnstartedServer(nil) // For its certificate, which is for this address.
+	pattern := httptest.NewUnstartedServer(nil) // Its certificate is for this address.
 	pattern.StartTLS()
 	certificate := pattern.TLS.Certificates[0]
 	pattern.Close()
@@ -123,11 +126,13 @@ func (s *storeSpeed) startGateway() {
 	must(s.T, err)
 	s.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
 	file, err := json.Marshal(gateway.File{
-		Signers: []ed25519.PublicKey{public}, Stores: map[string]gateway.StoreFile{"offsite": {Settings: s.settings, Identity: s.identity.String()}},
+		Signers: []ed25519.PublicKey{public},
+		Stores:  map[string]gateway.StoreFile{"offsite": {Settings: s.settings, Identity: s.identity.String()}},
 	})
 	must(s.T, err)
 	folder := s.TempDir()
-	for name, raw := range map[string][]byte{"stores.json": file, "tls.crt": s.ca, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
+	for name, raw := range map[string][]byte{"stores.json": file, "tls.crt": s.ca,
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
 		must(s.T, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,7 +141,7 @@ func (s *storeSpeed) startGateway() {
 	must(s.T, l.Close())
 	s.url = "https://" + address
 	s.gateway = exec.CommandContext(s.Context(), s.agent, "gateway", "--settings", folder, "--address", address)
-	s.gateway.Env = append(os.Environ(), "GOMEMLIMIT=90MiB") // As its Deployment has it.
+	s.gateway.Env = append(os.Environ(), "GOMEMLIMIT=90MiB") // The Deployment has the same value.
 	must(s.T, s.gateway.Start())
 	s.Cleanup(func() { _ = s.gateway.Process.Kill() })
 	for range 100 {
@@ -149,21 +154,21 @@ func (s *storeSpeed) startGateway() {
 	s.Fatal("the gateway does not listen")
 }
 
-// endGateway and return its memory at its largest.
+// endGateway stops the gateway and returns its maximum memory.
 func (s *storeSpeed) endGateway() int64 {
 	must(s.T, s.gateway.Process.Signal(syscall.SIGTERM))
-	_ = s.gateway.Wait() // It may end with an error of what was under way.
+	_ = s.gateway.Wait() // Interrupted requests may cause an error.
 	return s.gateway.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 }
 
-// access of a Job, as its Secret has it.
-func (s *storeSpeed) access(grant gateway.Grant, more map[string][]byte) string {
+// access returns a directory with the Secret of a Job.
+func (s *storeSpeed) access(grant gateway.Grant, extra map[string][]byte) string {
 	grant.Store = "offsite"
 	token, err := s.signer.Sign(grant, time.Now().Add(time.Hour))
 	must(s.T, err)
 	folder := s.TempDir()
 	files := map[string][]byte{gateway.URLFile: []byte(s.url), gateway.CAFile: s.ca, gateway.TokenFile: []byte(token)}
-	for name, raw := range more {
+	for name, raw := range extra {
 		files[name] = raw
 	}
 	for name, raw := range files {
@@ -175,12 +180,14 @@ func (s *storeSpeed) access(grant gateway.Grant, more map[string][]byte) string 
 func (s *storeSpeed) recordFolder(n int) string { return fmt.Sprintf("v1/ns/xr/record-%d", n) }
 
 func (s *storeSpeed) toStore(n int) {
-	access := s.access(gateway.Grant{Folder: s.recordFolder(n)}, map[string][]byte{RecipientsFile: []byte(s.identity.Recipient().String())})
-	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--object="+s.recordFolder(n), "--access="+access, "--record=one", "--xr=uid", "--namespace=default", "--name=shop")
+	access := s.access(gateway.Grant{Folder: s.recordFolder(n)},
+		map[string][]byte{RecipientsFile: []byte(s.identity.Recipient().String())})
+	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--object="+s.recordFolder(n), "--access="+access,
+		"--record=one", "--xr=uid", "--namespace=default", "--name=shop")
 	s.backup.bytes = s.report.Size
 }
 
-// fromStore to a server on a new volume that answers.
+// fromStore restores the backup, and starts a server on the new volume.
 func (s *storeSpeed) fromStore(n int) {
 	next := defaultServer(s.T)
 	w := way{}
@@ -201,21 +208,22 @@ func (s *storeSpeed) fromStoreTo(n int, volume string, w *way) {
 		"--source-version="+s.report.Version, "--source-clean", "--target-version="+targetVersion(s.T, s.version))
 }
 
-// client that knows the store, as others use it.
+// s3 returns a plain S3 client for the store.
 func (s *storeSpeed) s3() *minio.Client {
 	u, err := url.Parse(s.settings.Endpoint)
 	must(s.T, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(s.settings.CA))
 	c, err := minio.New(u.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(s.settings.AccessKey, s.settings.SecretKey, ""), Secure: true, Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
+		Creds: credentials.NewStaticV4(s.settings.AccessKey, s.settings.SecretKey, ""), Secure: true, Region: "us-east-1",
+		BucketLookup: minio.BucketLookupPath,
+		Transport:    &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
 	})
 	must(s.T, err)
 	return c
 }
 
-// send what commands write, encrypted, and return the sum of what was sent.
+// send encrypts and uploads the output of commands, and returns its checksum.
 func (s *storeSpeed) send(w *way, key string, commands ...*exec.Cmd) [sha256.Size]byte {
 	start := time.Now()
 	sum := s.put(key, w, commands...)
@@ -224,24 +232,25 @@ func (s *storeSpeed) send(w *way, key string, commands ...*exec.Cmd) [sha256.Siz
 }
 
 func (s *storeSpeed) put(key string, w *way, commands ...*exec.Cmd) [sha256.Size]byte {
-	from, to := io.Pipe()
+	from, target := io.Pipe()
 	hash := sha256.New()
 	sent := make(chan error, 1)
 	go func() {
-		o, err := s.s3().PutObject(context.WithoutCancel(s.Context()), s.settings.Bucket, path.Join(s.settings.Prefix, key), io.TeeReader(from, hash), -1, minio.PutObjectOptions{PartSize: 16 << 20, NumThreads: 4})
+		o, err := s.s3().PutObject(context.WithoutCancel(s.Context()), s.settings.Bucket, path.Join(s.settings.Prefix, key),
+			io.TeeReader(from, hash), -1, minio.PutObjectOptions{PartSize: 16 << 20, NumThreads: 4})
 		w.bytes = o.Size
 		sent <- err
 	}()
-	encrypted, err := age.Encrypt(to, s.identity.Recipient())
+	encrypted, err := age.Encrypt(target, s.identity.Recipient())
 	must(s.T, err)
 	s.pipe(encrypted, commands...)
 	must(s.T, encrypted.Close())
-	must(s.T, to.Close())
+	must(s.T, target.Close())
 	must(s.T, <-sent)
 	return [sha256.Size]byte(hash.Sum(nil))
 }
 
-// tarToStore is what others need to do the same: sent, fetched again, decrypted and unpacked.
+// tarToStore measures the same task with common tools: upload, download, decrypt and unpack.
 func (s *storeSpeed) tarToStore(key string) {
 	start := time.Now()
 	sum := s.put(key, &s.tar, s.tarCommand(), exec.CommandContext(s.Context(), "zstd", "-1", "-T0"))

@@ -21,17 +21,17 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// speedRounds is how often each way is tried; the middle one counts.
+// speedRounds is the number of measurements of each way. The median is reported.
 const speedRounds = 3
 
-// firstQuery is one that needs a table and its pages.
+// firstQuery is a query that reads a table and its pages.
 const firstQuery = "select count(*) from shop.orders where id < 1000"
 
-// A way to copy or to bring back the data, as it was measured.
+// A way is a measured method to copy or restore the data.
 type way struct {
 	name    string
 	seconds []float64
-	// bytes that it wrote, and its own memory at its largest.
+	// bytes is the amount that it wrote, and resident its maximum memory.
 	bytes, resident int64
 }
 
@@ -42,7 +42,7 @@ func (w *way) middle() float64 {
 
 func (w *way) took(since time.Time) { w.seconds = append(w.seconds, time.Since(since).Seconds()) }
 
-// A speedTest has one server, and a folder for what is made of its data.
+// A speedTest has one server and a directory for copies of its data.
 type speedTest struct {
 	*server
 	*testing.T
@@ -54,9 +54,8 @@ type speedTest struct {
 	restore, load                      way
 }
 
-// TestSpeed measures the agent as its users run it, as a process, and the
-// usual ways beside it, in turn, on the same data of the same server. It asserts
-// nothing: the machine's load is in all of it.
+// TestSpeed measures the agent as a process, and the usual tools with the same data. It asserts nothing, because
+// the load of the machine affects all results.
 func TestSpeed(t *testing.T) {
 	s := newSpeedTest(t)
 	s.backup.name = "backup, written to disk, proved"
@@ -73,16 +72,17 @@ func TestSpeed(t *testing.T) {
 	s.print()
 }
 
-// newSpeedTest with the agent as it is.
+// newSpeedTest builds the agent.
 func newSpeedTest(t *testing.T) *speedTest {
 	t.Helper()
 	s := &speedTest{server: defaultServer(t), T: t, folder: t.TempDir()}
 	s.agent = filepath.Join(s.folder, "controller")
-	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent, "github.com/crossplane-mysql/crossplane-mysql/controller"))
+	s.pipe(nil, exec.CommandContext(t.Context(), "go", "build", "-o", s.agent,
+		"github.com/crossplane-mysql/crossplane-mysql/controller"))
 	return s
 }
 
-// prepare the data of a server that has stopped.
+// prepare creates the data and stops the server.
 func (s *speedTest) prepare() {
 	s.initialise(s.T)
 	s.start(s.T)
@@ -105,8 +105,8 @@ func (s *speedTest) round() {
 	s.loaded()
 }
 
-// cold files are not in memory. A server that has just stopped leaves them so, as
-// it reads and writes past the kernel's cache.
+// cold drops the files from the page cache. A server that has just stopped leaves the same state, because it
+// bypasses the page cache.
 func (s *speedTest) cold() {
 	must(s.T, filepath.WalkDir(s.volume, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -130,10 +130,11 @@ func (s *speedTest) mysqldump() *exec.Cmd {
 }
 
 func (s *speedTest) tarCommand() *exec.Cmd {
-	return exec.CommandContext(s.Context(), "tar", "--create", "--directory="+filepath.Join(s.volume, v1.DataDirectory), ".")
+	return exec.CommandContext(s.Context(), "tar", "--create", "--directory="+filepath.Join(s.volume, v1.DataDirectory),
+		".")
 }
 
-// measure a pipe into a new file.
+// measure measures a pipe that writes a new file.
 func (s *speedTest) measure(w *way, suffix string, commands ...*exec.Cmd) {
 	f, err := os.Create(s.file(suffix))
 	must(s.T, err)
@@ -143,11 +144,11 @@ func (s *speedTest) measure(w *way, suffix string, commands ...*exec.Cmd) {
 	info, err := f.Stat()
 	must(s.T, err)
 	w.bytes = info.Size()
-	must(s.T, f.Sync()) // It is not to burden what is measured next.
+	must(s.T, f.Sync()) // The next measurement must not include these writes.
 	must(s.T, f.Close())
 }
 
-// pipe runs commands, each of which reads what the one before writes.
+// pipe runs commands, each of which reads the output of the one before.
 func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
 	for i, c := range commands[1:] {
 		from, err := commands[i].StdoutPipe()
@@ -167,8 +168,7 @@ func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
 	}
 }
 
-// proved is what tar and zstd need to do the same: the archive on disk, and read
-// back.
+// proved measures tar and zstd for the same task: the archive is on disk and was read back.
 func (s *speedTest) proved() {
 	start := time.Now()
 	f, err := os.Create(s.file("tar.zst"))
@@ -183,7 +183,7 @@ func (s *speedTest) proved() {
 	must(s.T, f.Close())
 }
 
-// run the agent, and note its memory.
+// run runs the agent and records its memory.
 func (s *speedTest) run(w *way, args ...string) agent.Report {
 	file := filepath.Join(s.folder, "report.json")
 	cmd := exec.CommandContext(s.Context(), s.agent, append(args, "--directory="+v1.DataDirectory, "--report="+file)...)
@@ -202,11 +202,12 @@ func (s *speedTest) run(w *way, args ...string) agent.Report {
 
 func (s *speedTest) copied() {
 	must(s.T, os.RemoveAll(filepath.Dir(s.archive())))
-	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--archive="+s.archive(), "--record=one", "--xr=uid", "--namespace=default", "--name=shop")
+	s.report = s.run(&s.backup, "backup", "--volume="+s.volume, "--archive="+s.archive(), "--record=one", "--xr=uid",
+		"--namespace=default", "--name=shop")
 	s.backup.bytes = s.report.Size
 }
 
-// defaultServer is one as people run it.
+// defaultServer returns a server with default settings.
 func defaultServer(t *testing.T) *server {
 	t.Helper()
 	s := newServer(t)
@@ -214,7 +215,7 @@ func defaultServer(t *testing.T) *server {
 	return s
 }
 
-// restored is a server on a new volume that answers.
+// restored measures a restore until the server on the new volume answers.
 func (s *speedTest) restored() {
 	next := defaultServer(s.T)
 	w := way{}
@@ -229,7 +230,7 @@ func (s *speedTest) restored() {
 	must(s.T, os.RemoveAll(next.volume))
 }
 
-// loaded is the same from the dump, for which a new server is up already.
+// loaded measures the load of a dump by a new server that already runs.
 func (s *speedTest) loaded() {
 	next := defaultServer(s.T)
 	next.initialise(s.T)
@@ -243,13 +244,14 @@ func (s *speedTest) loaded() {
 	must(s.T, os.RemoveAll(next.volume))
 }
 
-// client of the server, which reads and writes what the caller says.
+// client returns a client command for the server. The caller sets its input and output.
 func (s *server) client(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
-	return s.root.Command("usr/bin/"+program, append([]string{"--no-defaults", "--user=root", "--socket=" + s.socket}, args...)...)
+	return s.root.Command("usr/bin/"+program,
+		append([]string{"--no-defaults", "--user=root", "--socket=" + s.socket}, args...)...)
 }
 
-// size of all files of the data directory.
+// size returns the total size of the data directory's files.
 func (s *server) size(t *testing.T) int64 {
 	t.Helper()
 	total := int64(0)
@@ -267,11 +269,13 @@ func (s *server) size(t *testing.T) int64 {
 }
 
 func (s *speedTest) print() {
-	fmt.Printf("%d MiB of InnoDB data of MySQL %s, compressed %.1f:1; the middle of %d\n", s.size(s.T)>>20, s.version, float64(s.report.DataBytes)/float64(s.report.Size), speedRounds)
+	fmt.Printf("%d MiB of InnoDB data of MySQL %s, compressed %.1f:1; the middle of %d\n", s.size(s.T)>>20, s.version,
+		float64(s.report.DataBytes)/float64(s.report.Size), speedRounds)
 	fmt.Printf("%-42s %8s %8s %10s %12s\n", "", "seconds", "ratio", "size MiB", "memory MiB")
 	for _, group := range [][]way{{s.backup, s.tar, s.tarProved, s.dump, s.gzip}, {s.restore, s.load}} {
 		for _, w := range group {
-			fmt.Printf("%-42s %8.2f %8.2f %10s %12s  %.2f\n", w.name, w.middle(), w.middle()/group[0].middle(), mebis(w.bytes), mebis(w.resident), w.seconds)
+			fmt.Printf("%-42s %8.2f %8.2f %10s %12s  %.2f\n", w.name, w.middle(), w.middle()/group[0].middle(), mebis(w.bytes),
+				mebis(w.resident), w.seconds)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// TestNoteStart: what was started last on a volume is read back, and what somebody has put in its place is not.
+// TestNoteStart checks that the version of the last started server is read back, and that other content of its file
+// is ignored.
 func TestNoteStart(t *testing.T) {
 	volume := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(volume, "data", "shop"), 0o700); err != nil {

@@ -15,11 +15,12 @@ func TestServerRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			server, out := role{Hold: filepath.Join(p.data, v1.DataDirectory, name)}.start(t)
-			said := make([]byte, len("held: <nil>"))
-			_, err := out.Read(said)
+			output := make([]byte, len("held: <nil>"))
+			_, err := out.Read(output)
 			must(t, err)
 			report, err := p.newBackup().Run(t.Context())
-			if agent.CodeOf(err) != agent.ExitBusy || report.ExitCode != agent.ExitBusy || !strings.Contains(report.Error, name) {
+			if agent.CodeOf(err) != agent.ExitBusy || report.ExitCode != agent.ExitBusy ||
+				!strings.Contains(report.Error, name) {
 				t.Errorf("Run beside a server: %+v, %v", report, err)
 			}
 			if got := names(t, filepath.Dir(p.archive())); len(got) > 0 {
@@ -38,8 +39,8 @@ func TestStop(t *testing.T) {
 	for _, step := range []string{stepLocked, stepBegun, stepWritten} {
 		t.Run(step, func(t *testing.T) {
 			cmd, out := role{Backup: p.newBackup(), Pause: step}.start(t)
-			said := make([]byte, len("paused\n"))
-			_, err := out.Read(said)
+			output := make([]byte, len("paused\n"))
+			_, err := out.Read(output)
 			must(t, err)
 			must(t, cmd.Process.Signal(syscall.SIGTERM))
 			_ = cmd.Wait()
@@ -56,8 +57,8 @@ func TestStop(t *testing.T) {
 	t.Run("Restore", func(t *testing.T) {
 		r := p.newRestore(t)
 		cmd, out := role{Restore: r, Pause: stepBegun}.start(t)
-		said := make([]byte, len("paused\n"))
-		_, err := out.Read(said)
+		output := make([]byte, len("paused\n"))
+		_, err := out.Read(output)
 		must(t, err)
 		must(t, cmd.Process.Signal(syscall.SIGTERM))
 		_ = cmd.Wait()

@@ -25,7 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A remotePlace has its backups in a store.
+// A remotePlace is a place whose backups are in a store.
 type remotePlace struct {
 	place
 	*gatewaytest.Gateway
@@ -42,11 +42,11 @@ func newRemotePlace(t *testing.T) remotePlace {
 	return remotePlace{place: newPlace(t), Gateway: gatewaytest.Start(t, id.String()), identity: id}
 }
 
-func (p remotePlace) newBackup(t *testing.T, to ...age.Recipient) *Backup {
+func (p remotePlace) newBackup(t *testing.T, recipients ...age.Recipient) *Backup {
 	t.Helper()
 	b := p.place.newBackup()
 	b.Archive, b.Output = remoteFolder, t.Output()
-	b.Remote = &Remote{Gateway: p.Client(t, gateway.Grant{Folder: remoteFolder}), Recipients: to}
+	b.Remote = &Remote{Gateway: p.Client(t, gateway.Grant{Folder: remoteFolder}), Recipients: recipients}
 	return b
 }
 
@@ -54,15 +54,16 @@ func (p remotePlace) newRestore(t *testing.T, r agent.Report) *Restore {
 	t.Helper()
 	key := path.Join(remoteFolder, r.Archive)
 	return &Restore{
-		Archive: key, SHA256: r.SHA256, Volume: t.TempDir(), Directory: v1.DataDirectory, Source: "9.7.4-2", SourceClean: true, Target: targetVersion(t, "9.7.4-2"), Output: t.Output(),
+		Archive: key, SHA256: r.SHA256, Volume: t.TempDir(), Directory: v1.DataDirectory, Source: "9.7.4-2",
+		SourceClean: true, Target: targetVersion(t, "9.7.4-2"), Output: t.Output(),
 		Remote: &Remote{Gateway: p.Client(t, gateway.Grant{Object: key}), Manifest: r.Manifest},
 	}
 }
 
-// backUp for a report that has what a restore needs.
-func (p remotePlace) backUp(t *testing.T, to ...age.Recipient) agent.Report {
+// backUp runs a backup and returns its report.
+func (p remotePlace) backUp(t *testing.T, recipients ...age.Recipient) agent.Report {
 	t.Helper()
-	r, err := p.newBackup(t, to...).Run(t.Context())
+	r, err := p.newBackup(t, recipients...).Run(t.Context())
 	must(t, err)
 	if !r.OK || r.Size == 0 || len(r.Manifest) == 0 || len(r.Manifest) > agent.MaxManifest {
 		t.Fatalf("that is no report of an archive in a store: %+v", r)
@@ -81,26 +82,26 @@ func (p remotePlace) objects(t *testing.T) []string {
 	t.Helper()
 	os, err := p.Bucket.List(t.Context(), remoteFolder, 100)
 	must(t, err)
-	us, err := p.Bucket.Uploads(t.Context(), remoteFolder, 100)
+	uploads, err := p.Bucket.Uploads(t.Context(), remoteFolder, 100)
 	must(t, err)
-	out := make([]string, 0, len(os)+len(us))
+	out := make([]string, 0, len(os)+len(uploads))
 	for _, o := range os {
 		out = append(out, path.Base(o.Key))
 	}
-	for _, u := range us {
+	for _, u := range uploads {
 		out = append(out, "upload "+u.Key)
 	}
 	return out
 }
 
-// TestRealStoreAndBack: everything comes back from a store, encrypted or not, and by the tools that a person has.
+// TestRealStoreAndBack restores plain and encrypted archives from a store, with the product and with common tools.
 func TestRealStoreAndBack(t *testing.T) {
 	p := newRemotePlace(t)
 	hybrid, err := age.GenerateHybridIdentity()
 	must(t, err)
 	for name, c := range map[string]struct {
-		to       []age.Recipient
-		identity age.Identity
+		recipients []age.Recipient
+		identity   age.Identity
 	}{
 		"Plain":       {},
 		"Encrypted":   {[]age.Recipient{p.identity.Recipient()}, p.identity},
@@ -111,8 +112,8 @@ func TestRealStoreAndBack(t *testing.T) {
 				p.Serve(t, fmt.Sprint(c.identity))
 			}
 			want := snapshot(t, p.dataOf(p.data))
-			r := p.backUp(t, c.to...)
-			if got := strings.HasSuffix(r.Archive, ".age"); got != (c.to != nil) {
+			r := p.backUp(t, c.recipients...)
+			if got := strings.HasSuffix(r.Archive, ".age"); got != (c.recipients != nil) {
 				t.Errorf("the archive's name is %s", r.Archive)
 			}
 			s := p.newRestore(t, r)
@@ -124,15 +125,15 @@ func TestRealStoreAndBack(t *testing.T) {
 			if diff := cmp.Diff(restorable(t, p.dataOf(p.data)), snapshot(t, p.dataOf(s.Volume))); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
-			if again, err := s.Run(t.Context()); err != nil || !again.Already {
-				t.Errorf("want that it is there already, got %+v, %v", again, err)
+			if second, err := s.Run(t.Context()); err != nil || !second.Already {
+				t.Errorf("want that it is there already, got %+v, %v", second, err)
 			}
 			p.byHand(t, r, c.identity, want)
 		})
 	}
 }
 
-// byHand: age -d and tar --zstd -x, with age's own code for the first.
+// byHand runs age -d and tar --zstd -x. It uses age's library instead of its command.
 func (p remotePlace) byHand(t *testing.T, r agent.Report, id age.Identity, want string) {
 	t.Helper()
 	raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remoteFolder, r.Archive), 64<<20)
@@ -148,7 +149,8 @@ func (p remotePlace) byHand(t *testing.T, r agent.Report, id age.Identity, want 
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a.tar.zst"), raw, 0o600))
 	must(t, os.Mkdir(filepath.Join(dir, "out"), 0o700))
-	out, err := exec.CommandContext(t.Context(), "tar", "--zstd", "-xf", filepath.Join(dir, "a.tar.zst"), "-C", filepath.Join(dir, "out"), "--xattrs").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "tar", "--zstd", "-xf", filepath.Join(dir, "a.tar.zst"), "-C",
+		filepath.Join(dir, "out"), "--xattrs").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -157,10 +159,11 @@ func (p remotePlace) byHand(t *testing.T, r agent.Report, id age.Identity, want 
 	}
 }
 
-// TestRealStoreDamage is found before anything is proven, or restored, and told apart from a way that is broken.
+// TestRealStoreDamage checks that damage is detected by the verification and by the restore, and distinguished from
+// a failed connection.
 func TestRealStoreDamage(t *testing.T) {
 	p := newRemotePlace(t)
-	to := p.identity.Recipient()
+	recipient := p.identity.Recipient()
 	isObject := func(r *http.Request) bool {
 		return r.Method == http.MethodGet && !r.URL.Query().Has("list-type") && !r.URL.Query().Has("uploads")
 	}
@@ -172,10 +175,10 @@ func TestRealStoreDamage(t *testing.T) {
 			return out
 		}
 	}
-	oneBit := func(at float64) func([]byte) []byte {
+	oneBit := func(fraction float64) func([]byte) []byte {
 		return func(raw []byte) []byte {
 			raw = bytes.Clone(raw)
-			raw[int(float64(len(raw)-1)*at)] ^= 1
+			raw[int(float64(len(raw)-1)*fraction)] ^= 1
 			return raw
 		}
 	}
@@ -183,7 +186,7 @@ func TestRealStoreDamage(t *testing.T) {
 		"BitInHeader": oneBit(0.00001), "BitInTheMiddle": oneBit(0.5), "BitAtTheEnd": oneBit(1),
 		"Zeroes": func(raw []byte) []byte { return make([]byte, len(raw)) },
 	} {
-		for kind, recipients := range map[string][]age.Recipient{"Plain": nil, "Encrypted": {to}} {
+		for kind, recipients := range map[string][]age.Recipient{"Plain": nil, "Encrypted": {recipient}} {
 			t.Run(kind+name, func(t *testing.T) {
 				p.Store.Break(change(f))
 				r, err := p.newBackup(t, recipients...).Run(t.Context())
@@ -196,8 +199,9 @@ func TestRealStoreDamage(t *testing.T) {
 				p.Store.Break(change(f))
 				_, err = s.Run(t.Context())
 				p.Store.Break(nil)
-				// A file key that cannot be found in the header is the identity's fault, for all that anybody knows.
-				if code := agent.CodeOf(err); code != agent.ExitDamaged && (kind+name != "EncryptedBitInHeader" && kind+name != "EncryptedZeroes" || code != agent.ExitFailed) {
+				// If the header contains no matching file key, the wrong identity may be the cause.
+				if code := agent.CodeOf(err); code != agent.ExitDamaged &&
+					(kind+name != "EncryptedBitInHeader" && kind+name != "EncryptedZeroes" || code != agent.ExitFailed) {
 					t.Errorf("a restore: want damage, got %d, %v", code, err)
 				}
 				if got := names(t, s.Volume); len(got) != 0 {
@@ -206,13 +210,14 @@ func TestRealStoreDamage(t *testing.T) {
 			})
 		}
 	}
-	good := p.backUp(t, to)
+	good := p.backUp(t, recipient)
 	t.Run("WrongIdentity", func(t *testing.T) {
 		other, err := age.GenerateX25519Identity()
 		must(t, err)
 		p.Serve(t, other.String())
 		defer p.Serve(t, p.identity.String())
-		if _, err := p.newRestore(t, good).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "does not open it") {
+		if _, err := p.newRestore(t, good).Run(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "cannot decrypt it") {
 			t.Errorf("want the identity, got %v", err)
 		}
 	})
@@ -225,7 +230,7 @@ func TestRealStoreDamage(t *testing.T) {
 	})
 	t.Run("Swapped", func(t *testing.T) {
 		p.put(t, "shop/orders.ibd", []byte("later"))
-		other := p.backUp(t, to)
+		other := p.backUp(t, recipient)
 		raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remoteFolder, other.Archive), 64<<20)
 		must(t, err)
 		must(t, p.Bucket.Put(t.Context(), path.Join(remoteFolder, good.Archive), raw))
@@ -241,22 +246,23 @@ func TestRealStoreDamage(t *testing.T) {
 	})
 }
 
-// TestRealStoreFaults: a backup that fails leaves no object under way, and says what to do; killed at a step it leaves what the next
-// run is not disturbed by.
+// TestRealStoreFaults checks that a failed backup leaves no upload, and that its error contains a next step. The
+// files of a killed backup must not disturb the next run.
 func TestRealStoreFaults(t *testing.T) {
 	p := newRemotePlace(t)
-	to := p.identity.Recipient()
-	for code, says := range map[string]string{"AccessDenied": "may not do that", "QuotaExceeded": "make room", "InvalidAccessKeyId": "credentialsSecretRef", "RequestTimeTooSkewed": "set them"} {
+	recipient := p.identity.Recipient()
+	for code, says := range map[string]string{"AccessDenied": "do not permit this request", "QuotaExceeded": "free space",
+		"InvalidAccessKeyId": "credentialsSecretRef", "RequestTimeTooSkewed": "correct them"} {
 		n := 0
 		p.Store.Break(func(r *http.Request) (f storetest.Fault) {
 			if r.Method == http.MethodPut {
-				if n++; n > 1 { // The first part is taken.
+				if n++; n > 1 { // The first part is accepted.
 					f.Status, f.Code = http.StatusForbidden, code
 				}
 			}
 			return f
 		})
-		b := p.newBackup(t, to)
+		b := p.newBackup(t, recipient)
 		for i := range 3 {
 			p.put(t, fmt.Sprintf("noise%d.ibd", i), content(9<<20, true))
 		}
@@ -271,11 +277,12 @@ func TestRealStoreFaults(t *testing.T) {
 	}
 	want := restorable(t, p.dataOf(p.data))
 	for _, step := range []string{stepBegun, stepWritten, stepSynced, stepProven} {
-		b := p.newBackup(t, to)
+		b := p.newBackup(t, recipient)
 		func() {
-			defer func() { // What a process leaves that is gone, but for an upload that is under way: that is given up on the way out.
-				if said := recover(); said != step {
-					t.Errorf("it did not end at %s: %v", step, said)
+			// A killed process leaves the same state, except for an upload, which is aborted here.
+			defer func() {
+				if reason := recover(); reason != step {
+					t.Errorf("it did not end at %s: %v", step, reason)
 				}
 			}()
 			b.hook = func(name string) {
@@ -286,7 +293,7 @@ func TestRealStoreFaults(t *testing.T) {
 			_, _ = b.Run(t.Context())
 		}()
 	}
-	r := p.backUp(t, to)
+	r := p.backUp(t, recipient)
 	s := p.newRestore(t, r)
 	if _, err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -296,7 +303,8 @@ func TestRealStoreFaults(t *testing.T) {
 	}
 }
 
-// TestRealStoreBreaks: the way breaks again and again while an archive is sent, proved and restored, and it goes on.
+// TestRealStoreBreaks interrupts the connection repeatedly during upload, verification and restore. All of them
+// must continue.
 func TestRealStoreBreaks(t *testing.T) {
 	p := newRemotePlace(t)
 	for i := range 4 {
@@ -305,7 +313,7 @@ func TestRealStoreBreaks(t *testing.T) {
 	want := restorable(t, p.dataOf(p.data))
 	n := 0
 	p.Store.Break(func(*http.Request) (f storetest.Fault) {
-		switch n++; n % 11 { // Each call of the gateway is some requests to the store, and must have a chance.
+		switch n++; n % 11 { // Each call of the gateway needs several requests to the store.
 		case 1:
 			f.Reset = true
 		case 4:
@@ -328,7 +336,7 @@ func TestRealStoreBreaks(t *testing.T) {
 	}
 }
 
-// TestRealStoreUnpack makes the copy for a restore test.
+// TestRealStoreUnpack unpacks an archive for a restore test.
 func TestRealStoreUnpack(t *testing.T) {
 	p := newRemotePlace(t)
 	want := restorable(t, p.dataOf(p.data))

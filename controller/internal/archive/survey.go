@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -18,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// maxSurveyed of a volume that are looked at.
+// maxSurveyed is the maximum number of directories on a volume that a survey reads.
 const maxSurveyed = 1000
 
-// A Survey looks at what lies on a backup volume, and changes nothing there.
+// A Survey reads the archives on a backup volume and changes nothing.
 type Survey struct {
 	// Volume is where the backup volume is mounted.
 	Volume string
@@ -29,13 +28,9 @@ type Survey struct {
 	Output io.Writer
 }
 
-// Run the survey. The report counts what was found.
+// Run runs the survey. The report contains the number of archives.
 func (s *Survey) Run(ctx context.Context) (agent.Report, error) {
-	start := time.Now()
-	r := agent.Report{Command: "survey"}
-	err := exit.CodeOf(ctx, s.lookAtFolders(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
-	return r, err
+	return exit.Report(ctx, "survey", s.lookAtFolders)
 }
 
 func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
@@ -48,10 +43,10 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 			continue
 		}
 		if in, err := os.ReadDir(filepath.Join(s.Volume, d.Name())); err == nil && len(in) == 0 {
-			continue // A backup was to be there, and came to nothing.
+			continue // A backup failed before it wrote anything.
 		}
 		if r.Entries++; r.Entries > maxSurveyed {
-			return fmt.Errorf("the volume has more than %d folders: is it one for backups?", maxSurveyed)
+			return fmt.Errorf("the volume has more than %d directories. Check that it is a backup volume", maxSurveyed)
 		}
 		found, err := s.lookAt(ctx, d.Name())
 		if err != nil {
@@ -68,15 +63,16 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 	return ctx.Err()
 }
 
-// lookAt one folder. An error ends the survey; what is wrong with the folder is a problem of that.
+// lookAt examines one directory. It reports a fault of the directory as its Problem. An error ends the survey.
 func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error) {
 	out := &agent.Found{Folder: folder}
 	m, err := s.readAll(ctx, filepath.Join(s.Volume, folder))
 	if m != nil {
 		size := resource.NewQuantity(m.Size, resource.DecimalSI)
 		out.Record, out.FinishedAt = m.Record, m.FinishedAt
-		out.Spec = v1.MySQLBackupSpec{
-			Instance: m.Instance, Image: m.Image, Version: m.Version, CleanShutdown: m.CleanShutdown, StorageSize: m.StorageSize, Number: m.Number,
+		out.Spec = v1.BackupRecordSpec{
+			Instance: m.Instance, Image: m.Image, Version: m.Version, CleanShutdown: m.CleanShutdown, StorageSize: m.StorageSize,
+			Number:  m.Number,
 			Archive: &v1.Archive{Path: folder + "/" + m.Archive, SHA256: m.SHA256, Size: size.String(), DataBytes: m.DataBytes},
 		}
 	}
@@ -91,7 +87,7 @@ func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error
 	return out, nil
 }
 
-// readAll of the archive of a folder, whose name its manifest has.
+// readAll verifies the archive in a directory. The manifest contains the archive's name.
 func (s *Survey) readAll(ctx context.Context, folder string) (*archiveManifest, error) {
 	m, err := readManifestIn(folder)
 	if err != nil {
@@ -99,7 +95,7 @@ func (s *Survey) readAll(ctx context.Context, folder string) (*archiveManifest, 
 	}
 	err = proveArchive(ctx, filepath.Join(folder, m.Archive), m.writtenArchive(), s.Output)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("its archive %s is not there", m.Archive)
+		err = fmt.Errorf("its archive %s does not exist", m.Archive)
 	}
 	return m, err
 }

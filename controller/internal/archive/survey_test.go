@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestSurvey reads each archive as a whole, says what its manifest says, and changes nothing.
+// TestSurvey checks that a survey verifies each archive, reports its manifest, and changes nothing.
 func TestSurvey(t *testing.T) {
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 	p.put(t, "ibdata1", content(1<<20, true))
@@ -47,7 +47,8 @@ func TestSurvey(t *testing.T) {
 			found[f.Folder], problems[f.Folder] = f, f.Problem
 		}
 	}
-	for folder, want := range map[string]string{"whole": "", "damaged": "cannot decompress the archive", "gone": "its archive data.tar.zst is not there", "unsigned": "there is no manifest in it"} {
+	for folder, want := range map[string]string{"whole": "", "damaged": "cannot decompress the archive",
+		"gone": "its archive data.tar.zst does not exist", "unsigned": "there is no manifest in it"} {
 		if got, ok := problems[folder]; !ok || !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("of %s: want %q, got %q", folder, want, got)
 		}
@@ -57,9 +58,11 @@ func TestSurvey(t *testing.T) {
 	}
 	m, err := readManifest(whole)
 	must(t, err)
-	want := v1.MySQLBackupSpec{
-		Instance: p.newBackup().Instance, Image: "mysql:9.7", Version: "9.7.4-2", CleanShutdown: m.CleanShutdown, StorageSize: "1Gi", Number: 7,
-		Archive: &v1.Archive{Path: "whole/data.tar.zst", SHA256: m.SHA256, Size: found["whole"].Spec.Archive.Size, DataBytes: m.DataBytes},
+	want := v1.BackupRecordSpec{
+		Instance: p.newBackup().Instance, Image: "mysql:9.7", Version: "9.7.4-2", CleanShutdown: m.CleanShutdown,
+		StorageSize: "1Gi", Number: 7,
+		Archive: &v1.Archive{Path: "whole/data.tar.zst", SHA256: m.SHA256, Size: found["whole"].Spec.Archive.Size,
+			DataBytes: m.DataBytes},
 	}
 	if diff := cmp.Diff(want, found["whole"].Spec); diff != "" {
 		t.Errorf("what its manifest says: -want, +got:\n%s", diff)
@@ -76,7 +79,7 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// damage an archive in its midst.
+// damage changes a byte in the middle of an archive.
 func damage(t *testing.T, archive string) {
 	t.Helper()
 	raw, err := os.ReadFile(archive)

@@ -19,25 +19,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// A tree is a data directory that is to be archived.
+// A tree is a data directory to archive.
 type tree struct {
 	*os.Root
 
-	// withoutOutside is true if a person has given up what lies outside of the directory.
+	// withoutOutside is true if a user has allowed the backup to omit data outside of the directory.
 	withoutOutside bool
 }
 
-// walkEntries visits what an archive holds, sorted, each folder before what is in it.
+// walkEntries visits the entries of an archive in sorted order. It visits each directory before its contents.
 func (t tree) walkEntries(ctx context.Context, visit func(*entry) error) error {
 	return t.visitFolder(ctx, ".", t.statEntry, visit)
 }
 
-// visitFolder by what look says of each entry; nil is for what is left out.
-func (t tree) visitFolder(ctx context.Context, name string, look func(name string) (*entry, error), visit func(*entry) error) error {
+// visitFolder visits the entries below a name. Entries for which lookUp returns nil are omitted.
+func (t tree) visitFolder(ctx context.Context, name string, lookUp func(name string) (*entry, error),
+	visit func(*entry) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e, err := look(name)
+	e, err := lookUp(name)
 	if err != nil || e == nil {
 		return err
 	}
@@ -49,14 +50,14 @@ func (t tree) visitFolder(ctx context.Context, name string, look func(name strin
 		return err
 	}
 	for _, n := range names {
-		if err := t.visitFolder(ctx, path.Join(name, n), look, visit); err != nil {
+		if err := t.visitFolder(ctx, path.Join(name, n), lookUp, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// statEntry looks at an entry; nil is for what is left out.
+// statEntry returns the entry of a name, or nil if the archive omits it.
 func (t tree) statEntry(name string) (*entry, error) {
 	info, err := t.Lstat(name)
 	if err != nil {
@@ -78,31 +79,36 @@ func (t tree) statEntry(name string) (*entry, error) {
 	case e.isSymlink():
 		e.link, err = t.Readlink(name)
 	default:
-		return nil, fmt.Errorf("%q in the data directory is neither a file nor a folder but %s, which no server puts there: look at it and remove it", name, info.Mode().Type())
+		return nil, fmt.Errorf("%q in the data directory is neither a file nor a directory but %s, which no server "+
+			"creates: inspect and remove it", name, info.Mode().Type())
 	}
 	if err != nil {
 		return nil, err
 	}
 	if e.isSymlink() && !staysInside(e.name, e.link) {
 		if t.withoutOutside {
-			return nil, nil //nolint:nilnil // It would lead to nothing.
+			return nil, nil //nolint:nilnil // Restored, the link would lead nowhere.
 		}
-		return nil, exit.With(agent.ExitOutside, "%.100q is a symbolic link out of the data directory, to %.100q: what lies there is in no backup. %s", e.name, e.link, howToMoveIn)
+		return nil, exit.With(agent.ExitOutside,
+			"%.100q is a symbolic link to %.100q, outside of the data directory, and data there is not backed up. %s", e.name,
+			e.link, howToMoveIn)
 	}
 	if err := e.checkName(name); err != nil {
-		return nil, exit.With(agent.ExitFailed, "%w", errors.Unwrap(err)) // Not the archive is at fault.
+		return nil, exit.With(agent.ExitFailed, "%w", errors.Unwrap(err)) // The data is at fault, not the archive.
 	}
 	return e, nil
 }
 
-// howToMoveIn is tried with MariaDB and MySQL.
-const howToMoveIn = "Only the running server can move the table into the data directory (SET SESSION sql_mode = 'NO_DIR_IN_CREATE'; ALTER TABLE the table FORCE, ALGORITHM = COPY) or drop it"
+// howToMoveIn contains statements that were tested with MariaDB and MySQL.
+const howToMoveIn = "Only the running server can move the table into the data directory (SET SESSION sql_mode = " +
+	"'NO_DIR_IN_CREATE'; ALTER TABLE the table FORCE, ALGORITHM = COPY) or drop it"
 
-// pointerSuffix of a file in which InnoDB of MariaDB, and of MySQL before 8.0, stores the path of a table's file that lies outside of
-// the data directory (DATA DIRECTORY).
+// pointerSuffix is the suffix of a file that contains the path of a table's file outside of the data directory (DATA
+// DIRECTORY). InnoDB writes it in MariaDB, and in MySQL before 8.0.
 const pointerSuffix = ".isl"
 
-// checkPointer refuses a file that points to the file of a table elsewhere: a backup would have the table without its rows.
+// checkPointer refuses a file that refers to a table's file elsewhere, because the backup would contain the table
+// without its data.
 func (t tree) checkPointer(e *entry) error {
 	if t.withoutOutside || !e.mode.IsRegular() || path.Ext(e.name) != pointerSuffix {
 		return nil
@@ -116,7 +122,10 @@ func (t tree) checkPointer(e *entry) error {
 	if err != nil {
 		return err
 	}
-	return exit.With(agent.ExitOutside, "the rows of a table are outside of the data directory, in %.200q, as %.200q says: they are in no backup. %s", strings.TrimSpace(string(place)), e.name, howToMoveIn)
+	return exit.With(agent.ExitOutside,
+		"the rows of a table are stored outside of the data directory, in %.200q, according to %.200q: they are "+
+			"not backed up. %s",
+		strings.TrimSpace(string(place)), e.name, howToMoveIn)
 }
 
 func fromInfo(name string, info fs.FileInfo) (*entry, error) {
@@ -134,8 +143,8 @@ func fromInfo(name string, info fs.FileInfo) (*entry, error) {
 	return e, nil
 }
 
-// openEntry opens a file of the tree for reading, under the server's own lock where
-// there is one, and fails if it is no longer what was seen of it.
+// openEntry opens a file of the tree for reading, under the server's own lock if it has one. It returns an error if
+// the file has changed since it was listed.
 func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	if datadir.Locked(e.name) {
 		f, err = t.openLocked(e.name)
@@ -152,8 +161,8 @@ func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	return f, nil
 }
 
-// openLocked takes no second lock on what is locked throughout: the first would
-// refuse it.
+// openLocked opens a file under the server's lock. It takes no second lock on a file that the backup already holds
+// locked, because the first lock would refuse it.
 func (t tree) openLocked(name string) (*os.File, error) {
 	if datadir.Held(name) {
 		return t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
@@ -161,20 +170,20 @@ func (t tree) openLocked(name string) (*os.File, error) {
 	return datadir.OpenLocked(t.Root, name)
 }
 
-// checkUnchanged fails if a file is no longer what was seen of it.
+// checkUnchanged returns an error if a file has changed since it was listed.
 func (e *entry) checkUnchanged(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Size() != e.size || !info.ModTime().Equal(e.modified) {
-		return fmt.Errorf("%q changed while it was copied: something else writes to the data directory", e.name)
+		return fmt.Errorf("%q changed during the copy: another process writes to the data directory", e.name)
 	}
 	return nil
 }
 
-// readAttributes of the name space user. The file is opened anew: os.Root has no
-// other way to ask.
+// readAttributes returns the extended attributes in the name space user. It opens the file again, because os.Root
+// has no other access to attributes.
 func (t tree) readAttributes(name string) (map[string]string, error) {
 	f, err := t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {

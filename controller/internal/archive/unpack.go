@@ -15,17 +15,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// maxFolders bounds the memory: they get their modes and times at the end.
+// maxFolders limits the memory for directories, whose modes and times are set at the end.
 const maxFolders = 200_000
 
-// syncers is how many files are written through to disk at once, beside the one
-// that is being unpacked.
+// syncers is how many files are flushed to disk concurrently while another one is being unpacked.
 const syncers = 8
 
-// An unpacker writes entries into an empty folder, and never out of it.
+// An unpacker writes entries to an empty directory, and never outside of it.
 type unpacker struct {
 	root *os.Root
-	// owned is true if files get the owner that the archive names. Only root can.
+	// owned is true if files get the owner that the archive states. Only root can set an owner.
 	owned   bool
 	folders []*entry
 	slots   chan struct{}
@@ -48,7 +47,7 @@ func (u *unpacker) beginEntry(e *entry) (io.WriteCloser, error) {
 	case e.isSymlink():
 		return nil, u.makeLink(e)
 	}
-	// Nothing that is there is ever opened: what a link leads to is safe.
+	// O_EXCL never opens an existing file, so that nothing is written through a link.
 	f, err := u.root.OpenFile(e.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, explainTwice(e, err)
@@ -78,19 +77,20 @@ func (u *unpacker) makeLink(e *entry) error {
 }
 
 func tooManyFolders() error {
-	return exit.With(agent.ExitFailed, "the archive has more than %d folders: no restore has room for their modes and times", maxFolders)
+	return exit.With(agent.ExitFailed,
+		"the archive has more than %d directories, too many to restore their modes and times", maxFolders)
 }
 
-// explainTwice turns the error of a name that is there already, or whose folder is
-// not, into what it says of the archive: it was unpacked into an empty folder.
+// explainTwice reports a name that already exists, or whose directory is missing, as a damaged archive. The target
+// directory was empty at the beginning.
 func explainTwice(e *entry, err error) error {
 	if os.IsExist(err) || os.IsNotExist(err) {
-		return exit.Damaged("the archive has %.100q twice, or without its folder: %w", e.name, err)
+		return exit.Damaged("the archive contains %.100q twice, or without its directory: %w", e.name, err)
 	}
 	return err
 }
 
-// An unpackedFile is written through to disk while the next one is unpacked.
+// An unpackedFile is flushed to disk while the next file is unpacked.
 type unpackedFile struct {
 	*os.File
 
@@ -109,8 +109,7 @@ func (f *unpackedFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close hands the file on; an error comes back from the next beginEntry or from
-// finishFolders.
+// Close flushes the file in the background. The next beginEntry or finishFolders returns the error of that flush.
 func (f *unpackedFile) Close() error {
 	u := f.unpacker
 	u.slots <- struct{}{}
@@ -128,7 +127,7 @@ func (f *unpackedFile) Close() error {
 	return nil
 }
 
-// setAttributes of an open file or folder: owner, mode, attributes and time.
+// setAttributes sets the owner, mode, extended attributes and time of an open file or directory.
 func (u *unpacker) setAttributes(f *os.File, e *entry) error {
 	if u.owned {
 		if err := f.Chown(e.uid, e.gid); err != nil {
@@ -163,11 +162,10 @@ func (u *unpacker) firstFailure() error {
 	return u.err
 }
 
-// waitForWriters of the files that are being written.
+// waitForWriters waits until all files are flushed.
 func (u *unpacker) waitForWriters() { u.running.Wait() }
 
-// finishFolders gives the folders what they should have, the innermost first, and
-// writes them through to disk.
+// finishFolders sets the attributes of the directories, the innermost first, and flushes them to disk.
 func (u *unpacker) finishFolders() error {
 	u.waitForWriters()
 	if err := u.firstFailure(); err != nil {
@@ -175,7 +173,7 @@ func (u *unpacker) finishFolders() error {
 	}
 	for _, e := range slices.Backward(u.folders) {
 		if err := u.finishFolder(e); err != nil {
-			return fmt.Errorf("cannot write the folder %.100q to disk: %w", e.name, err)
+			return fmt.Errorf("cannot write the directory %.100q to disk: %w", e.name, err)
 		}
 	}
 	return nil
@@ -186,7 +184,7 @@ func (u *unpacker) finishFolder(e *entry) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // Sync says what there is to say.
+	defer f.Close() //nolint:errcheck // Sync returns the errors that matter.
 	if err := u.setAttributes(f, e); err != nil {
 		return err
 	}

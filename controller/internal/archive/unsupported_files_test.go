@@ -20,11 +20,16 @@ func TestOddFiles(t *testing.T) {
 		root bool
 		code int
 	}{
-		"Pipe":            {put: func(path string) error { return unix.Mkfifo(path, 0o600) }, bad: "neither a file nor a folder"},
-		"Device":          {put: func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, 0x103) }, bad: "neither a file nor a folder", root: true},
-		"LinkOut":         {put: func(path string) error { return os.Symlink("/etc/passwd", path) }, bad: "symbolic link out", code: agent.ExitOutside},
-		"LinkUp":          {put: func(path string) error { return os.Symlink("../../etc", path) }, bad: "symbolic link out", code: agent.ExitOutside},
-		"LinkInside":      {put: func(path string) error { return os.Symlink("../data/ibdata1", path) }, bad: "symbolic link out", code: agent.ExitOutside},
+		"Pipe": {put: func(path string) error { return unix.Mkfifo(path, 0o600) },
+			bad: "neither a file nor a directory"},
+		"Device": {put: func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, 0x103) },
+			bad: "neither a file nor a directory", root: true},
+		"LinkOut": {put: func(path string) error { return os.Symlink("/etc/passwd", path) }, bad: "outside of the data directory",
+			code: agent.ExitOutside},
+		"LinkUp": {put: func(path string) error { return os.Symlink("../../etc", path) }, bad: "outside of the data directory",
+			code: agent.ExitOutside},
+		"LinkInside": {put: func(path string) error { return os.Symlink("../data/ibdata1", path) },
+			bad: "outside of the data directory", code: agent.ExitOutside},
 		"SetUID":          {put: func(path string) error { return os.WriteFile(path, nil, 0o600) }, bad: "another user"},
 		"FolderSetGID":    {put: func(path string) error { return os.Mkdir(path, 0o700) }},
 		"DoesNotEvenDots": {put: func(path string) error { return os.WriteFile(path+"..", nil, 0o600) }},

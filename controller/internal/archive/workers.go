@@ -7,32 +7,31 @@ import (
 	"sync"
 )
 
-// A chunk of the tar stream becomes one frame of the archive, so that all cores
-// can work on it, in both directions. Frames one after the other are what zstd
-// and tar read as one file.
+// chunkSize is the number of bytes of the tar stream in one zstd frame. Separate frames let all cores compress and
+// decompress. zstd and tar read consecutive frames as one file.
 const (
 	chunkSize = 1 << 20
-	// maxFrame in bytes: what cannot be compressed grows a little.
+	// maxFrame is the limit of a frame in bytes. Data that does not compress grows a little.
 	maxFrame = chunkSize + 64<<10
-	// maxWorkers bounds the memory, about 4 MiB for each.
+	// maxWorkers limits the memory, which is about 4 MiB per worker.
 	maxWorkers = 12
 )
 
 func workerCount() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
-// A chunk travels from a producer through a worker to a consumer, and back.
+// A chunk is passed from the producer to a worker and to the consumer, and is then used again.
 type chunk struct {
 	raw, packed []byte
 	err         error
 	done        chan struct{}
 }
 
-// A line of workers treats chunks and hands them on in the order in which they
-// came. The first error ends it, as does the end of the context.
+// A line is a pipeline of workers that returns chunks in the order of their submission. The first error or the end
+// of the context stops it.
 type line struct {
 	free, jobs, order chan *chunk
 	stop              context.CancelCauseFunc
-	ctx               context.Context //nolint:containedctx // It is the line's own, and ends with it.
+	ctx               context.Context //nolint:containedctx // The context ends with the line.
 	running           sync.WaitGroup
 }
 
@@ -55,8 +54,8 @@ func newLine(ctx context.Context, work func(*chunk) error) *line {
 	return l
 }
 
-// takeChunk waits for a chunk that is free, and empties it. There is a fixed number
-// of them: whoever produces waits for whoever consumes.
+// takeChunk waits for a free chunk and empties it. The number of chunks is fixed, so the producer waits for the
+// consumer.
 func (l *line) takeChunk() (*chunk, error) {
 	select {
 	case c := <-l.free:
@@ -67,14 +66,13 @@ func (l *line) takeChunk() (*chunk, error) {
 	}
 }
 
-// giveChunk to the workers.
+// giveChunk submits a chunk to the workers.
 func (l *line) giveChunk(c *chunk) {
-	l.order <- c // Never blocks: there are not more chunks than places.
+	l.order <- c // It never blocks, because the channel has space for all chunks.
 	l.jobs <- c
 }
 
-// nextChunk is the next one in the order in which they were given, once its worker
-// is done with it; io.EOF at the end.
+// nextChunk waits for the worker of the next chunk in order, and returns the chunk. It returns io.EOF at the end.
 func (l *line) nextChunk() (*chunk, error) {
 	select {
 	case c, ok := <-l.order:
@@ -88,7 +86,7 @@ func (l *line) nextChunk() (*chunk, error) {
 	}
 }
 
-// endLine tells workers and consumer that no chunk comes any more.
+// endLine tells the workers and the consumer that there are no further chunks.
 func (l *line) endLine() {
 	close(l.order)
 	close(l.jobs)

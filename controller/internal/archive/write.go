@@ -16,11 +16,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tarBlock is what everything in a tar file is a multiple of; two empty ones end
-// it.
+// tarBlock is the block size of a tar file in bytes. Two empty blocks end the file.
 const tarBlock = 512
 
-// A written archive, not yet proven.
+// written describes an archive that is not verified yet.
 type written struct {
 	Contents
 
@@ -30,7 +29,7 @@ type written struct {
 
 // writeTar writes the tree as an archive.
 func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*written, error) {
-	s := &sink{to: out, sum: sha256.New()}
+	s := &sink{writer: out, sum: sha256.New()}
 	c, err := newCompressor(ctx, s)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*wri
 	if err == nil {
 		_, err = c.Write(make([]byte, 2*tarBlock))
 	}
-	// What ended the compressor is the cause of what the walk saw of it.
+	// An error of the compressor is the cause of the error that the walk returned.
 	if cerr := c.Close(); cerr != nil {
 		err = cerr
 	}
@@ -58,14 +57,14 @@ func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*wri
 	return &written{Contents: l.sumEntries(), size: s.size, sum: hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
-// A tarWriter puts files straight into the compressor's chunks.
+// A tarWriter writes files directly to the compressor's chunks.
 type tarWriter struct {
 	*compressor
 
 	meter *agent.Meter
 }
 
-// addEntry to the archive, and return the CRC-32C of its content.
+// addEntry adds an entry to the archive, and returns the CRC-32C of its content.
 func (w tarWriter) addEntry(t tree, e *entry) (uint32, error) {
 	if err := w.writeHeader(e); err != nil || !e.mode.IsRegular() {
 		return 0, err
@@ -119,18 +118,18 @@ func (w tarWriter) writeContent(f *os.File, e *entry) (uint32, error) {
 	return sum, nil
 }
 
-// A sink sums up what it writes. Into a file it writes early.
+// A sink computes the checksum of the bytes that it writes. It starts flushing a file to disk early.
 type sink struct {
-	to            io.Writer
+	writer        io.Writer
 	sum           hash.Hash
 	size, flushed int64
 }
 
 func (s *sink) Write(p []byte) (int, error) {
-	n, err := s.to.Write(p)
+	n, err := s.writer.Write(p)
 	s.sum.Write(p[:n])
 	s.size += int64(n)
-	if f, ok := s.to.(*os.File); ok && s.size-s.flushed >= flushBytes {
+	if f, ok := s.writer.(*os.File); ok && s.size-s.flushed >= flushBytes {
 		flushEarly(f, s.flushed, s.size-s.flushed)
 		s.flushed = s.size
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
@@ -17,38 +18,41 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// PatienceOnline with one that takes nothing from anybody while it is tried again.
+// PatienceOnline is how long an online backup is retried. It is longer than Patience because clients are not
+// affected.
 const PatienceOnline = 30 * time.Minute
 
-// Patience with what keeps a backup from its beginning, while the server is stopped for it. One that runs may take as long as
-// it takes.
+// Patience is how long the controller waits for an obstacle to a backup while the server is stopped for it. A backup
+// that has started may take any time.
 const Patience = 3 * time.Minute
 
-// DecideRequested begins a backup that the claim asks for, once for each text, of a server that takes clients.
+// DecideRequested starts the on-demand backup that a Backup object requests. It does so once for each Backup object,
+// and only if the server accepts clients.
 func DecideRequested(s *instance.State) (step steps.Step, open bool) {
-	want := &s.XR.Spec.Backup
-	if want.Request == "" || want.Method == "" || !mayBackUpRunning(s) || hasAnswered(s, v1.OriginRequest, want.Request) {
+	want := s.Requested
+	if want.Name == "" || !mayBackUpRunning(s) || hasAnswered(s, v1.OriginRequest, want.Name, want.UID) {
 		return steps.Step{}, false
 	}
-	return beginStep(v1.OriginRequest, want.Method, v1.RequestText(want.Request)), true
+	return beginStep(v1.OriginRequest, want.Method, v1.BackupText(want.Name)), true
 }
 
-// mayBackUpRunning is true of a server that takes clients and is to go on. A suspended one begins no backup, as the server would have
-// to stay for its end.
+// mayBackUpRunning reports whether the server accepts clients and is to continue. No backup starts for a suspended
+// instance, because its server would have to run until the backup ends.
 func mayBackUpRunning(s *instance.State) bool {
-	return s.XR.Status.Started && s.XR.IsServing() && !s.XR.Spec.Suspended
+	return s.XR.Status.Started && s.XR.IsServing() && !s.XR.Spec.Suspend
 }
 
-// beginStep of a backup that somebody asks for.
-func beginStep(origin v1.BackupOrigin, method v1.BackupMethod, who string) steps.Step {
-	step := steps.Step{Action: steps.BeginBackup, Origin: origin, Message: fmt.Sprintf("The backup is taken that %s asks for, and the server goes on", who)}
+// beginStep returns the step that starts an on-demand or scheduled backup.
+func beginStep(origin v1.BackupOrigin, method v1.BackupMethod, subject string) steps.Step {
+	step := steps.Step{Action: steps.BeginBackup, Origin: origin,
+		Message: fmt.Sprintf("Taking %s while the server runs", subject)}
 	if method == v1.MethodCold {
-		step.Message = fmt.Sprintf("The server is stopped for the backup that %s asks for", who)
+		step.Message = "Stopping the server for " + subject
 	}
 	return step
 }
 
-// lastOf the backups of one origin.
+// lastOf returns the status of the last backup of one origin.
 func lastOf(s *instance.State, origin v1.BackupOrigin) *v1.LastBackupStatus {
 	if origin == v1.OriginSchedule {
 		return s.XR.Status.ScheduledBackup
@@ -56,16 +60,17 @@ func lastOf(s *instance.State, origin v1.BackupOrigin) *v1.LastBackupStatus {
 	return s.XR.Status.RequestedBackup
 }
 
-// StatusFields say how far a backup of an instance that goes on is, by its origin.
+// StatusFields maps each origin to the field of status.internal with the progress of a running instance's backup.
 var StatusFields = map[v1.BackupOrigin]string{
 	v1.OriginRequest:     "requestedBackup",
 	v1.OriginSchedule:    "scheduledBackup",
 	v1.OriginImageChange: "imageChange",
 }
 
-// hasAnswered a request: with a backup, whose record knows it when the status is lost, or by saying why there is none.
-func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string) bool {
-	if b := lastOf(s, origin); b != nil && b.Request == request {
+// hasAnswered reports whether an on-demand or scheduled backup has completed or failed. If the status is lost, the
+// BackupRecord still shows a completed backup.
+func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string, uid types.UID) bool {
+	if b := lastOf(s, origin); b != nil && b.Request == request && b.UID == uid {
 		return true
 	}
 	for i := range s.Records {
@@ -76,25 +81,25 @@ func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string) bool
 	return false
 }
 
-// FollowAttempt at a backup that was asked for or planned to its end, whatever the claim says meanwhile. What is in between is as
-// before another image, but that the server goes on where it is cloned:
+// FollowAttempt runs an on-demand or scheduled backup to its end, even if the claim changes in the meantime. A cold
+// backup stops the server, and an online backup clones the running server. The actions are:
 //
-//	BeginBackup      the function stops the server
-//	CreateBackup     a record says that it begins
-//	CreateBackupJob  when the server's pod is gone: an agent copies the volume, and reads the copy again; or clones the server
-//	WithdrawClone    the Job has it
-//	NoteBackup       from here on it is proven
-//	ResumeServer     the function starts the server as soon as the copy is verified, if recording it has to wait
-//	MarkProven       the record says so
-//	DeleteObjects    the Job, which holds PVCs
-//	EndBackup        the function starts the server, and the next backup has the next number
+//	BeginBackup      the function stops the server for a cold backup.
+//	CreateBackup     the BackupRecord announces the backup.
+//	CreateBackupJob  when the server's pod is deleted, a Job copies the volume and reads the copy back; or it clones the server.
+//	WithdrawClone    the Job has its clone, and the clone account is removed.
+//	NoteBackup       the backup is verified.
+//	ResumeServer     the function starts the server once the copy is verified, if recording the backup has to wait.
+//	MarkProven       the BackupRecord reports that the backup is verified.
+//	DeleteObjects    the Job is deleted, because its pods hold PVCs.
+//	EndBackup        the function starts the server, and the next backup gets the next number.
 //
-// What fails is not tried again while clients wait:
+// A failure is not retried while clients wait:
 //
-//	GiveUpBackup          the status says why
-//	DeleteObjects         the Job
-//	DeleteUnprovenBackup  it would keep the next instance of this name from starting
-//	EndBackup             the function starts the server
+//	GiveUpBackup          the status contains the reason.
+//	DeleteObjects         the Job is deleted.
+//	DeleteUnprovenBackup  the BackupRecord is deleted, because it would block the next instance of this name.
+//	EndBackup             the function starts the server.
 func FollowAttempt(s *instance.State) (step steps.Step, open bool) {
 	a := s.Attempt()
 	if !a.IsAnswer() {
@@ -107,43 +112,48 @@ func FollowAttempt(s *instance.State) (step steps.Step, open bool) {
 		step = answer(s, &a)
 	}
 	if step.Origin, step.Hint = a.Origin, ""; a.IsOnline() {
-		step.Attempt = cmp.Or(step.Attempt, steps.AttemptRunning) // A server that does not answer blocks nobody.
+		step.Attempt = cmp.Or(step.Attempt, steps.AttemptRunning) // A server that does not respond blocks nothing else.
 	}
 	return step, true
 }
 
-// clearFailed removes what was made for a backup that was given up.
+// clearFailed deletes the objects of a failed backup.
 func clearFailed(s *instance.State, a *instance.Attempt) steps.Step {
 	step := PutAside(s, steps.EndBackup)
-	if a.Fenced && waitsForOthers(s, step) && (s.Backup == nil || steps.HasEnded(s.Backup)) {
-		return steps.Step{Action: steps.ResumeServer} // What is left of the failed backup is removed while the server runs.
+	if a.Fenced && waitsForOthers(s, step) && (s.BackupJob == nil || steps.HasEnded(s.BackupJob)) {
+		return steps.Step{Action: steps.ResumeServer} // The objects of the failed backup are deleted while the server runs.
 	}
 	return step
 }
 
-// answer with a backup, or by giving it up.
+// answer continues the backup, or gives it up.
 func answer(s *instance.State, a *instance.Attempt) steps.Step {
-	who := whoAsksFor(a)
-	backUp, then := Stopped, ": the server starts"
+	subject := whatIsTaken(a)
+	backUp, outcome := Stopped, ". Starting the server"
 	if isResumed(a) {
-		backUp, then = backUpResumed, ""
+		backUp, outcome = backUpResumed, ""
 	}
 	if a.IsOnline() {
-		backUp, then = backUpRunning, ""
+		backUp, outcome = backUpRunning, ""
 	}
-	step, open := backUp(s, fmt.Sprintf("The backup is taken that %s asks for: %s", who, a.Record))
+	step, open := backUp(s, "Taking "+whatIsNamed(a))
 	refusal := steps.RefusalOf(s, step.Action)
 	switch {
 	case canResume(s, a, step):
-		return steps.Step{Action: steps.ResumeServer, Message: fmt.Sprintf("The data is copied and verified for the backup that %s asks for: the server starts again", who)}
+		return steps.Step{Action: steps.ResumeServer,
+			Message: fmt.Sprintf("The data for %s is copied and verified. Starting the server again", subject)}
 	case !open:
-		return steps.Step{Action: steps.EndBackup, Message: fmt.Sprintf("Backup %q is proven, which %s asks for%s", s.Record().Name, who, then)}
+		return steps.Step{Action: steps.EndBackup,
+			Message: "Verified " + whatIsNamed(a) + outcome}
 	case isMissing(s):
 		return steps.Step{Action: steps.GiveUpBackup, Message: s.Refusal.Message}
 	case isResumed(a) && !hasVerifiedCopy(s):
-		return steps.Step{Action: steps.GiveUpBackup, Message: "The verified copy was lost before it was recorded, and the server runs again. The next backup takes another copy"}
+		return steps.Step{Action: steps.GiveUpBackup,
+			Message: "The verified copy was lost before it was recorded, and the server runs again. The next backup takes " +
+				"another copy"}
 	case isResumed(a) && isRecordingOverdue(s):
-		return steps.Step{Action: steps.GiveUpBackup, Message: fmt.Sprintf("The verified copy could not be recorded within %s%s", PatienceOnline, becauseOf(s, step))}
+		return steps.Step{Action: steps.GiveUpBackup,
+			Message: fmt.Sprintf("The verified copy could not be recorded within %s%s", PatienceOnline, becauseOf(s, step))}
 	case refusal != nil && !refusal.Passing:
 		return steps.Step{Action: steps.GiveUpBackup, Message: step.Message + ": " + refusal.Message}
 	case hasFailed(s, a, step):
@@ -152,22 +162,31 @@ func answer(s *instance.State, a *instance.Attempt) steps.Step {
 	return step
 }
 
-// whoAsksFor a backup, in words.
-func whoAsksFor(a *instance.Attempt) string {
+// whatIsTaken returns the name of the backup for messages.
+func whatIsTaken(a *instance.Attempt) string {
 	if a.Origin == v1.OriginSchedule {
-		return v1.ScheduleText(a.Request)
+		return v1.ScheduledBackupText(a.Request)
 	}
-	return v1.RequestText(a.Request)
+	return v1.BackupText(a.Request)
 }
 
-// canResume reports whether the server is to start again although the backup is not recorded yet. The server is stopped for the
-// copy alone: a store may take long to answer, or refuse what is recorded there, and clients do not wait for that. What
-// a backup volume records is one write, and the server waits for it unless that write has to wait.
+// whatIsNamed returns the subject of a message with the name of the Backup object. A user knows the name of an on-demand
+// backup, but not the name that the controller gives a scheduled backup.
+func whatIsNamed(a *instance.Attempt) string {
+	if a.Origin == v1.OriginSchedule {
+		return fmt.Sprintf("%s, backup %q", whatIsTaken(a), a.Record)
+	}
+	return whatIsTaken(a)
+}
+
+// canResume reports whether the server can start again although the backup is not recorded yet. The server is stopped
+// only for the copy: a store may respond slowly or refuse the metadata, and clients must not wait for that. Recording
+// on a backup volume is a single write, so the server waits for it unless the write is delayed.
 func canResume(s *instance.State, a *instance.Attempt, step steps.Step) bool {
 	return a.Fenced && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
 }
 
-// waitsForOthers reports whether a step is not done at once.
+// waitsForOthers reports whether a step has to wait, or was refused.
 func waitsForOthers(s *instance.State, step steps.Step) bool {
 	return step.Action == steps.Wait || steps.RefusalOf(s, step.Action) != nil
 }
@@ -175,28 +194,29 @@ func waitsForOthers(s *instance.State, step steps.Step) bool {
 // isResumed reports whether the server runs again while a cold backup is recorded.
 func isResumed(a *instance.Attempt) bool { return !a.IsOnline() && !a.Fenced }
 
-// hasVerifiedCopy reports whether the backup needs the data no more: it is recorded, or its Job has copied the data and read the
-// copy back.
+// hasVerifiedCopy reports whether the backup no longer needs the data. The backup is recorded, or its Job has copied
+// the data and read the copy back.
 func hasVerifiedCopy(s *instance.State) bool {
 	if HasProvenBackup(s) || s.OwnNote() != nil {
 		return true
 	}
-	_, ok := backupSucceeded(s.Backup)
-	return ok && s.Record() != nil && isVerified(s, s.Backup.Report) && !HasMoved(s, s.Backup) && !isMissing(s) && !wasMissing(s)
+	_, ok := backupSucceeded(s.BackupJob)
+	return ok && s.Record() != nil && isVerified(s, s.BackupJob.Report) && !HasMoved(s, s.BackupJob) && !isMissing(s) &&
+		!wasMissing(s)
 }
 
-// isVerified reports whether a Job reports an archive that it has read back.
+// isVerified reports whether a Job's report names an archive that the Job has read back.
 func isVerified(s *instance.State, r *agent.Report) bool {
 	return r != nil && r.OK && !r.Empty && r.Command == "backup" && namesArchive(s, r) && sumPattern.MatchString(r.SHA256)
 }
 
-// isRecordingOverdue reports whether a verified copy could not be recorded for long.
+// isRecordingOverdue reports whether recording a verified copy has taken longer than PatienceOnline.
 func isRecordingOverdue(s *instance.State) bool {
-	at, ok := backupSucceeded(s.Backup)
-	return ok && !HasProvenBackup(s) && s.OwnNote() == nil && s.Now.Sub(at) >= PatienceOnline
+	finished, ok := backupSucceeded(s.BackupJob)
+	return ok && !HasProvenBackup(s) && s.OwnNote() == nil && s.Now.Sub(finished) >= PatienceOnline
 }
 
-// becauseOf is the reason why a step is not done, for a sentence.
+// becauseOf returns the reason why a step is delayed, for a message.
 func becauseOf(s *instance.State, step steps.Step) string {
 	switch {
 	case steps.RefusalOf(s, step.Action) != nil:
@@ -209,70 +229,79 @@ func becauseOf(s *instance.State, step steps.Step) string {
 
 // resumeServer lets the function start the server again.
 func resumeServer(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{StatusFields[s.Attempt().Origin]: map[string]any{"fence": nil}})
+	return steps.PatchXRInternal(s, map[string]any{StatusFields[s.Attempt().Origin]: map[string]any{"fence": nil}})
 }
 
-// hasFailed is true of a step that would only be waited for, by somebody or for another try: with the server stopped, or too long.
+// hasFailed reports whether a backup has failed. A backup that stops the server fails if the step would wait for a
+// user or a retry. An online backup fails after PatienceOnline.
 func hasFailed(s *instance.State, a *instance.Attempt, step steps.Step) bool {
-	_, succeeded := backupSucceeded(s.Backup)
+	_, succeeded := backupSucceeded(s.BackupJob)
 	switch {
 	case succeeded || HasProvenBackup(s) || s.OwnNote() != nil:
 		return false
 	case isResumed(a):
-		return false // The server runs, and the time of the recording is bounded.
+		return false // The server runs, and the time for recording is limited.
 	case a.IsOnline():
-		return isOverdue(s) && (s.Backup == nil || !steps.IsRunning(s.Backup))
+		return isOverdue(s) && (s.BackupJob == nil || !steps.IsRunning(s.BackupJob))
 	case step.Attempt == steps.AttemptFailed || step.Attempt == steps.AttemptHeld:
 		return true
 	case s.Now.Sub(a.BegunAt) < Patience || hasOwnPod(s):
 		return false
 	}
-	return s.Backup == nil || !steps.IsRunning(s.Backup)
+	return s.BackupJob == nil || !steps.IsRunning(s.BackupJob)
 }
 
-// isOverdue is true of an online backup that was tried for long.
+// isOverdue reports whether an online backup has taken longer than PatienceOnline.
 func isOverdue(s *instance.State) bool { return s.Now.Sub(s.Attempt().BegunAt) >= PatienceOnline }
 
-// hasOwnPod is true while the server stops, which takes as long as it takes.
+// hasOwnPod reports whether the server's pod still exists. Its shutdown has no time limit.
 func hasOwnPod(s *instance.State) bool {
-	return !isScaledDown(s.Deployment) || slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
+	return !isScaledDown(s.Deployment) ||
+		slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
 }
 
-// beginBackup with a number that no backup has. What is planned is not due any more.
+// beginBackup starts a backup with a number that no other backup has. A scheduled backup is no longer due after that.
 func beginBackup(s *instance.State, step steps.Step) []change.Change {
-	want := s.XR.Spec.Backup
+	request, method, uid := s.Requested.Name, s.Requested.Method, s.Requested.UID
+	if step.Origin == v1.OriginSchedule {
+		request, method, uid = dueName(s), s.XR.Spec.Backup.ScheduledMethod(), ""
+	}
 	begun := map[string]any{
-		"request": want.Request, "phase": v1.LastBackupRunning, "method": want.Method, "begunAt": metav1.Time{Time: s.Now}, "fence": nil,
+		"request": request, "uid": steps.OrNil(string(uid)), "phase": v1.LastBackupRunning, "method": method, "begunAt": metav1.Time{Time: s.Now},
+		"fence":  nil,
 		"backup": nil, "percent": nil, "message": nil,
 	}
 	fields := CountTo(s, UnusedNumber(s))
 	fields[StatusFields[step.Origin]] = begun
 	if step.Origin == v1.OriginSchedule {
-		begun["request"], fields["backupSchedule"] = dueName(s), plan(s)
+		fields["backupSchedule"] = plan(s)
 	}
-	if want.Method != v1.MethodCold {
-		return steps.PatchXRStatus(s, fields)
+	if method != v1.MethodCold {
+		return steps.PatchXRInternal(s, fields)
 	}
 	begun["fence"] = true
-	return append(CheckData(s), steps.PatchXRStatus(s, fields)...)
+	return append(CheckData(s), steps.PatchXRInternal(s, fields)...)
 }
 
 func giveUpBackup(s *instance.State, step steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{StatusFields[step.Origin]: map[string]any{"phase": v1.LastBackupFailing, "backup": nil, "percent": nil, "message": step.Message}})
+	return steps.PatchXRInternal(s, map[string]any{
+		StatusFields[step.Origin]: map[string]any{"phase": v1.LastBackupFailing, "backup": nil, "percent": nil,
+			"message": step.Message}})
 }
 
-// endBackup, and count a backup that is proven: the next one is of what comes after it.
+// endBackup ends a backup. If the backup is verified, the next one gets the next number.
 func endBackup(s *instance.State, step steps.Step) []change.Change {
 	var before []change.Change
 	a := s.Attempt()
 	if a.IsOnline() {
-		before = withdrawClone(s, step) // Whoever was here before may have come no further than to its account.
+		before = withdrawClone(s, step) // An earlier run of the controller may have stopped after it created the account.
 	}
 	field, proven := StatusFields[a.Origin], HasProvenBackup(s)
 	var fields map[string]any
 	if proven {
 		fields = CountBackup(s)
-		fields[field] = map[string]any{"phase": v1.LastBackupProven, "fence": nil, "backup": s.Record().Name, "percent": nil, "message": nil}
+		fields[field] = map[string]any{"phase": v1.LastBackupProven, "fence": nil, "backup": s.Record().Name, "percent": nil,
+			"message": nil}
 	} else {
 		fields = LeaveNumber(s)
 		fields[field] = map[string]any{"phase": v1.LastBackupFailed, "fence": nil}
@@ -282,23 +311,27 @@ func endBackup(s *instance.State, step steps.Step) []change.Change {
 			fields["backupSchedule"] = after
 		}
 	}
-	return append(before, steps.PatchXRStatus(s, fields)...)
+	return append(before, PatchCounted(s, fields)...)
 }
 
-// ForgetExpired backups that were asked for, or planned, once a life that goes on has another one. Those of the end of a life, and those
-// before another image, stay until the end of a later one, and one that is being tried until that is known. An archive on a volume goes as that of each record that somebody deletes
-// with the word for it.
-func ForgetExpired(s *instance.State) (step steps.Step, open bool) {
+// PruneExpired deletes expired on-demand and scheduled backups when a running instance has a newer one. Backups of a
+// deletion or an image change are kept until a later deletion. A backup that is being restore-tested is kept until
+// the test ends. The archive on a volume is deleted as if a user had deleted its BackupRecord with the annotation
+// that deletes the archive.
+func PruneExpired(s *instance.State) (step steps.Step, open bool) {
 	if !s.XR.IsServing() || !lastAreProven(s) {
 		return steps.Step{}, false
 	}
-	asked := slices.DeleteFunc(catalog.ProvenBackupsHere(s), func(r *v1.MySQLBackup) bool {
+	asked := slices.DeleteFunc(catalog.ProvenBackupsHere(s), func(r *v1.BackupRecord) bool {
 		return r.Spec.Origin != v1.OriginRequest && r.Spec.Origin != v1.OriginSchedule
 	})
-	return catalog.Condemn(catalog.Expired(s, asked, func(r *v1.MySQLBackup) bool { return !isRival(s, r) && !r.IsBeingTried() }))
+	return catalog.Condemn(catalog.Expired(s, asked, func(r *v1.BackupRecord) bool {
+		return !isRival(s, r) && !r.IsBeingTried()
+	}))
 }
 
-// lastAreProven is true where there were such backups, and the last of each kind is proven: one that fails does not count.
+// lastAreProven reports whether there are such backups and the last one of each kind is verified. If it failed, older
+// backups are kept.
 func lastAreProven(s *instance.State) bool {
 	proven := false
 	for _, b := range []*v1.LastBackupStatus{s.XR.Status.RequestedBackup, s.XR.Status.ScheduledBackup} {
@@ -310,8 +343,8 @@ func lastAreProven(s *instance.State) bool {
 	return proven
 }
 
-// isRival of this life's backups.
-func isRival(s *instance.State, r *v1.MySQLBackup) bool {
+// isRival reports whether a backup conflicts with the backups of this instance.
+func isRival(s *instance.State, r *v1.BackupRecord) bool {
 	for i := range s.Records {
 		if own := &s.Records[i]; s.IsOwn(own) && r.IsRivalOf(own) {
 			return true

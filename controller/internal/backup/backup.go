@@ -17,50 +17,59 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// DecideBackup of the data of a fenced instance, with a Job.
+// DecideBackup backs up the data of a fenced instance with a Job.
 func DecideBackup(s *instance.State) steps.Step {
-	j := s.Backup
+	j := s.BackupJob
 	if s.Store() != "" {
 		return decideBackupToStore(s)
 	}
 	if c := s.BackupPVC; c != nil && c.Status.Phase == corev1.ClaimBound && !s.IsBackupPVRetained() {
-		return KeepBackupPV(s, steps.Step{Attempt: steps.AttemptRunning, Message: fmt.Sprintf("Volume %q is kept for the backups", c.Spec.VolumeName)})
+		return KeepBackupPV(s, steps.Step{Attempt: steps.AttemptRunning,
+			Message: fmt.Sprintf("Volume %q is retained for the backups", c.Spec.VolumeName)})
 	}
-	if at, ok := backupSucceeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
-		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
+	if finished, ok := backupSucceeded(j); ok && s.BackupPVC != nil && s.BackupPVC.DeletionTimestamp == nil {
+		return judgeBackupJob(s, finished, true) // The data PVC may have changed since then.
 	}
 	if step, held := freeUnmountablePVC(s); held {
 		return step
 	}
 	switch {
 	case s.BackupPVC == nil && s.BackupBusy:
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning, Message: fmt.Sprintf("Waiting for volume %q of the backups, which is still mounted elsewhere", s.BackupPV.Name)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning,
+			Message: fmt.Sprintf("Waiting for volume %q of the backups, because its previous PersistentVolumeClaim "+
+				"still exists", s.BackupPV.Name)}
 	case s.BackupPVC == nil:
-		return steps.Step{Action: steps.CreateBackupPVC, Attempt: steps.AttemptRunning, Message: fmt.Sprintf("Making PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace, s.JobLocation().Backup)}
+		return steps.Step{Action: steps.CreateBackupPVC, Attempt: steps.AttemptRunning,
+			Message: fmt.Sprintf("Creating PersistentVolumeClaim %s/%s for the backup", s.JobLocation().Namespace,
+				s.JobLocation().Backup)}
 	case j == nil && MustReplaceBackupPVC(s):
 		return steps.Step{Action: steps.DeleteBackupPVC, Attempt: steps.AttemptRunning, Message: ResizeMessage(s)}
 	case s.BackupPVC.DeletionTimestamp != nil && s.BackupPVC.Spec.VolumeName == "":
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning, Message: ResizeMessage(s)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning,
+			Message: ResizeMessage(s)}
 	case steps.IsGoing(s.BackupPVC) && j != nil && !steps.IsRunning(j):
-		// Its pods hold the PersistentVolumeClaim, or wait for it in vain.
+		// The pods of the Job hold the PersistentVolumeClaim, or wait for a volume that they cannot get.
 		step, _ := steps.DeleteAndWait([]client.Object{j.Job})
-		step.Attempt, step.Message = steps.AttemptRunning, "Backing up the data: trying again"
+		step.Attempt, step.Message = steps.AttemptRunning, "Backing up the data: retrying"
 		return step
 	case steps.IsGoing(s.BackupPVC) && j == nil:
-		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s of the backups is being deleted: it is made again on its volume when it is gone", s.BackupPVC.Name))
+		return waitForPerson(s, fmt.Sprintf(
+			"PersistentVolumeClaim %s for the backups is being deleted. After that, it is created again on its volume",
+			s.BackupPVC.Name))
 	case j == nil:
 		return steps.Step{Action: steps.CreateBackupJob, Attempt: steps.AttemptRunning, Message: "Backing up the data"}
 	case j.DeletionTimestamp != nil:
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning, Message: "Backing up the data: trying again"}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning,
+			Message: "Backing up the data: retrying"}
 	}
 	return followBackupJob(s)
 }
 
-// followBackupJob to its end.
+// followBackupJob waits for the end of the backup Job.
 func followBackupJob(s *instance.State) steps.Step {
-	j := s.Backup
-	if at, ok := j.Finished(); at != nil {
-		return judgeBackupJob(s, at.Time, ok)
+	j := s.BackupJob
+	if finished, ok := j.Finished(); finished != nil {
+		return judgeBackupJob(s, finished.Time, ok)
 	}
 	if s.Record().Status.Phase != v1.BackupRunning {
 		return steps.Step{Action: steps.MarkRunning, Attempt: steps.AttemptRunning, Message: "Backing up the data"}
@@ -73,9 +82,8 @@ func followBackupJob(s *instance.State) steps.Step {
 	return step
 }
 
-// backupSucceeded is true, with the time of its end, for a Job that has succeeded and that
-// nobody removes.
-func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
+// backupSucceeded returns when the Job finished, and reports whether it succeeded and is not being deleted.
+func backupSucceeded(j *instance.Job) (finished time.Time, ok bool) {
 	if j == nil || j.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
@@ -86,11 +94,11 @@ func backupSucceeded(j *instance.Job) (at time.Time, ok bool) {
 	return end.Time, true
 }
 
-// freeUnmountablePVC is what to do about data that no Job can mount: what can be made
-// reachable again is, and for the rest it takes a person.
+// freeUnmountablePVC handles data that no Job can mount. The controller makes the data reachable again if it can.
+// Otherwise a user must act.
 func freeUnmountablePVC(s *instance.State) (steps.Step, bool) {
 	if a := s.Attempt(); a.IsOnline() {
-		return steps.Step{}, false // None has to.
+		return steps.Step{}, false // No Job has to mount the data.
 	}
 	if step, open := MakeDataReachable(s); open {
 		return step, true
@@ -98,95 +106,119 @@ func freeUnmountablePVC(s *instance.State) (steps.Step, bool) {
 	volume, name := volumeName(s), s.JobLocation().Namespace+"/"+s.JobLocation().Data
 	switch c := s.DataPVC; {
 	case s.PVCNameConflict:
-		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is somebody else's, and the data on volume %q needs one of that name: rename or delete it", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf(
+			"PersistentVolumeClaim %s does not belong to this instance, but the data on volume %q needs a "+
+				"PersistentVolumeClaim of that name. Rename or delete it",
+			name, volume)), true
 	case c == nil:
-		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s is gone, and so is volume %q, which holds the data: bring it back", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf(
+			"PersistentVolumeClaim %s does not exist, nor does volume %q, which contains the data. Restore the volume", name, volume)), true
 	case c.DeletionTimestamp != nil:
-		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q, which holds the data, cannot be found: bring it back", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf(
+			"PersistentVolumeClaim %s was deleted, and its volume %q, which contains the data, does not exist. "+
+				"Restore the volume",
+			name, volume)), true
 	case c.Status.Phase == corev1.ClaimLost:
-		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q: bring it back", name, volume)), true
+		return waitForPerson(s, fmt.Sprintf("PersistentVolumeClaim %s has lost its volume %q. Restore the volume", name,
+			volume)), true
 	}
 	return steps.Step{}, false
 }
 
-// waitForPerson who has to act.
+// waitForPerson waits until a user acts.
 func waitForPerson(s *instance.State, message string) steps.Step {
-	return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Attempt: steps.AttemptHeld, Message: message, Hint: skipHint(s)}
+	return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Attempt: steps.AttemptHeld, Message: message,
+		Hint: skipHint(s)}
 }
 
-// skipHint is the command that gives the data up.
+// skipHint returns the command that skips the backup and loses the data.
 func skipHint(s *instance.State) string {
 	if s.Orphan != nil {
-		return fmt.Sprintf("To lose the data for good instead: kubectl annotate pv %s %s=%s", volumeName(s), v1.AnnotationSkipBackup, s.Life.XR)
+		return fmt.Sprintf("To delete the data without a backup instead: kubectl annotate pv %s %s=%s", volumeName(s),
+			v1.AnnotationSkipBackup, s.Life.XR)
 	}
-	return fmt.Sprintf("To lose the data for good instead: kubectl annotate x%s %s %s=%s", strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationSkipBackup, s.Life.XR)
+	return fmt.Sprintf("To delete the data without a backup instead: kubectl annotate %s %s=%s", s.XR.InKubectl(),
+		v1.AnnotationSkipBackup, s.Life.XR)
 }
 
-// WithoutOutsideHint is the command that gives up what is stored outside of the data directory, and no more.
+// WithoutOutsideHint returns the command that leaves files outside of the data directory out of the backup, and
+// nothing else.
 func WithoutOutsideHint(s *instance.State) string {
-	hint := "To back up all the rest, and lose what is stored outside: kubectl annotate "
+	hint := "To back up only the data directory, and lose the files outside of it: kubectl annotate "
 	if len(s.Pods) == 0 {
-		hint = "What was stored outside ended with the server's pod. To back up all the rest without it: kubectl annotate "
+		hint = "The files outside of the data directory were deleted with the server's pod. To back up only the " +
+			"data directory: kubectl annotate "
 	}
 	if s.Orphan != nil {
 		return fmt.Sprintf("%spv %s %s=%s", hint, volumeName(s), v1.AnnotationWithoutOutside, s.Life.XR)
 	}
-	return fmt.Sprintf("%sx%s %s %s=%s", hint, strings.ToLower(s.Life.Kind), s.XR.GetName(), v1.AnnotationWithoutOutside, s.Life.XR)
+	return fmt.Sprintf("%s%s %s=%s", hint, s.XR.InKubectl(), v1.AnnotationWithoutOutside, s.Life.XR)
 }
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// judgeBackupJob that has ended.
-func judgeBackupJob(s *instance.State, at time.Time, succeeded bool) steps.Step {
-	r := s.Backup.Report
+// judgeBackupJob evaluates a Job that has ended.
+func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps.Step {
+	r := s.BackupJob.Report
 	size, grows := grownSize(s)
 	switch {
 	case !succeeded && grows:
-		return steps.Step{Action: steps.GrowBackupPVC, Attempt: steps.AttemptRunning, Message: fmt.Sprintf("Backing up the data: PersistentVolumeClaim %s of the backups grows to %s (%s)", s.BackupPVC.Name, size.String(), steps.FailureOf(s.Backup))}
+		return steps.Step{Action: steps.GrowBackupPVC, Attempt: steps.AttemptRunning,
+			Message: fmt.Sprintf("Backing up the data: expanding PersistentVolumeClaim %s for the backups to %s (%s)",
+				s.BackupPVC.Name, size.String(), steps.FailureOf(s.BackupJob))}
 	case !succeeded:
-		return retryBackup(s, at, whyNoRoom(s))
-	case HasMoved(s, s.Backup):
-		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptRunning, Message: "Backing up the data: its volumes have changed, so it is proved once more", Targets: []client.Object{s.Backup.Job}}
+		return retryBackup(s, finished, whyNoRoom(s))
+	case HasMoved(s, s.BackupJob):
+		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptRunning,
+			Message: "Backing up the data: a volume was replaced, so the backup is verified again",
+			Targets: []client.Object{s.BackupJob.Job}}
 	case r == nil:
-		// Its pod is gone, and its word with it. A rerun finds the archive.
-		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptRunning, Message: "Backing up the data: proving it once more", Targets: []client.Object{s.Backup.Job}}
+		// The pod is deleted, and its report with it. A new run of the Job finds the archive.
+		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptRunning,
+			Message: "Backing up the data: verifying the backup again", Targets: []client.Object{s.BackupJob.Job}}
 	case r.OK && r.Empty && knownData(s):
-		return retryBackup(s, at, "the volume is empty, but the server had data: is it the right volume, on the right node?")
+		return retryBackup(s, finished,
+			"the volume is empty, but the server had data. Check that it is the right volume, on the right node")
 	case r.OK && r.Empty:
-		return steps.Step{Action: steps.MarkNoData, Attempt: steps.AttemptEmpty, Message: "There is no database on the volume: nothing to back up"}
+		return steps.Step{Action: steps.MarkNoData, Attempt: steps.AttemptEmpty,
+			Message: "The volume contains no database, so there is nothing to back up"}
 	case !r.OK || r.Command != "backup" || !namesArchive(s, r) || !sumPattern.MatchString(r.SHA256):
-		return retryBackup(s, at, "the agent's report is not one of a proven archive")
+		return retryBackup(s, finished, "the report of the Job does not describe a verified archive")
 	case isMissing(s):
-		return retryBackup(s, at, s.Refusal.Message)
+		return retryBackup(s, finished, s.Refusal.Message)
 	case wasMissing(s):
-		return retryBackup(s, at, s.Record().Status.Message)
+		return retryBackup(s, finished, s.Record().Status.Message)
 	case s.Store() == "" && (!s.IsBackupPVRetained() || s.BackupPV == nil):
-		return KeepBackupPV(s, steps.Step{Attempt: steps.AttemptRunning, Percent: 100, Message: fmt.Sprintf("Volume %q is kept for the backups", s.BackupPVC.Spec.VolumeName)})
+		return KeepBackupPV(s, steps.Step{Attempt: steps.AttemptRunning, Percent: 100,
+			Message: fmt.Sprintf("Volume %q is retained for the backups", s.BackupPVC.Spec.VolumeName)})
 	}
 	if step, full := makeRoomInIndex(s); full {
 		return step
 	}
-	step := steps.Step{Action: steps.NoteBackup, Attempt: steps.AttemptRunning, Percent: 100, Message: "The backup is proven"}
-	if steps.RefusalOf(s, steps.NoteBackup) != nil { // Which is said after it.
-		step.Message = "The backup is read back, and counts as soon as that is noted beside it"
+	step := steps.Step{Action: steps.NoteBackup, Attempt: steps.AttemptRunning, Percent: 100,
+		Message: "The backup is verified"}
+	if steps.RefusalOf(s, steps.NoteBackup) != nil { // The refusal is appended to this message.
+		step.Message = "The archive is read back, but the controller cannot record the backup yet"
 	}
 	return step
 }
 
-// isMissing is true where the archive that the Job has reported is not in the store: of another BackupStore than the one that it was sent to, or gone.
+// isMissing reports whether the store does not contain the archive that the Job reported. The archive may be deleted,
+// or the BackupStore may have been replaced by another one.
 func isMissing(s *instance.State) bool {
 	f := steps.RefusalOf(s, steps.NoteBackup)
 	return f != nil && f.Missing
 }
 
-// wasMissing is true where the record says so of the archive that this Job has reported.
+// wasMissing reports whether the BackupRecord already says that the store does not contain the archive of this Job.
 func wasMissing(s *instance.State) bool {
-	is := &s.Record().Status
-	return s.Store() != "" && is.Phase == v1.BackupFailed && strings.Contains(is.Message, path.Join(StoreFolder(s), s.Backup.Report.Archive))
+	status := &s.Record().Status
+	return s.Store() != "" && status.Phase == v1.BackupFailed &&
+		strings.Contains(status.Message, path.Join(StoreFolder(s), s.BackupJob.Report.Archive))
 }
 
-// knownData is true if the server answered once or was restored. Then an empty
-// volume is not this instance's. A backup of one that goes on is taken because there is data.
+// knownData reports whether the server has run or was restored. An empty volume is then not the volume of this
+// instance. The same holds for a backup of a running instance.
 func knownData(s *instance.State) bool {
 	a := s.Attempt()
 	return !a.IsOfDeletion() || serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
@@ -197,57 +229,61 @@ func hasServed(xr *instance.Composite) bool {
 	return r != nil && r.Phase == v1.RestoreSucceeded || xr.Status.Initialized || xr.IsServing()
 }
 
-// retryBackup after a failure, not at once.
-func retryBackup(s *instance.State, at time.Time, why string) steps.Step {
-	message := fmt.Sprintf("The backup has failed, and is tried again: %s. Nothing is lost: the data stays on its volume", why)
-	pause := min(max(at.Sub(begunAt(s))/4, steps.Soonest), steps.Latest)
-	left := at.Add(pause).Sub(s.Now)
+// retryBackup retries after a failure and a delay.
+func retryBackup(s *instance.State, finished time.Time, reason string) steps.Step {
+	message := fmt.Sprintf("The backup has failed and is retried: %s. No data is lost: it stays on its volume",
+		reason)
+	pause := min(max(finished.Sub(begunAt(s))/4, steps.Soonest), steps.Latest)
+	left := finished.Add(pause).Sub(s.Now)
 	step := steps.Step{Attempt: steps.AttemptFailed, Message: message, Hint: skipHint(s)}
-	if r := s.Backup.Report; r != nil && r.ExitCode == agent.ExitOutside {
+	if r := s.BackupJob.Report; r != nil && r.ExitCode == agent.ExitOutside {
 		step.Hint = WithoutOutsideHint(s)
 	}
 	switch r := s.Record(); {
-	case r.Status.Phase != v1.BackupFailed || r.Status.Message != why:
-		step.Action, step.Message = steps.MarkFailed, why
+	case r.Status.Phase != v1.BackupFailed || r.Status.Message != reason:
+		step.Action, step.Message = steps.MarkFailed, reason
 	case left > 0:
 		step.Action, step.After = steps.Wait, left
 	default:
-		step.Action, step.Targets = steps.DeleteObjects, []client.Object{s.Backup.Job}
+		step.Action, step.Targets = steps.DeleteObjects, []client.Object{s.BackupJob.Job}
 	}
 	return step
 }
 
-// begunAt is when the deletion began or, of a life that goes on, its backup.
+// begunAt returns when the deletion started or, for a running instance, when the backup started.
 func begunAt(s *instance.State) time.Time {
-	if at := s.Identity().DeletedAt; at != nil {
-		return at.Time
+	if deletedAt := s.Identity().DeletedAt; deletedAt != nil {
+		return deletedAt.Time
 	}
 	return s.Record().CreationTimestamp.Time
 }
 
-// phasesOfBackup in their order, each of which reads all of the data once, and what people are told of them.
-var phasesOfBackup = []struct{ phase, says string }{{agent.PhaseClone, ": cloning it"}, {agent.PhaseCopy, ""}, {agent.PhaseProve, ": reading it back"}}
+// phasesOfBackup lists the phases of a backup in order, with the text that users see. Each phase reads all of the
+// data once.
+var phasesOfBackup = []struct{ phase, says string }{{agent.PhaseClone, ": cloning"}, {agent.PhaseCopy, ""},
+	{agent.PhaseProve, ": verifying"}}
 
-// Progress of a Job. One that clones has three phases, every other has the last two.
+// Progress returns the progress of a Job. A Job that clones has three phases, and every other Job has the last two.
 func Progress(j *instance.Job) (percent int32, message string) {
 	phases := phasesOfBackup
-	if !slices.ContainsFunc(j.Spec.Template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == agent.CloneContainerName }) {
+	if !slices.ContainsFunc(j.Spec.Template.Spec.InitContainers,
+		func(c corev1.Container) bool { return c.Name == agent.CloneContainerName }) {
 		phases = phases[1:]
 	}
 	switch p := j.Progress; {
 	case j.Report != nil && j.Report.OK:
-		return 100, "Backing up the data: done" // The Job is a moment behind its pod.
+		return 100, "Backing up the data: done" // The Job's status is updated after the status of its pod.
 	case p != nil:
-		n := max(0, slices.IndexFunc(phases, func(of struct{ phase, says string }) bool { return of.phase == p.Phase }))
+		n := max(0, slices.IndexFunc(phases, func(phase struct{ phase, says string }) bool { return phase.phase == p.Phase }))
 		percent = int32((100*n + min(p.Percent, 100)) / len(phases)) //nolint:gosec // It is at most 100.
 		return percent, fmt.Sprintf("Backing up the data, %d%%%s", percent, phases[n].says)
 	case j.PodFailure != "":
-		return 0, fmt.Sprintf("Backing up the data: it does not run (%s)", j.PodFailure)
+		return 0, fmt.Sprintf("Backing up the data: the Job does not run (%s)", j.PodFailure)
 	}
 	return 0, "Backing up the data"
 }
 
-// Builders are those of actions that take a backup.
+// Builders maps the actions of a backup to the functions that build their changes.
 var Builders = map[steps.Action]steps.Builder{
 	steps.CreateBackupPVC:      createBackupPVC,
 	steps.RetainBackupPV:       retainBackupPV,
@@ -273,7 +309,7 @@ var Builders = map[steps.Action]steps.Builder{
 	steps.RenewAccess:          renewAccess,
 }
 
-// HasProvenBackup is true if the backup of this life is proven.
+// HasProvenBackup reports whether the backup of this instance is verified.
 func HasProvenBackup(s *instance.State) bool {
 	r := s.Record()
 	return r != nil && r.IsProven()

@@ -10,17 +10,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// MakeDataReachable where the data's PVC is not fit for a Job, or is where no Job can run: the
-// volume gets another PVC. One that is not retained would go with the PVC that it has.
+// MakeDataReachable creates another PVC for the data volume if a Job cannot use the current PVC or cannot run in its
+// namespace. It does nothing for a volume that is not retained, because the volume would be deleted with its PVC.
 func MakeDataReachable(s *instance.State) (step steps.Step, open bool) {
-	step = steps.Step{Attempt: steps.AttemptRunning, Message: fmt.Sprintf("Volume %q gets PersistentVolumeClaim %s/%s, to be backed up", volumeName(s), s.JobLocation().Namespace, s.JobLocation().Data)}
+	step = steps.Step{Attempt: steps.AttemptRunning,
+		Message: fmt.Sprintf("Binding volume %q to PersistentVolumeClaim %s/%s for the backup", volumeName(s),
+			s.JobLocation().Namespace, s.JobLocation().Data)}
 	switch c := s.DataPVC; {
 	case !s.IsDataPVRetained() || s.PVCNameConflict:
 		return steps.Step{}, false
 	case c != nil && c.DeletionTimestamp != nil && len(JobsOnData(s)) > 0:
-		// Their pods hold the PVC, or wait for it in vain.
+		// The pods of the Jobs hold the PVC, or wait for a volume that they cannot get.
 		step, _ = steps.DeleteAndWait(JobsOnData(s))
-		step.Attempt, step.Message = steps.AttemptRunning, "Backing up the data: trying again"
+		step.Attempt, step.Message = steps.AttemptRunning, "Backing up the data: retrying"
 	case s.OriginalPVC != nil:
 		return DeletePVCStep(s.OriginalPVC, step), true
 	case c != nil && c.DeletionTimestamp != nil:
@@ -35,10 +37,10 @@ func MakeDataReachable(s *instance.State) (step steps.Step, open bool) {
 	return step, true
 }
 
-// JobsOnData are the Jobs of this life, which mount the data PVC, the backup PVC or both.
+// JobsOnData returns the Jobs of this instance that mount the data PVC, the backup PVC or both.
 func JobsOnData(s *instance.State) []client.Object {
 	var out []client.Object
-	for _, j := range []*instance.Job{s.Backup, s.Wipe, s.Prune} {
+	for _, j := range []*instance.Job{s.BackupJob, s.WipeJob, s.PruneJob} {
 		if j != nil {
 			out = append(out, j.Job)
 		}
@@ -46,7 +48,7 @@ func JobsOnData(s *instance.State) []client.Object {
 	return out
 }
 
-// DeletePVCStep deletes a PVC, drops its finalizer, and waits until it is gone.
+// DeletePVCStep deletes a PVC, removes its finalizer, and waits until it is deleted.
 func DeletePVCStep(c *corev1.PersistentVolumeClaim, step steps.Step) steps.Step {
 	step.Action, step.Targets = steps.DeletePVC, []client.Object{c}
 	if c.DeletionTimestamp != nil && !instance.HasFinalizer(c) {
@@ -55,7 +57,7 @@ func DeletePVCStep(c *corev1.PersistentVolumeClaim, step steps.Step) steps.Step 
 	return step
 }
 
-// volumeName of the data, as far as anybody knows.
+// volumeName returns the name of the data volume, or "" if it is unknown.
 func volumeName(s *instance.State) string {
 	switch {
 	case s.DataPV != nil:

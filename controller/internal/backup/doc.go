@@ -1,3 +1,4 @@
-// Package backup takes and verifies one backup of an instance, whatever its origin: a deletion, another image, a request or the schedule.
-// The Job copies, and the volume or the store knows the backup before its record says that it is proven.
+// Package backup takes and verifies one backup of an instance for a deletion, an image change, a Backup object or the
+// schedule. The Job copies the data. The catalog on the volume or in the store contains the backup before its
+// BackupRecord says that it is verified.
 package backup

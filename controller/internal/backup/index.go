@@ -9,8 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// makeRoomInIndex is what to do before a backup is recorded on a volume whose index is full: the oldest backups go that are beyond
-// those to keep. What retention keeps stays, and then a person decides.
+// makeRoomInIndex makes room before a backup is recorded on a volume whose index is full. It deletes the oldest
+// expired backups. If retention keeps all of them, a user must decide.
 func makeRoomInIndex(s *instance.State) (step steps.Step, full bool) {
 	if s.Store() != "" || s.BackupPV == nil {
 		return steps.Step{}, false
@@ -22,17 +22,20 @@ func makeRoomInIndex(s *instance.State) (step steps.Step, full bool) {
 	if catalog.HasRoomInIndex(s.BackupPV, r, left) {
 		return steps.Step{}, false
 	}
-	old := catalog.Expired(s, catalog.ProvenBackupsHere(s), func(b *v1.MySQLBackup) bool {
+	old := catalog.Expired(s, catalog.ProvenBackupsHere(s), func(b *v1.BackupRecord) bool {
 		return b.Name != r.Name && !b.IsRivalOf(r) && s.Restoring[b.Name] == "" && !b.IsBeingTried()
 	})
 	going := len(old) - len(steps.WithoutDeleted(old))
 	switch {
 	case going > 0:
 		return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptRunning, Message: fmt.Sprintf(
-			"The backup is verified. PersistentVolume %s has no room to record it: waiting for the removal of %d older backups", s.BackupPV.Name, going)}, true
+			"The backup is verified, but PersistentVolume %s has no room to record it. Waiting until %d older "+
+				"backups are deleted",
+			s.BackupPV.Name, going)}, true
 	case len(old) > 0:
-		return steps.Step{Action: steps.CondemnBackups, Attempt: steps.AttemptRunning, Targets: catalog.Oldest(old, catalog.PrunedForIndex), Message: fmt.Sprintf(
-			"Removing older backups: PersistentVolume %s has no room to record another one", s.BackupPV.Name)}, true
+		return steps.Step{Action: steps.MarkForRemoval, Attempt: steps.AttemptRunning,
+			Targets: catalog.Oldest(old, catalog.PrunedForIndex), Message: fmt.Sprintf(
+				"Deleting older backups, because PersistentVolume %s has no room to record another one", s.BackupPV.Name)}, true
 	}
 	return waitForPerson(s, catalog.FullIndex(s)), true
 }

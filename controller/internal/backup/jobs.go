@@ -29,7 +29,7 @@ func createBackupJob(s *instance.State, _ steps.Step) []change.Change {
 	return append(out, change.NewObject(NewJob(s)))
 }
 
-// NewJob archives the data of a stopped server.
+// NewJob returns the Job that archives the data of a stopped server.
 func NewJob(s *instance.State) *batchv1.Job {
 	r := s.Record()
 	if r == nil {
@@ -40,39 +40,42 @@ func NewJob(s *instance.State) *batchv1.Job {
 		Record: s.Attempt().Record, Image: serverImage(s),
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
-		WithoutOutside: s.Word().LeavesOutside(),
-		NeverServed:    s.Orphan == nil && !knownData(s) && s.Life.Kind == v1.KindMySQL, // Only there the first start's end leaves a trace.
+		WithoutOutside: s.DeletionIntent().LeavesOutside(),
+		// Only the data of this kind shows whether the initialization completed.
+		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind != v1.KindDatabase,
 	}
-	to := ArchivePodVolume(s)
+	volume := ArchivePodVolume(s)
 	if s.Store() != "" {
-		b.Object, to = StoreFolder(s), agent.AccessVolume(s.Attempt().Access)
+		b.Object, volume = StoreFolder(s), agent.AccessVolume(s.Attempt().Access)
 	} else {
 		b.Archive = path.Join(steps.BackupPath, s.Attempt().Record, catalog.ArchiveName)
 	}
 	if a := s.Attempt(); a.IsOnline() {
-		return CloneJob(s, &b, to)
+		return CloneJob(s, &b, volume)
 	}
-	return AgentJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), DataPodVolume(s), to)
+	return AgentJob(s, s.Attempt().Job, v1.ComponentBackup, b.Command(), DataPodVolume(s), volume)
 }
 
-// WipeJob empties the folder of a hostPath volume.
+// WipeJob returns the Job that empties the directory of a hostPath volume.
 func WipeJob(s *instance.State) *batchv1.Job {
-	return AgentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.WipeData(s.Life.XR, steps.DataPath), DataPodVolume(s))
+	return AgentJob(s, s.JobLocation().WipeJob, v1.ComponentWipe, agent.WipeData(s.Life.XR, steps.DataPath),
+		DataPodVolume(s))
 }
 
-// PruneJob removes the folders of records.
+// PruneJob returns the Job that deletes the directories of the given BackupRecords.
 func PruneJob(s *instance.State, records []client.Object) *batchv1.Job {
 	names := make([]string, 0, len(records))
 	for _, r := range records {
 		names = append(names, r.GetName())
 	}
-	j := AgentJob(s, s.JobLocation().PruneJob, v1.ComponentPrune, agent.Prune(steps.BackupPath, names...), ArchivePodVolume(s))
+	j := AgentJob(s, s.JobLocation().PruneJob, v1.ComponentPrune, agent.Prune(steps.BackupPath, names...),
+		ArchivePodVolume(s))
 	list, _ := json.Marshal(names) //nolint:errchkjson // Strings only.
 	j.Annotations[v1.AnnotationPruned] = string(list)
 	return j
 }
 
-// AgentJob runs the agent beside the volumes, each mounted under its name.
+// AgentJob returns a Job that runs the controller's image. Each volume is mounted under its name.
 func AgentJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) *batchv1.Job {
 	j := volumeJob(s, name, component, command, volumes...).Job()
 	s.Rules.Fit(&j.Spec.Template.Spec)
@@ -80,19 +83,20 @@ func AgentJob(s *instance.State, name, component string, command []string, volum
 	return j
 }
 
-// volumeJob is what is the same of all Jobs of an instance.
+// volumeJob returns the part that all Jobs of an instance have in common.
 func volumeJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) agent.VolumeJob {
 	return agent.VolumeJob{
 		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
-		Resources: s.Settings.JobResources, Nodes: nodesOf(s), OnNode: s.HostPath(), Command: command, Volumes: volumes,
+		Resources: s.Settings.JobResources, Nodes: nodesOf(s), PullSecrets: PullSecrets(s), OnNode: s.HostPath(),
+		Command: command, Volumes: volumes,
 	}
 }
 
-// nodesOf the instance's Jobs, as the XR's status has them, or the volume where that is gone. The PVC does not count: it is in the
-// claim's namespace, where others may write.
+// nodesOf returns where the Jobs of the instance can run. The source is the status of the XR, or the volume if the XR
+// is deleted. The PVC is not read, because users of the claim's namespace can change it.
 func nodesOf(s *instance.State) *v1.NodePlacement {
 	switch {
-	case s.XR != nil && s.XR.Status.UID != "": // The function has written it.
+	case s.XR != nil && s.XR.Status.UID != "": // The function has written the status.
 		return s.XR.Status.Nodes
 	case s.DataPV != nil:
 		return v1.ReadNodes(s.DataPV.Annotations[v1.AnnotationNodes])
@@ -100,25 +104,38 @@ func nodesOf(s *instance.State) *v1.NodePlacement {
 	return nil
 }
 
-// DataPodVolume mounts the data where Jobs of this life run.
+// PullSecrets returns the names of the instance's image pull secrets. The source is the XR. If the XR is deleted or
+// the field is unreadable, the source is the volume. The PVC is not read, because users of the claim's namespace can
+// change it.
+func PullSecrets(s *instance.State) []v1.ImagePullSecret {
+	switch {
+	case s.XR != nil && !s.XR.Unreadable.Has("spec.imagePullSecrets"):
+		return s.XR.Spec.ImagePullSecrets
+	case s.DataPV != nil:
+		return v1.ReadPullSecrets(s.DataPV.Annotations[v1.AnnotationPullSecrets])
+	}
+	return nil
+}
+
+// DataPodVolume returns the pod volume that mounts the data in the Jobs of this instance.
 func DataPodVolume(s *instance.State) corev1.Volume {
 	return agent.PVCVolume(steps.VolumeData, s.JobLocation().Data)
 }
 
-// ArchivePodVolume mounts the backup volume there.
+// ArchivePodVolume returns the pod volume that mounts the backup volume in the Jobs of this instance.
 func ArchivePodVolume(s *instance.State) corev1.Volume {
 	return agent.PVCVolume(steps.VolumeBackup, s.JobLocation().Backup)
 }
 
-// serverImage that wrote the data.
+// serverImage returns the image of the server that wrote the data.
 func serverImage(s *instance.State) string {
 	return cmp.Or(s.Identity().Image, dataAnnotation(s, v1.AnnotationImage))
 }
 
-// serverVersion that the server gave as its own; empty where it never answered.
+// serverVersion returns the version that the server reported, or "" if it never responded.
 func serverVersion(s *instance.State) string { return dataAnnotation(s, v1.AnnotationVersion) }
 
-// dataAnnotation of the data PVC or volume.
+// dataAnnotation returns an annotation of the data PVC or volume.
 func dataAnnotation(s *instance.State, key string) string {
 	if s.DataPVC != nil && s.DataPVC.Annotations[key] != "" {
 		return s.DataPVC.Annotations[key]
@@ -129,13 +146,14 @@ func dataAnnotation(s *instance.State, key string) string {
 	return ""
 }
 
-// IdentityAnnotations are the annotations of a data volume that say what must be known of it when
-// claim and XR are gone.
+// IdentityAnnotations returns the annotations of a data volume that identify the instance when claim and XR are
+// deleted.
 func IdentityAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Life)
 	a[v1.AnnotationImage] = serverImage(s)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())
-	if store := s.Store(); store != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationBackupStore] != "" { // What it was is taken back.
+	// An empty value replaces the previous store.
+	if store := s.Store(); store != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationBackupStore] != "" {
 		a[v1.AnnotationBackupStore] = store
 	}
 	a[v1.AnnotationDeletionPolicy] = string(s.Identity().DeletionPolicy)
@@ -147,11 +165,18 @@ func IdentityAnnotations(s *instance.State) map[string]string {
 	}
 	if n := s.Identity().FirstBackupNumber; n > 0 {
 		a[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(n, 10)
-	} else if v := s.DataPV; v != nil && v.Labels[v1.LabelXR] != string(s.Life.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // Another life's is taken back.
+	} else if v := s.DataPV; v != nil && v.Labels[v1.LabelXR] != string(
+		s.Life.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // The number of another instance is replaced.
 		a[v1.AnnotationFirstBackupNumber] = ""
 	}
-	if nodes := nodesOf(s).Annotation(); nodes != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationNodes] != "" { // What they were is taken back.
+	// An empty value replaces the previous nodes.
+	if nodes := nodesOf(s).Annotation(); nodes != "" || s.DataPV != nil && s.DataPV.Annotations[v1.AnnotationNodes] != "" {
 		a[v1.AnnotationNodes] = nodes
+	}
+	// An empty value replaces the previous secrets.
+	if secrets := v1.PullSecretsAnnotation(PullSecrets(s)); secrets != "" || s.DataPV != nil &&
+		s.DataPV.Annotations[v1.AnnotationPullSecrets] != "" {
+		a[v1.AnnotationPullSecrets] = secrets
 	}
 	if choice := s.Identity().Choice; choice != "" {
 		a[v1.AnnotationChoice] = choice

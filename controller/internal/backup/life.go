@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// EndedPod of this life's server that nobody removes, or nil.
+// EndedPod returns a pod of this instance's server that has ended and is not being deleted, or nil.
 func EndedPod(s *instance.State) *corev1.Pod {
 	for i := range s.Pods {
 		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
@@ -23,39 +23,43 @@ func EndedPod(s *instance.State) *corev1.Pod {
 	return nil
 }
 
-// WhoUsesVolume says which pod uses the data volume of an XR, and what a person does about it.
+// WhoUsesVolume returns a message with the pod that uses the data volume of an XR, and what the user can do.
 func WhoUsesVolume(p *corev1.Pod, xr string) string {
 	if p.Labels[v1.LabelXR] == xr {
 		return "Waiting for the server to stop"
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil {
-		return fmt.Sprintf("Pod %q of %s %q uses the data volume: the backup is taken when it is gone. Stop it", p.Name, owner.Kind, owner.Name)
+		return fmt.Sprintf("Pod %q of %s %q uses the data volume. The backup waits until the pod is deleted: stop "+
+			"its owner", p.Name,
+			owner.Kind, owner.Name)
 	}
-	return fmt.Sprintf("Pod %q uses the data volume: the backup is taken when it is gone. Delete it", p.Name)
+	return fmt.Sprintf("Pod %q uses the data volume. The backup waits until the pod is deleted: delete it", p.Name)
 }
 
-// Stopped is what there is to do until the backup is proven of an instance that goes on, and whose server the function
-// stops; and its Job is gone.
+// Stopped returns the next step of a backup for which the function stops the server of a running instance. It returns
+// no step when the backup is verified and its Job is deleted.
 func Stopped(s *instance.State, announcement string) (step steps.Step, open bool) {
 	return backUpInLife(s, announcement, awaitStop)
 }
 
-// backUpResumed is the same of a server that runs again after its copy: nothing is stopped for what is left to do.
+// backUpResumed is like Stopped for a server that runs again after the copy: it stops nothing.
 func backUpResumed(s *instance.State, announcement string) (step steps.Step, open bool) {
 	return backUpInLife(s, announcement, func(*instance.State) (steps.Step, bool) { return steps.Step{}, false })
 }
 
-// backUpInLife is what there is to do until a backup of an instance that goes on is proven, and its Job gone, once nothing has to
-// be done first.
-func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (steps.Step, bool)) (step steps.Step, open bool) {
+// backUpInLife returns the next step of a running instance's backup until the backup is verified and its Job is
+// deleted. The argument first returns what must happen before the Job is created.
+func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (steps.Step, bool)) (
+	step steps.Step, open bool) {
 	if n := s.ForeignNote(); n != nil && !HasProvenBackup(s) {
 		step := PutAside(s, steps.SkipNumber)
 		step.Attempt, step.Message = steps.AttemptAnnounced, announcement
 		return step, true
 	}
 	if s.Record() == nil && s.OwnNote() == nil {
-		if s.StoreFailure != "" { // Whether that number is free is not known.
-			return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced, Message: announcement + ": " + s.StoreFailure}, true
+		if s.StoreFailure != "" { // It is unknown whether the number is free.
+			return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced,
+				Message: announcement + ": " + s.StoreFailure}, true
 		}
 		return steps.Step{Action: steps.CreateBackup, Attempt: steps.AttemptAnnounced, Message: announcement}, true
 	}
@@ -67,37 +71,42 @@ func backUpInLife(s *instance.State, announcement string, first func(*instance.S
 		return WriteIndex(s), true
 	case !HasProvenBackup(s):
 		return DecideBackup(s), true
-	case s.Backup != nil:
-		step, _ := steps.DeleteAndWait([]client.Object{s.Backup.Job})
+	case s.BackupJob != nil:
+		step, _ := steps.DeleteAndWait([]client.Object{s.BackupJob.Job})
 		return step, true
 	}
 	return steps.Step{}, false
 }
 
-// awaitStop of a server that the function stops.
+// awaitStop waits until the server is stopped by the function.
 func awaitStop(s *instance.State) (step steps.Step, open bool) {
 	if !isScaledDown(s.Deployment) {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptStopping, Message: "Waiting for the server to stop"}, true
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptStopping,
+			Message: "Waiting for the server to stop"}, true
 	}
 	if p := EndedPod(s); p != nil {
-		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptStopping, Message: "Stopping the server",
+			Targets: []client.Object{p}}, true
 	}
 	if len(s.Pods) > 0 {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptStopping, Message: WhoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptStopping,
+			Message: WhoUsesVolume(&s.Pods[0], string(s.Life.XR))}, true
 	}
 	return steps.Step{}, false
 }
 
-// isScaledDown is true of a Deployment that makes no pods any more.
+// isScaledDown reports whether a Deployment creates no more pods.
 func isScaledDown(d *appsv1.Deployment) bool {
-	return d == nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas == 0
+	return d == nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.Replicas == 0
 }
 
-// PutAside what was made for a backup that is over, or is not wanted any more, and end that. What is proven is kept.
+// PutAside deletes what was created for a backup that has ended or is not needed any more, and then takes the given
+// action. A verified backup is kept.
 func PutAside(s *instance.State, end steps.Action) steps.Step {
 	switch r := s.Record(); {
-	case s.Backup != nil:
-		step, _ := steps.DeleteAndWait([]client.Object{s.Backup.Job})
+	case s.BackupJob != nil:
+		step, _ := steps.DeleteAndWait([]client.Object{s.BackupJob.Job})
 		return step
 	case !HasProvenBackup(s) && s.OwnNote() != nil:
 		return WriteIndex(s)

@@ -12,25 +12,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A record is an index that anybody may delete who may delete records. What is
-// proven stands on the volume first, which holds the archive:
+// A BackupRecord is only an index entry, and a user with the right to delete BackupRecords can delete it. The result
+// of a backup is therefore stored first in the catalog on the volume that contains the archive:
 //
-//	the Job's report ─▶ the note on the volume ─▶ the record is Proven
+//	the Job's report ─▶ the catalog entry on the volume ─▶ the phase of the BackupRecord
 //
-// From the note on the backup is proven: a record that is gone is made again from it, and the data
-// is let go when the record, too, says Proven.
+// The backup is verified once the catalog entry exists. The controller creates a missing BackupRecord again from the
+// entry. The data is released when the BackupRecord, too, is verified.
 
-// WriteIndex makes the record say what the volume knows already: the backup of this dying
-// life is proven.
+// WriteIndex updates the BackupRecord from the catalog entry on the volume, which says that the backup is verified.
 func WriteIndex(s *instance.State) steps.Step {
-	step := steps.Step{Action: steps.MarkProven, Attempt: steps.AttemptRunning, Percent: 100, Message: "The backup is proven"}
+	step := steps.Step{Action: steps.MarkProven, Attempt: steps.AttemptRunning, Percent: 100,
+		Message: "The backup is verified"}
 	if s.Record() == nil {
 		step.Action = steps.RecreateBackup
 	}
 	return step
 }
 
-// noteBackup on the volume that the Job's PVC is bound to, or in the store.
+// noteBackup writes the catalog entry to the volume that the Job's PVC is bound to, or to the store.
 func noteBackup(s *instance.State, _ steps.Step) []change.Change {
 	r := s.Record().DeepCopy()
 	r.Spec = provenSpec(s)
@@ -40,9 +40,9 @@ func noteBackup(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{catalog.WriteNote(s.BackupPV, r)}
 }
 
-// provenSpec is what the record will say, by the Job's report.
-func provenSpec(s *instance.State) v1.MySQLBackupSpec {
-	spec, report := *s.Record().Spec.DeepCopy(), s.Backup.Report
+// provenSpec returns the spec of the verified BackupRecord, from the Job's report.
+func provenSpec(s *instance.State) v1.BackupRecordSpec {
+	spec, report := *s.Record().Spec.DeepCopy(), s.BackupJob.Report
 	spec.Archive = &v1.Archive{
 		SHA256:    report.SHA256,
 		Size:      resource.NewQuantity(report.Size, resource.BinarySI).String(),
@@ -57,11 +57,11 @@ func provenSpec(s *instance.State) v1.MySQLBackupSpec {
 	return spec
 }
 
-// markProven writes the record of a dying life, as the note says.
+// markProven updates the BackupRecord of an instance that is being deleted from the catalog entry.
 func markProven(s *instance.State, _ steps.Step) []change.Change {
 	proven := catalog.ProveAsNoted(s.Record(), s.OwnNote(), s.Now)
 	if n := s.OwnNote(); n.Store != "" {
-		return append([]change.Change{tidyStore(s, n)}, proven...)
+		return append([]change.Change{removeLeftovers(s, n)}, proven...)
 	}
 	return proven
 }
@@ -70,13 +70,13 @@ func recreateBackup(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{catalog.MakeRecordAgain(s.OwnNote())}
 }
 
-// deleteUnprovenBackup deletes records that were announced and will never be proven, and what lies in a store of them. Their
-// finalizer goes at the next look, so that a crash in between leaves only that to do.
+// deleteUnprovenBackup deletes BackupRecords that were announced and will never be verified, and their files in the
+// store. Their finalizer is removed in the next reconcile, so that a crash in between is harmless.
 func deleteUnprovenBackup(s *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, 2*len(step.Targets))
 	for _, r := range step.Targets {
 		if s.Store() != "" && r.GetDeletionTimestamp() != nil {
-			out = append(out, catalog.DiscardAttempts(s, r))
+			out = append(out, catalog.RemoveAttempts(s, r))
 		}
 		out = append(out, steps.DeleteOrRelease(r))
 	}

@@ -14,62 +14,76 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// UnusedNumber that no backup has: a status that was lost may name one that is proven already, of what the data was then.
+// UnusedNumber returns a number that no backup has. If the status was lost, its number may belong to an older
+// verified backup.
 func UnusedNumber(s *instance.State) int64 {
 	return max(s.XR.Status.BackupNumber, NextBackupNumber(s))
 }
 
-// skipNumber of a backup that a store has already, from a time that the cluster knows nothing of.
+// skipNumber skips a number that the store already contains. The backup was written before the cluster was restored
+// from an etcd snapshot.
 func skipNumber(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, CountTo(s, s.XR.Status.BackupNumber+1))
+	return steps.PatchXRInternal(s, CountTo(s, s.XR.Status.BackupNumber+1))
 }
 
-// CountBackup that is proven of a life that goes on: the next one has the next number, and the claim lists it.
-func CountBackup(s *instance.State) map[string]any {
-	fields := CountTo(s, NextBackupNumber(s))
-	fields["backups"] = v1.ListBackups(s.Records)
-	return fields
+// CountBackup returns the fields of status.internal after a verified backup of a running instance: the next backup
+// gets the next number. PatchCounted writes them.
+func CountBackup(s *instance.State) map[string]any { return CountTo(s, NextBackupNumber(s)) }
+
+// PatchCounted writes fields of status.internal. If a backup is verified, it also updates the list of backups that
+// users see.
+func PatchCounted(s *instance.State, internal map[string]any) []change.Change {
+	fields := steps.Internal(internal)
+	if HasProvenBackup(s) {
+		fields["backups"] = RecentBackups(s)
+	}
+	return steps.PatchXRStatus(s, fields)
 }
 
-// LeaveNumber to a backup in life that has come to nothing: its folder on a volume may hold a finished archive that nobody came to note,
-// and that another backup, of other data, does not write over.
+// RecentBackups returns the fields of status.backups that the controller writes.
+func RecentBackups(s *instance.State) map[string]any {
+	return map[string]any{"recent": v1.ListBackups(s.Records)}
+}
+
+// LeaveNumber skips the number of a failed backup of a running instance. The directory of the backup on a volume may
+// contain a complete archive that was not recorded. A later backup of other data must not overwrite it.
 func LeaveNumber(s *instance.State) map[string]any {
 	if s.Store() != "" {
-		return map[string]any{} // What was sent is discarded.
+		return map[string]any{} // The uploaded files are deleted.
 	}
 	return CountTo(s, UnusedNumber(s)+1)
 }
 
-// NextBackupNumber is that of a backup after the newest one there is, with a record or
-// without.
+// NextBackupNumber returns the number after the newest backup, even if that backup has no BackupRecord.
 func NextBackupNumber(s *instance.State) int64 {
 	if n := s.Missing(); n != nil && !n.Unreadable {
 		return n.Spec.Number + 1
 	}
-	if b := v1.LatestBackup(s.Records, (*v1.MySQLBackup).IsProven); b != nil {
+	if b := v1.LatestBackup(s.Records, (*v1.BackupRecord).IsProven); b != nil {
 		return b.Spec.Number + 1
 	}
 	return 1
 }
 
-// isTaken is true of a number that a proven backup of another life has, or one after it.
+// isTaken reports whether a verified backup of another instance has this number or a higher one.
 func isTaken(s *instance.State, number int64) bool {
-	return slices.ContainsFunc(s.Records, func(r v1.MySQLBackup) bool {
+	return slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool {
 		return r.IsProven() && r.Spec.Instance.XR != s.Life.XR && r.Spec.Number >= number
 	})
 }
 
-// CountTo a number for the next backup. What it was when this life began is kept: numbers of backups that came to nothing are in no record.
+// CountTo sets the number of the next backup. It also stores the number that was current when the instance started,
+// because no BackupRecord contains the numbers of failed backups.
 func CountTo(s *instance.State, number int64) map[string]any {
 	fields := map[string]any{"backupNumber": number}
-	was := cmp.Or(s.XR.Status.BackupNumber, number)
-	if first := cmp.Or(firstNumber(s, was), was); first < number && first != s.XR.Status.FirstBackupNumber {
+	counted := cmp.Or(s.XR.Status.BackupNumber, number)
+	if first := cmp.Or(firstNumber(s, counted), counted); first < number && first != s.XR.Status.FirstBackupNumber {
 		fields["firstBackupNumber"] = first
 	}
 	return fields
 }
 
-// firstNumber that a backup of this life had, or would have had; 0 where the one of this number is the first.
+// firstNumber returns the first backup number of this instance, or 0 if the given number is the first.
 func firstNumber(s *instance.State, number int64) int64 {
 	first := number
 	for _, n := range []int64{s.Identity().FirstBackupNumber, firstNumberOf(s.DataPV, s.Life.XR)} {
@@ -77,7 +91,7 @@ func firstNumber(s *instance.State, number int64) int64 {
 			first = min(first, n)
 		}
 	}
-	note := func(b *v1.MySQLBackupSpec) {
+	note := func(b *v1.BackupRecordSpec) {
 		if b.Instance.XR == s.Life.XR && b.Number > 0 {
 			first = min(first, b.Number)
 			if b.Since > 0 {
@@ -97,11 +111,12 @@ func firstNumber(s *instance.State, number int64) int64 {
 	return first
 }
 
-// firstNumberOf a life, as its volume knows it where a status was lost; 0 where it does not.
+// firstNumberOf returns the first backup number of an instance from its volume if the status was lost, or 0 if it is
+// unknown.
 func firstNumberOf(v *corev1.PersistentVolume, life types.UID) int64 {
 	if v == nil || v.Labels[v1.LabelXR] != string(life) {
 		return 0
 	}
-	n, _ := strconv.ParseInt(v.Annotations[v1.AnnotationFirstBackupNumber], 10, 64) // Else it is not known.
+	n, _ := strconv.ParseInt(v.Annotations[v1.AnnotationFirstBackupNumber], 10, 64) // An unreadable number is unknown.
 	return n
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// HeldBackup is the name of the backup that has no record, as status.HeldBackup has it.
+// HeldBackup returns the name of the backup whose BackupRecord is missing, as in status.internal.heldBackup.
 func HeldBackup(s *instance.State) string {
 	if n := s.Missing(); n != nil {
 		return n.Name
@@ -20,7 +20,8 @@ func HeldBackup(s *instance.State) string {
 	return ""
 }
 
-// RestoreSource is what status.RestoreSource is to say. What it said before the choice was made stays.
+// RestoreSource returns the value of status.internal.restoreSource. It does not change after the function has chosen
+// a backup.
 func RestoreSource(s *instance.State) *v1.RestoreSourceStatus {
 	from := s.Source
 	switch {
@@ -30,36 +31,39 @@ func RestoreSource(s *instance.State) *v1.RestoreSourceStatus {
 	default:
 		return s.XR.Status.RestoreSource
 	}
-	out := &v1.RestoreSourceStatus{From: from.Of.Name, NewestBackup: from.Newest()}
+	out := &v1.RestoreSourceStatus{From: s.XR.Spec.Restore.FromText(), NewestBackup: from.Newest()}
 	if n := from.Missing(); n != nil {
 		out.HeldBackup = n.Name
 	}
 	return out
 }
 
-// RestoreSourceFields are those of RestoreSource for a merge patch, which removes a field only if it is null.
+// RestoreSourceFields returns the fields of RestoreSource for a merge patch, which removes a field only if it is
+// null.
 func RestoreSourceFields(s *instance.State) any {
-	of := RestoreSource(s)
-	if of == nil {
+	source := RestoreSource(s)
+	if source == nil {
 		return nil
 	}
-	return map[string]any{"from": of.From, "newestBackup": of.NewestBackup, "heldBackup": steps.OrNil(of.HeldBackup)}
+	return map[string]any{"from": source.From, "newestBackup": source.NewestBackup,
+		"heldBackup": steps.OrNil(source.HeldBackup)}
 }
 
-// NewRecord of the backup that is to be taken.
-func NewRecord(s *instance.State) *v1.MySQLBackup {
+// NewRecord returns the BackupRecord of the next backup.
+func NewRecord(s *instance.State) *v1.BackupRecord {
 	number, attempt := s.Identity().BackupNumber, s.Attempt()
-	if number == 0 { // Its status was lost, and it never had a volume that knew.
+	if number == 0 { // The status was lost, and no volume has the number.
 		number = NextBackupNumber(s)
 	}
 	since := firstNumber(s, number)
-	if attempt.IsOfDeletion() && isTaken(s, number) { // By what came, such as with an adoption, once this life had begun: nobody knows which rows are newer.
+	// The number can be taken, for example by imported backups. It is then unknown which data is newer.
+	if attempt.IsOfDeletion() && isTaken(s, number) {
 		since = cmp.Or(since, number)
 		number = NextBackupNumber(s)
 	}
-	return &v1.MySQLBackup{
-		ObjectMeta: metav1.ObjectMeta{Name: attempt.Record, Labels: s.Life.Labels(), Finalizers: []string{v1.Finalizer}},
-		Spec: v1.MySQLBackupSpec{
+	r := &v1.BackupRecord{
+		ObjectMeta: metav1.ObjectMeta{Name: attempt.Record, Finalizers: []string{v1.Finalizer}},
+		Spec: v1.BackupRecordSpec{
 			Instance:     s.BackedUp(),
 			Image:        serverImage(s),
 			Version:      serverVersion(s),
@@ -72,11 +76,15 @@ func NewRecord(s *instance.State) *v1.MySQLBackup {
 			Request:      attempt.Request,
 			Nodes:        nodesOf(s),
 			Choice:       s.Identity().Choice,
+
+			ImagePullSecrets: PullSecrets(s),
 		},
 	}
+	r.Labels = r.DefaultLabels()
+	return r
 }
 
-// storageClass of the data volume; empty for a folder of a node.
+// storageClass returns the class of the data volume, or "" for a hostPath volume.
 func storageClass(s *instance.State) string {
 	switch {
 	case s.HostPath():
@@ -89,21 +97,23 @@ func storageClass(s *instance.State) string {
 	return ""
 }
 
-// createBackup makes the record before anything stops.
+// createBackup creates the BackupRecord before the server stops.
 func createBackup(s *instance.State, _ steps.Step) []change.Change {
 	r := NewRecord(s)
-	return []change.Change{change.NewObject(r), catalog.PatchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Phase = v1.BackupPending })}
+	return []change.Change{change.NewObject(r),
+		catalog.PatchRecordStatus(r, func(st *v1.BackupRecordStatus) { st.Phase = v1.BackupPending })}
 }
 
 func markRunning(s *instance.State, _ steps.Step) []change.Change {
-	return []change.Change{catalog.PatchRecordStatus(s.Record(), func(st *v1.MySQLBackupStatus) {
+	return []change.Change{catalog.PatchRecordStatus(s.Record(), func(st *v1.BackupRecordStatus) {
 		st.Phase, st.Message = v1.BackupRunning, ""
-		if st.StartedAt == nil {
-			st.StartedAt = &metav1.Time{Time: s.Now}
+		if st.StartTime == nil {
+			st.StartTime = &metav1.Time{Time: s.Now}
 		}
 	})}
 }
 
 func markFailed(s *instance.State, step steps.Step) []change.Change {
-	return []change.Change{catalog.PatchRecordStatus(s.Record(), func(st *v1.MySQLBackupStatus) { st.Phase, st.Message = v1.BackupFailed, step.Message })}
+	return []change.Change{catalog.PatchRecordStatus(s.Record(),
+		func(st *v1.BackupRecordStatus) { st.Phase, st.Message = v1.BackupFailed, step.Message })}
 }

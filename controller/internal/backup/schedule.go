@@ -13,79 +13,82 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A planned backup is one that the schedule asks for, by the name of its minute. When the next one is due stands in
-// status.backupSchedule, and is moved on by the write that begins one: whoever writes it first begins it, and one that nobody could
-// begin in time is still due. However many were missed, the last of them is taken, and the others are not.
+// A scheduled backup is named after its minute in the schedule. The time of the next one is stored in
+// status.internal.backupSchedule. The same write that starts a backup moves this time forward, so that only one
+// reconcile starts it. A backup that could not start in time remains due. If several backups are overdue, only the
+// last of them is taken.
 
-// Lateness of a planned backup that nobody is told of.
+// Lateness is how long a scheduled backup may be overdue before users are told.
 const Lateness = 5 * time.Minute
 
-// DecideScheduled begins a backup that is due, of a server that takes clients, and plans the next.
+// DecideScheduled starts a scheduled backup that is due if the server accepts clients, and schedules the next one.
 func DecideScheduled(s *instance.State) (step steps.Step, open bool) {
-	spec, is := &s.XR.Spec.Backup, s.XR.Status.BackupSchedule
+	spec, status := &s.XR.Spec.Backup, s.XR.Status.BackupSchedule
 	switch {
-	case s.XR.Unreadable.HasAny("spec.backup.schedule", "spec.backup.timeZone", "spec.backup.method"):
-		return steps.Step{}, false // What was planned stays planned until the spec can be read.
-	case !is.IsOf(spec) && spec.Schedule == "":
+	case s.XR.Unreadable.Has("spec.backup.schedule"):
+		return steps.Step{}, false // The schedule stays unchanged until the spec can be read.
+	case !status.IsOf(spec) && spec.Schedule == nil:
 		return steps.Step{Action: steps.PlanBackups, Message: planMessage(s)}, true
 	case !s.Skew.IsTrusted():
-		return steps.Step{}, false // By a clock that is wrong nothing is due, and nothing is planned.
-	case !is.IsOf(spec) || !isPlanPlausible(s):
+		return steps.Step{}, false // While the clock is wrong, no backup is due and none is scheduled.
+	case !status.IsOf(spec) || !isPlanPlausible(s):
 		return steps.Step{Action: steps.PlanBackups, Message: planMessage(s)}, true
 	case !isDue(s):
 		return steps.Step{}, false
-	case hasAnswered(s, v1.OriginSchedule, dueName(s)):
+	case hasAnswered(s, v1.OriginSchedule, dueName(s), ""):
 		return steps.Step{Action: steps.PlanBackups}, true
-	case spec.Method != "" && mayBackUpRunning(s):
-		return beginStep(v1.OriginSchedule, spec.Method, v1.ScheduleText(dueName(s))), true
+	case spec.ScheduledMethod() != "" && mayBackUpRunning(s):
+		return beginStep(v1.OriginSchedule, spec.ScheduledMethod(), v1.ScheduledBackupText(dueName(s))), true
 	}
-	if s.XR.Spec.Suspended {
-		return steps.Step{}, false // Nothing changes that is not backed up; it is taken once the server is back.
+	if s.XR.Spec.Suspend {
+		return steps.Step{}, false // The data does not change. The backup is taken when the server runs again.
 	}
 	return reportLate(s)
 }
 
-// isPlanPlausible reports whether the next backup is due, or is planned for the next minute of the schedule. A clock that was wrong may have planned
-// it for a later one, years ahead, and no backup would be taken until then.
+// isPlanPlausible reports whether the next backup is due or is scheduled for the next minute of the schedule. A clock
+// that was wrong may have scheduled it years ahead, and no backup would be taken until then.
 func isPlanPlausible(s *instance.State) bool {
-	is := s.XR.Status.BackupSchedule
-	of, err := v1.ParseSchedule(s.XR.Spec.Backup.Schedule, s.XR.Spec.Backup.TimeZone)
-	if err != nil || is == nil || is.NextAt == nil || isDue(s) {
+	status := s.XR.Status.BackupSchedule
+	schedule, err := v1.ParseSchedule(s.XR.Spec.Backup.Cron(), s.XR.Spec.Backup.TimeZone())
+	if err != nil || status == nil || status.NextAt == nil || isDue(s) {
 		return true
 	}
-	// The clock that planned it may have been ahead by what is tolerated.
-	return !is.NextAt.After(of.Next(s.Now.Add(clock.Tolerance))) && of.IsPlanned(is.NextAt.Time)
+	// The clock that scheduled it may have been ahead by the tolerance.
+	return !status.NextAt.After(schedule.Next(s.Now.Add(clock.Tolerance))) && schedule.IsPlanned(status.NextAt.Time)
 }
 
-// isDue is true from the minute on that the next backup is planned for.
+// isDue reports whether the time of the next scheduled backup has come.
 func isDue(s *instance.State) bool {
-	is := s.XR.Status.BackupSchedule
-	return is != nil && is.NextAt != nil && !s.Now.Before(is.NextAt.Time)
+	status := s.XR.Status.BackupSchedule
+	return status != nil && status.NextAt != nil && !s.Now.Before(status.NextAt.Time)
 }
 
-// dueAt is the last minute that is due: one backup makes up for all that were missed.
+// dueAt returns the latest minute that is due. One backup replaces all that are overdue.
 func dueAt(s *instance.State) time.Time {
-	is := s.XR.Status.BackupSchedule
-	of, err := v1.ParseSchedule(is.Schedule, is.TimeZone)
+	status := s.XR.Status.BackupSchedule
+	schedule, err := v1.ParseSchedule(status.Schedule, status.TimeZone)
 	if err != nil {
-		return is.NextAt.Time
+		return status.NextAt.Time
 	}
-	return of.LastOf(is.NextAt.Time, s.Now)
+	return schedule.LastOf(status.NextAt.Time, s.Now)
 }
 
 func dueName(s *instance.State) string { return v1.PlannedName(dueAt(s)) }
 
-// reportLate says that a backup which is due cannot begin.
+// reportLate reports that a backup is due and cannot start.
 func reportLate(s *instance.State) (step steps.Step, open bool) {
-	is := s.XR.Status.BackupSchedule
-	if s.Now.Before(lateAt(s)) || is.MissedAt != nil {
+	status := s.XR.Status.BackupSchedule
+	if s.Now.Before(lateAt(s)) || status.MissedAt != nil {
 		return steps.Step{}, false
 	}
-	return steps.Step{Action: steps.ReportLateBackup, Message: fmt.Sprintf("The backup that is planned for %s has not begun: the server does not take clients", v1.PlannedName(is.NextAt.Time))}, true
+	return steps.Step{Action: steps.ReportLateBackup,
+		Message: fmt.Sprintf("The backup scheduled for %s has not started, because the server does not accept clients",
+			v1.PlannedName(status.NextAt.Time))}, true
 }
 
-// lateAt is when people are told of a backup that is due: after its minute, and after the server has begun to start, which may have
-// been suspended until then.
+// lateAt returns when users are told that a backup is overdue. It counts from the later of two times: the scheduled
+// minute and the start of the server. The server may have been suspended before.
 func lateAt(s *instance.State) time.Time {
 	from := s.XR.Status.BackupSchedule.NextAt.Time
 	if since := s.XR.NotServingSince(); since.After(from) {
@@ -95,70 +98,74 @@ func lateAt(s *instance.State) time.Time {
 }
 
 func reportLateBackup(s *instance.State, step steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"backupSchedule": map[string]any{"missedAt": metav1.NewTime(s.XR.Status.BackupSchedule.NextAt.UTC()), "message": step.Message}})
+	return steps.PatchXRInternal(s, map[string]any{
+		"backupSchedule": map[string]any{"missedAt": metav1.NewTime(s.XR.Status.BackupSchedule.NextAt.UTC()),
+			"message": step.Message}})
 }
 
-// plan of the next backup, as fields of status.backupSchedule; nil where there is no schedule.
+// plan returns the fields of status.internal.backupSchedule for the next backup, or nil if there is no schedule.
 func plan(s *instance.State) map[string]any {
 	spec := &s.XR.Spec.Backup
-	if spec.Schedule == "" {
+	if spec.Schedule == nil {
 		return nil
 	}
-	out := map[string]any{"schedule": spec.Schedule, "timeZone": steps.OrNil(spec.TimeZone), "nextAt": nil, "message": nil}
-	of, err := v1.ParseSchedule(spec.Schedule, spec.TimeZone)
+	out := map[string]any{"schedule": spec.Cron(), "timeZone": steps.OrNil(spec.TimeZone()), "nextAt": nil, "message": nil}
+	schedule, err := v1.ParseSchedule(spec.Cron(), spec.TimeZone())
 	if err == nil {
-		out["nextAt"] = metav1.NewTime(of.Next(s.Now))
+		out["nextAt"] = metav1.NewTime(schedule.Next(s.Now))
 		return out
 	}
 	out["message"] = err.Error()
-	if is := s.XR.Status.BackupSchedule; is == nil || is.MissedAt == nil { // None comes, and people are told so.
+	// The schedule never matches, and users are told so.
+	if status := s.XR.Status.BackupSchedule; status == nil || status.MissedAt == nil {
 		out["missedAt"] = metav1.NewTime(s.Now)
 	}
 	return out
 }
 
 func planMessage(s *instance.State) string {
-	of := plan(s)
-	switch next, planned := of["nextAt"].(metav1.Time); {
-	case of == nil:
-		return "No backup is planned any more"
+	fields := plan(s)
+	switch next, planned := fields["nextAt"].(metav1.Time); {
+	case fields == nil:
+		return "No backup is scheduled any more"
 	case planned:
-		return "The next backup is planned for " + v1.PlannedName(next.Time)
+		return "The next backup is scheduled for " + v1.PlannedName(next.Time)
 	}
-	text, _ := of["message"].(string)
+	text, _ := fields["message"].(string)
 	return text
 }
 
-// planBackups from now on.
+// planBackups schedules the next backup, counted from now.
 func planBackups(s *instance.State, _ steps.Step) []change.Change {
-	var of any
+	var value any
 	if fields := plan(s); fields != nil {
-		of = fields
+		value = fields
 	}
-	return steps.PatchXRStatus(s, map[string]any{"backupSchedule": of})
+	return steps.PatchXRInternal(s, map[string]any{"backupSchedule": value})
 }
 
-// UntilPlanned is how long nothing has to be done for a schedule; zero where there is none.
+// UntilPlanned returns the time until the next scheduled backup, or zero if there is none.
 func UntilPlanned(s *instance.State) time.Duration {
-	is := s.XR.Status.BackupSchedule
+	status := s.XR.Status.BackupSchedule
 	switch {
-	case is == nil || is.NextAt == nil || isDue(s) && (is.MissedAt != nil || s.XR.Spec.Suspended): // It cannot begin, and people know.
+	// The backup cannot start, and users have been told.
+	case status == nil || status.NextAt == nil || isDue(s) && (status.MissedAt != nil || s.XR.Spec.Suspend):
 		return 0
 	case isDue(s):
 		return max(lateAt(s).Sub(s.Now), steps.RequeueSoon)
 	}
-	return max(is.NextAt.Sub(s.Now), steps.RequeueSoon)
+	return max(status.NextAt.Sub(s.Now), steps.RequeueSoon)
 }
 
-// afterPlanned is what status.backupSchedule says once a backup has ended which was planned.
+// afterPlanned returns the fields of status.internal.backupSchedule after a scheduled backup has ended.
 func afterPlanned(s *instance.State, proven bool) map[string]any {
-	b, is := s.XR.Status.ScheduledBackup, s.XR.Status.BackupSchedule
+	b, status := s.XR.Status.ScheduledBackup, s.XR.Status.BackupSchedule
 	switch {
-	case is == nil:
+	case status == nil:
 		return nil
 	case proven:
 		return map[string]any{"lastAt": metav1.NewTime(s.Now), "missedAt": nil, "message": nil}
-	case is.MissedAt != nil:
+	case status.MissedAt != nil:
 		return map[string]any{"message": b.Message}
 	}
 	return map[string]any{"missedAt": metav1.NewTime(v1.PlannedAt(b.Request)), "message": b.Message}

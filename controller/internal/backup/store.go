@@ -18,37 +18,40 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A backup that goes to a store has no volume: a Job sends it there, and reads it back. The note of it lies beside it, and
-// counts as one on a volume does.
+// A backup in a store needs no volume: a Job uploads it and reads it back. Its catalog entry is stored next to it and
+// has the same meaning as an entry on a volume.
 
-// archivePattern is what a Job calls an archive in a store.
+// archivePattern matches the name that a Job gives an archive in a store.
 var archivePattern = regexp.MustCompile(`^[a-z0-9]{10}\.tar\.zst(\.age)?$`)
 
-// StoreFolder of this life's backup.
+// StoreFolder returns the prefix of this instance's backup in the store.
 func StoreFolder(s *instance.State) string { return v1.StoreFolder(s.BackedUp(), s.Attempt().Record) }
 
-// decideBackupToStore of the data of a fenced instance, with a Job.
+// decideBackupToStore backs up the data of a fenced instance to a store with a Job.
 func decideBackupToStore(s *instance.State) steps.Step {
-	j := s.Backup
+	j := s.BackupJob
 	if s.StoreFailure != "" && (j == nil || !steps.IsRunning(j)) {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptRunning, Message: "Backing up the data: " + s.StoreFailure, Hint: skipHint(s)}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptRunning,
+			Message: "Backing up the data: " + s.StoreFailure, Hint: skipHint(s)}
 	}
-	if at, ok := backupSucceeded(j); ok {
-		return judgeBackupJob(s, at, true) // Whatever has become of the data PVC since.
+	if finished, ok := backupSucceeded(j); ok {
+		return judgeBackupJob(s, finished, true) // The data PVC may have changed since then.
 	}
 	if step, held := freeUnmountablePVC(s); held {
 		return step
 	}
 	switch {
 	case j == nil:
-		return steps.Step{Action: steps.CreateBackupJob, Attempt: steps.AttemptRunning, Message: "Backing up the data to BackupStore " + s.Store()}
+		return steps.Step{Action: steps.CreateBackupJob, Attempt: steps.AttemptRunning,
+			Message: "Backing up the data to BackupStore " + s.Store()}
 	case j.DeletionTimestamp != nil:
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning, Message: "Backing up the data: trying again"}
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptRunning,
+			Message: "Backing up the data: retrying"}
 	}
 	return followBackupJob(s)
 }
 
-// namesArchive is true of a report that names an archive where it is to be, with its manifest in a store.
+// namesArchive reports whether a report names an archive at its expected place and, in a store, its manifest.
 func namesArchive(s *instance.State, r *agent.Report) bool {
 	if s.Store() == "" {
 		return r.Archive == catalog.ArchiveName
@@ -56,23 +59,34 @@ func namesArchive(s *instance.State, r *agent.Report) bool {
 	return archivePattern.MatchString(r.Archive) && len(r.Manifest) <= agent.MaxManifest && json.Valid(r.Manifest)
 }
 
-// HeldByForeign waits for a person, because what a store has under the name of this backup may be of other data.
+// HeldByForeign waits for a user, because the store contains a backup with this name that may be of other data.
 func HeldByForeign(s *instance.State, n *instance.Note) steps.Step {
-	if !s.IsEarlier(n) {
-		return waitForPerson(s, fmt.Sprintf("BackupStore %s already has a backup %q of %s that this deletion did not write. Another cluster with the same objects may use the same bucket and prefix. The backup there is neither used nor deleted, and the data stays on its volume. Give each cluster a bucket or prefix of its own, then move the directory %s of the bucket away: the backup is taken again",
+	if !instance.IsEarlier(&s.Basis, n) {
+		return waitForPerson(s, fmt.Sprintf(
+			"BackupStore %s already has a backup %q of %s that this deletion did not write. Another cluster with "+
+				"the same objects may use the same bucket and prefix. The backup there is neither used nor "+
+				"deleted, and the data stays on its volume. Give each cluster a bucket or prefix of its own, then "+
+				"move the directory %s of the bucket away. After that, the backup is taken again",
 			n.Store, n.Name, n.AnnouncedAt.UTC().Format(time.RFC3339), StoreFolder(s)))
 	}
-	return waitForPerson(s, fmt.Sprintf("BackupStore %s has a backup %q of %s already, from before this one began: the cluster was set back since. What was written after that is not in it: move the folder %s of its bucket away, and the backup is taken. Where the data went with that backup, there is no other: go without one",
+	return waitForPerson(s, fmt.Sprintf(
+		"BackupStore %s already has a backup %q of %s. It is older than this deletion, so the cluster was restored "+
+			"from an earlier state. It does not contain later writes. Move the directory %s of its bucket away, "+
+			"and a new backup is taken. If the data was deleted after that backup, it is the only copy: keep it, "+
+			"and skip the new backup",
 		n.Store, n.Name, n.AnnouncedAt.UTC().Format(time.RFC3339), StoreFolder(s)))
 }
 
-// writePublished writes down, on the XR, the data volume and its PVC, which archive is about to be published. After a crash, and when the
-// record was deleted, nothing else tells this cluster's note from that of a copy of this cluster.
+// writePublished stores on the XR, the data volume and its PVC which archive is about to be published. After a crash,
+// or if the BackupRecord was deleted, only this tells the catalog entry of this cluster from an entry of a copy of
+// this cluster.
 func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
 	var out []change.Change
 	write := func(o client.Object) {
 		if o.GetAnnotations()[v1.AnnotationPublished] != n.PublishedArchive() {
-			out = append(out, change.PatchObject(o, func(o client.Object) { steps.SetAnnotation(o, v1.AnnotationPublished, n.PublishedArchive()) }))
+			out = append(out, change.PatchObject(o, func(o client.Object) {
+				steps.SetAnnotation(o, v1.AnnotationPublished, n.PublishedArchive())
+			}))
 		}
 	}
 	if s.XR != nil {
@@ -87,25 +101,28 @@ func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
 	return out
 }
 
-// publishNote of a record, as its Job has reported.
-func publishNote(s *instance.State, r *v1.MySQLBackup) change.Change {
-	n := &v1.StoreNote{BackupNote: r.Note(), Name: r.Name, Manifest: s.Backup.Report.Manifest}
+// publishNote publishes the catalog entry of a backup from the Job's report.
+func publishNote(s *instance.State, r *v1.BackupRecord) change.Change {
+	n := &v1.StoreNote{BackupNote: r.Note(), Name: r.Name, Manifest: s.BackupJob.Report.Manifest}
 	return change.InStore(change.Publish, r, change.Remote{Store: s.Store(), Note: n})
 }
 
-// tidyStore beside a note that is published.
-func tidyStore(s *instance.State, n *instance.Note) change.Change {
-	return change.InStore(change.Tidy, s.Record(), change.Remote{Store: n.Store, Note: &v1.StoreNote{BackupNote: n.BackupNote, Name: n.Name}})
+// removeLeftovers deletes other files in the backup's prefix after its catalog entry is published.
+func removeLeftovers(s *instance.State, n *instance.Note) change.Change {
+	return change.InStore(change.RemoveLeftovers, s.Record(),
+		change.Remote{Store: n.Store, Note: &v1.StoreNote{BackupNote: n.BackupNote, Name: n.Name}})
 }
 
-// GiveBackupAccess to the Job that is about to be made.
+// GiveBackupAccess creates the Secret that gives the next Job access to the store.
 func GiveBackupAccess(s *instance.State) change.Change {
-	to := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.Attempt().Access)
-	to.Annotations = map[string]string{v1.AnnotationAccessUntil: s.Now.Add(agent.BackupAccessLife).UTC().Format(time.RFC3339)}
-	return change.InStore(change.GiveAccess, to, change.Remote{Store: s.Store(), Folder: StoreFolder(s)})
+	secret := agent.AccessSecret(s.Life, s.JobLocation().Namespace, s.Attempt().Access)
+	secret.Annotations = map[string]string{v1.AnnotationAccessUntil: s.Now.Add(agent.BackupAccessLife).UTC().
+		Format(time.RFC3339)}
+	return change.InStore(change.GiveAccess, secret, change.Remote{Store: s.Store(), Folder: StoreFolder(s)})
 }
 
-// isAccessEnding reports whether the access of a running backup Job is to be renewed: half of its time is over.
+// isAccessEnding reports whether the access of a running backup Job must be renewed, because half of its time is
+// over.
 func isAccessEnding(s *instance.State) bool {
 	return !s.AccessUntil.IsZero() && s.AccessUntil.Sub(s.Now) < agent.BackupAccessLife/2
 }
@@ -114,11 +131,14 @@ func renewAccess(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{GiveBackupAccess(s)}
 }
 
-// GiveRestoreAccess to the Job that the function has made, with the manifest of the archive, which that believes. It goes with that Job.
+// GiveRestoreAccess creates the Secret that gives the function's restore Job access to the store. The Secret contains
+// the manifest of the archive, which the Job trusts. The Job owns the Secret.
 func GiveRestoreAccess(s *instance.State, _ steps.Step) []change.Change {
 	from := s.RestoreFrom.Spec.Archive
-	to := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Restore())
-	to.Annotations = map[string]string{v1.AnnotationAccessTo: from.Path}
-	to.OwnerReferences = []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: s.RestoreTo.Name, UID: s.RestoreTo.UID}}
-	return []change.Change{change.InStore(change.GiveAccess, to, change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest})}
+	secret := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Restore())
+	secret.Annotations = map[string]string{v1.AnnotationAccessTo: from.Path}
+	secret.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: s.RestoreTo.Name, UID: s.RestoreTo.UID}}
+	return []change.Change{change.InStore(change.GiveAccess, secret,
+		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.RestoreFrom.Manifest})}
 }

@@ -14,22 +14,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// KeepBackupPV is the step that retains the volume of the backup PVC. A PVC may name any volume,
-// and only one that names the PVC, too, is its own.
+// KeepBackupPV returns the step that retains the volume of the backup PVC. A PVC can name any volume, so the volume
+// must also name the PVC.
 func KeepBackupPV(s *instance.State, step steps.Step) steps.Step {
 	if step.Action = steps.RetainBackupPV; s.BackupPV != nil {
 		return step
 	}
 	step.Action, step.After = steps.Wait, steps.RequeueLater
 	if step.PhaseText() != "" {
-		step.Message = fmt.Sprintf("Volume %q is not bound to PersistentVolumeClaim %s/%s, which names it", s.BackupPVC.Spec.VolumeName, s.BackupPVC.Namespace, s.BackupPVC.Name)
+		step.Message = fmt.Sprintf("Volume %q is not bound to PersistentVolumeClaim %s/%s, which names it",
+			s.BackupPVC.Spec.VolumeName, s.BackupPVC.Namespace, s.BackupPVC.Name)
 	}
 	return step
 }
 
-// createBackupPVC makes the backup PVC, or another one for a volume that has lost its own. The
-// volume is made or reserved first: after a crash in between the PVC is still to be made. The
-// other way round it would wait for its volume for ever.
+// createBackupPVC creates the backup PVC, or a new PVC for a volume that has lost its own. The volume is created or
+// reserved first. After a crash in between, the next reconcile creates the PVC. In the opposite order, the PVC could
+// wait for its volume forever.
 func createBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	switch v := s.BackupPV; {
@@ -43,8 +44,8 @@ func createBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	return append(out, change.NewObject(NewPVC(s)))
 }
 
-// retainBackupPV makes the volume outlive its PVC, and say whose it is. The PVC's annotation,
-// which says that this is done, is written last.
+// retainBackupPV makes the volume survive its PVC, and labels it with its instance. The annotation on the PVC that
+// marks this as done is written last.
 func retainBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{
 		change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
@@ -59,30 +60,31 @@ func retainBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	}
 }
 
-// expandBackupPVC where its class lets it. Where it does not, the size is noted,
-// and not asked for again.
+// expandBackupPVC expands the backup PVC if its StorageClass allows it. Otherwise it stores the size, so that the
+// request is not repeated.
 func expandBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	size, _ := wantedSize(s)
 	return []change.Change{askForSize(s.BackupPVC, size)}
 }
 
-// DeleteBackupPVC as it was read: as soon as it has a volume, there may be
-// something on that.
+// DeleteBackupPVC deletes the PVC only if it has not changed since it was read. A PVC that has been bound since then
+// may contain data.
 func DeleteBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	c := change.DeleteObject(s.BackupPVC, "")
 	c.If = change.AsRead
 	return []change.Change{c}
 }
 
-// NewPVC mounts the volume that holds the backups of all lives of
-// an instance. It has no owner and no XR's label: nothing takes it along.
+// NewPVC returns the PVC of the volume with the backups of all instances of this name. It has no owner and no label
+// of the XR, so that it is not deleted with an instance.
 func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
 	annotations := agent.Annotations(s.Life)
 	annotations[v1.AnnotationMadeFor] = string(s.Life.XR)
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: steps.BackupLabels(s.Life), Annotations: annotations,
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Backup, Labels: steps.BackupLabels(s.Life),
+			Annotations: annotations,
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -99,13 +101,13 @@ func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 	if v := s.BackupPV; v != nil {
 		c.Spec.StorageClassName, c.Spec.VolumeName = &v.Spec.StorageClassName, v.Name
 		if room, ok := v1.StorageOf(v.Spec.Capacity); ok && size.Cmp(room) > 0 {
-			c.Spec.Resources.Requests[corev1.ResourceStorage] = room // It binds first, and grows then.
+			c.Spec.Resources.Requests[corev1.ResourceStorage] = room // The PVC is bound first and expanded afterwards.
 		}
 	}
 	return c
 }
 
-// NewPV is a folder beside the data's, on the same node.
+// NewPV returns a hostPath volume next to the data volume, on the same node.
 func NewPV(s *instance.State) *corev1.PersistentVolume {
 	size, _ := wantedSize(s)
 	name := s.Life.BackupPVName(s.NamespaceUID())
@@ -128,7 +130,7 @@ func NewPV(s *instance.State) *corev1.PersistentVolume {
 	return v
 }
 
-// PVAnnotations say whose backups a volume has.
+// PVAnnotations returns the annotations that identify the instance of a backup volume.
 func PVAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Life)
 	a[v1.AnnotationNamespaceUID] = string(s.NamespaceUID())

@@ -14,17 +14,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// AdoptBackups writes on a volume whose it is, keeps it, and notes backups on it that nobody knows
-// any more. Their records are asked for with that, and made as those that somebody deleted. The PVC,
-// which a person may have made, is one of ours from then on.
-func AdoptBackups(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, of v1.Instance, namespace types.UID, backups []v1.MySQLBackup) []change.Change {
+// AdoptBackups retains a volume, labels it with its instance, and adds missing entries to its catalog. It also
+// requests the BackupRecords of these entries, which the controller creates as it does for deleted ones. A user may
+// have created the PVC. The controller manages it from then on.
+func AdoptBackups(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, life v1.Instance, namespace types.UID,
+	backups []v1.BackupRecord) []change.Change {
 	mark := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {
-		steps.SetLabelsAndAnnotations(c, steps.BackupLabels(of), agent.Annotations(of))
+		steps.SetLabelsAndAnnotations(c, steps.BackupLabels(life), agent.Annotations(life))
 		steps.SetAnnotation(c, v1.AnnotationRetainedPV, v.Name)
 	})
 	note := change.PatchObject(v, func(v *corev1.PersistentVolume) {
 		steps.RetainPV(v)
-		steps.SetLabelsAndAnnotations(v, steps.BackupLabels(of), agent.Annotations(of))
+		steps.SetLabelsAndAnnotations(v, steps.BackupLabels(life), agent.Annotations(life))
 		if instance.NamespaceOf(v) == "" {
 			steps.SetAnnotation(v, v1.AnnotationNamespaceUID, string(namespace))
 		}

@@ -14,57 +14,59 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// Actions on records whose life has ended.
+// Actions on BackupRecords whose instance no longer exists.
 const (
-	// NoteRecord writes the note of a proven record that has none, or an older one.
+	// NoteRecord writes the catalog entry of a verified BackupRecord if the entry is missing or outdated.
 	NoteRecord steps.Action = "NoteRecord"
-	// HoldRecord puts our finalizer on a record, so that its deletion is seen, and
-	// LetRecordGo takes it off: the archive stays.
+	// HoldRecord adds the finalizer to a BackupRecord, so that the controller sees its deletion. LetRecordGo removes
+	// the finalizer and keeps the archive.
 	HoldRecord  steps.Action = "HoldRecord"
 	LetRecordGo steps.Action = "LetRecordGo"
-	// RemakeRecord makes a record again that somebody asked for, and ProveRecord
-	// proves one that a volume says is proven. AnswerAsked takes the question away.
+	// RemakeRecord creates a BackupRecord again that a user requested. ProveRecord marks a BackupRecord as verified
+	// if the catalog contains it. AnswerAsked removes the user's request.
 	RemakeRecord steps.Action = "RemakeRecord"
 	ProveRecord  steps.Action = "ProveRecord"
 	AnswerAsked  steps.Action = "AnswerAsked"
-	// StartErase makes the Job that removes the archive of a record, RetryErase
-	// deletes one that failed, and Erased lets all go that was kept for the archive.
-	StartErase steps.Action = "StartErase"
-	RetryErase steps.Action = "RetryErase"
-	Erased     steps.Action = "Erased"
-	// EraseFromStore removes the archive of a record from its store, and lets the record go.
-	EraseFromStore steps.Action = "EraseFromStore"
-	// TellRecord writes into a record's status what its deletion waits for.
+	// StartRemoval creates the Job that deletes the archive of a backup. RetryRemoval deletes a Job that failed.
+	// ArchiveRemoved releases the other objects when the archive is deleted.
+	StartRemoval   steps.Action = "StartErase"
+	RetryRemoval   steps.Action = "RetryErase"
+	ArchiveRemoved steps.Action = "Erased"
+	// RemoveFromStore deletes the archive of a backup from its store and removes the finalizer from the BackupRecord.
+	RemoveFromStore steps.Action = "EraseFromStore"
+	// TellRecord writes to the status of a BackupRecord what its deletion waits for.
 	TellRecord steps.Action = "TellRecord"
-	// LabelRecord moves a record among those that the function does not ask for, or back.
+	// LabelRecord changes the label that decides whether the function reads the BackupRecord.
 	LabelRecord steps.Action = "LabelRecord"
-	// TellLost writes there that nobody finishes the backup, or that nobody knows whether it is proven.
+	// TellLost writes to the status that the backup will never be completed, or that it is unknown whether it is
+	// verified.
 	TellLost steps.Action = "TellLost"
 )
 
-// An ArchiveStep is one thing to do now about one backup.
+// An ArchiveStep is the next action for one backup.
 type ArchiveStep struct {
 	Action  steps.Action
 	Message string
 	After   time.Duration
 
-	// What it is about.
-	Record *v1.MySQLBackup
+	// Record, Note and Volume are the objects of the action.
+	Record *v1.BackupRecord
 	Note   *instance.Note
 	Volume *corev1.PersistentVolume
-	// Changes are all that is written, in this order, up to the first that is refused.
+	// Changes lists the writes of the step in order. The first write that is refused ends the step.
 	Changes []change.Change
 }
 
-// NextOfArchives are the things to do now, at most one for each record, note and
-// volume. A record that is deleted takes nothing with it but itself:
+// NextOfArchives returns the next actions, at most one for each BackupRecord, catalog entry and volume. Deleting a
+// BackupRecord keeps its archive:
 //
-//	deleted ──────────────────────────▶ the note is on the volume ─▶ the record goes, the archive stays
-//	deleted, with the word for that ──▶ the archive goes ─▶ the note goes ─▶ the record goes
-//	asked for, or made without status ▶ the record is what the note says
-//	without volume and life ──────────▶ it says so: it holds the name until a person decides
+//	deleted                        ─▶ the volume has a catalog entry ─▶ the BackupRecord is deleted, the archive stays.
+//	deleted, with the annotation   ─▶ archive, catalog entry and BackupRecord are deleted, in this order.
+//	requested, or without status   ─▶ the BackupRecord is updated from the catalog entry.
+//	without volume and instance    ─▶ the status reports it, and the name is blocked until a user decides.
 //
-// A record whose life has not ended is that life's affair, until it is proven and the life goes on.
+// If the instance of a BackupRecord still exists, the instance's own reconcile handles it until the backup is
+// verified.
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	var out []ArchiveStep
 	add := func(step ArchiveStep) {
@@ -86,7 +88,9 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	for i := range a.Notes {
 		n := &a.Notes[i]
 		if a.Record(n) == nil && isAsked(a, n) && a.LifeOf(n.Spec.Instance.XR) == nil {
-			add(ArchiveStep{Action: RemakeRecord, Note: n, Message: fmt.Sprintf("The record of backup %q on volume %q is made again, as somebody asked", n.Name, n.Volume)})
+			add(ArchiveStep{Action: RemakeRecord, Note: n,
+				Message: fmt.Sprintf("The BackupRecord of backup %q on volume %q is created again, as requested by "+
+					"its annotation", n.Name, n.Volume)})
 		}
 	}
 	for i := range a.Volumes {
@@ -97,13 +101,14 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	return out
 }
 
-// RecordsForFunction is how many of an instance's newest records the function asks for. Its request may have 4 MiB, and a record takes
-// some 2.5 KiB of it.
+// RecordsForFunction is how many of an instance's newest BackupRecords the function reads. Its request is limited to
+// 4 MiB, and a BackupRecord takes about 2.5 KiB.
 const RecordsForFunction = 100
 
-// OlderRecords are those beyond that, by name, of records that are sorted newest first. The newest record of each life is
-// none of them: the function has to see whether two lives went on beside each other.
-func OlderRecords(newestFirst []v1.MySQLBackup) map[string]bool {
+// OlderRecords returns the names of the remaining BackupRecords from a list that is sorted newest first. It never
+// returns the newest BackupRecord of an instance UID, because the function has to see whether two instances ran
+// concurrently.
+func OlderRecords(newestFirst []v1.BackupRecord) map[string]bool {
 	out, lives := map[string]bool{}, map[types.UID]bool{}
 	for i := range newestFirst {
 		r := &newestFirst[i]
@@ -117,12 +122,12 @@ func OlderRecords(newestFirst []v1.MySQLBackup) map[string]bool {
 	return out
 }
 
-// isListedAsOlder reports whether a record has the label of those that the function does not ask for.
-func isListedAsOlder(a *instance.Archives, r *v1.MySQLBackup) bool {
+// isListedAsOlder reports whether a BackupRecord has the label that excludes it from the function's request.
+func isListedAsOlder(a *instance.Archives, r *v1.BackupRecord) bool {
 	return r.Labels[v1.LabelInstance] == a.Life.OlderKey()
 }
 
-func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	n, v := a.Note(r), a.VolumeOf(r)
 	dying := r.DeletionTimestamp != nil
 	switch {
@@ -133,32 +138,42 @@ func nextOfRecord(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	case isLifesAffair(a, r):
 		return ArchiveStep{Action: steps.NoOp}
 	case dying && r.Status.RestoreTest != nil:
-		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon} // Its Job would be nobody's, and keep its name from another.
+		// Without its BackupRecord, the restore test Job would have no owner and would block its name.
+		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
 	case !r.IsProven() && !dying:
 		return nextOfUnproven(a, r, n)
 	case dying && r.MayDeleteArchive() && a.Unasked[r.Name]:
-		return waitFor(r, askAgain, "it is not known whether the archive is there: "+whyUnasked(r))
+		return waitFor(r, askAgain, "it is unknown whether the archive exists: "+whyUnasked(r))
 	case dying && r.MayDeleteArchive() && (r.IsProven() || n != nil):
-		return eraseArchive(a, r)
+		return removeArchive(a, r)
 	case r.IsProven() && !r.MayDeleteArchive() && v != nil && !noteIsOf(n, r) && HasRoomInIndex(v, r, 0):
 		return ArchiveStep{Action: NoteRecord, Volume: v}
-	case dying && r.IsProven() && v != nil && n == nil: // Nothing else would say that the archive is there.
-		return waitFor(r, steps.RequeueForPerson, fmt.Sprintf("PersistentVolume %s has no room to record the backup, whose archive would be known to nothing: remove other backups first", v.Name))
+	case dying && r.IsProven() && v != nil && n == nil: // Without the catalog entry, nothing would refer to the archive.
+		return waitFor(r, steps.RequeueForPerson,
+			fmt.Sprintf("PersistentVolume %s has no room to record the backup, so that no object would refer to "+
+				"its archive. Delete other backups first", v.Name))
 	case dying && instance.HasFinalizer(r):
-		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
+		return ArchiveStep{Action: LetRecordGo,
+			Message: fmt.Sprintf("The BackupRecord of backup %q was deleted without the annotation %s, so its "+
+				"archive is kept",
+				r.BackupName(), v1.AnnotationDeleteArchive)}
 	case !dying && !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	}
 	return ArchiveStep{Action: steps.NoOp}
 }
 
-// nextOfUnreadable record: it stays with its archive, and says what to repair. Nothing is written from it, such as a note. One that is
-// deleted goes if its archive stays known.
-func nextOfUnreadable(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
+// nextOfUnreadable handles an unreadable BackupRecord. The BackupRecord and its archive stay, its status says what to
+// repair, and the controller writes no catalog entry from it. If it is being deleted, it is released only if the
+// catalog contains the archive.
+func nextOfUnreadable(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	isNoted := slices.ContainsFunc(a.Notes, func(n instance.Note) bool { return n.Name == r.Name && !n.Unreadable })
 	switch dying := r.DeletionTimestamp != nil; {
 	case dying && isNoted && !r.MayDeleteArchive() && instance.HasFinalizer(r):
-		return ArchiveStep{Action: LetRecordGo, Message: fmt.Sprintf("The record of backup %q was deleted without the annotation %s: its archive stays where it is", r.Name, v1.AnnotationDeleteArchive)}
+		return ArchiveStep{Action: LetRecordGo,
+			Message: fmt.Sprintf("The BackupRecord of backup %q was deleted without the annotation %s, so its "+
+				"archive is kept",
+				r.BackupName(), v1.AnnotationDeleteArchive)}
 	case dying:
 		return sayOnce(r, TellRecord, r.WhyUnreadable(), steps.RequeueForPerson)
 	case !instance.HasFinalizer(r):
@@ -167,11 +182,12 @@ func nextOfUnreadable(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
 	return sayOnce(r, TellLost, r.WhyUnreadable(), steps.RequeueForPerson)
 }
 
-// nextOfUnproven record that stays.
-func nextOfUnproven(a *instance.Archives, r *v1.MySQLBackup, n *instance.Note) ArchiveStep {
+// nextOfUnproven handles an unverified BackupRecord that is not being deleted.
+func nextOfUnproven(a *instance.Archives, r *v1.BackupRecord, n *instance.Note) ArchiveStep {
 	switch {
 	case n != nil && !n.Unreadable:
-		return ArchiveStep{Action: ProveRecord, Note: n, Message: fmt.Sprintf("Backup %q is proven, as volume %q says", r.Name, n.Volume)}
+		return ArchiveStep{Action: ProveRecord, Note: n,
+			Message: fmt.Sprintf("Backup %q is verified, as recorded on volume %q", r.BackupName(), n.Volume)}
 	case a.Unasked[r.Name]:
 		return TellUnasked(r)
 	case r.Status.Message != WhyLost(r):
@@ -179,61 +195,68 @@ func nextOfUnproven(a *instance.Archives, r *v1.MySQLBackup, n *instance.Note) A
 	case !instance.HasFinalizer(r):
 		return ArchiveStep{Action: HoldRecord}
 	case r.InStore():
-		return ArchiveStep{Action: steps.Wait, After: askAgain} // No event says that its objects were brought back.
+		return ArchiveStep{Action: steps.Wait, After: askAgain} // No event reports that the objects in the store were restored.
 	}
 	return ArchiveStep{Action: steps.NoOp}
 }
 
-// isLifesAffair is true of a record whose life has not ended, but for one that this has proven and goes on.
-func isLifesAffair(a *instance.Archives, r *v1.MySQLBackup) bool {
+// isLifesAffair reports whether the reconcile of an existing instance handles the BackupRecord. It does not handle
+// verified BackupRecords of earlier backups of a running instance.
+func isLifesAffair(a *instance.Archives, r *v1.BackupRecord) bool {
 	life := a.LifeOf(r.Spec.Instance.XR)
 	return life != nil && (!r.IsProven() || r.Name == life.Life.RecordName())
 }
 
-// askAgain a store that has not said that a backup is proven.
+// askAgain is the interval for reading the store again if it is unknown whether a backup is verified.
 const askAgain = time.Minute
 
-// TellUnasked that it is not known whether a backup is proven, and ask again.
-func TellUnasked(r *v1.MySQLBackup) ArchiveStep {
-	why := fmt.Sprintf("It is not known whether this backup is proven: %s. It is asked again. To give the backup up: kubectl delete mysqlbackup %s", whyUnasked(r), r.Name)
-	return sayOnce(r, TellLost, why, askAgain)
+// TellUnasked reports that it is unknown whether a backup is verified, and schedules another check.
+func TellUnasked(r *v1.BackupRecord) ArchiveStep {
+	reason := fmt.Sprintf("It is unknown whether this backup is verified: %s. The controller retries. To give up "+
+		"the backup: kubectl delete backuprecord %s", whyUnasked(r), r.Name)
+	return sayOnce(r, TellLost, reason, askAgain)
 }
 
-// sayOnce in the status of a record, and look at it again.
-func sayOnce(r *v1.MySQLBackup, tell steps.Action, why string, after time.Duration) ArchiveStep {
-	if r.Status.Message == why {
+// sayOnce writes a message to the status of a BackupRecord if it has changed, and schedules another check.
+func sayOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Duration) ArchiveStep {
+	if r.Status.Message == reason {
 		return ArchiveStep{Action: steps.Wait, After: after}
 	}
-	return ArchiveStep{Action: tell, Message: why}
+	return ArchiveStep{Action: tell, Message: reason}
 }
 
-// whyUnasked is the same at each try: what a store says need not be.
-func whyUnasked(r *v1.MySQLBackup) string {
-	return fmt.Sprintf("BackupStore %[1]s does not answer, is gone, or has a note that its keys do not open (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
+// whyUnasked returns a constant text, because the error of a store can change with each attempt.
+func whyUnasked(r *v1.BackupRecord) string {
+	return fmt.Sprintf("BackupStore %[1]s does not respond, does not exist, or has a catalog entry that its keys "+
+		"do not decrypt (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
 }
 
-// WhyLost is what there is to say of a backup whose instance is gone, with its volume, before
-// the backup was proven.
-func WhyLost(r *v1.MySQLBackup) string {
+// WhyLost returns the message for a backup whose instance and volume were deleted before the backup was verified.
+func WhyLost(r *v1.BackupRecord) string {
 	i := r.Spec.Instance
 	if r.InStore() {
-		return fmt.Sprintf("Nobody knows this archive: BackupStore %[1]s has no note of it. Bring its objects back or, if it is lost for good: kubectl delete mysqlbackup %[2]s", r.Spec.Archive.Store, r.Name)
+		return fmt.Sprintf("The archive of this backup is missing: BackupStore %[1]s has no catalog entry for it. "+
+			"Restore the objects in its bucket. If the archive is lost: kubectl delete backuprecord %[2]s", r.Spec.Archive.Store, r.Name)
 	}
-	if a := r.Spec.Archive; a != nil { // Only what was proven says where its archive is.
-		return fmt.Sprintf("Nobody knows this archive: %s of PersistentVolumeClaim %s/%s is where it was, and no volume says that it has it. Bring that volume back, and have it read (kubectl mysql adopt); or, if it is lost for good: kubectl delete mysqlbackup %s", a.Path, i.Namespace, a.PVCName, r.Name)
+	if a := r.Spec.Archive; a != nil { // Only a verified BackupRecord contains the place of its archive.
+		return fmt.Sprintf("The archive of this backup is missing: it was %s on PersistentVolumeClaim %s/%s, and "+
+			"no volume has a catalog entry for it. Restore that volume, and import its backups (kubectl mysql "+
+			"adopt). If the archive is lost: kubectl delete backuprecord %s", a.Path, i.Namespace, a.PVCName, r.Name)
 	}
-	return fmt.Sprintf("Nobody finishes this backup: neither the composite resource nor the volume with the data of this %s is there. Bring the volume back or, if that data is lost for good: kubectl delete mysqlbackup %s", i.Kind, r.Name)
+	return fmt.Sprintf("This backup cannot finish, because neither the composite resource nor the data volume of "+
+		"this %s exists. Restore the volume. If its data is lost: kubectl delete backuprecord %s", i.Kind,
+		r.Name)
 }
 
-// noteIsOf is true if a note is of this very record, and says the same.
-func noteIsOf(n *instance.Note, r *v1.MySQLBackup) bool {
+// noteIsOf reports whether a catalog entry belongs to this BackupRecord and has the same content.
+func noteIsOf(n *instance.Note, r *v1.BackupRecord) bool {
 	if n == nil || n.Unreadable {
 		return false
 	}
-	return NoteText(&v1.MySQLBackup{ObjectMeta: objectMeta(n), Spec: n.Spec}) == NoteText(r)
+	return NoteText(&v1.BackupRecord{ObjectMeta: objectMeta(n), Spec: n.Spec}) == NoteText(r)
 }
 
-// isAsked is true if somebody wants the record of a note.
+// isAsked reports whether a user has requested the BackupRecord of a catalog entry.
 func isAsked(a *instance.Archives, n *instance.Note) bool {
 	if n.Unreadable {
 		return false
@@ -247,8 +270,7 @@ func isAsked(a *instance.Archives, n *instance.Note) bool {
 	return false
 }
 
-// isAnswered is true if each record is there that somebody asked for, or if there is no
-// such backup.
+// isAnswered reports whether all requested BackupRecords exist, or the catalog does not contain the requested backup.
 func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 	if v.Annotations[v1.AnnotationMakeRecord] == "" {
 		return false
@@ -262,70 +284,78 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 	return true
 }
 
-// eraseArchive of a record, whose deletion waits for that.
-func eraseArchive(a *instance.Archives, r *v1.MySQLBackup) ArchiveStep {
-	if why := whyUnreachable(a, r); why != "" {
-		return waitFor(r, steps.RequeueForPerson, why)
+// removeArchive deletes the archive of a BackupRecord. The deletion of the BackupRecord waits for it.
+func removeArchive(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
+	if reason := whyUnreachable(a, r); reason != "" {
+		return waitFor(r, steps.RequeueForPerson, reason)
 	}
 	if r.InStore() {
-		return ArchiveStep{Action: EraseFromStore, Message: fmt.Sprintf("The archive of backup %s is removed from BackupStore %s", r.Name, r.Spec.Archive.Store)}
+		return ArchiveStep{Action: RemoveFromStore,
+			Message: fmt.Sprintf("Deleting the archive of backup %s from BackupStore %s", r.BackupName(), r.Spec.Archive.Store)}
 	}
 	j := a.Erasing[r.Name]
 	switch {
 	case j == nil:
-		return ArchiveStep{Action: StartErase, Volume: a.VolumeOf(r), Message: fmt.Sprintf("The archive of backup %q is removed, as its annotation %s says", r.Name, v1.AnnotationDeleteArchive)}
+		return ArchiveStep{Action: StartRemoval, Volume: a.VolumeOf(r),
+			Message: fmt.Sprintf("Deleting the archive of backup %q, as requested by its annotation %s", r.BackupName(),
+				v1.AnnotationDeleteArchive)}
 	case j.DeletionTimestamp != nil:
 		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
 	}
-	at, succeeded := j.Finished()
+	finished, succeeded := j.Finished()
 	switch {
-	case at == nil && j.PodFailure != "":
-		return waitFor(r, steps.RequeueLater, fmt.Sprintf("Job %s/%s, which removes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
-	case at == nil:
+	case finished == nil && j.PodFailure != "":
+		return waitFor(r, steps.RequeueLater,
+			fmt.Sprintf("Job %s/%s, which deletes the archive, does not run: %s", j.Namespace, j.Name, j.PodFailure))
+	case finished == nil:
 		return ArchiveStep{Action: steps.Wait, After: steps.RequeueSoon}
-	case j.Annotations[v1.AnnotationErases] != whatItErases(a.PVC):
-		return ArchiveStep{Action: RetryErase} // It was at work on another volume.
+	case j.Annotations[v1.AnnotationRemoves] != whatItRemoves(a.PVC):
+		return ArchiveStep{Action: RetryRemoval} // The Job used another volume.
 	case succeeded:
-		return ArchiveStep{Action: Erased, Message: fmt.Sprintf("The archive of backup %q is gone", r.Name)}
-	case at.Add(steps.Soonest).After(a.Now):
-		return waitFor(r, steps.Soonest, "the archive could not be removed, which is tried again: "+steps.FailureOf(j))
+		return ArchiveStep{Action: ArchiveRemoved, Message: fmt.Sprintf("The archive of backup %q is deleted", r.BackupName())}
+	case finished.Add(steps.Soonest).After(a.Now):
+		return waitFor(r, steps.Soonest, "the archive could not be deleted, and this is retried: "+steps.FailureOf(j))
 	}
-	return ArchiveStep{Action: RetryErase}
+	return ArchiveStep{Action: RetryRemoval}
 }
 
-// EraseFailed is what there is to do about an archive that its store did not let go, which may be a rule of the bucket: its record says so,
-// and it is tried again.
-func EraseFailed(a *instance.Archives, step ArchiveStep, by error) ArchiveStep {
-	out := waitFor(step.Record, steps.Soonest, "the archive could not be removed, which is tried again: "+v1.PrintableText(by.Error(), v1.MaxForeignText))
+// RemovalFailed returns the step after a store refused to delete an archive, for example because of a rule of the
+// bucket. The step reports the reason in the BackupRecord, and the deletion is retried.
+func RemovalFailed(a *instance.Archives, step ArchiveStep, cause error) ArchiveStep {
+	out := waitFor(step.Record, steps.Soonest, "the archive could not be deleted, and this is retried: "+
+		v1.PrintableText(cause.Error(), v1.MaxForeignText))
 	out.Record, out.After = step.Record, steps.Soonest
 	out.Changes = changesOnArchive(a, out)
 	return out
 }
 
-// waitFor what keeps an archive from being removed, and say so in its record.
-func waitFor(r *v1.MySQLBackup, after time.Duration, why string) ArchiveStep {
-	why = fmt.Sprintf("The deletion waits: %s. To delete the record and keep the archive: kubectl annotate msb %s %s-", why, r.Name, v1.AnnotationDeleteArchive)
-	return sayOnce(r, TellRecord, why, after)
+// waitFor reports in the BackupRecord why its archive cannot be deleted yet.
+func waitFor(r *v1.BackupRecord, after time.Duration, reason string) ArchiveStep {
+	reason = fmt.Sprintf("The deletion waits: %s. To delete the BackupRecord and keep the archive: kubectl "+
+		"annotate msbr %s %s-",
+		reason, r.Name, v1.AnnotationDeleteArchive)
+	return sayOnce(r, TellRecord, reason, after)
 }
 
-// whyUnreachable says why nobody can get at the archive of a record, or must not yet;
-// empty where a Job can, or a store is asked.
-func whyUnreachable(a *instance.Archives, r *v1.MySQLBackup) string {
+// whyUnreachable returns why the archive of a backup cannot be reached, or must not be deleted yet. It returns "" if
+// a Job or the store can delete it.
+func whyUnreachable(a *instance.Archives, r *v1.BackupRecord) string {
 	i, c, v := r.Spec.Instance, a.PVC, a.VolumeOf(r)
 	pvc := i.Namespace + "/" + a.Life.BackupPVCName()
 	switch {
 	case a.Restoring[r.Name] != "":
 		return a.Restoring[r.Name] + " is being restored from it"
 	case !IsRemovable(a.Life, r):
-		return "its archive is not where the controller puts it: remove it by hand"
+		return "its archive is not in the place where the controller stores archives. Delete the archive by hand"
 	case r.InStore():
 		return ""
 	case v == nil:
-		return "no PersistentVolume says that it holds the archive: bring it back"
+		return "no PersistentVolume has a catalog entry for the archive. Restore the volume"
 	case c == nil || c.DeletionTimestamp != nil:
-		return fmt.Sprintf("PersistentVolumeClaim %s, by which the archive on volume %q is reached, is gone: it is made again as soon as the %s is created again", pvc, v.Name, i.Kind)
+		return fmt.Sprintf("PersistentVolumeClaim %s, which gives access to the archive on volume %q, does not "+
+			"exist. The controller creates it when the %s is created again", pvc, v.Name, i.Kind)
 	case !instance.Bound(v, c):
-		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which holds the archive", pvc, v.Name)
+		return fmt.Sprintf("PersistentVolumeClaim %s is not bound to volume %q, which contains the archive", pvc, v.Name)
 	}
 	return ""
 }

@@ -1,3 +1,3 @@
-// Package catalog keeps the backups that there are: the index on their volumes, how many stay, and what becomes of those whose instance
-// is gone.
+// Package catalog manages existing backups: the index on their volumes, retention, and backups whose instance no
+// longer exists.
 package catalog

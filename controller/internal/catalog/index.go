@@ -10,20 +10,20 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// The annotations of a backup volume are the index of the backups on it, and the API server refuses more than 256 KiB of them
-// (k8s.io/apimachinery/pkg/api/validation). A backup that cannot be recorded is none, so the room in the index is looked
-// at before that, and the last of it is for the deletion of the instance.
+// The annotations of a backup volume are the index of its backups. The API server limits the annotations of an object
+// to 256 KiB (k8s.io/apimachinery/pkg/api/validation). A backup that cannot be recorded is useless, so the controller
+// checks for space in the index before the backup. Some space is reserved for the backup of a deletion.
 const (
-	// MaxIndex in bytes, without room for what else is written on the volume.
+	// MaxIndex is the maximum size of the index in bytes. The rest is for other annotations of the volume.
 	MaxIndex = 256<<10 - 8<<10
-	// IndexOfDeletion in bytes is kept free for the backup of a deletion.
+	// IndexOfDeletion is the size in bytes that is reserved for the backup of a deletion.
 	IndexOfDeletion = 24 << 10
-	// PrunedForIndex is how many backups are removed at a time to make room.
+	// PrunedForIndex is how many backups are deleted at a time to make space.
 	PrunedForIndex = 10
 )
 
-// HasRoomInIndex reports whether a volume can record a backup and has so many bytes left after that.
-func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.MySQLBackup, left int) bool {
+// HasRoomInIndex reports whether a volume can record a backup and has the given number of bytes left after that.
+func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.BackupRecord, left int) bool {
 	key := v1.AnnotationBackupPrefix + r.Name
 	size := len(key) + len(NoteText(r))
 	for k, text := range v.Annotations {
@@ -34,14 +34,16 @@ func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.MySQLBackup, left int) boo
 	return size+left <= MaxIndex
 }
 
-// Oldest of backups that are sorted newest first.
+// Oldest returns the oldest backups of a list that is sorted newest first.
 func Oldest(newestFirst []client.Object, most int) []client.Object {
 	return newestFirst[max(0, len(newestFirst)-most):]
 }
 
-// FullIndex says what a person can do.
+// FullIndex explains what a user can do if the index is full.
 func FullIndex(s *instance.State) string {
-	return fmt.Sprintf("The backup is verified, and PersistentVolume %s has no room to record it: its annotations have %d backups, and retention (spec.backup.keep and keepFor) keeps all of them. "+
-		"Keep fewer, or remove backups that are not needed, with their archives: kubectl annotate mysqlbackup NAME %s=UID-OF-IT, and then kubectl delete mysqlbackup NAME",
+	return fmt.Sprintf("The backup is verified, but PersistentVolume %s has no room to record it: its annotations "+
+		"contain %d backups, and retention (spec.backup.retention) keeps all of them. Keep fewer, or delete "+
+		"backups that are not needed together with their archives: kubectl annotate backuprecord NAME "+
+		"%s=UID-OF-THE-RECORD, and then kubectl delete backuprecord NAME",
 		s.BackupPV.Name, len(s.Notes), v1.AnnotationDeleteArchive)
 }

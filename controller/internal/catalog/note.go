@@ -15,24 +15,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// ArchiveName of a backup, in its record's folder.
+// ArchiveName is the name of the archive in the directory of its backup.
 const ArchiveName = "data.tar.zst"
 
-// WriteNote of a record. What was to be forgotten has a record now.
-func WriteNote(v *corev1.PersistentVolume, r *v1.MySQLBackup) change.Change {
+// WriteNote writes the catalog entry of a BackupRecord. It removes a mark that the backup is to be forgotten.
+func WriteNote(v *corev1.PersistentVolume, r *v1.BackupRecord) change.Change {
 	return change.PatchObject(v, func(v *corev1.PersistentVolume) {
 		steps.SetAnnotation(v, v1.AnnotationBackupPrefix+r.Name, NoteText(r))
 		delete(v.Annotations, v1.AnnotationForgetPrefix+r.Name)
 	})
 }
 
-// NoteText is the note of a record as the index of a volume has it.
-func NoteText(r *v1.MySQLBackup) string {
+// NoteText returns the catalog entry of a BackupRecord as the index of a volume stores it.
+func NoteText(r *v1.BackupRecord) string {
 	text, _ := json.Marshal(r.Note()) //nolint:errchkjson // It has no type that could fail.
 	return string(text)
 }
 
-// RemoveNotes of an archive that is gone.
+// RemoveNotes removes the catalog entries of an archive that was deleted.
 func RemoveNotes(volumes []corev1.PersistentVolume, name string) []change.Change {
 	var out []change.Change
 	for i := range volumes {
@@ -47,42 +47,45 @@ func RemoveNotes(volumes []corev1.PersistentVolume, name string) []change.Change
 	return out
 }
 
-// ProveAsNoted writes first what is proven, then that it is. Who reads it in between
-// sees an unfinished one.
-func ProveAsNoted(r *v1.MySQLBackup, n *instance.Note, now time.Time) []change.Change {
-	what := change.PatchObject(r, func(r *v1.MySQLBackup) {
+// ProveAsNoted writes the spec first and then the phase, so that a client never reads a verified BackupRecord without
+// its content.
+func ProveAsNoted(r *v1.BackupRecord, n *instance.Note, now time.Time) []change.Change {
+	text := change.PatchObject(r, func(r *v1.BackupRecord) {
 		r.Spec = *n.Spec.DeepCopy()
 		if !r.CreationTimestamp.Equal(&n.AnnouncedAt) {
 			r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()
 		}
 		steps.AddFinalizer(r)
 	})
-	return []change.Change{what, PatchRecordStatus(r, func(st *v1.MySQLBackupStatus) {
-		st.Phase, st.Message, st.ProvenAt = v1.BackupProven, limitsOf(n.Spec), &metav1.Time{Time: now}
+	return []change.Change{text, PatchRecordStatus(r, func(st *v1.BackupRecordStatus) {
+		st.Phase, st.Message, st.CompletionTime = v1.BackupProven, limitsOf(n.Spec), &metav1.Time{Time: now}
 	})}
 }
 
-// limitsOf what can be made of a proven backup, for people; empty where there are none. Who reads it at
-// the restore may have deleted the image that it needs.
-func limitsOf(b v1.MySQLBackupSpec) string {
+// limitsOf describes the limits on a restore from a verified backup, or returns "" if there are none. Users see it
+// early, because the image that a restore needs may be deleted later.
+func limitsOf(b v1.BackupRecordSpec) string {
 	_, err := version.Parse(b.Version)
 	switch {
 	case err != nil:
-		return "Nobody knows of which version its server was: no server is restored from it but by hand"
+		return "The version of the server that wrote it is unknown, so it can only be restored by hand"
 	case !b.CleanShutdown:
-		return fmt.Sprintf("Its server did not stop cleanly: only one of the same version, %s, is restored from it", b.Version)
+		return fmt.Sprintf("Its server did not stop cleanly, so only a server of the same version, %s, can be "+
+			"restored from it",
+			b.Version)
 	}
 	return ""
 }
 
-// MakeRecordAgain from what a note says. The next look proves it.
+// MakeRecordAgain creates a BackupRecord from its catalog entry. The next reconcile marks it as verified.
 func MakeRecordAgain(n *instance.Note) change.Change {
-	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Spec.Instance.Life().Labels(), Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}
+	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Finalizers: []string{v1.Finalizer}}, Spec: *n.Spec.DeepCopy()}
+	r.Labels = r.DefaultLabels()
 	r.Spec.AnnouncedAt = n.AnnouncedAt.DeepCopy()
 	return change.NewObject(r)
 }
 
-// PatchRecordStatus changes the status of a record.
-func PatchRecordStatus(r *v1.MySQLBackup, how func(*v1.MySQLBackupStatus)) change.Change {
-	return change.PatchObjectStatus(r, func(r *v1.MySQLBackup) { how(&r.Status) })
+// PatchRecordStatus changes the status of a BackupRecord.
+func PatchRecordStatus(r *v1.BackupRecord, edit func(*v1.BackupRecordStatus)) change.Change {
+	return change.PatchObjectStatus(r, func(r *v1.BackupRecord) { edit(&r.Status) })
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// Builders are those of actions that remove older backups.
+// Builders maps the actions that delete older backups to the functions that build their changes.
 var Builders = map[steps.Action]steps.Builder{
 	steps.DeleteOldBackups: deleteOldBackups,
-	steps.CondemnBackups:   condemnBackups,
+	steps.MarkForRemoval:   markBackupsForRemoval,
 }
 
-// deleteOldBackups deletes records whose archives were removed, with their notes. Each
-// says first that its archive may go, so that whoever comes after a crash knows.
+// deleteOldBackups deletes BackupRecords and catalog entries of deleted archives. Each BackupRecord is first marked
+// for the deletion of its archive, so that the controller continues after a crash.
 func deleteOldBackups(s *instance.State, step steps.Step) []change.Change {
 	var out []change.Change
 	for _, r := range step.Targets {
 		if r.GetDeletionTimestamp() == nil {
-			out = append(out, condemnRecord(r))
+			out = append(out, markForRemoval(r))
 		} else {
 			out = append(out, RemoveNotes(s.BackupPVs, r.GetName())...)
 		}
@@ -33,31 +33,34 @@ func deleteOldBackups(s *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// condemnRecord says that its archive may go. Records of earlier releases have no finalizer.
-func condemnRecord(r client.Object) change.Change {
+// markForRemoval annotates a BackupRecord whose archive may be deleted. BackupRecords of earlier releases have no
+// finalizer.
+func markForRemoval(r client.Object) change.Change {
 	return change.PatchObject(r, func(r client.Object) {
 		steps.SetAnnotation(r, v1.AnnotationDeleteArchive, string(r.GetUID()))
 		steps.AddFinalizer(r)
 	})
 }
 
-// ExpiredBackups are the proven ones on this volume beyond those to keep, without
-// this life's and its rivals, those that another instance is being restored from, and the newest that a server has started from.
+// ExpiredBackups returns the verified backups on this volume that retention does not keep. It excludes backups of
+// this instance, backups that conflict with them, and backups that another instance is being restored from. It also
+// keeps the newest restore-tested backup.
 func ExpiredBackups(s *instance.State) []client.Object {
-	return Expired(s, ProvenBackupsHere(s), func(r *v1.MySQLBackup) bool {
+	return Expired(s, ProvenBackupsHere(s), func(r *v1.BackupRecord) bool {
 		return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) && s.Restoring[r.Name] == ""
 	})
 }
 
-// Expired are those beyond the ones to keep, of the newest first, that may go: without the newest that a server has started from. Where
-// the XR is gone nobody knows how many are to be kept, or for how long: all stay until the end of a later life.
-func Expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup) bool) []client.Object {
+// Expired returns the backups that retention does not keep and mayGo allows to delete, from a list that is sorted
+// newest first. It keeps the newest restore-tested backup. If the XR is deleted, the retention settings are unknown,
+// and all backups are kept until a later instance is deleted.
+func Expired(s *instance.State, records []*v1.BackupRecord, mayGo func(*v1.BackupRecord) bool) []client.Object {
 	if s.XR == nil {
 		return nil
 	}
 	keep, restorable := BackupsToKeep(s), false
 	var out []client.Object
-	for i, r := range of {
+	for i, r := range records {
 		if !restorable && meta.IsStatusConditionTrue(r.Status.Conditions, v1.ConditionRestorable) {
 			restorable = true
 			continue
@@ -69,35 +72,35 @@ func Expired(s *instance.State, of []*v1.MySQLBackup, mayGo func(*v1.MySQLBackup
 	return out
 }
 
-// isKeptByAge reports whether a backup is younger than those that may be deleted, or may be: by a clock that is wrong no backup is too old. Its age
-// counts from the later of two times, as one of them may have been written by a clock that was behind.
-func isKeptByAge(s *instance.State, r *v1.MySQLBackup) bool {
-	keepFor := v1.ParseKeepFor(s.XR.Spec.Backup.KeepFor)
-	if keepFor == 0 {
+// isKeptByAge reports whether a backup is too young to be deleted. If the clock is wrong, no backup is old enough.
+// The age counts from the later of two times, because a clock that was behind may have written one of them.
+func isKeptByAge(s *instance.State, r *v1.BackupRecord) bool {
+	minAge := v1.ParseMinAge(s.XR.Spec.Backup.Retention.MinAge)
+	if minAge == 0 {
 		return false
 	}
 	since := r.Announced().Time
-	if at := r.Status.ProvenAt; at != nil && at.After(since) {
-		since = at.Time
+	if provenAt := r.Status.CompletionTime; provenAt != nil && provenAt.After(since) {
+		since = provenAt.Time
 	}
-	return !s.Skew.IsTrusted() || s.Now.Sub(since) < keepFor
+	return !s.Skew.IsTrusted() || s.Now.Sub(since) < minAge
 }
 
-// BackupsToKeep is how many proven backups of an instance stay.
+// BackupsToKeep returns how many verified backups of an instance are kept.
 func BackupsToKeep(s *instance.State) int {
 	if s.XR != nil {
-		if k := s.XR.Spec.Backup.Keep; k != nil && *k > 0 {
+		if k := s.XR.Spec.Backup.Retention.Count; k != nil && *k > 0 {
 			return int(*k)
 		}
 	}
 	return v1.DefaultKeep
 }
 
-// ProvenBackupsHere are the proven records whose archives lie on this life's backup
-// volume, or in its store, newest first: those of this namespace, and of those that it
-// inherited from.
-func ProvenBackupsHere(s *instance.State) []*v1.MySQLBackup {
-	var out []*v1.MySQLBackup
+// ProvenBackupsHere returns the verified BackupRecords whose archives are stored on this instance's backup volume or
+// in its store, newest first. It includes the backups of this namespace and of the namespaces whose volume it
+// adopted.
+func ProvenBackupsHere(s *instance.State) []*v1.BackupRecord {
+	var out []*v1.BackupRecord
 	for i := range s.Records {
 		if r := &s.Records[i]; r.IsProven() && isBeside(s, r) {
 			out = append(out, r)
@@ -106,8 +109,8 @@ func ProvenBackupsHere(s *instance.State) []*v1.MySQLBackup {
 	return out
 }
 
-// IsRemovable is true for an archive in the folder that we gave it.
-func IsRemovable(life v1.Instance, r *v1.MySQLBackup) bool {
+// IsRemovable reports whether an archive is stored in the directory that the controller chose for it.
+func IsRemovable(life v1.Instance, r *v1.BackupRecord) bool {
 	a := r.Spec.Archive
 	if r.InStore() {
 		return isInOwnFolder(r)
@@ -115,28 +118,29 @@ func IsRemovable(life v1.Instance, r *v1.MySQLBackup) bool {
 	return a != nil && a.PVCName == life.BackupPVCName() && a.Path == path.Join(r.Name, ArchiveName)
 }
 
-// isBeside is true of a backup that lies where this life's does.
-func isBeside(s *instance.State, r *v1.MySQLBackup) bool {
+// isBeside reports whether a backup is stored on the same volume, or in the same store, as the backups of this
+// instance.
+func isBeside(s *instance.State, r *v1.BackupRecord) bool {
 	if store := s.Store(); store != "" {
 		return r.InStore() && r.Spec.Archive.Store == store
 	}
 	return s.Here(r)
 }
 
-// CondemnExpired backups in a store, which are removed when their records go: that is no part of this deletion, and holds nothing
-// up.
-func CondemnExpired(s *instance.State) (steps.Step, bool) { return Condemn(ExpiredBackups(s)) }
+// MarkExpired marks expired backups in a store for deletion. The archives are deleted with their BackupRecords, so
+// that this deletion does not wait for them.
+func MarkExpired(s *instance.State) (steps.Step, bool) { return Condemn(ExpiredBackups(s)) }
 
-// Condemn backups, but for those that are going.
+// Condemn marks backups for deletion, except those that are already being deleted.
 func Condemn(old []client.Object) (steps.Step, bool) {
 	old = steps.WithoutDeleted(old)
-	return steps.Step{Action: steps.CondemnBackups, Targets: old, Message: "Older backups are removed"}, len(old) > 0
+	return steps.Step{Action: steps.MarkForRemoval, Targets: old, Message: "Deleting older backups"}, len(old) > 0
 }
 
-func condemnBackups(_ *instance.State, step steps.Step) []change.Change {
+func markBackupsForRemoval(_ *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, 2*len(step.Targets))
 	for _, r := range step.Targets {
-		out = append(out, condemnRecord(r), change.DeleteObject(r, ""))
+		out = append(out, markForRemoval(r), change.DeleteObject(r, ""))
 	}
 	return out
 }

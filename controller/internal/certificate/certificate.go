@@ -1,5 +1,5 @@
-// Package certificate makes certificates, and says when one has to be made again. All of them are of servers within the cluster,
-// with keys of P-256, which each client of TLS 1.2 knows.
+// Package certificate makes certificates, and says when one has to be made again. All of them are of servers within the
+// cluster, with keys of P-256, which each client of TLS 1.2 knows.
 package certificate
 
 import (
@@ -56,13 +56,13 @@ func NewAuthority(now time.Time, name string) (Pair, error) {
 }
 
 // Sign a certificate of a server, and make its key. It does not outlive the authority.
-func (p Pair) Sign(now time.Time, of Names) (Pair, error) {
+func (p Pair) Sign(now time.Time, names Names) (Pair, error) {
 	authority, _, err := p.parse()
 	if err != nil {
 		return Pair{}, err
 	}
 	c := &x509.Certificate{
-		NotAfter: now.Add(Life), DNSNames: of.DNS, IPAddresses: of.IPs,
+		NotAfter: now.Add(Life), DNSNames: names.DNS, IPAddresses: names.IPs,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if authority.NotAfter.Before(c.NotAfter) {
@@ -72,7 +72,7 @@ func (p Pair) Sign(now time.Time, of Names) (Pair, error) {
 }
 
 // newPair that an authority signs, or itself.
-func newPair(now time.Time, c *x509.Certificate, by *Pair) (Pair, error) {
+func newPair(now time.Time, c *x509.Certificate, issuer *Pair) (Pair, error) {
 	made, err := NewPrivateKey()
 	if err != nil {
 		return Pair{}, err
@@ -86,8 +86,8 @@ func newPair(now time.Time, c *x509.Certificate, by *Pair) (Pair, error) {
 	}
 	c.NotBefore = now.Add(-Slack)
 	parent, signer := c, key
-	if by != nil {
-		if parent, signer, err = by.parse(); err != nil {
+	if issuer != nil {
+		if parent, signer, err = issuer.parse(); err != nil {
 			return Pair{}, err
 		}
 	}
@@ -98,7 +98,7 @@ func newPair(now time.Time, c *x509.Certificate, by *Pair) (Pair, error) {
 	return Pair{Certificate: encode(der), Key: made}, nil
 }
 
-// Check that the key is that of the certificate.
+// Check checks that the key belongs to the certificate.
 func (p Pair) Check() error {
 	_, _, err := p.parse()
 	return err
@@ -113,8 +113,8 @@ func Parse(raw []byte) (*x509.Certificate, error) {
 	return parseDER(block.Bytes)
 }
 
-// maxRSA in bits of a key that something is verified by. crypto/tls allows no more in what a server shows, and any in who has signed that: one
-// of a megabit takes a processor for minutes, whatever deadline there is.
+// maxRSA is the maximum size in bits of a key that verifies a certificate. crypto/tls limits the key of the server,
+// but not the keys of its signers. A key of a megabit would use a processor for minutes, regardless of any deadline.
 const maxRSA = 8192
 
 func parseDER(raw []byte) (*x509.Certificate, error) {
@@ -122,30 +122,30 @@ func parseDER(raw []byte) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key, is := c.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() > maxRSA {
-		return nil, fmt.Errorf("its RSA key has %d bits, and %d at most are taken", key.N.BitLen(), maxRSA)
+	if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+		return nil, fmt.Errorf("its RSA key has %d bits, but at most %d are accepted", key.N.BitLen(), maxRSA)
 	}
 	return c, nil
 }
 
 // WhyRenew a certificate of a server that has these names; empty where it is good for a while.
-func (p Pair) WhyRenew(of Pair, now time.Time, names Names) string {
+func (p Pair) WhyRenew(issuer Pair, now time.Time, names Names) string {
 	authority, _, err := p.parse()
 	if err != nil {
 		return err.Error()
 	}
-	c, _, err := of.parse()
+	c, _, err := issuer.parse()
 	switch {
 	case err != nil:
 		return err.Error()
 	case c.CheckSignatureFrom(authority) != nil:
-		return "another authority has signed it"
+		return "it is signed by another certificate authority"
 	case now.Before(c.NotBefore):
-		return fmt.Sprintf("it is not valid before %s: the clock that made it was ahead", c.NotBefore)
+		return fmt.Sprintf("it is not valid before %s: the clock of its issuer was ahead", c.NotBefore)
 	case now.After(c.NotBefore.Add(Slack).Add(Life / 3 * 2)):
-		return fmt.Sprintf("it ends at %s", c.NotAfter)
+		return fmt.Sprintf("it expires at %s", c.NotAfter)
 	case !sameNames(c.DNSNames, c.IPAddresses, names):
-		return "the server has other names"
+		return "it is for other host names"
 	}
 	return ""
 }
@@ -160,12 +160,12 @@ func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 		return nil, nil, err
 	}
 	if !key.PublicKey.Equal(c.PublicKey) {
-		return nil, nil, errors.New("the key is not that of the certificate")
+		return nil, nil, errors.New("the key does not match the certificate")
 	}
 	return c, key, nil
 }
 
 // sameNames is true for these names and no others.
-func sameNames(dns []string, ips []net.IP, of Names) bool {
-	return slices.Equal(dns, of.DNS) && slices.EqualFunc(ips, of.IPs, net.IP.Equal)
+func sameNames(dns []string, ips []net.IP, names Names) bool {
+	return slices.Equal(dns, names.DNS) && slices.EqualFunc(ips, names.IPs, net.IP.Equal)
 }

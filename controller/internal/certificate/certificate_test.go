@@ -17,16 +17,18 @@ func TestLargeKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(bits uint) []byte {
+	certificateOf := func(bits uint) []byte {
 		n := new(big.Int).Lsh(big.NewInt(1), bits-1)
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-		raw, err := x509.CreateCertificate(rand.Reader, template, template, &rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, key)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+			BasicConstraintsValid: true}
+		raw, err := x509.CreateCertificate(rand.Reader, template, template,
+			&rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return encode(raw)
 	}
-	good, bad := of(8192), of(8193)
+	good, bad := certificateOf(8192), certificateOf(8193)
 	if _, err := Parse(good); err != nil {
 		t.Errorf("8192 bits: %v", err)
 	}
@@ -38,7 +40,8 @@ func TestLargeKeys(t *testing.T) {
 	}
 }
 
-// TestFutureIsRenewed: a certificate that a clock made which was ahead is renewed, and one that is valid and young is not.
+// TestFutureIsRenewed: a certificate that a clock made which was ahead is renewed, and one that is valid and young is
+// not.
 func TestFutureIsRenewed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	ca, err := NewAuthority(now, "authority")
@@ -51,8 +54,8 @@ func TestFutureIsRenewed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := ca.WhyRenew(made, now, names); (why != "") != renewed {
-			t.Errorf("made by a clock %d days ahead: want it renewed %t, got %q", days, renewed, why)
+		if reason := ca.WhyRenew(made, now, names); (reason != "") != renewed {
+			t.Errorf("made by a clock %d days ahead: want it renewed %t, got %q", days, renewed, reason)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func NewPrivateKey() (PrivateKey, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }
 
-// Format prints [redacted], whatever the verb.
+// Format prints [redacted] for all formatting verbs.
 func (PrivateKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
 // MarshalText returns [redacted]: no key is stored as JSON.
@@ -47,13 +47,13 @@ func (k PrivateKey) Check() error {
 }
 
 // Request of a certificate for it, as PEM (PKCS #10).
-func (k PrivateKey) Request(of Names) ([]byte, error) {
+func (k PrivateKey) Request(names Names) ([]byte, error) {
 	key, err := k.parse()
 	if err != nil {
 		return nil, err
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: commonName(of)}, DNSNames: of.DNS, IPAddresses: of.IPs,
+		Subject: pkix.Name{CommonName: commonName(names)}, DNSNames: names.DNS, IPAddresses: names.IPs,
 	}, key)
 	if err != nil {
 		return nil, err
@@ -61,23 +61,24 @@ func (k PrivateKey) Request(of Names) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// commonName of a server, which some authorities want to see: the first name, where it is not too long for one (RFC 5280, ub-common-name).
-func commonName(of Names) string {
-	if len(of.DNS) == 0 || len(of.DNS[0]) > 64 {
+// commonName returns the first name of a server, which some certificate authorities require, if it is not too long
+// (RFC 5280, ub-common-name).
+func commonName(names Names) string {
+	if len(names.DNS) == 0 || len(names.DNS[0]) > 64 {
 		return ""
 	}
-	return of.DNS[0]
+	return names.DNS[0]
 }
 
 // Asks is true for a request of a certificate for this key and these names.
-func (k PrivateKey) Asks(csr []byte, of Names) bool {
+func (k PrivateKey) Asks(csr []byte, names Names) bool {
 	key, err := k.parse()
 	block, _ := pem.Decode(csr)
 	if err != nil || block == nil {
 		return false
 	}
 	r, err := x509.ParseCertificateRequest(block.Bytes)
-	return err == nil && key.PublicKey.Equal(r.PublicKey) && sameNames(r.DNSNames, r.IPAddresses, of)
+	return err == nil && key.PublicKey.Equal(r.PublicKey) && sameNames(r.DNSNames, r.IPAddresses, names)
 }
 
 func (k PrivateKey) parse() (*ecdsa.PrivateKey, error) {
@@ -91,7 +92,7 @@ func (k PrivateKey) parse() (*ecdsa.PrivateKey, error) {
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, errors.New("the key is of another kind than those that are made here")
+		return nil, errors.New("the key has a type that the controller does not create")
 	}
 	return key, nil
 }
@@ -111,9 +112,9 @@ func ParseAll(raw []byte) []*x509.Certificate {
 }
 
 // Encode certificates as PEM.
-func Encode(of []*x509.Certificate) []byte {
+func Encode(certificates []*x509.Certificate) []byte {
 	out := &bytes.Buffer{}
-	for _, c := range of {
+	for _, c := range certificates {
 		out.Write(encode(c.Raw))
 	}
 	return out.Bytes()
@@ -137,6 +138,7 @@ func Verify(chain, authorities []*x509.Certificate, now time.Time, names ...stri
 			return err
 		}
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return err
 }

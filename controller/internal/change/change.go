@@ -1,5 +1,5 @@
-// Package change has what the controller writes as values: decisions return them, one Writer
-// carries them out, and the model checker carries out the very same.
+// Package change represents the controller's writes as values. Decisions return changes, and a Writer applies them.
+// The model checker applies the same changes.
 package change
 
 import (
@@ -11,157 +11,160 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Verb is what is done to an object.
+// A Verb is the kind of a change.
 type Verb string
 
-// Verbs.
+// Verbs for objects of the API server.
 const (
 	Create      Verb = "Create"
 	Patch       Verb = "Patch"
 	PatchStatus Verb = "PatchStatus"
-	// Scale is what `kubectl scale` does: it changes how many pods there are to be, and can change
-	// nothing else.
+	// Scale sets the number of replicas, as kubectl scale does. It cannot change any other field.
 	Scale  Verb = "Scale"
 	Delete Verb = "Delete"
 
-	// Those below are done in a store, beside the API server. Each can be done again.
+	// These verbs are for changes in a store and not on the API server. Each can be repeated.
 
-	// Publish the note of a backup: from then on that is proven, whoever did it. It is refused, as a stale write
-	// is, where there is another one.
+	// Publish publishes the catalog entry of a backup. The backup is verified from then on. If another entry exists,
+	// Publish is refused like a write with an outdated resource version.
 	Publish Verb = "Publish"
-	// Tidy what other attempts at a published backup have left, as far as it may be deleted.
-	Tidy Verb = "Tidy"
-	// Remove a backup with its note.
+	// RemoveLeftovers deletes files of other attempts at a published backup. Files that must not be deleted stay.
+	RemoveLeftovers Verb = "Tidy"
+	// Remove deletes a backup and its catalog entry.
 	Remove Verb = "Remove"
-	// Discard what attempts at a backup have left of which there is no note. Where there is one, all stays.
-	Discard Verb = "Discard"
-	// GiveAccess to a store makes the Secret that a Job has for it, in the place of an earlier one.
+	// RemoveAttempts deletes files of attempts at a backup without a catalog entry. If there is a catalog entry,
+	// nothing is deleted.
+	RemoveAttempts Verb = "Discard"
+	// GiveAccess creates or replaces the Secret with a Job's access to a store.
 	GiveAccess Verb = "GiveAccess"
 
-	// Those below are done in a server that runs. Each can be done again.
+	// These verbs are for changes in a running server. Each can be repeated.
 
-	// OfferClone makes an account that may clone the server's data, and the Secret with which a Job has it, in the place of
-	// an earlier one.
+	// OfferClone creates an account that may clone the server's data. It also creates or replaces the Secret with
+	// the Job's access to that account.
 	OfferClone Verb = "OfferClone"
-	// WithdrawClone takes that account away. The object is what it is done for.
+	// WithdrawClone deletes that account. The object of the change is only for error messages.
 	WithdrawClone Verb = "WithdrawClone"
-	// CheckData of a server that is about to stop. It is refused while the server stores data outside of its data directory,
-	// which no backup would hold. A server that does not answer is not asked again. The object is what it is done for.
+	// CheckData checks a server that is about to stop. It fails while the server stores data outside of its data
+	// directory, because no backup would contain it. A server that does not answer passes. The object of the change
+	// is only for error messages.
 	CheckData Verb = "CheckData"
 )
 
-// A Precondition is what must hold for a write. The API server refuses it otherwise, and what
-// is to be done is decided anew.
+// A Precondition is a condition of a write. If it is not met, the API server refuses the write, and the controller
+// decides again.
 type Precondition string
 
 // Preconditions.
 const (
-	// OfName: whatever has the object's name.
+	// OfName applies the change to any object with this name.
 	OfName Precondition = ""
-	// SameObject: this object, and no later one of its name. That is its UID. Only a deletion and
-	// a finalizer can have it: of a patch of a status the API server takes no UID for it (it puts the
-	// stored object's metadata over the patch's before it compares, see status_strategy.go of
+	// SameObject applies the change only to the object with this UID, and not to a later object of the same name.
+	// Only a deletion and a change of a finalizer support it. For a patch of a status, the API server ignores the
+	// UID. It replaces the patch's metadata by the stored metadata before it compares them (status_strategy.go of
 	// k8s.io/apiextensions-apiserver).
 	SameObject Precondition = "SameObject"
-	// AsRead: this object, and nobody has written it since it was read. That is its
-	// resourceVersion. What an earlier change of the same list wrote does not count.
+	// AsRead applies the change only if the object has not changed since it was read, by its resourceVersion. Earlier
+	// changes of the same list are ignored.
 	AsRead Precondition = "AsRead"
 )
 
 // A Change is one write to one object.
 type Change struct {
 	Verb Verb
-	// If this holds.
+	// If is the precondition.
 	If Precondition
-	// Object to make or to delete; of a patch, as it is to be.
+	// Object is the object to create or delete. For a patch, it is the object after the patch.
 	Object client.Object
 	// Read is the object of a patch as it was read.
 	Read client.Object
-	// Fields of a status that are written as they are, and no others; a nil value removes a
-	// field. Without them a patch is what differs between Read and Object.
+	// Fields are the only fields of a status that are written. A nil value removes a field. Without Fields, a patch
+	// contains the differences between Read and Object.
 	Fields map[string]any
-	// MayBeGone is true where an object that is not there is as good.
+	// MayBeGone is true if a missing object counts as success.
 	MayBeGone bool
-	// Policy says what becomes of what a deleted object owns; empty for its kind's default.
+	// Policy is the propagation policy for the dependents of a deleted object. If it is empty, the default of the
+	// kind applies.
 	Policy metav1.DeletionPropagation
-	// Remote says what is done in a store, and Server in which server.
+	// Remote describes a change in a store, and Server the server of a change.
 	Remote *Remote
 	Server *Server
-	// MayFail is true where what follows does not wait for it.
+	// MayFail is true if later changes are applied even if this one fails.
 	MayFail bool
-	// Otherwise is what is done where the API server or an admission refuses the object
-	// as it would be.
+	// Otherwise is the change to apply instead if the API server or an admission webhook refuses the object.
 	Otherwise *Change
 }
 
-// A Remote is what is done in a store.
+// A Remote describes a change in a store.
 type Remote struct {
 	// Store is the name of the BackupStore.
 	Store string
-	// Note of the backup, to publish it, and to tidy up beside it.
+	// Note is the catalog entry of the backup, for publishing it and for removing other files below its prefix.
 	Note *v1.StoreNote
-	// Instance and Record of a backup that is removed, or discarded.
+	// Instance and Record identify the backup to delete.
 	Instance v1.BackedUpInstance
 	Record   string
-	// Sum of the archive that is removed, with SHA-256.
+	// Sum is the SHA-256 checksum of the archive to delete.
 	Sum string
-	// Folder that a Job may write new archives into or, where there is none, the Archive that one may read, which the
-	// Manifest is of.
+	// Folder is the prefix below which a Job may write new archives. If it is empty, Archive is the archive that the
+	// Job may read, and Manifest its manifest.
 	Folder, Archive string
 	Manifest        []byte
 }
 
-// A Server of an instance, which runs.
+// A Server is a running server of an instance.
 type Server struct {
 	Of v1.Instance
-	// Authorities by which it is known, as PEM; empty where it is not.
+	// Authorities are the CA certificates that verify the server, as PEM. They are empty if the server cannot be
+	// verified.
 	Authorities string
 }
 
-// A ServerError is why a server, or a store, does not do what was asked of it. It is Final where it will not, whenever it is asked.
+// A ServerError is the error of a server or a store. It is Final if a retry cannot succeed.
 type ServerError struct {
 	error
 
 	Final bool
 }
 
-// A MissingError says that a store has not got what a Job has reported.
+// A MissingError means that the store does not contain the archive that a Job has reported.
 type MissingError struct{ error }
 
-// NewMissingError of what is missing.
+// NewMissingError wraps an error as a MissingError.
 func NewMissingError(err error) *MissingError { return &MissingError{err} }
 
-// Unwrap it.
+// Unwrap returns the wrapped error.
 func (e *MissingError) Unwrap() error { return e.error }
 
-// NewServerError of what a server, or the way to it, says.
+// NewServerError wraps an error of a server or of the connection to it.
 func NewServerError(err error, final bool) *ServerError { return &ServerError{err, final} }
 
-// Unwrap it.
+// Unwrap returns the wrapped error.
 func (e *ServerError) Unwrap() error { return e.error }
 
-// InServer is what is done there, about an object.
-func InServer(verb Verb, about client.Object, where Server) Change {
-	return Change{Verb: verb, Object: about, Server: &where}
+// InServer returns a change in a server.
+func InServer(verb Verb, object client.Object, server Server) Change {
+	return Change{Verb: verb, Object: object, Server: &server}
 }
 
-// InStore is what is done in a store, for an object that is said where it fails, and that access is given as.
-func InStore(verb Verb, about client.Object, what Remote) Change {
-	return Change{Verb: verb, Object: about, Remote: &what}
+// InStore returns a change in a store. The object names the backup in errors, or is the Secret for the access.
+func InStore(verb Verb, object client.Object, remote Remote) Change {
+	return Change{Verb: verb, Object: object, Remote: &remote}
 }
 
-// NewObject is made; one that is there already is as good, and what else was to be done to it
-// is left to the next look.
+// NewObject returns the creation of an object. An existing object counts as success. Differences to it are handled
+// by the next reconcile.
 func NewObject(o client.Object) Change { return Change{Verb: Create, Object: o} }
 
-// PatchObject as it was read, which stays as it is.
-func PatchObject[T client.Object](read T, how func(T)) Change {
-	return Change{Verb: Patch, If: AsRead, Object: changed(read, how), Read: read}
+// PatchObject returns a patch of an object as it was read. It does not modify read.
+func PatchObject[T client.Object](read T, change func(T)) Change {
+	return Change{Verb: Patch, If: AsRead, Object: changed(read, change), Read: read}
 }
 
-// AddFinalizer to an object, whoever has written it since it was read: each conflict costs a look, and Crossplane writes a new claim
-// and its XR ten times in their first second. Nobody's finalizer is lost by it, as by a merge patch, which has all of them. Where there is
-// none yet, it is such a patch of the object as it was read.
+// AddFinalizer adds a finalizer to an object even if it has changed since it was read. Each conflict costs another
+// read, and Crossplane writes a new claim and its XR ten times in their first second. Other finalizers are not lost,
+// although a merge patch would replace the whole list. If the object has no finalizer yet, the change is a merge
+// patch of the object as it was read.
 func AddFinalizer(read client.Object, finalizer string) Change {
 	c := PatchObject(read, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
 	if len(read.GetFinalizers()) > 0 {
@@ -170,49 +173,50 @@ func AddFinalizer(read client.Object, finalizer string) Change {
 	return c
 }
 
-// PatchObjectStatus as it was read.
-func PatchObjectStatus[T client.Object](read T, how func(T)) Change {
-	return Change{Verb: PatchStatus, If: AsRead, Object: changed(read, how), Read: read}
+// PatchObjectStatus returns a patch of the status of an object as it was read.
+func PatchObjectStatus[T client.Object](read T, change func(T)) Change {
+	return Change{Verb: PatchStatus, If: AsRead, Object: changed(read, change), Read: read}
 }
 
-// ScaleDeployment as it was read.
+// ScaleDeployment returns a change of the replicas of a Deployment as it was read.
 func ScaleDeployment(read *appsv1.Deployment, replicas int32) Change {
-	return Change{Verb: Scale, If: AsRead, Object: changed(read, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas }), Read: read}
+	return Change{Verb: Scale, If: AsRead,
+		Object: changed(read, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas }), Read: read}
 }
 
-// PatchStatusFields of an object as it was read: these, and no others.
+// PatchStatusFields returns a patch of these fields of a status and no others.
 func PatchStatusFields(o client.Object, fields map[string]any) Change {
 	return Change{Verb: PatchStatus, If: AsRead, Object: o, Fields: fields}
 }
 
-// WhoeverWrote is the same change where it matters to nobody what else was written since.
+// WhoeverWrote returns the same change without a precondition, for a field whose concurrent changes do not matter.
 func (c Change) WhoeverWrote() Change {
 	c.If = OfName
 	return c
 }
 
-// DeleteObject deletes this object, and no later one of its name.
+// DeleteObject returns the deletion of this object, but not of a later object with the same name.
 func DeleteObject(o client.Object, policy metav1.DeletionPropagation) Change {
 	return Change{Verb: Delete, If: SameObject, Object: o, Policy: policy, MayBeGone: true}
 }
 
-// OrGone is the same change where the object may be gone by then.
+// OrGone returns the same change, for which a missing object counts as success.
 func (c Change) OrGone() Change {
 	c.MayBeGone = true
 	return c
 }
 
-// OrNot is the same change where what follows does not wait for it.
+// OrNot returns the same change, whose failure does not prevent later changes.
 func (c Change) OrNot() Change {
 	c.MayFail = true
 	return c
 }
 
-func changed[T client.Object](o T, how func(T)) T {
-	to, ok := o.DeepCopyObject().(T)
+func changed[T client.Object](o T, change func(T)) T {
+	target, ok := o.DeepCopyObject().(T)
 	if !ok {
-		panic("a copy is of another type")
+		panic("the copy has another type")
 	}
-	how(to)
-	return to
+	change(target)
+	return target
 }

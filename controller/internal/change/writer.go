@@ -20,49 +20,51 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Writer carries changes out.
+// A Writer applies changes.
 type Writer struct {
 	Client client.Client
-	// Stores where something is done there, and Servers likewise.
+	// Stores and Servers apply the changes in stores and servers.
 	Stores  Stores
 	Servers Servers
 }
 
-// Stores do what is done in a store. An error that is not the API server's is the store's, or the way's to it.
+// Stores applies changes in stores. An error that is not from the API server is from the store or the connection to
+// it.
 type Stores interface {
 	Publish(ctx context.Context, store string, n *v1.StoreNote) error
-	Tidy(ctx context.Context, store string, n *v1.StoreNote) error
-	// Remove a backup. A note of another archive than the one with this sum stays, with all that is beside it.
+	RemoveLeftovers(ctx context.Context, store string, n *v1.StoreNote) error
+	// Remove deletes a backup. If the catalog entry is about an archive with another checksum, nothing below its
+	// prefix is deleted.
 	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record, sum string) error
-	Discard(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
-	// Access of a Job, as the content of its Secret.
-	Access(ctx context.Context, what *Remote) (map[string][]byte, error)
+	RemoveAttempts(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
+	// Access returns a Job's access to a store, as the data of its Secret.
+	Access(ctx context.Context, remote *Remote) (map[string][]byte, error)
 }
 
-// Servers do what is done in a server that runs. An error is a ServerError, where it is not the API server's.
+// Servers performs changes in a running server. It returns a ServerError, or an error of the API server.
 type Servers interface {
-	// OfferClone of a server's data to a new account, and return what its Secret has.
+	// OfferClone creates an account that may clone the server's data, and returns the data of its Secret.
 	OfferClone(ctx context.Context, in *Server) (map[string][]byte, error)
-	// WithdrawClone takes that account away.
+	// WithdrawClone deletes that account.
 	WithdrawClone(ctx context.Context, in *Server) error
-	// CheckData is an error if the server answers, and stores data outside of its data directory.
+	// CheckData returns an error if the server answers and stores data outside of its data directory.
 	CheckData(ctx context.Context, in *Server) error
 }
 
-// briefly is how long something may take that nobody waits for.
+// briefly is the timeout of a change that may fail.
 const briefly = 5 * time.Second
 
-// Apply changes in their order, up to the first that is refused. What is refused because of
-// its precondition is an error as kerrors.IsConflict knows it.
+// Apply applies changes in order until the first one fails. For an unmet precondition, the error is a conflict
+// (kerrors.IsConflict).
 func (w Writer) Apply(ctx context.Context, changes []Change) error {
 	written := map[string]client.Object{}
 	for _, c := range changes {
 		key := keyOf(c.Object)
-		now, again := written[key]
-		if again && (now == nil || c.Verb == Create) {
-			continue // Somebody else made it, or this list did.
+		now, found := written[key]
+		if found && (now == nil || c.Verb == Create) {
+			continue // Another client or an earlier change of this list has created it.
 		}
-		if again {
+		if found {
 			c = c.after(now)
 		}
 		o, err := w.applyInTime(ctx, c)
@@ -74,7 +76,8 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 			err = client.IgnoreNotFound(err)
 		}
 		if err != nil && c.MayFail {
-			log.FromContext(ctx).Info("Continuing after an optional change failed", "verb", c.Verb, "kind", kindOf(o), "namespace", o.GetNamespace(), "name", o.GetName(), "error", err)
+			log.FromContext(ctx).Info("Continuing after an optional change failed", "verb", c.Verb, "kind", kindOf(o),
+				"namespace", o.GetNamespace(), "name", o.GetName(), "error", err)
 			continue
 		}
 		if err != nil {
@@ -85,7 +88,7 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// keyOf an object among those of a list of changes.
+// keyOf returns a key for an object in a list of changes.
 func keyOf(o client.Object) string { return kindOf(o) + " " + o.GetNamespace() + "/" + o.GetName() }
 
 func kindOf(o client.Object) string {
@@ -95,9 +98,9 @@ func kindOf(o client.Object) string {
 	return fmt.Sprintf("%T", o)
 }
 
-// after an earlier change of the same object, which now is as that left it.
+// after returns the change for an object that an earlier change of the list has modified.
 func (c Change) after(now client.Object) Change {
-	as := func(o client.Object) client.Object {
+	identify := func(o client.Object) client.Object {
 		if o == nil {
 			return nil
 		}
@@ -106,11 +109,11 @@ func (c Change) after(now client.Object) Change {
 		o.SetResourceVersion(now.GetResourceVersion())
 		return o
 	}
-	c.Object, c.Read = as(c.Object), as(c.Read)
+	c.Object, c.Read = identify(c.Object), identify(c.Read)
 	return c
 }
 
-// applyInTime a change, which has all the time there is unless nobody waits for it.
+// applyInTime applies a change. The change has no timeout unless it may fail.
 func (w Writer) applyInTime(ctx context.Context, c Change) (client.Object, error) {
 	if c.MayFail {
 		var cancel context.CancelFunc
@@ -120,8 +123,8 @@ func (w Writer) applyInTime(ctx context.Context, c Change) (client.Object, error
 	return w.apply(ctx, c)
 }
 
-// apply one change, to a copy: those who decided may look at theirs again. It returns the
-// object as the API server has it then, and nil for one that somebody else made.
+// apply applies one change to a copy, because the caller may use the original object again. It returns the object
+// from the API server, or nil if another client has created it.
 func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	o, ok := c.Object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -131,7 +134,7 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	case Create:
 		err := w.Client.Create(ctx, o)
 		if kerrors.IsAlreadyExists(err) {
-			return nil, nil //nolint:nilnil // The next look finds it.
+			return nil, nil //nolint:nilnil // The next reconcile reads the object.
 		}
 		return o, err
 	case Patch:
@@ -150,10 +153,11 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 		return w.scale(ctx, o)
 	case Delete:
 		return o, w.Client.Delete(ctx, o, c.deleteOptions())
-	case Publish, Tidy, Remove, Discard, GiveAccess:
+	case Publish, RemoveLeftovers, Remove, RemoveAttempts, GiveAccess:
 		start := time.Now()
 		o, err := w.doInStore(ctx, c.Verb, o, c.Remote)
-		log.FromContext(ctx).V(1).Info("Called the store", "verb", c.Verb, "store", c.Remote.Store, "kind", kindOf(o), "namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
+		log.FromContext(ctx).V(1).Info("Called the store", "verb", c.Verb, "store", c.Remote.Store, "kind", kindOf(o),
+			"namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
 		if err != nil && ctx.Err() == nil && kerrors.ReasonForError(err) == metav1.StatusReasonUnknown {
 			err = NewServerError(err, false)
 		}
@@ -161,30 +165,31 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	case OfferClone, WithdrawClone, CheckData:
 		start := time.Now()
 		o, err := w.doInServer(ctx, c.Verb, o, c.Server)
-		log.FromContext(ctx).V(1).Info("Called the server", "verb", c.Verb, "kind", kindOf(o), "namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
+		log.FromContext(ctx).V(1).Info("Called the server", "verb", c.Verb, "kind", kindOf(o), "namespace", o.GetNamespace(),
+			"name", o.GetName(), "took", time.Since(start), "error", err)
 		return o, err
 	}
-	return o, fmt.Errorf("there is no verb %q", c.Verb)
+	return o, fmt.Errorf("unknown verb %q", c.Verb)
 }
 
-// doInStore what is done there. Of the object nothing is known that was not before, but of a Secret.
+// doInStore applies a change in a store. It returns the object unchanged, unless the change writes a Secret.
 func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Remote) (client.Object, error) {
-	switch verb { //nolint:exhaustive // The others are the API server's.
+	switch verb { //nolint:exhaustive // Other verbs are for the API server.
 	case Publish:
 		return o, w.Stores.Publish(ctx, r.Store, r.Note)
-	case Tidy:
-		return o, w.Stores.Tidy(ctx, r.Store, r.Note)
+	case RemoveLeftovers:
+		return o, w.Stores.RemoveLeftovers(ctx, r.Store, r.Note)
 	case Remove:
 		return o, w.Stores.Remove(ctx, r.Store, r.Instance, r.Record, r.Sum)
-	case Discard:
-		return o, w.Stores.Discard(ctx, r.Store, r.Instance, r.Record)
+	case RemoveAttempts:
+		return o, w.Stores.RemoveAttempts(ctx, r.Store, r.Instance, r.Record)
 	}
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Stores.Access(ctx, r) })
 }
 
-// doInServer what is done there.
+// doInServer applies a change in a server.
 func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *Server) (client.Object, error) {
-	switch verb { //nolint:exhaustive // The others are the API server's.
+	switch verb { //nolint:exhaustive // Other verbs are for the API server.
 	case WithdrawClone:
 		return o, w.Servers.WithdrawClone(ctx, in)
 	case CheckData:
@@ -193,14 +198,15 @@ func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Servers.OfferClone(ctx, in) })
 }
 
-// give a Job something in a Secret, in the place of an earlier one.
-func (w Writer) give(ctx context.Context, o client.Object, what func() (map[string][]byte, error)) (client.Object, error) {
+// give creates or replaces the Secret with a Job's access.
+func (w Writer) give(ctx context.Context, o client.Object, read func() (map[string][]byte, error)) (client.Object,
+	error) {
 	s, ok := o.(*corev1.Secret)
 	if !ok {
 		return o, fmt.Errorf("access is given as a Secret, and not as a %T", o)
 	}
 	var err error
-	if s.Data, err = what(); err != nil {
+	if s.Data, err = read(); err != nil {
 		return s, err
 	}
 	err = w.Client.Create(ctx, s)
@@ -210,27 +216,32 @@ func (w Writer) give(ctx context.Context, o client.Object, what func() (map[stri
 	return s, err
 }
 
-// replace a Secret of the same instance by one of the same name. Another's is left as it is.
+// replace replaces a Secret of the same instance. It does not change a Secret of another owner with the same name.
 func (w Writer) replace(ctx context.Context, s *corev1.Secret) error {
-	there := &unstructured.Unstructured{} // A typed one would be read from a cache of all Secrets.
-	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(s), there); err != nil {
+	existing := &unstructured.Unstructured{} // A typed object would come from a cache of all Secrets.
+	existing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(s), existing); err != nil {
 		return err
 	}
-	if there.GetLabels()[v1.LabelInstance] != s.Labels[v1.LabelInstance] || there.GetLabels()[v1.LabelManagedBy] != s.Labels[v1.LabelManagedBy] {
-		return kerrors.NewForbidden(corev1.Resource("secrets"), s.Name, fmt.Errorf("it exists and does not belong to this instance: rename or delete it (kubectl delete secret --namespace %s %s)", s.Namespace, s.Name))
+	if existing.GetLabels()[v1.LabelInstance] != s.Labels[v1.LabelInstance] ||
+		existing.GetLabels()[v1.LabelManagedBy] != s.Labels[v1.LabelManagedBy] {
+		return kerrors.NewForbidden(corev1.Resource("secrets"), s.Name,
+			fmt.Errorf("it exists but does not belong to this instance: rename or delete it (kubectl delete secret "+
+				"--namespace %s %s)", s.Namespace, s.Name))
 	}
-	s.UID, s.ResourceVersion = there.GetUID(), there.GetResourceVersion()
+	s.UID, s.ResourceVersion = existing.GetUID(), existing.GetResourceVersion()
 	return w.Client.Update(ctx, s)
 }
 
-// scale a Deployment to the replicas that it is to have, if nobody has written it since it was read.
+// scale sets the replicas of a Deployment if it has not changed since it was read.
 func (w Writer) scale(ctx context.Context, o client.Object) (client.Object, error) {
 	d, ok := o.(*appsv1.Deployment)
 	if !ok {
 		return o, fmt.Errorf("cannot scale a %T", o)
 	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, ResourceVersion: d.ResourceVersion}, Spec: autoscalingv1.ScaleSpec{Replicas: *d.Spec.Replicas}}
+	scale := &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, ResourceVersion: d.ResourceVersion},
+		Spec:       autoscalingv1.ScaleSpec{Replicas: *d.Spec.Replicas}}
 	err := w.Client.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))
 	d.ResourceVersion = scale.ResourceVersion
 	return d, err
@@ -251,7 +262,7 @@ func (c Change) patch() (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, raw), err
 }
 
-// addedFinalizers as a JSON patch, behind those that the object has when it is applied.
+// addedFinalizers returns a JSON patch that appends the finalizers to the object's current ones.
 func (c Change) addedFinalizers() (client.Patch, error) {
 	operations := []map[string]any{{"op": "test", "path": "/metadata/uid", "value": c.Read.GetUID()}}
 	for _, f := range c.Object.GetFinalizers() {

@@ -20,21 +20,22 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// secret with what the tests tell apart: what a change wrote, and what others did.
+// secret returns a Secret with the data of a test.
 func secret(name string, data map[string]string) *corev1.Secret {
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"of": "db"}}, Data: map[string][]byte{}}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name),
+		Labels: map[string]string{"of": "db"}}, Data: map[string][]byte{}}
 	for k, v := range data {
 		s.Data[k] = []byte(v)
 	}
 	return s
 }
 
-// set a key.
+// set returns a function that sets a key of a Secret.
 func set(key, value string) func(*corev1.Secret) {
 	return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
 }
 
-// read an object as the API server has it.
+// read returns a Secret from the API server.
 func read(t *testing.T, kube client.Client, name string) *corev1.Secret {
 	t.Helper()
 	s := &corev1.Secret{}
@@ -44,7 +45,7 @@ func read(t *testing.T, kube client.Client, name string) *corev1.Secret {
 	return s
 }
 
-// data of what is there, by name and key.
+// data returns the data of all Secrets, by name and key.
 func data(t *testing.T, kube client.Client) map[string]string {
 	t.Helper()
 	l := &corev1.SecretList{}
@@ -62,15 +63,15 @@ func data(t *testing.T, kube client.Client) map[string]string {
 	return out
 }
 
-// TestApply: what holds is written, in its order, up to the first that is refused.
+// TestApply checks that changes are applied in order until the first one fails.
 func TestApply(t *testing.T) {
-	there := secret("a", map[string]string{"k": "was"})
+	existing := secret("a", map[string]string{"k": "was"})
 	refused := kerrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "big", errors.New("too big"))
 	for name, tc := range map[string]struct {
 		reason string
-		// read are the changes that are decided on what was read.
+		// changes are based on the object as it was read.
 		changes func(a *corev1.Secret) []Change
-		// meanwhile is what somebody else does before they are written.
+		// meanwhile is a write of another client before the changes are applied.
 		meanwhile func(*testing.T, client.Client)
 		want      map[string]string
 		refused   func(error) bool
@@ -88,9 +89,10 @@ func TestApply(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, want: map[string]string{"a/k": "was", "a/other": "theirs"}, refused: kerrors.IsConflict},
-		"PatchTwice": {reason: "The second stands on the first, and not on what was read.", changes: func(a *corev1.Secret) []Change {
-			return []Change{PatchObject(a, set("k", "is")), PatchObject(a, set("l", "too"))}
-		}, want: map[string]string{"a/k": "is", "a/l": "too"}},
+		"PatchTwice": {reason: "The second stands on the first, and not on what was read.",
+			changes: func(a *corev1.Secret) []Change {
+				return []Change{PatchObject(a, set("k", "is")), PatchObject(a, set("l", "too"))}
+			}, want: map[string]string{"a/k": "is", "a/l": "too"}},
 		"PatchGone": {reason: "An object that is gone is an error,", changes: func(a *corev1.Secret) []Change {
 			return []Change{PatchObject(a, set("k", "is"))}
 		}, meanwhile: deletes("a"), want: map[string]string{}, refused: kerrors.IsNotFound},
@@ -102,12 +104,15 @@ func TestApply(t *testing.T) {
 			return []Change{NewObject(b), PatchObject(b, set("l", "too"))}
 		}, want: map[string]string{"a/k": "was", "b/k": "new", "b/l": "too"}},
 		"CreateTwice": {reason: "The first is it.", changes: func(*corev1.Secret) []Change {
-			return []Change{NewObject(secret("b", map[string]string{"k": "new"})), NewObject(secret("b", map[string]string{"k": "newer"}))}
+			return []Change{NewObject(secret("b", map[string]string{"k": "new"})),
+				NewObject(secret("b", map[string]string{"k": "newer"}))}
 		}, want: map[string]string{"a/k": "was", "b/k": "new"}},
-		"CreateTaken": {reason: "What somebody else made is left to the next look, the rest goes on.", changes: func(a *corev1.Secret) []Change {
-			b := secret("b", map[string]string{"k": "new"})
-			return []Change{NewObject(b), PatchObject(b, set("l", "too")), PatchObject(a, set("k", "is"))}
-		}, meanwhile: creates(secret("b", map[string]string{"k": "theirs"})), want: map[string]string{"a/k": "is", "b/k": "theirs"}},
+		"CreateTaken": {reason: "What somebody else made is left to the next look, the rest goes on.",
+			changes: func(a *corev1.Secret) []Change {
+				b := secret("b", map[string]string{"k": "new"})
+				return []Change{NewObject(b), PatchObject(b, set("l", "too")), PatchObject(a, set("k", "is"))}
+			}, meanwhile: creates(secret("b", map[string]string{"k": "theirs"})), want: map[string]string{"a/k": "is",
+				"b/k": "theirs"}},
 		"Delete": {reason: "This object.", changes: func(a *corev1.Secret) []Change {
 			return []Change{DeleteObject(a, "")}
 		}, want: map[string]string{}},
@@ -130,14 +135,14 @@ func TestApply(t *testing.T) {
 		}, want: map[string]string{"a/k": "was"}, refused: kerrors.IsForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kube := fake.NewClientBuilder().WithObjects(there.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
+			kube := fake.NewClientBuilder().WithObjects(existing.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
 				Create: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 					if o.GetName() == "big" {
 						return refused
 					}
 					return k.Create(ctx, o, opts...)
 				},
-				// The fake one asks for no UID.
+				// The fake client does not check UIDs.
 				Delete: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 					return deleteAsAsked(ctx, k, o, opts)
 				},
@@ -179,25 +184,28 @@ func creates(s *corev1.Secret) func(*testing.T, client.Client) {
 	}
 }
 
-// deleteAsAsked refuses another object than the one that is meant, as the API server does.
+// deleteAsAsked refuses a deletion with another UID, as the API server does.
 func deleteAsAsked(ctx context.Context, k client.WithWatch, o client.Object, opts []client.DeleteOption) error {
 	want := (&client.DeleteOptions{}).ApplyOptions(opts)
-	have := &corev1.Secret{}
-	if err := k.Get(ctx, client.ObjectKeyFromObject(o), have); err != nil {
+	current := &corev1.Secret{}
+	if err := k.Get(ctx, client.ObjectKeyFromObject(o), current); err != nil {
 		return err
 	}
-	if p := want.Preconditions; p != nil && p.UID != nil && *p.UID != have.UID {
-		return kerrors.NewConflict(schema.GroupResource{Resource: "secrets"}, o.GetName(), fmt.Errorf("the UID is %s", have.UID))
+	if p := want.Preconditions; p != nil && p.UID != nil && *p.UID != current.UID {
+		return kerrors.NewConflict(schema.GroupResource{Resource: "secrets"}, o.GetName(),
+			fmt.Errorf("the UID is %s", current.UID))
 	}
-	return k.Delete(ctx, have)
+	return k.Delete(ctx, current)
 }
 
-// TestPatchOfFields: a status is patched as it was read, or whatever was written since; a UID would not be looked at.
+// TestPatchOfFields checks that the patch of a status contains the resource version or no precondition. The API
+// server would ignore a UID.
 func TestPatchOfFields(t *testing.T) {
 	o := secret("a", nil)
 	o.ResourceVersion = "7"
 	c := PatchStatusFields(o, map[string]any{"message": nil})
-	for want, c := range map[string]Change{`{"metadata":{"resourceVersion":"7"},"status":{"message":null}}`: c, `{"status":{"message":null}}`: c.WhoeverWrote()} {
+	for want, c := range map[string]Change{`{"metadata":{"resourceVersion":"7"},"status":{"message":null}}`: c,
+		`{"status":{"message":null}}`: c.WhoeverWrote()} {
 		p, err := c.patch()
 		if err != nil {
 			t.Fatal(err)
@@ -209,31 +217,35 @@ func TestPatchOfFields(t *testing.T) {
 	}
 }
 
-// TestAddFinalizer: ours comes beside what others have written since, to this object, and to no later one of its name.
+// TestAddFinalizer checks that the finalizer is added to those that other clients have added since, but not to a
+// later object of the same name.
 func TestAddFinalizer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
-		// was is who held it when it was read, and is who does when it is written, since by somebody else or not. Where later is true
-		// that is another object.
-		was, is      []string
-		since, later bool
-		want         []string
-		refused      bool
+		// before lists the finalizers at the read, after those at the write, whether or not another client wrote in between.
+		// If later is true that is another object.
+		before, after []string
+		since, later  bool
+		want          []string
+		refused       bool
 	}{
-		"AsRead":    {reason: "Nobody wrote.", was: []string{"theirs"}, want: []string{"theirs", "ours"}},
-		"Since":     {reason: "Nobody's is lost, and nothing has to be read again.", was: []string{"theirs"}, is: []string{"theirs", "another"}, since: true, want: []string{"theirs", "another", "ours"}},
-		"First":     {reason: "There is no list that it could be added to.", want: []string{"ours"}},
-		"Overtaken": {reason: "And the list that somebody else has made since is not overwritten.", is: []string{"theirs"}, since: true, want: []string{"theirs"}, refused: true},
-		"Later":     {reason: "It was another object.", was: []string{"theirs"}, is: []string{"theirs"}, since: true, later: true, want: []string{"theirs"}, refused: true},
+		"AsRead": {reason: "Nobody wrote.", before: []string{"theirs"}, want: []string{"theirs", "ours"}},
+		"Since": {reason: "Nobody's is lost, and nothing has to be read again.", before: []string{"theirs"},
+			after: []string{"theirs", "another"}, since: true, want: []string{"theirs", "another", "ours"}},
+		"First": {reason: "There is no list that it could be added to.", want: []string{"ours"}},
+		"Overtaken": {reason: "And the list that somebody else has made since is not overwritten.", after: []string{"theirs"},
+			since: true, want: []string{"theirs"}, refused: true},
+		"Later": {reason: "It was another object.", before: []string{"theirs"}, after: []string{"theirs"}, since: true,
+			later: true, want: []string{"theirs"}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := secret("a", nil)
-			o.Finalizers = tc.was
+			o.Finalizers = tc.before
 			kube := fake.NewClientBuilder().WithObjects(o).Build()
 			c := AddFinalizer(read(t, kube, "a"), "ours")
 			if tc.since {
 				now := read(t, kube, "a")
-				now.Finalizers, now.Labels = tc.is, map[string]string{"written": "since"}
+				now.Finalizers, now.Labels = tc.after, map[string]string{"written": "since"}
 				if tc.later {
 					now.UID = "uid-later"
 				}
@@ -251,7 +263,7 @@ func TestAddFinalizer(t *testing.T) {
 	}
 }
 
-// TestScale: a Deployment gets the replicas that it is to have, and one that somebody wrote since stays as it is.
+// TestScale checks that a Deployment gets its replicas unless another client has changed it since it was read.
 func TestScale(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason   string
@@ -263,18 +275,19 @@ func TestScale(t *testing.T) {
 		"Late":   {reason: "Somebody wrote it since.", label: "theirs", want: 1, conflict: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}}
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
+				Spec: appsv1.DeploymentSpec{Replicas: new(int32(1))}}
 			kube := fake.NewClientBuilder().WithObjects(d).Build()
-			is := func() *appsv1.Deployment {
+			deployment := func() *appsv1.Deployment {
 				now := &appsv1.Deployment{}
 				if err := kube.Get(t.Context(), client.ObjectKeyFromObject(d), now); err != nil {
 					t.Fatal(err)
 				}
 				return now
 			}
-			read := is()
+			read := deployment()
 			if tc.label != "" {
-				now := is()
+				now := deployment()
 				now.Labels = map[string]string{tc.label: "yes"}
 				if err := kube.Update(t.Context(), now); err != nil {
 					t.Fatal(err)
@@ -284,14 +297,14 @@ func TestScale(t *testing.T) {
 			if kerrors.IsConflict(err) != tc.conflict || err != nil && !tc.conflict {
 				t.Errorf("%s Got %v", tc.reason, err)
 			}
-			if got := *is().Spec.Replicas; got != tc.want {
+			if got := *deployment().Spec.Replicas; got != tc.want {
 				t.Errorf("%s Want %d replicas, got %d", tc.reason, tc.want, got)
 			}
 		})
 	}
 }
 
-// A toldStores is told what is to be done in a store, and may fail.
+// A toldStores records the changes in stores, and can fail.
 type toldStores struct {
 	told []string
 	err  map[Verb]error
@@ -301,20 +314,20 @@ func (s *toldStores) Publish(_ context.Context, store string, _ *v1.StoreNote) e
 	return s.do(Publish, store)
 }
 
-func (s *toldStores) Tidy(_ context.Context, store string, _ *v1.StoreNote) error {
-	return s.do(Tidy, store)
+func (s *toldStores) RemoveLeftovers(_ context.Context, store string, _ *v1.StoreNote) error {
+	return s.do(RemoveLeftovers, store)
 }
 
 func (s *toldStores) Remove(_ context.Context, store string, _ v1.BackedUpInstance, _, _ string) error {
 	return s.do(Remove, store)
 }
 
-func (s *toldStores) Discard(_ context.Context, store string, _ v1.BackedUpInstance, _ string) error {
-	return s.do(Discard, store)
+func (s *toldStores) RemoveAttempts(_ context.Context, store string, _ v1.BackedUpInstance, _ string) error {
+	return s.do(RemoveAttempts, store)
 }
 
-func (s *toldStores) Access(_ context.Context, what *Remote) (map[string][]byte, error) {
-	return map[string][]byte{"k": []byte("to " + what.Folder)}, s.do(GiveAccess, what.Store)
+func (s *toldStores) Access(_ context.Context, remote *Remote) (map[string][]byte, error) {
+	return map[string][]byte{"k": []byte("to " + remote.Folder)}, s.do(GiveAccess, remote.Store)
 }
 
 func (s *toldStores) do(v Verb, store string) error {
@@ -322,10 +335,10 @@ func (s *toldStores) do(v Verb, store string) error {
 	return s.err[v]
 }
 
-// TestInStore: what follows waits for what is done in a store.
+// TestInStore checks that later changes wait for changes in a store.
 func TestInStore(t *testing.T) {
 	failed := errors.New("the store is down")
-	about := secret("a", nil)
+	object := secret("a", nil)
 	for name, tc := range map[string]struct {
 		reason  string
 		changes []Change
@@ -336,21 +349,40 @@ func TestInStore(t *testing.T) {
 		want    map[string]string
 	}{
 		"All": {reason: "In its order.", changes: []Change{
-			InStore(Publish, about, Remote{Store: "s"}), InStore(Tidy, about, Remote{Store: "s"}), InStore(Remove, about, Remote{Store: "s"}), PatchObject(about, set("k", "is")),
+			InStore(Publish, object, Remote{Store: "s"}), InStore(RemoveLeftovers, object, Remote{Store: "s"}),
+			InStore(Remove, object, Remote{Store: "s"}), PatchObject(object, set("k", "is")),
 		}, told: []string{"Publish s", "Tidy s", "Remove s"}, want: map[string]string{"a/k": "is"}},
-		"Fails":   {reason: "The record stays.", changes: []Change{InStore(Remove, about, Remote{Store: "s"}), DeleteObject(about, "")}, err: map[Verb]error{Remove: failed}, told: []string{"Remove s"}, want: map[string]string{"a": ""}},
-		"Access":  {reason: "It is made.", changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s", Folder: "f"})}, told: []string{"GiveAccess s"}, want: map[string]string{"a": "", "b/k": "to f"}},
-		"Again":   {reason: "What is there goes: it may be another's.", changes: []Change{InStore(GiveAccess, secret("a", nil), Remote{Store: "s", Folder: "f"})}, told: []string{"GiveAccess s"}, want: map[string]string{"a/k": "to f"}},
-		"NoWay":   {reason: "No Job is made without.", changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s"}), NewObject(secret("job", nil))}, err: map[Verb]error{GiveAccess: failed}, told: []string{"GiveAccess s"}, want: map[string]string{"a": ""}},
-		"Later":   {reason: "Somebody else was faster, and the next look sees it.", changes: []Change{InStore(Publish, about, Remote{Store: "s"})}, err: map[Verb]error{Publish: kerrors.NewConflict(schema.GroupResource{}, "s", failed)}, told: []string{"Publish s"}, api: true, want: map[string]string{"a": ""}},
-		"NoRight": {reason: "That is the API server's word.", changes: []Change{InStore(Publish, about, Remote{Store: "s"})}, err: map[Verb]error{Publish: fmt.Errorf("cannot get it: %w", kerrors.NewForbidden(schema.GroupResource{}, "s", failed))}, told: []string{"Publish s"}, api: true, want: map[string]string{"a": ""}},
-		"Ends":    {reason: "The controller ends, and the store has said nothing.", changes: []Change{InStore(Publish, about, Remote{Store: "s"})}, err: map[Verb]error{Publish: failed}, ends: true, told: []string{"Publish s"}, want: map[string]string{"a": ""}},
-		"NoThing": {reason: "Access is a Secret.", changes: []Change{InStore(GiveAccess, &corev1.ConfigMap{}, Remote{Store: "s"})}, err: map[Verb]error{GiveAccess: failed}, want: map[string]string{"a": ""}},
+		"Fails": {reason: "The record stays.",
+			changes: []Change{InStore(Remove, object, Remote{Store: "s"}), DeleteObject(object, "")},
+			err:     map[Verb]error{Remove: failed}, told: []string{"Remove s"}, want: map[string]string{"a": ""}},
+		"Access": {reason: "It is made.",
+			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s", Folder: "f"})},
+			told:    []string{"GiveAccess s"}, want: map[string]string{"a": "", "b/k": "to f"}},
+		"Again": {reason: "What is there goes: it may be another's.",
+			changes: []Change{InStore(GiveAccess, secret("a", nil), Remote{Store: "s", Folder: "f"})},
+			told:    []string{"GiveAccess s"}, want: map[string]string{"a/k": "to f"}},
+		"NoWay": {reason: "No Job is made without.",
+			changes: []Change{InStore(GiveAccess, secret("b", nil), Remote{Store: "s"}), NewObject(secret("job", nil))},
+			err:     map[Verb]error{GiveAccess: failed}, told: []string{"GiveAccess s"}, want: map[string]string{"a": ""}},
+		"Later": {reason: "Somebody else was faster, and the next look sees it.",
+			changes: []Change{InStore(Publish, object, Remote{Store: "s"})},
+			err:     map[Verb]error{Publish: kerrors.NewConflict(schema.GroupResource{}, "s", failed)},
+			told:    []string{"Publish s"}, api: true, want: map[string]string{"a": ""}},
+		"NoRight": {reason: "That is the API server's word.", changes: []Change{InStore(Publish, object, Remote{Store: "s"})},
+			err: map[Verb]error{Publish: fmt.Errorf("cannot get it: %w",
+				kerrors.NewForbidden(schema.GroupResource{}, "s", failed))}, told: []string{
+				"Publish s"}, api: true, want: map[string]string{"a": ""}},
+		"Ends": {reason: "The controller ends, and the store has said nothing.",
+			changes: []Change{InStore(Publish, object, Remote{Store: "s"})}, err: map[Verb]error{Publish: failed}, ends: true,
+			told: []string{"Publish s"}, want: map[string]string{"a": ""}},
+		"NoThing": {reason: "Access is a Secret.",
+			changes: []Change{InStore(GiveAccess, &corev1.ConfigMap{}, Remote{Store: "s"})},
+			err:     map[Verb]error{GiveAccess: failed}, want: map[string]string{"a": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientBuilder().WithObjects(secret("a", nil)).Build()
 			read := read(t, kube, "a")
-			about.ResourceVersion, about.UID = read.ResourceVersion, read.UID
+			object.ResourceVersion, object.UID = read.ResourceVersion, read.UID
 			stores := &toldStores{err: tc.err}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -358,8 +390,9 @@ func TestInStore(t *testing.T) {
 				stop()
 			}
 			err := Writer{Client: kube, Stores: stores}.Apply(ctx, tc.changes)
-			by, ok := errors.AsType[*ServerError](err)
-			if (err != nil) != (tc.err != nil) || len(tc.told) > 0 && ok != (tc.err != nil && !tc.api && !tc.ends) || ok && by.Final {
+			serverError, ok := errors.AsType[*ServerError](err)
+			if (err != nil) != (tc.err != nil) || len(tc.told) > 0 && ok != (tc.err != nil && !tc.api && !tc.ends) || ok &&
+				serverError.Final {
 				t.Errorf("%s got %v", tc.reason, err)
 			}
 			if diff := cmp.Diff(tc.told, stores.told); diff != "" {
@@ -372,7 +405,7 @@ func TestInStore(t *testing.T) {
 	}
 }
 
-// A fakeServer answers, or does not.
+// A fakeServer is a server that answers unless it is down.
 type fakeServer struct {
 	down    error
 	cloners int
@@ -396,10 +429,12 @@ func (f *fakeServer) WithdrawClone(ctx context.Context, _ *Server) error {
 	return f.down
 }
 
-// TestApplyInServer: what is made in a server comes before what says so; and only what may fail is gone on without.
+// TestApplyInServer checks that a change in a server is applied before the object that depends on it. Only a change
+// that may fail does not prevent later ones.
 func TestApplyInServer(t *testing.T) {
-	of := Server{Of: v1.Instance{Name: "db"}}
-	offer, withdraw := InServer(OfferClone, secret("access", nil), of), InServer(WithdrawClone, secret("a", nil), of)
+	server := Server{Of: v1.Instance{Name: "db"}}
+	offer, withdraw := InServer(OfferClone, secret("access", nil), server), InServer(WithdrawClone, secret("a", nil),
+		server)
 	later := NewObject(secret("b", nil))
 	down := errors.New("connection refused")
 	for name, tc := range map[string]struct {
@@ -410,13 +445,20 @@ func TestApplyInServer(t *testing.T) {
 		cloners int
 		fails   bool
 	}{
-		"Offer":        {reason: "The Secret has what was made.", changes: []Change{offer, later}, want: map[string]string{"access/password": "secret-1", "b": ""}, cloners: 1},
-		"OfferDown":    {reason: "Nothing is said, and nothing follows.", down: down, changes: []Change{offer, later}, want: map[string]string{}, fails: true},
-		"Withdraw":     {reason: "It is taken away.", changes: []Change{offer, withdraw, later}, want: map[string]string{"access/password": "secret-1", "b": ""}},
-		"WithdrawDown": {reason: "What follows waits.", down: down, changes: []Change{withdraw, later}, want: map[string]string{}, fails: true},
-		"Stop":         {reason: "A server that stores nothing outside may stop.", changes: []Change{InServer(CheckData, secret("a", nil), of), later}, want: map[string]string{"b": ""}},
-		"NoStop":       {reason: "One that does goes on.", down: down, changes: []Change{InServer(CheckData, secret("a", nil), of), later}, want: map[string]string{}, fails: true},
-		"OrNot":        {reason: "What follows does not wait.", down: down, changes: []Change{withdraw.OrNot(), later}, want: map[string]string{"b": ""}},
+		"Offer": {reason: "The Secret has what was made.", changes: []Change{offer, later},
+			want: map[string]string{"access/password": "secret-1", "b": ""}, cloners: 1},
+		"OfferDown": {reason: "Nothing is said, and nothing follows.", down: down, changes: []Change{offer, later},
+			want: map[string]string{}, fails: true},
+		"Withdraw": {reason: "It is taken away.", changes: []Change{offer, withdraw, later},
+			want: map[string]string{"access/password": "secret-1", "b": ""}},
+		"WithdrawDown": {reason: "What follows waits.", down: down, changes: []Change{withdraw, later},
+			want: map[string]string{}, fails: true},
+		"Stop": {reason: "A server that stores nothing outside may stop.",
+			changes: []Change{InServer(CheckData, secret("a", nil), server), later}, want: map[string]string{"b": ""}},
+		"NoStop": {reason: "One that does goes on.", down: down,
+			changes: []Change{InServer(CheckData, secret("a", nil), server), later}, want: map[string]string{}, fails: true},
+		"OrNot": {reason: "What follows does not wait.", down: down, changes: []Change{withdraw.OrNot(), later},
+			want: map[string]string{"b": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube, f := fake.NewClientBuilder().Build(), &fakeServer{down: tc.down}
@@ -433,19 +475,21 @@ func TestApplyInServer(t *testing.T) {
 	}
 }
 
-// TestAccessOfAnother: the access of a Job is written over an earlier one of the same instance, and never over another's Secret of that name.
+// TestAccessOfAnother checks that a Job's access replaces an earlier Secret of the same instance, but never another
+// owner's Secret of that name.
 func TestAccessOfAnother(t *testing.T) {
-	of := func(instance string) *corev1.Secret {
+	secretOf := func(instance string) *corev1.Secret {
 		s := secret("a", nil)
 		s.Labels = map[string]string{v1.LabelManagedBy: v1.ManagedBy, v1.LabelInstance: instance}
 		return s
 	}
 	for name, tc := range map[string]struct {
-		there *corev1.Secret
-		want  bool
-	}{"Own": {of("one"), true}, "Another": {of("two"), false}, "Foreign": {secret("a", nil), false}} {
-		kube := fake.NewClientBuilder().WithObjects(tc.there).Build()
-		err := Writer{Client: kube, Stores: &toldStores{}}.Apply(t.Context(), []Change{InStore(GiveAccess, of("one"), Remote{Store: "s", Folder: "f"})})
+		existing *corev1.Secret
+		want     bool
+	}{"Own": {secretOf("one"), true}, "Another": {secretOf("two"), false}, "Foreign": {secret("a", nil), false}} {
+		kube := fake.NewClientBuilder().WithObjects(tc.existing).Build()
+		err := Writer{Client: kube, Stores: &toldStores{}}.Apply(t.Context(),
+			[]Change{InStore(GiveAccess, secretOf("one"), Remote{Store: "s", Folder: "f"})})
 		if (err == nil) != tc.want || !tc.want && !kerrors.IsForbidden(err) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -1,5 +1,5 @@
-// Package clock compares the clock of this process with that of the API server. A clock that is wrong for a moment must not expire what cannot
-// be brought back, such as a backup.
+// Package clock compares the clock of this process with the clock of the API server. A clock that is temporarily
+// wrong must not expire anything that cannot be restored, such as a backup.
 package clock
 
 import (
@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Tolerance is how far the two clocks may differ. It is far below what a backup, a certificate or a schedule is counted in.
+// Tolerance is how far the two clocks may differ. It is far below what a backup, a certificate or a schedule is counted
+// in.
 const Tolerance = 5 * time.Minute
 
 // slowAnswer is how long an answer may take from its request on. The time in one that took longer says too little.
@@ -31,23 +32,23 @@ func (s Skew) IsTrusted() bool { return !s.Unknown && s.Ahead.Abs() <= Tolerance
 func (s Skew) String() string {
 	switch {
 	case s.Unknown:
-		return "The API server does not tell its time (its answers have no Date header)"
+		return "The API server does not report its time (its responses have no Date header)"
 	case s.Ahead < 0:
 		return fmt.Sprintf("The controller's clock is %s behind the API server's", duration.HumanDuration(-s.Ahead))
 	}
 	return fmt.Sprintf("The controller's clock is %s ahead of the API server's", duration.HumanDuration(s.Ahead))
 }
 
-// A Watch knows the time of the API server from the Date header of each of its answers. In between it counts on with the monotonic clock, which
-// nobody sets, so that a step of the wall clock is seen at once.
+// A Watch knows the time of the API server from the Date header of each response. Between two responses it uses the
+// monotonic clock, which cannot be set, so that a step of the wall clock is detected immediately.
 type Watch struct {
 	wall      func() time.Time
 	monotonic func() time.Duration
 
 	mu sync.Mutex
 	// told is the API server's time in its last answer, which came at the monotonic time at.
-	told time.Time
-	at   time.Duration
+	told   time.Time
+	toldAt time.Duration
 }
 
 // NewWatch of the clock of this process.
@@ -61,7 +62,8 @@ func (w *Watch) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{watch: w, next: next}
 }
 
-// Now is the time of this process, or the API server's if the two do not agree: what is compared with it was mostly written there.
+// Now is the time of this process, or the API server's if the two do not agree: what is compared with it was mostly
+// written there.
 func (w *Watch) Now() time.Time {
 	now, skew := w.read()
 	if skew.Unknown || skew.IsTrusted() {
@@ -84,7 +86,7 @@ func (w *Watch) read() (time.Time, Skew) {
 		return now, Skew{Unknown: true}
 	}
 	// Round(0) drops the monotonic reading: the wall clocks are compared.
-	return now, Skew{Ahead: now.Round(0).Sub(w.told.Add(w.monotonic() - w.at))}
+	return now, Skew{Ahead: now.Round(0).Sub(w.told.Add(w.monotonic() - w.toldAt))}
 }
 
 // note the time in an answer to a request that was sent at a monotonic time.
@@ -95,8 +97,8 @@ func (w *Watch) note(date string, sent time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at := w.monotonic(); at-sent <= slowAnswer {
-		w.told, w.at = told, at
+	if received := w.monotonic(); received-sent <= slowAnswer {
+		w.told, w.toldAt = told, received
 	}
 }
 

@@ -38,8 +38,8 @@ func ask(t *testing.T, w *Watch, date func() string) {
 	_ = answer.Body.Close()
 }
 
-// TestWatch: the clock of this process is trusted while the API server's says the same within minutes. A step of the wall clock is seen at once, also
-// between two answers, and the time is the API server's until the clocks agree.
+// TestWatch: the clock of this process is trusted while the API server's says the same within minutes. A step of the
+// wall clock is seen at once, also between two answers, and the time is the API server's until the clocks agree.
 func TestWatch(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	const month = 31 * 24 * time.Hour
@@ -53,15 +53,18 @@ func TestWatch(t *testing.T) {
 		// now is the time that is counted with, from the start on, after a minute.
 		now time.Duration
 	}{
-		"Agree":        {reason: "Nothing is wrong.", trusted: true, now: time.Minute},
-		"Minutes":      {reason: "Clocks never agree to the second.", server: 4 * time.Minute, trusted: true, now: time.Minute},
-		"ServerBehind": {reason: "Ours is 31 days ahead.", server: -month, says: "The controller's clock is 31d ahead of the API server's", now: time.Minute - month},
-		"ServerAhead":  {reason: "Ours is behind.", server: month, says: "The controller's clock is 31d behind the API server's", now: time.Minute + month},
-		"StepAhead":    {reason: "Nobody has answered since the step.", step: month, says: "31d ahead", now: time.Minute},
-		"StepBack":     {reason: "That is seen as well.", step: -month, says: "31d behind", now: time.Minute},
-		"SixMinutes":   {reason: "That is too much.", step: 6 * time.Minute, says: "6m ahead", now: time.Minute},
-		"NoDate":       {reason: "Doubt is not agreement.", date: "none", says: "does not tell its time", now: time.Minute},
-		"BrokenDate":   {reason: "Nor is that a time.", date: "yesterday", says: "does not tell its time", now: time.Minute},
+		"Agree": {reason: "Nothing is wrong.", trusted: true, now: time.Minute},
+		"Minutes": {reason: "Clocks never agree to the second.", server: 4 * time.Minute, trusted: true,
+			now: time.Minute},
+		"ServerBehind": {reason: "Ours is 31 days ahead.", server: -month,
+			says: "The controller's clock is 31d ahead of the API server's", now: time.Minute - month},
+		"ServerAhead": {reason: "Ours is behind.", server: month,
+			says: "The controller's clock is 31d behind the API server's", now: time.Minute + month},
+		"StepAhead":  {reason: "Nobody has answered since the step.", step: month, says: "31d ahead", now: time.Minute},
+		"StepBack":   {reason: "That is seen as well.", step: -month, says: "31d behind", now: time.Minute},
+		"SixMinutes": {reason: "That is too much.", step: 6 * time.Minute, says: "6m ahead", now: time.Minute},
+		"NoDate":     {reason: "Doubt is not agreement.", date: "none", says: "does not report its time", now: time.Minute},
+		"BrokenDate": {reason: "Nor is that a time.", date: "yesterday", says: "does not report its time", now: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{wall: start}

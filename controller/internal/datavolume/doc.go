@@ -1,3 +1,4 @@
-// Package datavolume knows what lies at the root of a data volume: the data directory of the server, and beside it, where no server sees
-// them, marks of what was restored, imported or started there, and folders of what is not complete.
+// Package datavolume describes the root of a data volume. It contains the server's data directory. Next to it,
+// invisible to the server, are the markers of restored, imported or started data, and directories with incomplete
+// data.
 package datavolume

@@ -14,51 +14,51 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// Dump is the file of an object, beside the data that is made of it.
+// Dump returns the path of a dump file, next to the data that is created from it.
 func (h Half) Dump(object string) string { return filepath.Join(h.Folder(), path.Base(object)) }
 
-// A Half is the place where the containers of an import make the data.
+// A Half is the directory in which the containers of an import create the data. It is not the data directory until
+// it is complete.
 type Half struct {
-	// Volume is where the data volume is mounted, Directory the folder in its root
-	// that the data goes to.
+	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
 	Volume, Directory string
-	// XR whose data it is from then on.
+	// XR is the UID of the composite resource that will own the data.
 	XR types.UID
-	// Name of what is imported: who finds it on the volume has nothing left to do.
+	// Name is the name of the import. If the volume already contains data with this name, the import is done.
 	Name string
 }
 
-// importedData is the data directory in the folder of an import, and ImportedHalf the way to it.
+// importedData is the data directory in the directory of an import, and ImportedHalf its path on the volume.
 const (
 	importedData = "data"
 	ImportedHalf = agent.ImportFolder + "/" + importedData
 )
 
-// ImportPrefix in the marker of a volume begins the name of what was imported.
+// ImportPrefix is the prefix of an import's name in the marker of a volume.
 const ImportPrefix = "import/"
 
-// Folder of the half.
+// Folder returns the path of the import's directory.
 func (h Half) Folder() string { return filepath.Join(h.Volume, agent.ImportFolder) }
 
-// A Making is a half that one process works on. No other one of this program does until it is closed.
+// A Making is a Half that this process has locked until Close.
 type Making struct {
 	Half
 
 	volume *Volume
 }
 
-// Begin anew: what an earlier run left goes. It is nil if there is nothing left to do, because an
-// earlier run has put the data where a server looks.
+// Begin removes files of an earlier run and locks the Half. It returns nil if an earlier run has already completed
+// the import.
 func (h Half) Begin(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *Volume) error {
 		if err := errors.Join(v.checkUnused(ImportedHalf), v.ClearHalves()); err != nil {
-			return fmt.Errorf("cannot remove what an earlier run left: %w", err)
+			return fmt.Errorf("cannot remove the files of an earlier run: %w", err)
 		}
 		return v.Mkdir(agent.ImportFolder, 0o755)
 	})
 }
 
-// GoOn with what a container before this one has begun. It is nil if there is nothing left to do, as with Begin.
+// GoOn locks a Half that an earlier container has begun. It returns nil if the import is already complete.
 func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	return h.open(ctx, func(v *Volume) error {
 		if err := v.checkUnused(ImportedHalf); err != nil {
@@ -68,7 +68,8 @@ func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	})
 }
 
-// Complete is said once the server that made the data has ended: the container that comes next takes no half that does not say so.
+// Complete marks the data as complete after its server has exited. The next container accepts only a Half with this
+// mark.
 func (m *Making) Complete() error {
 	root, err := m.volume.OpenRoot(agent.ImportFolder)
 	if err != nil {
@@ -78,19 +79,20 @@ func (m *Making) Complete() error {
 	return writeNote(root, CompleteName, m.Name)
 }
 
-// Discard what was made, which will never be complete: its room is for the next try.
-func (m *Making) Discard() error { return m.volume.RemoveAll(agent.ImportFolder) }
+// Remove removes the incomplete data, so that the next run has enough space.
+func (m *Making) Remove() error { return m.volume.RemoveAll(agent.ImportFolder) }
 
-// Close the volume.
+// Close closes and unlocks the volume.
 func (m *Making) Close() { m.volume.CloseVolume() }
 
-// CompleteName is the file in the folder of an import that says that its data is complete.
+// CompleteName is the name of the file that marks the data of an import as complete.
 const CompleteName = "complete"
 
-// Data is the data directory in that folder.
+// Data returns the path of the data directory in the import's directory.
 func (h Half) Data() string { return filepath.Join(h.Folder(), importedData) }
 
-// IsDone if the volume has the data. One that has other data is not fit.
+// IsDone reports whether the volume already contains the data of this import. It returns an error if the volume
+// contains other data.
 func (h Half) IsDone(v *Volume) (done bool, err error) {
 	state, err := v.DataState()
 	switch {
@@ -106,7 +108,8 @@ func (h Half) IsDone(v *Volume) (done bool, err error) {
 	case m != nil && m.XR == h.XR && m.Archive == ImportPrefix+h.Name && m.Inode == state.Inode:
 		return true, nil
 	}
-	return false, exit.With(agent.ExitOccupied, "the volume already holds data in %q, and not what this import put there; nothing was written", h.Directory)
+	return false, exit.With(agent.ExitOccupied,
+		"the volume already contains data in %q that this import did not write. Nothing was written", h.Directory)
 }
 
 func (h Half) open(ctx context.Context, prepare func(*Volume) error) (*Making, error) {
@@ -125,15 +128,15 @@ func (h Half) open(ctx context.Context, prepare func(*Volume) error) (*Making, e
 	return &Making{Half: h, volume: v}, nil
 }
 
-// ClearHalves removes what an earlier run left: half a restore, and the marker of
-// one that was never put in place. There must be no data: the marker of that goes,
-// too, and by it a finished restore is known.
+// ClearHalves removes incomplete restores and the marker of a restore that was interrupted before its rename.
+// Callers must not use it on a volume with data, because it would also remove that data's marker, which identifies
+// a finished restore.
 func (v *Volume) ClearHalves() error {
 	names, err := SortedNames(v.Root, ".")
 	if err != nil {
 		return err
 	}
-	// The marker first: without the folder that it is of, it says that somebody has removed a database.
+	// The marker is removed first. Without its directory, it would mean that a user has removed a database.
 	for _, name := range append([]string{MarkerName, MarkerName + PartialSuffix}, names...) {
 		if name == MarkerName || name == MarkerName+PartialSuffix || strings.HasPrefix(name, HalfPrefix) {
 			if err := v.RemoveAll(name); err != nil {

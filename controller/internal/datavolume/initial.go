@@ -18,20 +18,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// initialSuffix is that of the folder in which a server makes a new database,
-// beside the data directory.
+// initialSuffix is the suffix of the directory next to the data directory in which a server initializes a new
+// database.
 const initialSuffix = ".init"
 
-// An Initial is a data volume on which a database is made for the first time: in
-// a folder of its own, which becomes the data directory when it is whole.
+// An Initial is a data volume on which a database is initialized. This happens in a separate directory, which becomes
+// the data directory when it is complete.
 type Initial struct {
 	Volume *Volume
 	path   string
 	xr     types.UID
 }
 
-// OpenInitial opens the volume of an XR that is mounted at a path, whose data belongs into
-// a folder of its root. One process at a time can have it.
+// OpenInitial opens and locks the volume at a path. The directory in its root is for the data of the XR.
 func OpenInitial(path, directory string, xr types.UID) (*Initial, error) {
 	v, err := OpenVolume(path, directory)
 	if err != nil {
@@ -40,11 +39,11 @@ func OpenInitial(path, directory string, xr types.UID) (*Initial, error) {
 	return &Initial{Volume: v, path: path, xr: xr}, nil
 }
 
-// Close the volume.
+// Close closes and unlocks the volume.
 func (i *Initial) Close() { i.Volume.CloseVolume() }
 
-// HasOldPassword is true if the data is from a backup, and root's password still the one that it
-// was backed up with. Nobody knows that.
+// HasOldPassword reports whether the data is restored and still has the root password of the backed-up server, which
+// is unknown.
 func (i *Initial) HasOldPassword() (bool, error) {
 	m, err := i.Volume.ReadMarker()
 	if err != nil || m == nil {
@@ -53,13 +52,13 @@ func (i *Initial) HasOldPassword() (bool, error) {
 	return m.Archive != "" && !m.PasswordSet, nil
 }
 
-// IsImported is true of data that a server wrote which was not ours.
+// IsImported reports whether the data was imported from a foreign server.
 func (i *Initial) IsImported() (bool, error) {
 	m, err := i.Volume.ReadMarker()
 	return m != nil && strings.HasPrefix(m.Archive, ImportPrefix), err
 }
 
-// NotePassword says on the volume that root has this instance's password.
+// NotePassword records on the volume that root has this instance's password.
 func (i *Initial) NotePassword() error {
 	m, err := i.Volume.ReadMarker()
 	if err != nil {
@@ -69,7 +68,7 @@ func (i *Initial) NotePassword() error {
 	return i.Volume.putMarker(*m)
 }
 
-// HowDataStopped is how the server stopped that wrote the data directory.
+// HowDataStopped returns how the last server of the data directory stopped.
 func (i *Initial) HowDataStopped() (datadir.Shutdown, error) {
 	dir, err := i.Volume.OpenRoot(i.Volume.directory)
 	if err != nil {
@@ -79,24 +78,24 @@ func (i *Initial) HowDataStopped() (datadir.Shutdown, error) {
 	return HowStopped(dir)
 }
 
-// HowStopped is how the server stopped that wrote a data directory.
+// HowStopped returns how the last server of a data directory stopped.
 func HowStopped(dir *os.Root) (datadir.Shutdown, error) {
-	how, err := datadir.HowStopped(dir)
+	shutdown, err := datadir.HowStopped(dir)
 	if err != nil {
 		return datadir.Shutdown{}, fmt.Errorf("cannot read how the server stopped: %w", err)
 	}
-	return how, nil
+	return shutdown, nil
 }
 
-// Data is the data directory.
+// Data returns the path of the data directory.
 func (i *Initial) Data() string { return filepath.Join(i.path, i.Volume.directory) }
 
-// Folder in which the database is made.
+// Folder returns the path of the directory in which the database is initialized.
 func (i *Initial) Folder() string { return filepath.Join(i.path, i.folderName()) }
 
-// HasData is true if there is a data directory with something in it. What is
-// there is the server's to judge: nothing is ever made over it. But a server would take
-// another instance's data for its own, its accounts with it: that is an error.
+// HasData reports whether the data directory contains anything. Such a directory is never overwritten. HasData
+// returns an error if it belongs to another instance, because the server would use that instance's data and
+// accounts.
 func (i *Initial) HasData() (bool, error) {
 	state, err := i.Volume.DataState()
 	if err != nil || state.Empty {
@@ -108,10 +107,10 @@ func (i *Initial) HasData() (bool, error) {
 	return true, nil
 }
 
-// Nothing is nil if the volume never held data. An error says why that is in doubt.
+// Nothing returns an error with the reason if the volume may have contained data before.
 func (i *Initial) Nothing() error { return i.Volume.CheckNothing() }
 
-// NoteStart of a server of a version on the data, unless that was noted before.
+// NoteStart records the version of a server that is started on the data, unless it is already recorded.
 func (i *Initial) NoteStart(serverVersion string) error {
 	if i.Volume.StartedVersion() == serverVersion {
 		return nil
@@ -119,13 +118,13 @@ func (i *Initial) NoteStart(serverVersion string) error {
 	return writeNote(i.Volume.Root, StartedName, started{Version: serverVersion})
 }
 
-// started is what the file StartedName has.
+// started is the content of the file StartedName.
 type started struct {
 	Version string `json:"version"`
 }
 
-// StartedVersion of the server that was started last; empty where the volume does not say, or not so
-// that it can be read: it is one word of several.
+// StartedVersion returns the version of the last started server. It returns "" if the file is missing or
+// unreadable, because callers have other sources for the version.
 func (v *Volume) StartedVersion() string {
 	raw, err := readNote(v.Root, StartedName)
 	if err != nil {
@@ -141,8 +140,8 @@ func (v *Volume) StartedVersion() string {
 	return s.Version
 }
 
-// Clear what an earlier run left, where there is Nothing. Its server may end a moment after it, and is
-// waited for: two servers in one folder would make no database.
+// Clear removes files of an earlier run if the state is Nothing. The server of that run may end later than the run
+// itself. Clear waits for it, because two servers in one directory would not create a database.
 func (i *Initial) Clear(timeout time.Duration) error {
 	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
 		err := i.Volume.checkUnused(i.folderName())
@@ -151,20 +150,21 @@ func (i *Initial) Clear(timeout time.Duration) error {
 		}
 		running := new(datadir.RunningError)
 		if !errors.As(err, &running) || time.Now().After(end) {
-			return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
+			return fmt.Errorf("cannot remove the files of an earlier initialization: %w", err)
 		}
 	}
-	// The marker of one that was never put in place goes first: without that folder it says that somebody has removed a database.
+	// The marker of incomplete data is removed first. Without its directory, it would mean that a user has removed a
+	// database.
 	for _, name := range []string{MarkerName, MarkerName + PartialSuffix, i.folderName()} {
 		if err := i.Volume.RemoveAll(name); err != nil {
-			return fmt.Errorf("cannot remove what an earlier first start left: %w", err)
+			return fmt.Errorf("cannot remove the files of an earlier initialization: %w", err)
 		}
 	}
 	return nil
 }
 
-// Publish the folder as the data directory, once its server has stopped cleanly.
-// From the rename on, and not before, there is a database.
+// Publish renames the directory to the data directory after its server has stopped cleanly. Only the rename makes
+// it a database.
 func (i *Initial) Publish() error {
 	if err := i.checkStopped(); err != nil {
 		return err
@@ -181,15 +181,14 @@ func (i *Initial) Publish() error {
 	return SyncFolder(i.Volume.Root)
 }
 
-// checkStopped is nil if the server has stopped, and its files do not say that it was
-// cut off.
+// checkStopped returns an error if the server still runs or did not stop cleanly.
 func (i *Initial) checkStopped() error {
-	how, err := i.Volume.StoppedIn(i.folderName())
+	shutdown, err := i.Volume.StoppedIn(i.folderName())
 	if err != nil {
 		return err
 	}
-	if how.Known && !how.Clean {
-		return exit.With(agent.ExitFailed, "the server of the first start did not stop cleanly: %s", how.Reason)
+	if shutdown.Known && !shutdown.Clean {
+		return exit.With(agent.ExitFailed, "the server that initialized the database did not stop cleanly: %s", shutdown.Reason)
 	}
 	return nil
 }

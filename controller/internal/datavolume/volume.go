@@ -22,19 +22,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// Steps of putting data in place after which a test crashes.
+// Steps of placing data after which the crash tests kill the process.
 const (
 	StepUnpacked = "unpacked"
 	StepMarked   = "marked"
 	StepRenamed  = "renamed"
 )
 
-// FileDescriptor of a file, for system calls.
+// FileDescriptor returns the descriptor of a file for system calls.
 func FileDescriptor(f *os.File) int {
 	return int(f.Fd()) //nolint:gosec // A file descriptor is a small number.
 }
 
-// SortedNames of a folder's entries.
+// SortedNames returns the sorted names of a directory's entries.
 func SortedNames(root *os.Root, name string) ([]string, error) {
 	f, err := root.Open(name)
 	if err != nil {
@@ -46,28 +46,26 @@ func SortedNames(root *os.Root, name string) ([]string, error) {
 	return names, err
 }
 
-// Names at the root of a data volume, beside the data directory, where no server
-// sees them.
+// Names at the root of a data volume, next to the data directory, which the server does not see.
 const (
-	// MarkerName is the file that says which archive was restored, if any.
+	// MarkerName is the file that contains the restored archive, if any.
 	MarkerName = ".restored.json"
-	// StartedName is the file that says which version of a server was started last on the data. It is
-	// written before that server begins, which may not be able to.
+	// StartedName is the file with the version of the last server that was started on the data. It is written
+	// before the start, which may fail.
 	StartedName = ".started.json"
-	// HalfPrefix begins the name of the folder that an archive is unpacked into.
+	// HalfPrefix is the name prefix of a directory into which an archive is unpacked.
 	HalfPrefix = ".restore-"
 	// LostAndFound belongs to the file system.
 	LostAndFound = "lost+found"
 )
 
-// PartialSuffix is that of a file that is being written.
+// PartialSuffix is the suffix of an incomplete file.
 const PartialSuffix = ".partial"
 
-// maxNote in bytes of what is read of a marker.
+// maxNote is the maximum size of a marker in bytes.
 const maxNote = 64 << 10
 
-// A Volume is a data volume that this process has to itself, as far as others of
-// this program go.
+// A Volume is a data volume that is locked against other processes of this program.
 type Volume struct {
 	*os.Root
 
@@ -75,7 +73,7 @@ type Volume struct {
 	Handle    *os.File
 }
 
-// OpenVolume opens the volume at a path, whose data directory has the name of directory.
+// OpenVolume opens and locks the volume at a path. Its data directory has the given name.
 func OpenVolume(path, directory string) (*Volume, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -84,11 +82,12 @@ func OpenVolume(path, directory string) (*Volume, error) {
 	return NewVolume(root, directory)
 }
 
-// NewVolume takes the root over: it is closed with the volume, or here.
+// NewVolume locks the volume with this root. It takes ownership of root, and closes it on an error.
 func NewVolume(root *os.Root, directory string) (*Volume, error) {
-	if directory == "" || directory == "." || directory == LostAndFound || strings.HasPrefix(directory, ".") || strings.ContainsAny(directory, "/\x00") {
+	if directory == "" || directory == "." || directory == LostAndFound || strings.HasPrefix(directory, ".") ||
+		strings.ContainsAny(directory, "/\x00") {
 		_ = root.Close() // Nothing was written.
-		return nil, exit.With(agent.ExitFailed, "%q cannot be a data directory's name", directory)
+		return nil, exit.With(agent.ExitFailed, "%q is not a valid name of a data directory", directory)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
@@ -96,35 +95,35 @@ func NewVolume(root *os.Root, directory string) (*Volume, error) {
 		return nil, fmt.Errorf("cannot open the data volume: %w", err)
 	}
 	v := &Volume{Root: root, directory: directory, Handle: handle}
-	// Some network file systems cannot lock a folder. There the Job is alone in
-	// that Kubernetes runs it once at a time.
+	// Some network file systems cannot lock a directory. On them, only Kubernetes ensures that the Job has a single
+	// running pod.
 	if err := unix.Flock(FileDescriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		v.CloseVolume()
-		return nil, exit.With(agent.ExitBusy, "another backup or restore works on this volume")
+		return nil, exit.With(agent.ExitBusy, "another backup or restore uses this volume")
 	}
 	return v, nil
 }
 
-// CloseVolume lets others of this program have the volume.
+// CloseVolume closes and unlocks the volume.
 func (v *Volume) CloseVolume() {
 	_ = v.Handle.Close() // What was written was synced.
 	_ = v.Close()
 }
 
-// A Marker says which archive was unpacked, or none for a new database, for which XR, and
-// into which folder: a rename keeps its inode. It is written before the rename, so that
-// a finished restore, or first start, always has one.
+// A Marker identifies the data of a volume: the owning XR, the restored archive if any, and the inode of the
+// directory. A rename keeps the inode. The marker is written before the rename. Finished restores and
+// initializations therefore always have a marker.
 type Marker struct {
 	XR      types.UID `json:"xr,omitempty"`
 	Archive string    `json:"archive,omitempty"`
 	SHA256  string    `json:"sha256,omitempty"`
 	Inode   uint64    `json:"inode"`
-	// PasswordSet is true once what was unpacked has this instance's password, and no
-	// more that of the server which was backed up.
+	// PasswordSet is true once the restored data has this instance's password and not the password of the backed-up
+	// server.
 	PasswordSet bool `json:"passwordSet,omitempty"`
 }
 
-// ReadMarker of what was put on the volume; nil if nothing was.
+// ReadMarker returns the marker of the volume, or nil if there is none.
 func (v *Volume) ReadMarker() (*Marker, error) { return readMarker(v.Root) }
 
 func readMarker(root *os.Root) (*Marker, error) {
@@ -142,7 +141,7 @@ func readMarker(root *os.Root) (*Marker, error) {
 	return m, nil
 }
 
-// writeNote makes a small file at the root of a volume, as JSON.
+// writeNote writes a small JSON file to the root of a volume.
 func writeNote(root *os.Root, name string, note any) error {
 	raw, err := json.Marshal(note)
 	if err != nil {
@@ -151,7 +150,7 @@ func writeNote(root *os.Root, name string, note any) error {
 	return WriteFile(root, name, append(raw, '\n'))
 }
 
-// readNote is a small file at the root of a volume, where somebody may have put anything in its place.
+// readNote reads a small file at the root of a volume. A user may have replaced the file by anything.
 func readNote(root *os.Root, name string) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -161,15 +160,15 @@ func readNote(root *os.Root, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
-// maxUID is how much is said of a UID that a volume has and not the API server.
+// maxUID is the maximum length of a UID from the volume in a message. The volume is not trusted.
 const maxUID = 64
 
-// CheckOwner is nil unless the volume says that its data is another XR's.
+// CheckOwner returns an error if the marker says that the data belongs to another XR.
 func (v *Volume) CheckOwner(xr types.UID) error { return CheckOwner(v.Root, xr) }
 
-// CheckOwner of the data on a volume: nil unless it says that it is another XR's. Nobody
-// else's folder is started on, archived or emptied because it lies where ours should. Who
-// does not say for which XR it asks is asked nothing.
+// CheckOwner returns an error if the volume says that its data belongs to another XR. The product never starts,
+// archives or empties another instance's directory that is in the place of its own. Without an XR, nothing is
+// checked.
 func CheckOwner(root *os.Root, xr types.UID) error {
 	if xr == "" {
 		return nil
@@ -178,16 +177,20 @@ func CheckOwner(root *os.Root, xr types.UID) error {
 	if err != nil || m == nil || m.XR == "" || m.XR == xr {
 		return err
 	}
-	return exit.With(agent.ExitForeign, "the data is that of another instance, whose XR has the UID %q, as %s beside it says: is it the right volume, or folder, on the right node? Bring the right one back; this one is not touched", v1.PrintableText(string(m.XR), maxUID), MarkerName)
+	return exit.With(agent.ExitForeign,
+		"the data belongs to another instance, whose composite resource has the UID %q according to %s next to the "+
+			"data. Check that it is the right volume or directory, on the right node, and restore the right one. "+
+			"This one is not changed",
+		v1.PrintableText(string(m.XR), maxUID), MarkerName)
 }
 
-// A DataState is what there is of a data directory.
+// A DataState is the state of a data directory.
 type DataState struct {
-	exists, Empty bool
-	Inode         uint64
+	Empty bool
+	Inode uint64
 }
 
-// DataState is what lies in the data directory.
+// DataState returns the state of the data directory.
 func (v *Volume) DataState() (DataState, error) {
 	info, err := v.Lstat(v.directory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,7 +200,7 @@ func (v *Volume) DataState() (DataState, error) {
 		return DataState{}, err
 	}
 	if !info.IsDir() {
-		return DataState{}, fmt.Errorf("%q on the data volume is not a folder", v.directory)
+		return DataState{}, fmt.Errorf("%q on the data volume is not a directory", v.directory)
 	}
 	f, err := v.Open(v.directory)
 	if err != nil {
@@ -208,7 +211,7 @@ func (v *Volume) DataState() (DataState, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return DataState{}, err
 	}
-	return DataState{exists: true, Empty: err != nil, Inode: inodeOf(info)}, nil
+	return DataState{Empty: err != nil, Inode: inodeOf(info)}, nil
 }
 
 func inodeOf(info fs.FileInfo) uint64 {
@@ -218,9 +221,8 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// CheckNothing is nil if a volume without data never had any. A volume that is not
-// what it should be may be another one, or one that something was taken from:
-// doubt is not absence.
+// CheckNothing returns an error if a volume without data may have contained data before. It may be the wrong
+// volume, or a user may have removed the data.
 func (v *Volume) CheckNothing() error {
 	names, err := SortedNames(v.Root, ".")
 	if err != nil {
@@ -237,11 +239,13 @@ func (v *Volume) CheckNothing() error {
 				return err
 			}
 			inodes = append(inodes, inodeOf(info))
-			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // That of an import lies one deeper.
+			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // One level deeper.
 				inodes = append(inodes, inodeOf(made))
 			}
 		default:
-			return exit.With(agent.ExitFailed, "the volume has no data in %q, but it has %q: is it the right volume? Look at it; nothing is taken for empty that may not be", v.directory, name)
+			return exit.With(agent.ExitFailed,
+				"the volume has no data in %q, but it contains %q, so it may not be empty. Check that it is the "+
+					"right volume. Nothing was written", v.directory, name)
 		}
 	}
 	m, err := v.ReadMarker()
@@ -249,13 +253,14 @@ func (v *Volume) CheckNothing() error {
 		return err
 	}
 	if m != nil && !slices.Contains(inodes, m.Inode) {
-		return exit.With(agent.ExitFailed, "the volume has no data in %q, but %s says that a database was put there: somebody removed it. Look at the volume; nothing is taken for empty that may not be", v.directory, MarkerName)
+		return exit.With(agent.ExitFailed,
+			"the volume has no data in %q, although %s shows that a database was written there, so the data was "+
+				"deleted. Inspect the volume. Nothing was written", v.directory, MarkerName)
 	}
 	return nil
 }
 
-// Place puts a folder where the server looks, with its marker. From the rename on, and not
-// before, there is a database.
+// Place writes the marker and renames a directory to the data directory. Only the rename makes it a database.
 func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 	afterStep(StepUnpacked)
 	if err := v.writeMarker(half, m); err != nil {
@@ -269,7 +274,8 @@ func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 	return SyncFolder(v.Root)
 }
 
-// LockFolder opens a folder under the locks that a server takes: none runs in it, and none can start before it is released.
+// LockFolder opens a directory under the locks that a server takes. It returns an error if a server runs in the
+// directory. No server can start there until release.
 func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err error) {
 	if dir, err = v.OpenRoot(folder); err != nil {
 		return nil, nil, err
@@ -285,7 +291,7 @@ func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err er
 	}, nil
 }
 
-// StoppedIn says how the server stopped that made the data in a folder, in which none runs.
+// StoppedIn returns how the last server of a directory stopped. It returns an error if a server runs there.
 func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
 	dir, release, err := v.LockFolder(folder)
 	if err != nil {
@@ -295,7 +301,7 @@ func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
 	return HowStopped(dir)
 }
 
-// writeMarker of a folder that is about to become the data directory, beside it.
+// writeMarker writes the marker for a directory that is about to become the data directory.
 func (v *Volume) writeMarker(folder string, m Marker) error {
 	info, err := v.Lstat(folder)
 	if err != nil {
@@ -312,7 +318,7 @@ func (v *Volume) putMarker(m Marker) error {
 	return nil
 }
 
-// checkUnused is nil if no server runs in a folder, which need not be there.
+// checkUnused returns an error if a server runs in a directory. The directory may be missing.
 func (v *Volume) checkUnused(folder string) error {
 	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -325,17 +331,18 @@ func (v *Volume) checkUnused(folder string) error {
 	return nil
 }
 
-// replaceEmpty renames a folder over another at once, if that is empty or not
-// there. os.Root does not replace folders.
-func (v *Volume) replaceEmpty(from, to string) error {
-	err := unix.Renameat(FileDescriptor(v.Handle), from, FileDescriptor(v.Handle), to)
+// replaceEmpty atomically renames a directory to a name that is free or belongs to an empty directory. os.Root
+// cannot replace a directory.
+func (v *Volume) replaceEmpty(from, target string) error {
+	err := unix.Renameat(FileDescriptor(v.Handle), from, FileDescriptor(v.Handle), target)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-		return exit.With(agent.ExitOccupied, "something has put files into %q while the backup was unpacked; they are untouched", to)
+		return exit.With(agent.ExitOccupied,
+			"another process wrote files into %q while the backup was unpacked. They are not changed", target)
 	}
 	return err
 }
 
-// WriteFile makes a file appear whole, under its name, or not at all.
+// WriteFile creates a file atomically: the file is complete, or does not exist.
 func WriteFile(root *os.Root, name string, content []byte) error {
 	partial := name + PartialSuffix
 	if err := root.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -362,7 +369,7 @@ func WriteFile(root *os.Root, name string, content []byte) error {
 	return SyncFolder(root)
 }
 
-// SyncFolder writes the entries of a folder to disk.
+// SyncFolder flushes the entries of a directory to disk.
 func SyncFolder(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {
@@ -372,7 +379,7 @@ func SyncFolder(root *os.Root) error {
 	return f.Sync()
 }
 
-// MakeFolder and those above it, so that they are on disk too.
+// MakeFolder creates a directory and its parents, and flushes their entries to disk.
 func MakeFolder(path string) error {
 	err := os.Mkdir(path, 0o750)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package doctor says what protects the data of each instance, what is wrong with
-// it, and what to do about it. It changes nothing.
+// Package doctor reports what protects the data of each instance, what is wrong, and what to do about it. It changes
+// nothing.
 package doctor
 
 import (
@@ -20,63 +20,64 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Lease that the running controller renews, in its own namespace.
+// Lease is the name of the lease that the running controller renews in its own namespace.
 const Lease = "controller." + v1.Group
 
-// Kinds that one can do without.
+// Kinds that a cluster need not have.
 const (
 	kindJob       = "Job"
 	kindNamespace = "Namespace"
 	kindLease     = "Lease"
 )
 
-// A Cluster is what there was of ours in one, at one time.
+// A Cluster contains all objects of the product in a cluster at one time.
 type Cluster struct {
-	// Now is when it was read.
+	// Now is the time of the read.
 	Now time.Time
 	// SystemNamespace is the controller's own namespace.
 	SystemNamespace string
 
-	// Claims and XRs of all kinds that are installed.
+	// Claims and XRs are the objects of all installed kinds.
 	Claims, XRs []*instance.Composite
-	// Volumes and PVCs are all of them: one of ours may have lost its labels.
+	// Volumes and PVCs include all in the cluster, because a volume of the product may have lost its labels.
 	Volumes []corev1.PersistentVolume
 	PVCs    []corev1.PersistentVolumeClaim
-	Records []v1.MySQLBackup
-	// Stores that backups go to.
+	Records []v1.BackupRecord
+	// Stores are the BackupStores.
 	Stores []v1.BackupStore
-	// Jobs of ours and all Namespaces. Nothing but metadata is
-	// read of them.
+	// Jobs are the product's Jobs, and Namespaces are all namespaces. Only their metadata is read.
 	Jobs, Namespaces []metav1.PartialObjectMetadata
-	// Lease of the controller; nil where there is none.
+	// Lease is the lease of the controller, or nil.
 	Lease *coordinationv1.Lease
 
-	// Absent kinds are not installed.
+	// Absent lists kinds that are not installed.
 	Absent []string
-	// Unread kinds may not be read, with the reason.
+	// Unread maps kinds that the user may not read to the reason.
 	Unread map[string]string
 }
 
-// A look at a cluster.
-type look struct {
+// A clusterReader reads a cluster.
+type clusterReader struct {
 	client.Reader
 
-	at *Cluster
+	cluster *Cluster
 }
 
-// Look at a cluster. What holds data is read before the XRs: one that is made in
-// between lacks a volume, and no volume lacks its XR.
+// Look reads a cluster. The objects that hold data are read before the XRs. An XR that is created in between may lack
+// a volume, but no volume lacks its XR.
 func Look(ctx context.Context, r client.Reader, systemNamespace string, now time.Time) (*Cluster, error) {
-	l := &look{Reader: r, at: &Cluster{Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{}}}
-	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtStores, l.lookAtRest, l.lookAtComposites, l.lookAtLease} {
+	l := &clusterReader{Reader: r,
+		cluster: &Cluster{Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{}}}
+	for _, read := range []func(context.Context) error{l.lookAtVolumes, l.lookAtRecords, l.lookAtStores, l.lookAtRest,
+		l.lookAtComposites, l.lookAtLease} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return l.at, nil
+	return l.cluster, nil
 }
 
-func (l *look) lookAtVolumes(ctx context.Context) error {
+func (l *clusterReader) lookAtVolumes(ctx context.Context) error {
 	volumes := &corev1.PersistentVolumeList{}
 	if err := l.List(ctx, volumes); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumes: %w", err)
@@ -85,32 +86,32 @@ func (l *look) lookAtVolumes(ctx context.Context) error {
 	if err := l.List(ctx, pvcs); err != nil {
 		return fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)
 	}
-	l.at.Volumes, l.at.PVCs = volumes.Items, pvcs.Items
+	l.cluster.Volumes, l.cluster.PVCs = volumes.Items, pvcs.Items
 	return nil
 }
 
-func (l *look) lookAtRecords(ctx context.Context) error {
-	records := &v1.MySQLBackupList{}
+func (l *clusterReader) lookAtRecords(ctx context.Context) error {
+	records := &v1.BackupRecordList{}
 	err := l.List(ctx, records)
-	l.at.Records = records.Items
-	return l.isInstalled(v1.KindMySQLBackup, err)
+	l.cluster.Records = records.Items
+	return l.isInstalled(v1.KindBackupRecord, err)
 }
 
-func (l *look) lookAtStores(ctx context.Context) error {
+func (l *clusterReader) lookAtStores(ctx context.Context) error {
 	stores := &v1.BackupStoreList{}
 	err := l.List(ctx, stores)
-	l.at.Stores = stores.Items
+	l.cluster.Stores = stores.Items
 	if instance.IsNotInstalled(err) {
-		return nil // Then no record is of a backup in one.
+		return nil // No BackupRecord can name a store then.
 	}
 	return l.isInstalled(v1.KindBackupStore, err)
 }
 
-// isInstalled turns the error of a kind that is not installed into a word about it.
-func (l *look) isInstalled(kind string, err error) error {
+// isInstalled records a kind that is not installed, and returns other errors.
+func (l *clusterReader) isInstalled(kind string, err error) error {
 	switch {
 	case instance.IsNotInstalled(err):
-		l.at.Absent = append(l.at.Absent, kind)
+		l.cluster.Absent = append(l.cluster.Absent, kind)
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot list kind %s: %w", kind, err)
@@ -118,32 +119,32 @@ func (l *look) isInstalled(kind string, err error) error {
 	return nil
 }
 
-// lookAtRest of what an instance has or leaves.
-func (l *look) lookAtRest(ctx context.Context) error {
+// lookAtRest reads the other objects of instances, including those of deleted instances.
+func (l *clusterReader) lookAtRest(ctx context.Context) error {
 	ours := client.MatchingLabels{v1.LabelManagedBy: v1.ManagedBy}
 	for _, list := range []struct {
-		kind schema.GroupVersionKind
-		into *[]metav1.PartialObjectMetadata
-		only []client.ListOption
+		kind   schema.GroupVersionKind
+		target *[]metav1.PartialObjectMetadata
+		only   []client.ListOption
 	}{
-		{batchv1.SchemeGroupVersion.WithKind(kindJob), &l.at.Jobs, []client.ListOption{ours}},
-		{corev1.SchemeGroupVersion.WithKind(kindNamespace), &l.at.Namespaces, nil},
+		{batchv1.SchemeGroupVersion.WithKind(kindJob), &l.cluster.Jobs, []client.ListOption{ours}},
+		{corev1.SchemeGroupVersion.WithKind(kindNamespace), &l.cluster.Namespaces, nil},
 	} {
 		found := &metav1.PartialObjectMetadataList{}
 		found.SetGroupVersionKind(list.kind.GroupVersion().WithKind(list.kind.Kind + "List"))
 		if err := l.isAllowed(list.kind.Kind, l.List(ctx, found, list.only...)); err != nil {
 			return err
 		}
-		*list.into = found.Items
+		*list.target = found.Items
 	}
 	return nil
 }
 
-// isAllowed turns a refusal into a word about it.
-func (l *look) isAllowed(kind string, err error) error {
+// isAllowed records a kind that the user may not read, and returns other errors.
+func (l *clusterReader) isAllowed(kind string, err error) error {
 	switch {
 	case kerrors.IsForbidden(err):
-		l.at.Unread[kind] = err.Error()
+		l.cluster.Unread[kind] = err.Error()
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot read kind %s: %w", kind, err)
@@ -151,26 +152,34 @@ func (l *look) isAllowed(kind string, err error) error {
 	return nil
 }
 
-func (l *look) lookAtComposites(ctx context.Context) error {
+func (l *clusterReader) lookAtComposites(ctx context.Context) error {
 	for _, kind := range instance.Kinds() {
+		var claims []*instance.Composite
 		var err error
-		claims, err := l.listDecoded(ctx, kind.Claim)
+		if kind.HasClaims() {
+			if claims, err = l.listDecoded(ctx, kind.Object, kind.Object.Kind); err != nil {
+				return err
+			}
+		}
+		name := kind.XR.Kind
+		if !kind.HasClaims() { // A claim may have the same kind in another API group.
+			name = kind.InstanceKind()
+		}
+		xrs, err := l.listDecoded(ctx, kind.XR, name)
 		if err != nil {
 			return err
 		}
-		xrs, err := l.listDecoded(ctx, kind.XR)
-		if err != nil {
-			return err
-		}
-		l.at.Claims, l.at.XRs = append(l.at.Claims, claims...), append(l.at.XRs, xrs...)
+		l.cluster.Claims, l.cluster.XRs = append(l.cluster.Claims, claims...), append(l.cluster.XRs, xrs...)
 	}
 	return nil
 }
 
-func (l *look) listDecoded(ctx context.Context, kind schema.GroupVersionKind) ([]*instance.Composite, error) {
+// listDecoded lists the objects of a kind. The name is used in the report if the kind is not installed.
+func (l *clusterReader) listDecoded(ctx context.Context, kind schema.GroupVersionKind,
+	name string) ([]*instance.Composite, error) {
 	found := &unstructured.UnstructuredList{}
 	found.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := l.isInstalled(kind.Kind, l.List(ctx, found)); err != nil {
+	if err := l.isInstalled(name, l.List(ctx, found)); err != nil {
 		return nil, err
 	}
 	out := make([]*instance.Composite, 0, len(found.Items))
@@ -180,14 +189,14 @@ func (l *look) listDecoded(ctx context.Context, kind schema.GroupVersionKind) ([
 	return out, nil
 }
 
-func (l *look) lookAtLease(ctx context.Context) error {
+func (l *clusterReader) lookAtLease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{}
-	err := l.Get(ctx, client.ObjectKey{Namespace: l.at.SystemNamespace, Name: Lease}, lease)
+	err := l.Get(ctx, client.ObjectKey{Namespace: l.cluster.SystemNamespace, Name: Lease}, lease)
 	if kerrors.IsNotFound(err) {
 		return nil
 	}
 	if err == nil {
-		l.at.Lease = lease
+		l.cluster.Lease = lease
 	}
 	return l.isAllowed(kindLease, err)
 }

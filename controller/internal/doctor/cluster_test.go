@@ -65,7 +65,8 @@ func kube(t *testing.T, absent string, failing map[string]error) client.Reader {
 			}
 			return c.List(ctx, l, opts...)
 		},
-		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			if err := fail(c, o); err != nil {
 				return err
 			}
@@ -88,7 +89,7 @@ func names(c *Cluster) map[string][]string {
 		add("PersistentVolumeClaim", c.PVCs[i].Name)
 	}
 	for i := range c.Records {
-		add(v1.KindMySQLBackup, c.Records[i].Name)
+		add(v1.KindBackupRecord, c.Records[i].Name)
 	}
 	for kind, all := range map[string][]metav1.PartialObjectMetadata{kindJob: c.Jobs, kindNamespace: c.Namespaces} {
 		for i := range all {
@@ -105,8 +106,9 @@ func names(c *Cluster) map[string][]string {
 func TestLook(t *testing.T) {
 	forbidden := kerrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errBoom)
 	all := map[string][]string{
-		"MySQL": {"orders"}, "XMySQL": {"orders-x"}, "PersistentVolume": {"pv-backup", "pv-data"}, "PersistentVolumeClaim": {"backup-orders-pvc", "orders-pvc"},
-		"MySQLBackup": {key.Life("uid-0").RecordName()}, "Namespace": {"shop"}, "Lease": {Lease},
+		"MySQL": {"orders"}, "XMySQL": {"orders-x"}, "PersistentVolume": {"pv-backup", "pv-data"},
+		"PersistentVolumeClaim": {"backup-orders-pvc", "orders-pvc"},
+		"BackupRecord":          {key.Life("uid-0").RecordName()}, "Namespace": {"shop"}, "Lease": {Lease},
 	}
 	cases := map[string]struct {
 		absent  string
@@ -116,19 +118,25 @@ func TestLook(t *testing.T) {
 		unread, isAbsent []string
 		err              string
 	}{
-		"All":            {},
-		"LeaseHidden":    {failing: map[string]error{kindLease: forbidden}, without: []string{kindLease}, unread: []string{kindLease}},
-		"NoLease":        {failing: map[string]error{kindLease: kerrors.NewNotFound(coordinationv1.Resource("leases"), Lease)}, without: []string{kindLease}},
-		"NoRecords":      {absent: v1.KindMySQLBackup, without: []string{v1.KindMySQLBackup}, isAbsent: []string{v1.KindMySQLBackup}},
-		"NoMySQL":        {absent: v1.KindMySQL, without: []string{v1.KindMySQL}, isAbsent: []string{v1.KindMySQL}},
-		"NoDatabase":     {absent: v1.KindXDatabase, isAbsent: []string{v1.KindXDatabase}},
-		"VolumesHidden":  {failing: map[string]error{"PersistentVolume": forbidden}, err: "cannot list PersistentVolumes"},
-		"ClaimsHidden":   {failing: map[string]error{"PersistentVolumeClaim": errBoom}, err: "cannot list PersistentVolumeClaims"},
-		"XRsHidden":      {failing: map[string]error{v1.KindXMySQL: forbidden}, err: "cannot list kind XMySQL"},
-		"RecordsHidden":  {failing: map[string]error{v1.KindMySQLBackup: forbidden}, err: "cannot list kind MySQLBackup"},
-		"LeaseIsBroken":  {failing: map[string]error{kindLease: errBoom}, err: "cannot read kind Lease: boom"},
-		"JobsAreBroken":  {failing: map[string]error{kindJob: errBoom}, err: "cannot read kind Job: boom"},
-		"NamespacesHide": {failing: map[string]error{kindNamespace: forbidden}, without: []string{kindNamespace}, unread: []string{kindNamespace}},
+		"All": {},
+		"LeaseHidden": {failing: map[string]error{kindLease: forbidden}, without: []string{kindLease},
+			unread: []string{kindLease}},
+		"NoLease": {failing: map[string]error{
+			kindLease: kerrors.NewNotFound(coordinationv1.Resource("leases"), Lease)}, without: []string{kindLease}},
+		"NoRecords": {absent: v1.KindBackupRecord, without: []string{v1.KindBackupRecord},
+			isAbsent: []string{v1.KindBackupRecord}},
+		"NoMySQL": {absent: v1.KindMySQL, without: []string{v1.KindMySQL},
+			isAbsent: []string{v1.KindMySQL, "MySQL.crossplane-mysql.io"}},
+		"NoDatabase":    {absent: v1.KindXDatabase, isAbsent: []string{v1.KindXDatabase}},
+		"VolumesHidden": {failing: map[string]error{"PersistentVolume": forbidden}, err: "cannot list PersistentVolumes"},
+		"ClaimsHidden": {failing: map[string]error{"PersistentVolumeClaim": errBoom},
+			err: "cannot list PersistentVolumeClaims"},
+		"XRsHidden":     {failing: map[string]error{v1.KindXMySQL: forbidden}, err: "cannot list kind XMySQL"},
+		"RecordsHidden": {failing: map[string]error{v1.KindBackupRecord: forbidden}, err: "cannot list kind BackupRecord"},
+		"LeaseIsBroken": {failing: map[string]error{kindLease: errBoom}, err: "cannot read kind Lease: boom"},
+		"JobsAreBroken": {failing: map[string]error{kindJob: errBoom}, err: "cannot read kind Job: boom"},
+		"NamespacesHide": {failing: map[string]error{kindNamespace: forbidden}, without: []string{kindNamespace},
+			unread: []string{kindNamespace}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,15 +3,15 @@ package doctor
 import "time"
 
 const (
-	// soon is how long the controller may take for what it does within seconds.
-	soon = time.Minute
-	// long is more than what takes a while should take.
+	// shortDelay is how long the controller may take for a step that usually takes seconds.
+	shortDelay = time.Minute
+	// long is the maximum duration of a step that takes a while.
 	long = 10 * time.Minute
-	// endless is more than a backup that is under way should take, however large it is.
+	// endless is the maximum duration of a running backup, even of much data.
 	endless = 24 * time.Hour
 )
 
-// Examine what there is of ours in a cluster.
+// Examine checks all objects of the product in a cluster.
 func Examine(c *Cluster) *Report {
 	x := newIndex(c)
 	whole := clusterCheck{x}

@@ -29,13 +29,14 @@ var (
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
 func annotations(i v1.Instance) map[string]string {
-	return map[string]string{v1.AnnotationClaimKind: i.Kind, v1.AnnotationClaimNamespace: i.Namespace, v1.AnnotationClaimName: i.Name, v1.AnnotationNamespaceUID: "ns-1"}
+	return map[string]string{v1.AnnotationClaimKind: i.Kind, v1.AnnotationClaimNamespace: i.Namespace,
+		v1.AnnotationClaimName: i.Name, v1.AnnotationNamespaceUID: "ns-1"}
 }
 
 // object of a kind in the first API, as it is read.
 func object(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(v1.GroupVersion.WithKind(kind))
+	u.SetGroupVersionKind(v1.GroupVersionClaims.WithKind(kind))
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	u.SetCreationTimestamp(ago(3 * time.Hour))
@@ -44,15 +45,18 @@ func object(kind, namespace, name string, content map[string]any) *unstructured.
 }
 
 func claimObject() *unstructured.Unstructured {
-	return object(v1.KindMySQL, "shop", "orders", map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": "orders-x"}}})
+	return object(v1.KindMySQL, "shop", "orders",
+		map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": "orders-x"}}})
 }
 
 func xrObject() *unstructured.Unstructured {
 	u := object(v1.KindXMySQL, "", "orders-x", map[string]any{
-		"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "orders"}, "storage_size": "1Gi"},
+		"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "orders"},
+			"storage_size": "1Gi"},
 		"status": map[string]any{
-			"volume": "pv-data", "started": true,
-			"conditions": []any{map[string]any{"type": v1.ConditionServing, "status": "True", "lastTransitionTime": "2026-03-01T09:00:00Z"}},
+			"volume": "pv-data", "internal": map[string]any{"started": true},
+			"conditions": []any{map[string]any{"type": v1.ConditionServing, "status": "True",
+				"lastTransitionTime": "2026-03-01T09:00:00Z"}},
 		},
 	})
 	u.SetUID("uid-1")
@@ -69,7 +73,8 @@ func volume(name string, labels map[string]string) corev1.PersistentVolume {
 		pvc = life.BackupPVCName()
 	}
 	return corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations(life), Finalizers: []string{"kubernetes.io/pv-protection", v1.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations(life),
+			Finalizers: []string{"kubernetes.io/pv-protection", v1.Finalizer}},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef:                      &corev1.ObjectReference{Namespace: life.Namespace, Name: pvc},
@@ -86,9 +91,10 @@ func backupLabels() map[string]string {
 
 func handle(name, volume string) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: life.Labels(), Annotations: annotations(life), Finalizers: []string{v1.Finalizer}},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Labels: life.Labels(),
+			Annotations: annotations(life), Finalizers: []string{v1.Finalizer}},
+		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: volume},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
 }
 
@@ -99,18 +105,20 @@ func backupHandle() corev1.PersistentVolumeClaim {
 }
 
 // record of a life, so long ago.
-func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.MySQLBackup {
+func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.BackupRecord {
 	i := key.Life(uid)
-	return v1.MySQLBackup{
+	return v1.BackupRecord{
 		ObjectMeta: metav1.ObjectMeta{Name: i.RecordName(), Labels: i.Labels(), CreationTimestamp: ago(since)},
-		Spec:       v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: i.Kind, Namespace: i.Namespace, NamespaceUID: "ns-1", Name: i.Name, XR: uid}},
-		Status:     v1.MySQLBackupStatus{Phase: phase},
+		Spec: v1.BackupRecordSpec{
+			Instance: v1.BackedUpInstance{Kind: i.Kind, Namespace: i.Namespace, NamespaceUID: "ns-1", Name: i.Name, XR: uid}},
+		Status: v1.BackupRecordStatus{Phase: phase},
 	}
 }
 
 func job(uid types.UID) metav1.PartialObjectMetadata {
 	i := key.Life(uid)
-	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
+	return metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
 }
 
 // healthy cluster: an instance that was backed up once in an earlier life.
@@ -120,7 +128,7 @@ func healthy() *Cluster {
 		Claims: []*instance.Composite{decoded(claimObject())}, XRs: []*instance.Composite{decoded(xrObject())},
 		Volumes: []corev1.PersistentVolume{volume("pv-data", life.Labels()), volume("pv-backup", backupLabels())},
 		PVCs:    []corev1.PersistentVolumeClaim{handle(life.DataPVCName(), "pv-data"), backupHandle()},
-		Records: []v1.MySQLBackup{record("uid-0", v1.BackupProven, 4*time.Hour)},
+		Records: []v1.BackupRecord{record("uid-0", v1.BackupProven, 4*time.Hour)},
 		Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("crossplane-mysql-1"), RenewTime: &metav1.MicroTime{Time: now.Add(-2 * time.Second)},
 		}},
@@ -140,7 +148,8 @@ func dying(c *Cluster, step string) {
 	for _, o := range []*instance.Composite{c.Claims[0], c.XRs[0]} {
 		o.SetDeletionTimestamp(new(ago(time.Minute)))
 	}
-	c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionPhase(step), Percent: 40, Message: "Volume is gone: bring it back"}
+	c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionPhase(step), Percent: 40,
+		Message: "Volume is gone: bring it back"}
 }
 
 // ephemeral is a cluster with one Database that keeps no data.
@@ -150,7 +159,8 @@ func ephemeral(c *Cluster) {
 	xr := xrObject()
 	xr.SetGroupVersionKind(v1.GroupVersionDatabase.WithKind(v1.KindXDatabase))
 	xr.SetFinalizers(nil)
-	xr.Object["spec"] = map[string]any{"type": "mongo", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "shop", "name": "orders"}}
+	xr.Object["spec"] = map[string]any{"type": "mongo",
+		"claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "shop", "name": "orders"}}
 	unstructured.RemoveNestedField(xr.Object, "status", "volume")
 	c.XRs = []*instance.Composite{decoded(xr)}
 }
@@ -169,7 +179,7 @@ func said(r *Report) []string {
 }
 
 // noted is a backup that its volume knows.
-func noted(v *corev1.PersistentVolume, r v1.MySQLBackup) {
+func noted(v *corev1.PersistentVolume, r v1.BackupRecord) {
 	r.Spec.Archive = &v1.Archive{Path: r.Name}
 	text, err := json.Marshal(r.Note())
 	if err != nil {
@@ -196,7 +206,8 @@ func TestExamine(t *testing.T) {
 		"OnlyLeft": {change: gone},
 		"XRUnprotected": {
 			change: func(c *Cluster) { c.XRs[0].SetFinalizers(nil) },
-			want:   []string{"wrong: XMySQL orders-x has no finalizer otus.homework/protect-data, 3h after … | the controller puts it on within seconds; … --namespace crossplane-mysql-system"},
+			want: []string{"wrong: XMySQL orders-x has no finalizer crossplane-mysql.io/protect-data, 3h after … | the " +
+				"controller normally adds it within seconds; … --namespace crossplane-mysql-system"},
 		},
 		"ClaimUnprotected": {
 			change: func(c *Cluster) { c.Claims[0].SetFinalizers(nil) },
@@ -207,7 +218,7 @@ func TestExamine(t *testing.T) {
 				c.XRs[0].SetFinalizers(nil)
 				c.XRs[0].SetCreationTimestamp(ago(2 * time.Second))
 			},
-			want: []string{"note: XMySQL orders-x has no finalizer … 2s after … | look again in a minute"},
+			want: []string{"note: XMySQL orders-x has no finalizer … 2s after … | check again in a minute"},
 		},
 		"DyingUnprotected": {
 			change: func(c *Cluster) {
@@ -222,14 +233,16 @@ func TestExamine(t *testing.T) {
 		},
 		"Skipped": {
 			change: func(c *Cluster) { c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"}) },
-			want:   []string{"note: the annotation otus.homework/skip-backup says … | … kubectl annotate xmysql orders-x otus.homework/skip-backup-"},
+			want: []string{"note: the annotation crossplane-mysql.io/skip-backup is set … | … kubectl annotate xmysql orders-x " +
+				"crossplane-mysql.io/skip-backup-"},
 		},
 		"SkippedByClaim": {
 			change: func(c *Cluster) {
 				c.Claims[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"})
 				c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-1"})
 			},
-			want: []string{"note: the annotation otus.homework/skip-backup says … | … kubectl annotate mysql --namespace shop orders otus.homework/skip-backup- && kubectl annotate xmysql orders-x otus.homework/skip-backup-"},
+			want: []string{"note: the annotation crossplane-mysql.io/skip-backup is set … | … kubectl annotate mysql orders " +
+				"--namespace shop crossplane-mysql.io/skip-backup- && kubectl annotate xmysql orders-x crossplane-mysql.io/skip-backup-"},
 		},
 		"SkippedEarlierLife": {
 			change: func(c *Cluster) { c.XRs[0].SetAnnotations(map[string]string{v1.AnnotationSkipBackup: "uid-0"}) },
@@ -239,59 +252,69 @@ func TestExamine(t *testing.T) {
 				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, ago(time.Minute)
 				c.XRs[0].Status.Message = "Starting"
 			},
-			want: []string{"note: the server takes no clients for 60s: Starting"},
+			want: []string{"note: the server has not accepted clients for 60s: Starting"},
 		},
 		"Suspended": {
 			change: func(c *Cluster) {
-				c.XRs[0].Spec.Suspended = true
-				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, v1.ReasonSuspended, ago(999*time.Hour)
+				c.XRs[0].Spec.Suspend = true
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime =
+					metav1.ConditionFalse, v1.ReasonSuspended, ago(999*time.Hour)
 			},
-			want: []string{"note: the server is off: spec.suspended is true"},
+			want: []string{"note: the server is stopped, because spec.suspend is true"},
 		},
 		"SuspendedNoMore": {
 			change: func(c *Cluster) {
-				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime = metav1.ConditionFalse, v1.ReasonSuspended, ago(time.Minute)
+				c.XRs[0].Conditions[0].Status, c.XRs[0].Conditions[0].Reason, c.XRs[0].Conditions[0].LastTransitionTime =
+					metav1.ConditionFalse, v1.ReasonSuspended, ago(time.Minute)
 				c.XRs[0].Status.Message = "spec.image: refused"
 			},
-			want: []string{"note: the server takes no clients for 60s: spec.image: refused"},
+			want: []string{"note: the server has not accepted clients for 60s: spec.image: refused"},
 		},
 		"NotServingForLong": {
 			change: func(c *Cluster) { c.XRs[0].Conditions = nil },
-			want:   []string{"wrong: the server takes no clients for 3h: nothing says why | … kubectl describe xmysql orders-x"},
+			want: []string{"wrong: the server has not accepted clients for 3h: its status has no reason | … kubectl " +
+				"describe xmysql orders-x"},
 		},
-		"Certificate": {change: func(c *Cluster) { c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour))} }},
+		"Certificate": {change: func(c *Cluster) { c.XRs[0].Status.TLS = &v1.TLSStatus{ExpirationTime: new(ago(-time.Hour))} }},
 		"CertificateEnded": {
 			change: func(c *Cluster) {
-				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour)), ServedNotAfter: new(ago(2 * time.Hour))}
+				c.XRs[0].Status.TLS = &v1.TLSStatus{ExpirationTime: new(ago(-time.Hour)), PresentedExpirationTime: new(ago(2 * time.Hour))}
 			},
-			want: []string{"wrong: the certificate that the server shows has ended, 120m ago … | … --namespace crossplane-mysql-system"},
+			want: []string{"wrong: the server's certificate expired 120m ago … | … --namespace " +
+				"crossplane-mysql-system"},
 		},
 		"CertificateEndedOfAnIssuer": {
 			change: func(c *Cluster) {
-				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(time.Hour)), IssuerMessage: "ask for approval"}
+				c.XRs[0].Status.TLS = &v1.TLSStatus{ExpirationTime: new(ago(time.Hour)), IssuerMessage: "ask for approval"}
 			},
-			want: []string{"wrong: the certificate that the server shows has ended … | ask for approval"},
+			want: []string{"wrong: the server's certificate expired … | ask for approval"},
 		},
 		"CertificateIsNotRenewed": {
 			change: func(c *Cluster) {
-				c.XRs[0].Status.TLS = &v1.TLSStatus{NotAfter: new(ago(-time.Hour)), IssuerMessage: "ask for approval", Message: "restart it"}
+				c.XRs[0].Status.TLS = &v1.TLSStatus{ExpirationTime: new(ago(-time.Hour)), IssuerMessage: "ask for approval",
+					Message: "restart it"}
 			},
-			want: []string{"note: the certificate that the server shows ends at 2026-03-01T13:00:00Z … : ask for approval. restart it"},
+			want: []string{"note: the server's certificate expires at 2026-03-01T13:00:00Z … : ask for approval. " +
+				"restart it"},
 		},
 		"ClaimGone": {
 			change: func(c *Cluster) { c.Claims = nil },
-			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | … kubectl delete xmysql orders-x"},
+			want: []string{"wrong: XMySQL orders-x is still running, but its claim does not exist any more | … " +
+				"kubectl delete xmysql orders-x"},
 		},
 		"ClaimGoneDiscard": {
 			change: func(c *Cluster) { c.Claims, c.XRs[0].Spec.DeletionPolicy = nil, v1.DeletionDiscard },
-			want:   []string{"wrong: XMySQL orders-x runs on, and its claim is gone | create the claim again", "note: deletionPolicy is Discard"},
+			want: []string{"wrong: XMySQL orders-x is still running, but its claim does not exist any more | " +
+				"create the claim again",
+				"note: deletionPolicy is Discard"},
 		},
 		"ClaimWithoutXR": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Claims = []*instance.Composite{decoded(claimObject())}
 			},
-			want: []string{"wrong: MySQL shop/orders has no composite resource, 3h after … | … kubectl describe mysql --namespace shop orders"},
+			want: []string{"wrong: MySQL shop/orders has no composite resource, 3h after … | … kubectl describe mysql orders " +
+				"--namespace shop"},
 		},
 		"ClaimIsNotFreed": {
 			change: func(c *Cluster) {
@@ -299,7 +322,7 @@ func TestExamine(t *testing.T) {
 				c.Claims = []*instance.Composite{decoded(claimObject())}
 				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
 			},
-			want: []string{"wrong: MySQL shop/orders is being deleted, and its composite resource is gone"},
+			want: []string{"wrong: MySQL shop/orders is being deleted, and its composite resource is already deleted"},
 		},
 		"ClaimOfCrossplane": {
 			change: func(c *Cluster) {
@@ -308,13 +331,47 @@ func TestExamine(t *testing.T) {
 				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
 				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
 			},
-			want: []string{`wrong: MySQL shop/orders is being deleted, nothing else of it is left, and Crossplane has not removed its finalizer | see that Crossplane runs. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
+			want: []string{
+				`wrong: MySQL shop/orders is being deleted. Crossplane has not removed its finalizer from MySQL orders. Nothing else of the instance is left. Check that Crossplane runs. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
+		},
+		"ClaimOfCrossplaneForAMoment": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims = []*instance.Composite{decoded(claimObject())}
+				c.Claims[0].SetDeletionTimestamp(new(ago(time.Second)))
+				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
+			},
+		},
+		"ClaimWithoutXRD": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims, c.Absent = []*instance.Composite{decoded(claimObject())}, []string{v1.KindXMySQL}
+				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
+				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
+				c.Claims[0].Status.Message = "Crossplane has not removed its finalizer from MySQL orders. Nothing else of the " +
+					"instance is left. The XRD is being deleted or no longer exists, and a Crossplane that starts after that never " +
+					"removes the finalizer. Remove it: " + c.Claims[0].CommandToRemove(instance.FinalizerCrossplaneClaim)
+			},
+			want: []string{"note: these kinds are not installed",
+				"wrong: MySQL shop/orders is being deleted. … The XRD is being deleted or no longer exists … kubectl patch " +
+					"mysql orders --namespace shop"},
+		},
+		"ClaimOfAnother": {
+			change: func(c *Cluster) {
+				gone(c)
+				c.Claims = []*instance.Composite{decoded(claimObject())}
+				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
+				c.Claims[0].SetFinalizers([]string{"example.org/audit"})
+			},
+			want: []string{"wrong: MySQL shop/orders is being deleted and nothing else of it is left, but it still " +
+				"has the finalizers example.org/audit"},
 		},
 		"NotRetained": {
 			change: func(c *Cluster) {
 				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			},
-			want: []string{"wrong: PersistentVolume pv-data with the data has the reclaim policy Delete … | kubectl patch pv pv-data --patch '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}'"},
+			want: []string{"wrong: PersistentVolume pv-data with the data has the reclaim policy Delete … | kubectl patch pv " +
+				"pv-data --patch '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Retain\"}}'"},
 		},
 		"VolumeWithoutFinalizer": {
 			change: func(c *Cluster) { c.Volumes[0].Finalizers = nil },
@@ -322,7 +379,9 @@ func TestExamine(t *testing.T) {
 		},
 		"VolumeOfNobody": {
 			change: func(c *Cluster) { c.Volumes[0].Labels = nil },
-			want:   []string{`wrong: PersistentVolume pv-data does not say that its data is this life's: its label otus.homework/xr is "", not "uid-1"`},
+			want: []string{
+				"wrong: PersistentVolume pv-data is not labeled as the data of this instance: its label " +
+					"crossplane-mysql.io/xr is \"\", not \"uid-1\""},
 		},
 		"NotBoundYet": {
 			change: func(c *Cluster) {
@@ -332,23 +391,27 @@ func TestExamine(t *testing.T) {
 		},
 		"VolumeGone": {
 			change: func(c *Cluster) { c.Volumes = c.Volumes[1:] },
-			want:   []string{"wrong: PersistentVolume pv-data, which holds the data, is gone | bring it back"},
+			want: []string{"wrong: PersistentVolume pv-data, which contains the data, does not exist | restore it, " +
+				"for example from a snapshot"},
 		},
 		"VolumeTaken": {
 			change: func(c *Cluster) { c.Volumes[0].Spec.ClaimRef.Name = "somebody-else" },
-			want:   []string{"wrong: PersistentVolume pv-data, which holds the data, is bound to PersistentVolumeClaim shop/somebody-else | "},
+			want: []string{"wrong: PersistentVolume pv-data, which contains the data, is bound to " +
+				"PersistentVolumeClaim shop/somebody-else | "},
 		},
 		"StrayVolume": {
 			change: func(c *Cluster) { c.Volumes = append(c.Volumes, volume("pv-other", life.Labels())) },
-			want:   []string{"wrong: PersistentVolume pv-other says that it has the data of XMySQL orders-x, which uses pv-data"},
+			want: []string{
+				"wrong: PersistentVolume pv-other is labeled as the data of XMySQL orders-x, which uses pv-data"},
 		},
 		"DataPVCGone": {
 			change: func(c *Cluster) { c.PVCs = c.PVCs[1:] },
-			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is gone; its volume is pv-data"},
+			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data does not exist; its volume " +
+				"is pv-data"},
 		},
 		"DataPVCTerminating": {
 			change: func(c *Cluster) { c.PVCs[0].DeletionTimestamp = new(ago(time.Minute)) },
-			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data is being deleted since 60s"},
+			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data has been in deletion for 60s"},
 		},
 		"Ephemeral": {
 			change: ephemeral,
@@ -357,7 +420,8 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) {
 				ephemeral(c)
 				c.XRs[0].SetDeletionTimestamp(new(ago(time.Hour)))
-				c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionHeld, Message: "Crossplane has not removed its finalizer"}
+				c.XRs[0].Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionHeld,
+					Message: "Crossplane has not removed its finalizer"}
 			},
 			want: []string{"wrong: the deletion waits (Held): Crossplane has not removed its finalizer"},
 		},
@@ -366,7 +430,7 @@ func TestExamine(t *testing.T) {
 				dying(c, "BackingUp")
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
 			},
-			want: []string{"note: backup " + mine + " is Running, 60s after it was announced | "},
+			want: []string{"note: backup " + mine + " is Running, 60s after its BackupRecord was created | "},
 		},
 		"Held": {
 			change: func(c *Cluster) { dying(c, "Held") },
@@ -391,21 +455,23 @@ func TestExamine(t *testing.T) {
 				dying(c, "BackingUp")
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, 3*time.Hour))
 			},
-			want: []string{"note: backup " + mine + " is Running, 3h after it was announced | "},
+			want: []string{"note: backup " + mine + " is Running, 3h after its BackupRecord was created | "},
 		},
 		"BackupEndless": {
 			change: func(c *Cluster) {
 				dying(c, "BackingUp")
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, 50*time.Hour))
 			},
-			want: []string{"wrong: backup " + mine + " is Running, 2d2h after it was announced | … kubectl get pods --all-namespaces --selector otus.homework/xr=uid-1"},
+			want: []string{"wrong: backup " + mine +
+				" is Running, 2d2h after its BackupRecord was created | … kubectl get pods --all-namespaces --selector crossplane-mysql.io/xr=uid-1"},
 		},
 		"BackupSlow": {
 			change: func(c *Cluster) {
 				dying(c, "BackingUp")
 				c.Records = append(c.Records, record("uid-1", "", time.Hour))
 			},
-			want: []string{"wrong: backup " + mine + " is Pending, 60m after it was announced | … kubectl get pods --all-namespaces --selector otus.homework/xr=uid-1"},
+			want: []string{"wrong: backup " + mine +
+				" is Pending, 60m after its BackupRecord was created | … kubectl get pods --all-namespaces --selector crossplane-mysql.io/xr=uid-1"},
 		},
 		"BackupFailed": {
 			change: func(c *Cluster) {
@@ -413,32 +479,61 @@ func TestExamine(t *testing.T) {
 				c.Records = append(c.Records, record("uid-1", v1.BackupFailed, time.Minute))
 				c.Records[1].Status.Message = "the volume is full"
 			},
-			want: []string{"wrong: backup " + mine + " is Failed, 60s after it was announced: the volume is full | it is tried again"},
+			want: []string{"wrong: backup " + mine +
+				" is Failed, 60s after its BackupRecord was created: the volume is full | fix the cause"},
 		},
 		"BackupOfNothing": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Records[0].Status.Phase = v1.BackupPending
 			},
-			want: []string{"wrong: backup " + old + " is Pending, 4h … nobody finishes it, and the next claim of this name waits for it | … kubectl delete mysqlbackup " + old},
+			want: []string{"wrong: backup " + old +
+				" is Pending, 4h … It cannot finish, because neither its composite resource nor its volume exists, and " +
+				"the next claim of this name waits for it | … kubectl delete backuprecord " + old},
 		},
 		"RescueUnannounced": {
 			change: lost,
-			want:   []string{"wrong: PersistentVolume pv-data has data of a composite resource that is gone (uid-1), and no backup of it is announced"},
+			want: []string{"wrong: PersistentVolume pv-data has data of a composite resource that does not exist " +
+				"any more (uid-1), and no backup of it has started"},
+		},
+		"RescueDiscards": {
+			change: func(c *Cluster) {
+				lost(c)
+				c.Volumes[0].Annotations[v1.AnnotationDeletionPolicy] = string(v1.DeletionDiscard)
+			},
+			want: []string{"wrong: PersistentVolume pv-data has data of a composite resource that does not exist " +
+				"any more (uid-1). The data is deleted without a backup, because deletionPolicy is Discard"},
+		},
+		"RescueHeldByRecord": {
+			change: func(c *Cluster) {
+				lost(c)
+				r := record("uid-1", v1.BackupProven, time.Minute)
+				r.Spec.Instance.XR = ""
+				r.Unreadable = v1.UnreadableFields{{Path: []string{"spec", "instance"}, Why: "it must be an object"}}
+				c.Records = append(c.Records, r)
+			},
+			want: []string{
+				"wrong: BackupRecord " + mine + ": spec.instance",
+				"wrong: PersistentVolume pv-data has data of a composite resource that does not exist any more " +
+					"(uid-1).  … the controller cannot tell whether it is the backup of this instance",
+			},
 		},
 		"RescueHeld": {
 			change: func(c *Cluster) {
 				lost(c)
 				c.Volumes[0].UID, c.Volumes[0].Annotations[v1.AnnotationMarkedUID] = "new", "old"
 			},
-			want: []string{"wrong: PersistentVolume pv-data has data of an earlier instance of this name (composite resource uid-1) and was copied or restored from elsewhere … kubectl annotate pv pv-data " + v1.AnnotationTakeOver + "=new"},
+			want: []string{"wrong: PersistentVolume pv-data is labeled as data of a previous instance of this name (composite resource " +
+				"uid-1), but it was copied or restored from elsewhere … kubectl annotate pv pv-data " + v1.AnnotationTakeOver + "=new"},
 		},
 		"Rescue": {
 			change: func(c *Cluster) {
 				lost(c)
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
 			},
-			want: []string{"note: PersistentVolume pv-data lost its composite resource and is being rescued; backup " + mine + " is Running, 60s"},
+			want: []string{"note: PersistentVolume pv-data lost its composite resource, and its data is being " +
+				"recovered: backup " + mine +
+				" is Running, 60s"},
 		},
 		"RescueFailed": {
 			change: func(c *Cluster) {
@@ -446,7 +541,8 @@ func TestExamine(t *testing.T) {
 				c.Records = append(c.Records, record("uid-1", v1.BackupFailed, time.Minute))
 				c.Records[1].Status.Message = "the volume is full"
 			},
-			want: []string{"wrong: PersistentVolume pv-data lost its composite resource and is being rescued; … the volume is full"},
+			want: []string{"wrong: PersistentVolume pv-data lost its composite resource, and its data is being " +
+				"recovered:  … the volume is full"},
 		},
 		"RescueNotKept": {
 			change: func(c *Cluster) {
@@ -454,40 +550,42 @@ func TestExamine(t *testing.T) {
 				c.Records = append(c.Records, record("uid-1", v1.BackupRunning, time.Minute))
 				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			},
-			want: []string{"note: PersistentVolume pv-data lost", "wrong: PersistentVolume pv-data with the data has the reclaim policy Delete"},
+			want: []string{"note: PersistentVolume pv-data lost",
+				"wrong: PersistentVolume pv-data with the data has the reclaim policy Delete"},
 		},
 		"Rescued": {
 			change: func(c *Cluster) {
 				lost(c)
 				c.Records = append(c.Records, record("uid-1", v1.BackupProven, time.Minute))
 			},
-			want: []string{"note: PersistentVolume pv-data lost its composite resource; its backup " + mine + " is proven"},
+			want: []string{"note: PersistentVolume pv-data lost its composite resource. Its backup " + mine + " is verified"},
 		},
 		"RescueByClaim": {
 			change: func(c *Cluster) {
 				lost(c)
 				c.Volumes = c.Volumes[1:]
 			},
-			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc has data of a composite resource that is gone (uid-1)"},
+			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc has data of a composite resource that does not exist any more (uid-1)"},
 		},
 		"BackupPVGone": {
 			change: func(c *Cluster) { c.Volumes = c.Volumes[:1] },
-			want:   []string{"wrong: backup " + old + " is proven, and no volume says that it holds backups of namespace shop (ns-1)"},
+			want: []string{"wrong: backup " + old +
+				" is verified but cannot be restored: no volume is labeled as the backup volume of namespace shop (ns-1)"},
 		},
 		"InStore": {
 			change: inStore(metav1.ConditionTrue),
 		},
 		"InLostStore": {
 			change: inStore(metav1.ConditionFalse),
-			want:   []string{"wrong: backup " + old + " lies in BackupStore offsite, which is not reachable: no way there"},
+			want:   []string{"wrong: backup " + old + " is stored in BackupStore offsite, which is not reachable: no way there"},
 		},
 		"InNoStore": {
 			change: func(c *Cluster) { inStore(metav1.ConditionTrue)(c); c.Stores = nil },
-			want:   []string{"wrong: backup " + old + " lies in BackupStore offsite, which is not there"},
+			want:   []string{"wrong: backup " + old + " cannot be restored, because its BackupStore offsite does not exist"},
 		},
 		"BackupPVOfAnotherNamespace": {
 			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
-			want:   []string{"wrong: backup " + old + " is proven, and no volume says"},
+			want:   []string{"wrong: backup " + old + " is verified but cannot be restored: no volume is labeled"},
 		},
 		"BackupPVInherited": { // By a later namespace of the same name.
 			change: func(c *Cluster) { inherited(&c.Volumes[1]) },
@@ -504,13 +602,15 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Finalizers = nil
 				c.Volumes[0].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			},
-			want: []string{"wrong: PersistentVolume pv-backup with the backups has the reclaim policy Delete", "wrong: PersistentVolume pv-backup with the backups has no finalizer"},
+			want: []string{"wrong: PersistentVolume pv-backup with the backups has the reclaim policy Delete",
+				"wrong: PersistentVolume pv-backup with the backups has no finalizer"},
 		},
 		"NotRestorable": {
 			change: func(c *Cluster) {
-				c.Records[0].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionFalse, Message: "table a.b is corrupt"}}
+				c.Records[0].Status.Conditions = []metav1.Condition{
+					{Type: v1.ConditionRestorable, Status: metav1.ConditionFalse, Message: "table a.b is corrupt"}}
 			},
-			want: []string{"no server runs on it: table a.b is corrupt"},
+			want: []string{"no server starts from it: table a.b is corrupt"},
 		},
 		"RecordGone": {
 			change: func(c *Cluster) {
@@ -519,7 +619,9 @@ func TestExamine(t *testing.T) {
 				c.Records = nil
 			},
 			want: []string{
-				"wrong: backup " + old + " is on PersistentVolume pv-backup and has no record: no claim of this name starts beside it | to restore it: kubectl annotate pv pv-backup --overwrite otus.homework/make-record=" + old + "; to go without it: kubectl annotate pv pv-backup forget.otus.homework/" + old + "=",
+				"wrong: backup " + old + " on PersistentVolume pv-backup has no BackupRecord: no claim of this name starts " +
+					"until this is resolved | to restore it: kubectl annotate pv pv-backup --overwrite crossplane-mysql.io/make-record=" + old +
+					"; to start without it: kubectl annotate pv pv-backup forget.crossplane-mysql.io/" + old + "=",
 			},
 		},
 		"RecordForgotten": {
@@ -529,7 +631,9 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Annotations[v1.AnnotationForgetPrefix+old] = old
 				c.Records = nil
 			},
-			want: []string{"note: backup " + old + " is on PersistentVolume pv-backup and has no record | to have the record again: kubectl annotate pv"},
+			want: []string{"note: backup " + old +
+				" on PersistentVolume pv-backup has no BackupRecord | to create the BackupRecord again: kubectl " +
+				"annotate pv"},
 		},
 		"RecordGoneUnreadable": {
 			change: func(c *Cluster) {
@@ -538,15 +642,19 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Annotations[v1.AnnotationBackupPrefix+old] = "{"
 				c.Records = nil
 			},
-			want: []string{"cannot be read: no claim of this name starts beside it | to see what lies there: kubectl mysql adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind + " --name " + key.Name + " --dry-run; to go without it: kubectl annotate pv pv-backup forget"},
+			want: []string{"cannot be read: no claim of this name starts until this is resolved | " +
+				"to list the backups on the volume: kubectl mysql " +
+				"adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind +
+				" --name " + key.Name + " --dry-run; to start without them: kubectl annotate pv pv-backup forget"},
 		},
 		"RecordNoted": {change: func(c *Cluster) { noted(&c.Volumes[1], c.Records[0]) }},
 		"RecordStays": {
 			change: func(c *Cluster) {
 				gone(c)
-				c.Records[0].DeletionTimestamp, c.Records[0].Status.Message = new(ago(time.Hour)), "The deletion waits: its claim is gone"
+				c.Records[0].DeletionTimestamp, c.Records[0].Status.Message = new(
+					ago(time.Hour)), "The deletion waits: its claim is gone"
 			},
-			want: []string{"wrong: backup " + old + " is being deleted since 60m: The deletion waits: its claim is gone"},
+			want: []string{"wrong: backup " + old + " has been in deletion for 60m: The deletion waits: its claim is gone"},
 		},
 		"RescueBegun": {
 			change: func(c *Cluster) {
@@ -567,14 +675,16 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) {
 				c.Jobs = []metav1.PartialObjectMetadata{job("uid-9")}
 			},
-			want: []string{"note: Job shop/backup-orders-job was made for a composite resource that is gone (uid-9) | kubectl delete job --namespace shop backup-orders-job"},
+			want: []string{"note: Job shop/backup-orders-job was created for a composite resource that does not " +
+				"exist any more (uid-9) | kubectl delete job --namespace shop backup-orders-job"},
 		},
 		"EmptyBackupPV": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Records = nil
 			},
-			want: []string{"note: PersistentVolume pv-backup is for backups, and neither a record nor a note says what is on it … | see what is on it before you touch it: kubectl describe pv pv-backup"},
+			want: []string{"note: PersistentVolume pv-backup is for backups, but it has no claim, no BackupRecord " +
+				"and no catalog entry | inspect it before you change it: kubectl describe pv pv-backup"},
 		},
 		"EmptyBackupPVOfALivingInstance": {
 			change: func(c *Cluster) { c.Records = nil },
@@ -584,7 +694,8 @@ func TestExamine(t *testing.T) {
 				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
 				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
 			},
-			want: []string{"note: there are 2 volumes of backups, each of another namespace of that name: pv-backup, pv-earlier; … | kubectl get pv --selector otus.homework/instance="},
+			want: []string{"note: there are 2 backup volumes, each of another namespace with this name: pv-backup, " +
+				"pv-earlier. … | kubectl get pv --selector crossplane-mysql.io/instance="},
 		},
 		"SeveralBackupPVsAndTodays": {
 			change: func(c *Cluster) {
@@ -592,18 +703,19 @@ func TestExamine(t *testing.T) {
 				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
 				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
 			},
-			want: []string{"note: there are 2 volumes … pv-backup, pv-earlier (of an earlier namespace); a claim"},
+			want: []string{"note: there are 2 backup volumes … pv-backup, pv-earlier (of a previous namespace). A claim"},
 		},
 		"EarlierNamespace": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-2"}}}
 			},
-			want: []string{"note: the backups on pv-backup are of an earlier namespace of that name"},
+			want: []string{"note: the backups on pv-backup belong to a previous namespace with this name"},
 		},
 		"TodaysNamespace": {
 			change: func(c *Cluster) {
-				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "else", UID: "ns-2"}}, {ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
+				c.Namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "else", UID: "ns-2"}},
+					{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "ns-1"}}}
 			},
 		},
 		"XRWithoutClaim": {
@@ -614,20 +726,21 @@ func TestExamine(t *testing.T) {
 				unstructured.RemoveNestedField(xr.Object, "spec", "claimRef")
 				c.XRs = append(c.XRs, decoded(xr))
 			},
-			want: []string{"wrong: XMySQL alone was made without a claim"},
+			want: []string{"wrong: XMySQL alone was created without a claim"},
 		},
 		"StrangeVolume": {
 			change: func(c *Cluster) {
 				c.Volumes = append(c.Volumes, volume("pv-strange", nil))
 			},
-			want: []string{"wrong: PersistentVolume pv-strange has our finalizer and does not say whose it is … | … kubectl get pv pv-strange --output yaml"},
+			want: []string{"wrong: PersistentVolume pv-strange has the controller's finalizer but no labels of an instance … | … kubectl " +
+				"get pv pv-strange --output yaml"},
 		},
 		"StrangePVC": {
 			change: func(c *Cluster) {
 				c.PVCs = append(c.PVCs, handle("strange", ""))
 				c.PVCs[2].Annotations = nil
 			},
-			want: []string{"wrong: PersistentVolumeClaim shop/strange has our finalizer and does not say whose it is"},
+			want: []string{"wrong: PersistentVolumeClaim shop/strange has the controller's finalizer but no labels of an instance"},
 		},
 		"SomebodyElsesVolume": {
 			change: func(c *Cluster) {
@@ -636,23 +749,24 @@ func TestExamine(t *testing.T) {
 		},
 		"NoController": {
 			change: func(c *Cluster) { c.Lease = nil },
-			want:   []string{"wrong: no controller is running: nothing is backed up until one is (there is no lease crossplane-mysql-system/controller.otus.homework)"},
+			want: []string{"wrong: no controller is running, so no backup is taken (there is no lease " +
+				"crossplane-mysql-system/controller.crossplane-mysql.io)"},
 		},
 		"ControllerStopped": {
 			change: func(c *Cluster) { c.Lease.Spec.HolderIdentity = new("") },
-			want:   []string{"wrong: no controller is running: … (nobody holds the lease"},
+			want:   []string{"wrong: no controller is running, so no backup is taken (the lease"},
 		},
 		"ControllerGone": {
 			change: func(c *Cluster) { c.Lease.Spec.RenewTime.Time = now.Add(-5 * time.Minute) },
-			want:   []string{"wrong: no controller is running: … was renewed 5m ago)"},
+			want:   []string{"wrong: no controller is running, so no backup is taken … was renewed 5m ago)"},
 		},
 		"LeaseUnread": {
 			change: func(c *Cluster) { c.Lease, c.Unread[kindLease] = nil, "forbidden" },
-			want:   []string{"note: kind Lease was not looked at: forbidden"},
+			want:   []string{"note: kind Lease was not checked: forbidden"},
 		},
 		"KindAbsent": {
 			change: func(c *Cluster) { c.Absent = []string{v1.KindDatabase, v1.KindXDatabase} },
-			want:   []string{"note: not installed, so there can be none of them: Database, XDatabase"},
+			want:   []string{"note: these kinds are not installed, so they were not checked: Database, XDatabase"},
 		},
 	}
 	for name, tc := range cases {
@@ -664,7 +778,7 @@ func TestExamine(t *testing.T) {
 				t.Fatalf("want %d findings, got\n%s", len(tc.want), strings.Join(got, "\n"))
 			}
 			for _, text := range got {
-				for _, destroys := range []string{"delete pv", v1.AnnotationSkipBackup + "=", `"requireRestorable":false`} {
+				for _, destroys := range []string{"delete pv", v1.AnnotationSkipBackup + "=", `"requireRestoreTest":false`} {
 					if strings.Contains(text, destroys) {
 						t.Errorf("want no command that can destroy the only copy of the data (%s), got\n%s", destroys, text)
 					}
@@ -676,6 +790,48 @@ func TestExamine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// namespacedObject is an instance without a claim, whose server runs.
+func namespacedObject() *unstructured.Unstructured {
+	u := xrObject()
+	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
+	u.SetNamespace("shop")
+	u.SetName("orders")
+	u.SetUID("uid-9")
+	u.Object["spec"] = map[string]any{"image": "mysql:8.4", "database": "shop", "storageSize": "1Gi"}
+	unstructured.RemoveNestedField(u.Object, "status", "volume")
+	unstructured.RemoveNestedField(u.Object, "status", "internal", "started")
+	return u
+}
+
+// TestNamespaced: the doctor shows an instance without a claim beside the instance of a claim with the same name, and
+// does not miss a claim.
+func TestNamespaced(t *testing.T) {
+	c := healthy()
+	c.XRs = append(c.XRs, decoded(namespacedObject()))
+	r := Examine(c)
+	if got := said(r); len(got) > 0 {
+		t.Errorf("want no findings, got\n%s", strings.Join(got, "\n"))
+	}
+	var kinds []string
+	for _, i := range r.Instances {
+		if i.Namespace == "shop" && i.Name == "orders" && i.State == "running" {
+			kinds = append(kinds, i.Kind)
+		}
+	}
+	if diff := cmp.Diff([]string{v1.KindMySQL, "MySQL.crossplane-mysql.io"}, kinds); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	xr := decoded(namespacedObject())
+	xr.SetFinalizers(nil)
+	c.XRs[1] = xr
+	if got := said(Examine(c)); len(got) != 1 || !contains(got[0], "wrong: MySQL shop/orders has no finalizer") {
+		t.Errorf("want its lost finalizer found, got %v", got)
+	}
+	if got, want := xr.InKubectl(), "mysqlinstances.crossplane-mysql.io orders --namespace shop"; got != want {
+		t.Errorf("want kubectl to find %q, got %q", want, got)
 	}
 }
 
@@ -698,7 +854,7 @@ func TestLines(t *testing.T) {
 		want   Instance
 	}{
 		"Running": {
-			change: func(c *Cluster) { c.Records[0].Status.ProvenAt = new(ago(90 * time.Minute)) },
+			change: func(c *Cluster) { c.Records[0].Status.CompletionTime = new(ago(90 * time.Minute)) },
 			want: Instance{
 				Severity: OK, State: "running", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
 				Backups: Backups{Proven: 1, Newest: "90m", Volumes: []string{"pv-backup"}},
@@ -706,7 +862,8 @@ func TestLines(t *testing.T) {
 		},
 		"Deleted": {
 			change: gone,
-			want:   Instance{Severity: OK, State: "deleted", Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}}},
+			want: Instance{Severity: OK, State: "deleted",
+				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}}},
 		},
 		"Deleting": {
 			change: func(c *Cluster) {
@@ -714,7 +871,8 @@ func TestLines(t *testing.T) {
 				c.Records = nil
 			},
 			want: Instance{
-				Severity: OK, State: "deleting: BackingUp, 40%", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
+				Severity: OK, State: "deleting: BackingUp, 40%",
+				Data:    &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
 				Backups: Backups{Volumes: []string{"pv-backup"}},
 			},
 		},
@@ -730,7 +888,7 @@ func TestLines(t *testing.T) {
 		"Rescue": {
 			change: lost,
 			want: Instance{
-				Severity: Wrong, State: "being rescued", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
+				Severity: Wrong, State: "being recovered", Data: &Data{Volume: "pv-data", ReclaimPolicy: "Retain", Finalizer: true},
 				Backups: Backups{Proven: 1, Newest: "4h", Volumes: []string{"pv-backup"}},
 			},
 		},

@@ -16,36 +16,36 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An index of what there is in a cluster.
+// An index assigns the objects of a cluster to instances.
 type index struct {
 	*Cluster
 
 	volumes  map[string]*corev1.PersistentVolume
 	pvcs     map[client.ObjectKey]*corev1.PersistentVolumeClaim
 	subjects map[instance.Key]*subject
-	// living are the UIDs of all XRs, orphaned those whose XR is gone and whose data
-	// is not.
+	// living contains the UIDs of all XRs. orphaned contains the UIDs of deleted XRs whose data still exists.
 	living, orphaned map[types.UID]bool
 }
 
-// A subject is all that there is of one instance.
+// A subject contains all objects of one instance.
 type subject struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
-	// dataPVs and dataPVCs have our finalizer and name an XR.
-	dataPVs  []*corev1.PersistentVolume
-	dataPVCs []*corev1.PersistentVolumeClaim
-	// backupPVs are the volumes for backups.
+	// holders are the volumes, and then the PVCs, that have the finalizer and name an XR. dataPVs are these volumes.
+	holders []client.Object
+	dataPVs []*corev1.PersistentVolume
+	// backupPVs are the backup volumes.
 	backupPVs []*corev1.PersistentVolume
-	// records, newest first.
-	records []*v1.MySQLBackup
+	// records are the BackupRecords, newest first.
+	records []*v1.BackupRecord
 }
 
-// newIndex finds what belongs to which instance.
+// newIndex assigns the objects of a cluster to instances.
 func newIndex(c *Cluster) *index {
 	x := &index{
-		Cluster: c, volumes: map[string]*corev1.PersistentVolume{}, pvcs: map[client.ObjectKey]*corev1.PersistentVolumeClaim{},
+		Cluster: c, volumes: map[string]*corev1.PersistentVolume{},
+		pvcs:     map[client.ObjectKey]*corev1.PersistentVolumeClaim{},
 		subjects: map[instance.Key]*subject{}, living: map[types.UID]bool{}, orphaned: map[types.UID]bool{},
 	}
 	for _, c := range x.Claims {
@@ -53,15 +53,15 @@ func newIndex(c *Cluster) *index {
 	}
 	for _, xr := range x.XRs {
 		x.living[xr.GetUID()] = true
-		if k, ok := xr.ClaimKey(); ok {
+		if k, ok := xr.Key(); ok {
 			p := x.subjectOf(k)
 			p.xrs = append(p.xrs, xr)
 		}
 	}
 	for i := range x.Records {
 		r := &x.Records[i]
-		of := r.Spec.Instance
-		p := x.subjectOf(instance.Key{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name})
+		origin := r.Spec.Instance
+		p := x.subjectOf(instance.Key{Kind: origin.Kind, Namespace: origin.Namespace, Name: origin.Name})
 		p.records = append(p.records, r)
 	}
 	x.indexVolumes()
@@ -82,18 +82,21 @@ func (x *index) indexVolumes() {
 		case ok && instance.HoldsData(v):
 			p := x.subjectOf(k)
 			p.dataPVs = append(p.dataPVs, v)
-			x.orphaned[instance.XROf(v)] = !x.living[instance.XROf(v)]
+			x.addHolder(p, v)
 		}
 	}
 	for i := range x.PVCs {
 		c := &x.PVCs[i]
 		x.pvcs[client.ObjectKeyFromObject(c)] = c
 		if k, ok := keyOf(c); ok && instance.HoldsData(c) {
-			p := x.subjectOf(k)
-			p.dataPVCs = append(p.dataPVCs, c)
-			x.orphaned[instance.XROf(c)] = !x.living[instance.XROf(c)]
+			x.addHolder(x.subjectOf(k), c)
 		}
 	}
+}
+
+func (x *index) addHolder(p *subject, o client.Object) {
+	p.holders = append(p.holders, o)
+	x.orphaned[instance.XROf(o)] = !x.living[instance.XROf(o)]
 }
 
 func (x *index) subjectOf(k instance.Key) *subject {
@@ -109,12 +112,13 @@ func (x *index) inOrder() []*subject {
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b *subject) int {
-		return cmp.Or(cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name), cmp.Compare(a.key.Kind, b.key.Kind))
+		return cmp.Or(cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name),
+			cmp.Compare(a.key.Kind, b.key.Kind))
 	})
 	return out
 }
 
-// keyOf the instance that an object says it belongs to.
+// keyOf returns the key of the instance that an object names.
 func keyOf(o client.Object) (instance.Key, bool) {
 	for _, kind := range instance.Kinds() {
 		if keys := kind.OfAnnotated(o); len(keys) > 0 {
@@ -124,63 +128,76 @@ func keyOf(o client.Object) (instance.Key, bool) {
 	return instance.Key{}, false
 }
 
-// stateOfLife of an instance, as far as a finding can depend on it.
-func (x *index) stateOfLife(p *subject, xr *instance.Composite) *instance.State {
-	s := &instance.State{Life: p.key.Life(xr.GetUID()), Now: x.Now, XR: xr}
+// stateOfXR returns the state of an instance with all parts that a finding depends on.
+func (x *index) stateOfXR(p *subject, xr *instance.Composite) *instance.State {
+	s := x.stateOfLife(p, xr.GetUID())
+	s.XR = xr
 	if p.claim.IsBoundTo(xr) {
 		s.Claim = p.claim
 	}
-	for _, r := range p.records {
-		s.Records = append(s.Records, *r)
-	}
-	if c := x.pvcs[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Life.DataPVCName()}]; c != nil && s.OwnsObject(c) {
-		s.DataPVC = c
-	}
-	s.DataPV, _ = instance.FindDataPV(x.readVolumes(), s) // What was read gives no error.
+	s.DataPV, _ = instance.FindDataPV(x.readVolumes(), &s.Subject, s.DataPVC) // The volumes are already read.
 	return s
 }
 
-// readVolumes are those that were read.
+// stateOfLife returns the state of an instance without its composite resource and its data volume.
+func (x *index) stateOfLife(p *subject, uid types.UID) *instance.State {
+	s := instance.NewState(instance.Subject{Life: p.key.Life(uid), Now: x.Now})
+	s.Records, s.Notes = p.recordsByValue(), p.backupNotes()
+	if c := x.pvcs[client.ObjectKey{Namespace: p.key.Namespace, Name: s.Life.DataPVCName()}]; c != nil &&
+		instance.Owns(s.Life, c) {
+		s.DataPVC = c
+	}
+	return s
+}
+
+// readVolumes returns the volumes that were read.
 func (x *index) readVolumes() instance.Volumes {
 	return instance.Volumes{
 		ByName: func(name string) (*corev1.PersistentVolume, error) { return x.volumes[name], nil },
 		OfLife: func(xr types.UID) ([]corev1.PersistentVolume, error) {
-			return slices.DeleteFunc(slices.Clone(x.Volumes), func(v corev1.PersistentVolume) bool { return instance.XROf(&v) != xr }), nil
+			return slices.DeleteFunc(slices.Clone(x.Volumes), func(v corev1.PersistentVolume) bool {
+				return instance.XROf(&v) != xr
+			}), nil
 		},
 	}
 }
 
-// ageOf of an object.
-func (x *index) ageOf(at metav1.Time) string { return x.textSince(at.Time) }
+// ageOf returns the time since a timestamp.
+func (x *index) ageOf(timestamp metav1.Time) string { return x.textSince(timestamp.Time) }
 
-// textSince is how long ago a time is, as kubectl writes it.
-func (x *index) textSince(at time.Time) string { return duration.HumanDuration(x.Now.Sub(at)) }
+// textSince returns how long ago a time is, in kubectl's format.
+func (x *index) textSince(timestamp time.Time) string {
+	return duration.HumanDuration(x.Now.Sub(timestamp))
+}
 
-func (x *index) isOlder(at metav1.Time, than time.Duration) bool { return x.Now.Sub(at.Time) > than }
+func (x *index) isOlder(timestamp metav1.Time, than time.Duration) bool {
+	return x.Now.Sub(timestamp.Time) > than
+}
 
-// unfinishedRecord of a backup that is not proven: whether that is wrong depends on how
-// long it has been so.
-func (x *index) unfinishedRecord(r *v1.MySQLBackup) Finding {
+// unfinishedRecord reports an unverified backup. The severity depends on its age.
+func (x *index) unfinishedRecord(r *v1.BackupRecord) Finding {
 	phase := r.Status.Phase
 	if phase == "" {
 		phase = v1.BackupPending
 	}
-	text := fmt.Sprintf("backup %s is %s, %s after it was announced", r.Name, phase, x.ageOf(r.CreationTimestamp))
+	text := fmt.Sprintf("backup %s is %s, %s after its BackupRecord was created", r.Name, phase, x.ageOf(r.CreationTimestamp))
 	if r.Status.Message != "" {
 		text += ": " + r.Status.Message
 	}
 	f := Finding{Severity: Note, Text: text}
 	switch {
 	case phase == v1.BackupFailed:
-		f.Severity, f.Advice = Wrong, "it is tried again by itself, and succeeds when the cause is gone"
+		f.Severity, f.Advice = Wrong, "fix the cause; the controller retries the backup"
 	case phase == v1.BackupRunning && !x.isOlder(r.CreationTimestamp, endless):
 	case x.isOlder(r.CreationTimestamp, long):
-		f.Severity, f.Advice = Wrong, "see what it waits for: kubectl get pods --all-namespaces --selector "+v1.LabelXR+"="+string(r.Spec.Instance.XR)
+		f.Severity, f.Advice = Wrong, "find out what it waits for: kubectl get pods --all-namespaces --selector "+v1.LabelXR+"="+
+			string(r.Spec.Instance.XR)
 	}
 	return f
 }
 
-// askController why it does not do what it does by itself.
+// askController advises to look at why the controller does not do its work.
 func (x *index) askController(does string) string {
-	return fmt.Sprintf("the controller %s within seconds; see why it does not: kubectl logs --namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)
+	return fmt.Sprintf("the controller normally %s within seconds; find out why it does not: kubectl logs "+
+		"--namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)
 }

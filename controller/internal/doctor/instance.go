@@ -2,31 +2,36 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// An instanceCheck is of one instance, in all its lives.
+// An instanceCheck checks one name with all its instances.
 type instanceCheck struct {
 	*index
 	*subject
 }
 
-// examineInstance with all its findings.
+// examineInstance returns the instance with all findings.
 func (x *instanceCheck) examineInstance() Instance {
-	out := Instance{Kind: x.key.Kind, Namespace: x.key.Namespace, Name: x.key.Name, State: x.stateText(), Backups: x.summarizeBackups()}
+	out := Instance{Kind: x.key.Kind, Namespace: x.key.Namespace, Name: x.key.Name, State: x.stateText(),
+		Backups: x.summarizeBackups()}
 	out.Findings = append(x.examineClaim(), x.unreadable()...)
 	for _, xr := range x.xrs {
-		life := &xrCheck{index: x.index, State: x.stateOfLife(x.subject, xr)}
+		life := &xrCheck{index: x.index, State: x.stateOfXR(x.subject, xr)}
 		out.Findings = append(out.Findings, life.examineXR()...)
 		if v := life.DataPV; v != nil && (out.Data == nil || !xr.IsDeleting()) {
 			out.Data = dataOf(v)
 		}
 	}
-	for _, check := range []func() []Finding{x.examineOrphans, x.strayVolumes, x.examineRecords, x.missingRecords, x.examineBackupPVs} {
+	for _, check := range []func() []Finding{x.examineOrphans, x.strayVolumes, x.examineRecords, x.missingRecords,
+		x.examineBackupPVs} {
 		out.Findings = append(out.Findings, check()...)
 	}
 	if out.Data == nil && len(x.dataPVs) > 0 {
@@ -37,10 +42,11 @@ func (x *instanceCheck) examineInstance() Instance {
 }
 
 func dataOf(v *corev1.PersistentVolume) *Data {
-	return &Data{Volume: v.Name, ReclaimPolicy: string(v.Spec.PersistentVolumeReclaimPolicy), Finalizer: instance.HasFinalizer(v)}
+	return &Data{Volume: v.Name, ReclaimPolicy: string(v.Spec.PersistentVolumeReclaimPolicy),
+		Finalizer: instance.HasFinalizer(v)}
 }
 
-// stateText of the life that goes on, in a word or two.
+// stateText returns the state of the living instance in a word or two.
 func (x *instanceCheck) stateText() string {
 	state := "deleted"
 	switch {
@@ -48,8 +54,8 @@ func (x *instanceCheck) stateText() string {
 		state = deletionText(x.claim)
 	case x.claim != nil:
 		state = "no XR yet"
-	case len(x.dataPVs)+len(x.dataPVCs) > 0:
-		state = "being rescued"
+	case len(x.holders) > 0:
+		state = "being recovered"
 	}
 	for _, xr := range x.xrs {
 		switch {
@@ -71,35 +77,50 @@ func deletionText(c *instance.Composite) string {
 	return "deleting"
 }
 
-// examineClaim of an instance, apart from its XR.
+// examineClaim checks a claim without a composite resource. The next step of the instance determines the finding.
 func (x *instanceCheck) examineClaim() []Finding {
 	c := x.claim
-	switch {
-	case c == nil || !x.isOlder(c.GetCreationTimestamp(), soon):
+	if c == nil || len(x.xrs) > 0 || !x.isOlder(c.GetCreationTimestamp(), shortDelay) {
 		return nil
-	case c.IsDeleting() && len(x.xrs) == 0 && !c.HasFinalizer() && controllerutil.ContainsFinalizer(c, instance.FinalizerCrossplaneClaim):
-		return []Finding{wrongFinding("see that Crossplane runs. If its XRD is being deleted or no longer exists, or if Crossplane is uninstalled for good: "+c.CommandToRemove(instance.FinalizerCrossplaneClaim),
-			"%s is being deleted, nothing else of it is left, and Crossplane has not removed its finalizer", nameOf(c))}
-	case c.IsDeleting() && len(x.xrs) == 0:
-		return []Finding{wrongFinding(x.askController("removes its finalizer"), "%s is being deleted, and its composite resource is gone", nameOf(c))}
-	case len(x.xrs) == 0:
-		return []Finding{wrongFinding(fmt.Sprintf("see why Crossplane makes none: kubectl describe %s --namespace %s %s", resourceOf(c), c.GetNamespace(), c.GetName()),
+	}
+	if !c.IsDeleting() {
+		return []Finding{wrongFinding("find out why Crossplane creates none: kubectl describe "+c.InKubectl(),
 			"%s has no composite resource, %s after it was created", nameOf(c), x.ageOf(c.GetCreationTimestamp()))}
 	}
-	return nil
+	unreported := *c // The copy has no message, because Next does not repeat a message in the status.
+	unreported.Status.Message = ""
+	s := instance.NewState(instance.Subject{Life: x.key.Life(""), Now: x.Now, Claim: &unreported})
+	s.CrossplaneAwaited = x.Now.Sub(c.GetDeletionTimestamp().Time)
+	s.Undefined = slices.Contains(x.Absent, "X"+x.key.Kind)
+	switch step := lifecycle.Next(s); {
+	case step.Action == steps.RemoveClaimFinalizer:
+		return []Finding{wrongFinding(x.askController("removes its finalizer"),
+			"%s is being deleted, and its composite resource is already deleted", nameOf(c))}
+	case step.Message != "":
+		return []Finding{wrongFinding("", "%s is being deleted. %s", nameOf(c), step.Message)}
+	case step.Action == steps.NoOp:
+		return []Finding{wrongFinding("", "%s is being deleted and nothing else of it is left, but it still has "+
+			"the finalizers %s",
+			nameOf(c), strings.Join(c.GetFinalizers(), ", "))}
+	}
+	return nil // Crossplane has a minute to create it.
 }
 
-// unreadable fields of the claim, its composite resources and the records, each object with the command that repairs it.
+// unreadable reports unreadable fields of the claim, its composite resources and the BackupRecords, with the command
+// that repairs each object.
 func (x *instanceCheck) unreadable() []Finding {
 	var out []Finding
 	for _, c := range append([]*instance.Composite{x.claim}, x.xrs...) {
 		if c != nil && len(c.Unreadable) > 0 {
-			out = append(out, wrongFinding(c.Unreadable.Repair(c.InKubectl()), "%s: %s. Everything else of it goes on", nameOf(c), c.Unreadable))
+			out = append(out, wrongFinding(c.Unreadable.Repair(c.InKubectl()), "%s: %s. Its other fields are still "+
+				"used",
+				nameOf(c), c.Unreadable))
 		}
 	}
 	for i := range x.records {
 		if r := x.records[i]; len(r.Unreadable) > 0 {
-			out = append(out, wrongFinding(r.Unreadable.Edit("mysqlbackup "+r.Name), "MySQLBackup %s: %s. Nothing is removed or restored on its word", r.Name, r.Unreadable))
+			out = append(out, wrongFinding(r.Unreadable.Edit("backuprecord "+r.Name),
+				"BackupRecord %s: %s. The controller deletes and restores nothing because of it", r.Name, r.Unreadable))
 		}
 	}
 	return out

@@ -12,37 +12,42 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// examineLeftovers is what belongs to no instance.
+// examineLeftovers reports objects that belong to no instance.
 func (x *clusterCheck) examineLeftovers() []Finding {
 	out := x.xrsWithoutClaim()
 	for i := range x.Volumes {
 		if v := &x.Volumes[i]; instance.HasFinalizer(v) && !x.isKnownVolume(v) {
-			out = append(out, wrongFinding("see what it is: kubectl get pv "+v.Name+" --output yaml",
-				"PersistentVolume %s has our finalizer and does not say whose it is: nobody looks after it", v.Name))
+			out = append(out, wrongFinding("inspect it: kubectl get pv "+v.Name+" --output yaml",
+				"PersistentVolume %s has the controller's finalizer but no labels of an instance, so the "+
+					"controller ignores it", v.Name))
 		}
 	}
 	for i := range x.PVCs {
 		if c := &x.PVCs[i]; instance.HasFinalizer(c) && !x.isKnownPVC(c) {
-			out = append(out, wrongFinding(fmt.Sprintf("see what it is: kubectl get pvc --namespace %s %s --output yaml", c.Namespace, c.Name),
-				"PersistentVolumeClaim %s/%s has our finalizer and does not say whose it is: nobody looks after it", c.Namespace, c.Name))
+			out = append(out, wrongFinding(fmt.Sprintf("inspect it: kubectl get pvc --namespace %s %s --output yaml",
+				c.Namespace, c.Name),
+				"PersistentVolumeClaim %s/%s has the controller's finalizer but no labels of an instance, so the "+
+					"controller ignores it", c.Namespace,
+				c.Name))
 		}
 	}
 	return append(out, x.examineJobs()...)
 }
 
-// xrsWithoutClaim: an XR that was made without a claim is looked after by nobody.
+// xrsWithoutClaim reports XRs that were created without a claim. The controller ignores them.
 func (x *clusterCheck) xrsWithoutClaim() []Finding {
 	var out []Finding
 	for _, xr := range x.XRs {
-		if _, ok := xr.ClaimKey(); !ok {
-			out = append(out, wrongFinding(fmt.Sprintf("create a claim in a namespace instead; see this one: kubectl describe %s %s", resourceOf(xr), xr.GetName()),
-				"%s was made without a claim: the controller does not look after it, and no backup is taken of it", nameOf(xr)))
+		if _, ok := xr.Key(); !ok {
+			out = append(out, wrongFinding(
+				"create a claim in a namespace instead; to inspect this one: kubectl describe "+xr.InKubectl(),
+				"%s was created without a claim: the controller ignores it and takes no backup of it", nameOf(xr)))
 		}
 	}
 	return out
 }
 
-// isKnownVolume is true for volumes that are some instance's, by what they say or by who uses them.
+// isKnownVolume reports whether a volume belongs to an instance, by its labels or because the instance uses it.
 func (x *clusterCheck) isKnownVolume(v *corev1.PersistentVolume) bool {
 	_, ok := keyOf(v)
 	return ok && (instance.IsForBackups(v) || instance.XROf(v) != "") || x.isUsed(v.Name)
@@ -53,11 +58,11 @@ func (x *clusterCheck) isKnownPVC(c *corev1.PersistentVolumeClaim) bool {
 	return ok && (instance.IsForBackups(c) || instance.XROf(c) != "")
 }
 
-// isUsed is true for volumes that have the data of an instance that is there.
+// isUsed reports whether a volume contains the data of an existing instance.
 func (x *index) isUsed(volume string) bool {
 	for _, p := range x.subjects {
 		for _, xr := range p.xrs {
-			if v := x.stateOfLife(p, xr).DataPV; v != nil && v.Name == volume {
+			if v := x.stateOfXR(p, xr).DataPV; v != nil && v.Name == volume {
 				return true
 			}
 		}
@@ -65,37 +70,41 @@ func (x *index) isUsed(volume string) bool {
 	return false
 }
 
-// isAlive is true if there is something left of a life that its Jobs are for.
+// isAlive reports whether the instance, or data of it, still exists, so that its Jobs are needed.
 func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned[uid] }
 
-// adoptCommand looks at what lies on the backup volume of an instance, and changes nothing.
+// adoptCommand returns the command that lists the backups on the backup volume of an instance without changing
+// anything.
 func adoptCommand(k instance.Key) string {
-	return fmt.Sprintf("kubectl mysql adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace, k.Life("").BackupPVCName(), k.Kind, k.Name)
+	return fmt.Sprintf("kubectl mysql adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace,
+		k.Life("").BackupPVCName(), k.Kind, k.Name)
 }
 
-// examineJobs of lives that have ended.
+// examineJobs reports Jobs of instances that no longer exist.
 func (x *clusterCheck) examineJobs() []Finding {
 	var out []Finding
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isEraseJob(j) && !x.isRestoreTest(j) {
+		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isRemovalJob(j) && !x.isRestoreTest(j) {
 			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
-				"Job %s/%s was made for a composite resource that is gone (%s)", j.Namespace, j.Name, uid))
+				"Job %s/%s was created for a composite resource that does not exist any more (%s)", j.Namespace, j.Name, uid))
 		}
 	}
 	return out
 }
 
-// isRestoreTest is true if a Job tries a backup whose record waits for its word.
+// isRestoreTest reports whether a Job runs a restore test that a BackupRecord waits for.
 func (x *clusterCheck) isRestoreTest(j *metav1.PartialObjectMetadata) bool {
-	return j.Labels[v1.LabelComponent] == v1.ComponentRestoreTest && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
-		return r.Status.RestoreTest != nil && r.Status.RestoreTest.Job == j.UID
-	})
+	return j.Labels[v1.LabelComponent] == v1.ComponentRestoreTest &&
+		slices.ContainsFunc(x.Records, func(r v1.BackupRecord) bool {
+			return r.Status.RestoreTest != nil && r.Status.RestoreTest.Job == j.UID
+		})
 }
 
-// isEraseJob is true if a Job removes an archive whose record waits for that.
-func (x *clusterCheck) isEraseJob(j *metav1.PartialObjectMetadata) bool {
-	return j.Labels[v1.LabelComponent] == v1.ComponentErase && slices.ContainsFunc(x.Records, func(r v1.MySQLBackup) bool {
-		return r.DeletionTimestamp != nil && r.Spec.Instance.XR == instance.XROf(j)
-	})
+// isRemovalJob reports whether a Job deletes an archive, and a BackupRecord waits for it.
+func (x *clusterCheck) isRemovalJob(j *metav1.PartialObjectMetadata) bool {
+	return j.Labels[v1.LabelComponent] == v1.ComponentRemoval &&
+		slices.ContainsFunc(x.Records, func(r v1.BackupRecord) bool {
+			return r.DeletionTimestamp != nil && r.Spec.Instance.XR == instance.XROf(j)
+		})
 }

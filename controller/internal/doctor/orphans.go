@@ -11,52 +11,68 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/lifecycle"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// examineOrphans: lives whose XR is gone and whose data is not. The controller
-// takes the backup that was not taken.
+// examineOrphans reports instances whose composite resource is deleted and whose data still exists. The controller
+// takes the missing backup.
 func (x *instanceCheck) examineOrphans() []Finding {
 	var out []Finding
-	var seen []types.UID
-	for _, v := range x.dataPVs {
-		if uid := instance.XROf(v); x.orphaned[uid] && !slices.Contains(seen, uid) {
-			seen = append(seen, uid)
-			out = append(out, x.explainRescue("PersistentVolume "+v.Name, v))
-			if r := x.recordOf(uid); r == nil || !r.IsProven() {
-				out = append(out, examineRetained(v, "the data")...)
-			}
+	seen := map[types.UID]bool{}
+	for _, h := range x.holders {
+		uid := instance.XROf(h)
+		if !x.orphaned[uid] || seen[uid] {
+			continue
 		}
-	}
-	for _, c := range x.dataPVCs {
-		if uid := instance.XROf(c); x.orphaned[uid] && !slices.Contains(seen, uid) {
-			seen = append(seen, uid)
-			out = append(out, x.explainRescue(fmt.Sprintf("PersistentVolumeClaim %s/%s", c.Namespace, c.Name), c))
+		seen[uid] = true
+		out = append(out, x.explainRescue(uid,
+			slices.DeleteFunc(slices.Clone(x.holders), func(o client.Object) bool { return instance.XROf(o) != uid })))
+		v, isVolume := h.(*corev1.PersistentVolume)
+		if r := x.recordOf(uid); isVolume && (r == nil || !r.IsProven()) {
+			out = append(out, findingsOf(instance.RisksOf(v, "the data"), "")...)
 		}
 	}
 	return out
 }
 
-// explainRescue of the data that a volume or PVC holds.
-func (x *instanceCheck) explainRescue(holder string, of client.Object) Finding {
-	uid := instance.XROf(of)
-	if instance.IsHeldCopy(of) {
-		why, todo := lifecycle.WhyHeldByCopy(of)
-		return wrongFinding(todo, "%s", why)
+// explainRescue explains the recovery of data that volumes and PVCs of a deleted instance hold. Until its backup is
+// announced, the next step of the instance determines the finding.
+func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Finding {
+	s := x.stateOfLife(x.subject, uid)
+	s.Orphan = new(instance.IdentityOfHolders(s.Life, holders, x.Now))
+	s.DataPV, _ = instance.FindDataPV(x.readVolumes(), &s.Subject, s.DataPVC) // The volumes are already read.
+	name := "PersistentVolume " + holders[0].GetName()
+	if namespace := holders[0].GetNamespace(); namespace != "" {
+		name = "PersistentVolumeClaim " + namespace + "/" + holders[0].GetName()
 	}
-	r := x.recordOf(uid)
-	if r == nil {
-		return wrongFinding(x.askController("announces a backup of it"),
-			"%s has data of a composite resource that is gone (%s), and no backup of it is announced", holder, uid)
+	switch r := x.recordOf(uid); {
+	case s.Orphan.Copy != nil:
+		reason, todo := lifecycle.WhyHeldByCopy(s.Orphan.Copy)
+		return wrongFinding(todo, "%s", reason)
+	case r == nil:
+		return x.explainUnannounced(name, uid, lifecycle.Next(s))
+	case r.IsProven():
+		return noteFinding("", "%s lost its composite resource. Its backup %s is verified, and the data is being "+
+			"released", name,
+			r.Name)
+	default:
+		f := x.unfinishedRecord(r)
+		f.Text = fmt.Sprintf("%s lost its composite resource, and its data is being recovered: %s", name, f.Text)
+		return f
 	}
-	if r.IsProven() {
-		return noteFinding("", "%s lost its composite resource; its backup %s is proven, and it is being released", holder, r.Name)
-	}
-	f := x.unfinishedRecord(r)
-	f.Text = fmt.Sprintf("%s lost its composite resource and is being rescued; %s", holder, f.Text)
-	return f
 }
 
-func (p *subject) recordOf(uid types.UID) *v1.MySQLBackup {
+// explainUnannounced explains data for which no backup is announced, from the next step of its instance.
+func (x *instanceCheck) explainUnannounced(name string, uid types.UID, next steps.Step) Finding {
+	if next.Action == steps.CreateBackup {
+		return wrongFinding(x.askController("starts a backup of it"),
+			"%s has data of a composite resource that does not exist any more (%s), and no backup of it has started", name, uid)
+	}
+	return wrongFinding(x.askController("continues, unless it waits for manual action,"),
+		"%s has data of a composite resource that does not exist any more (%s). %s", name, uid, next.Message)
+}
+
+func (p *subject) recordOf(uid types.UID) *v1.BackupRecord {
 	for _, r := range p.records {
 		if r.Spec.Instance.XR == uid {
 			return r
@@ -65,7 +81,7 @@ func (p *subject) recordOf(uid types.UID) *v1.MySQLBackup {
 	return nil
 }
 
-// strayVolumes say that they are a living instance's, which has another one.
+// strayVolumes reports volumes with the labels of a living instance that uses another volume.
 func (x *instanceCheck) strayVolumes() []Finding {
 	var out []Finding
 	for _, v := range x.dataPVs {
@@ -73,12 +89,12 @@ func (x *instanceCheck) strayVolumes() []Finding {
 			if xr.GetUID() != instance.XROf(v) {
 				continue
 			}
-			used := x.stateOfLife(x.subject, xr).DataPV
-			if used == nil && xr.Status.Volume == v.Name || used != nil && used.Name == v.Name { // It has been looked at.
+			used := x.stateOfXR(x.subject, xr).DataPV
+			if used == nil && xr.Status.Volume == v.Name || used != nil && used.Name == v.Name { // This volume has already been checked.
 				continue
 			}
-			out = append(out, wrongFinding("see what is on it before you touch it: kubectl describe pv "+v.Name,
-				"PersistentVolume %s says that it has the data of %s, which uses %s", v.Name, nameOf(xr), volumeName(used)))
+			out = append(out, wrongFinding("inspect it before you change it: kubectl describe pv "+v.Name,
+				"PersistentVolume %s is labeled as the data of %s, which uses %s", v.Name, nameOf(xr), volumeName(used)))
 		}
 	}
 	return out

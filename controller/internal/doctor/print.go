@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// WriteJSON prints a report for programs.
+// WriteJSON writes a report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -17,8 +17,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteText prints a report for people: a line for each instance, and below it
-// what is to be known of it.
+// WriteText writes a report as text: a line for each instance, and its findings below.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	printFindings(&b, "", r.Cluster)
@@ -32,7 +31,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		printFindings(&b, "       ", r.Instances[i].Findings)
 	}
 	if len(r.Rest) > 0 {
-		b.WriteString("Of no instance:\n")
+		b.WriteString("Not of an instance:\n")
 		printFindings(&b, "", r.Rest)
 	}
 	fmt.Fprintf(&b, "instances: %d, wrong: %d, notes: %d\n", len(r.Instances), r.Count(Wrong), r.Count(Note))
@@ -40,9 +39,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// tableColumns of an instance's line.
+// tableColumns returns the cells of an instance's line.
 func (i *Instance) tableColumns() []string {
-	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, printable(i.State), i.Data.dataText(), i.Backups.backupsText()}
+	return []string{string(i.Severity), i.Kind + " " + i.Namespace + "/" + i.Name, printable(i.State), i.Data.dataText(),
+		i.Backups.backupsText()}
 }
 
 func (d *Data) dataText() string {
@@ -69,10 +69,10 @@ func (b Backups) backupsText() string {
 	case volumes == "":
 		volumes = "no volume"
 	}
-	return fmt.Sprintf("backups: %d proven, newest %s old, on %s", b.Proven, b.Newest, volumes)
+	return fmt.Sprintf("backups: %d verified, newest %s old, on %s", b.Proven, b.Newest, volumes)
 }
 
-// columnWidths are those of the widest cell of each column, of which the first has severities.
+// columnWidths returns the width of the widest cell of each column. The first column contains the severity.
 func columnWidths(rows [][]string) []int {
 	widths := []int{len(Wrong)}
 	for _, row := range rows {
@@ -86,7 +86,7 @@ func columnWidths(rows [][]string) []int {
 	return widths
 }
 
-// printLine of cells.
+// printLine prints the cells of a line.
 func printLine(b *strings.Builder, row []string, widths []int) {
 	padded := make([]string, len(row))
 	for i, cell := range row {
@@ -104,8 +104,8 @@ func printFindings(b *strings.Builder, indent string, all []Finding) {
 	}
 }
 
-// maxLine in bytes of what is printed for people.
+// maxLine is the maximum length of a printed line in bytes.
 const maxLine = 8 << 10
 
-// printable text of objects: whoever may write them has written it, and a terminal obeys none of it.
+// printable removes control sequences, because users can write texts of objects, and a terminal would interpret them.
 func printable(text string) string { return v1.PrintableText(text, maxLine) }

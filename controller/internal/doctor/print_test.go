@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
@@ -21,7 +22,7 @@ func onVolumes(c *Cluster, data, backup string) {
 // sample of a cluster: what is not well, what is, and what is left.
 func sample() *Report {
 	out := &Report{}
-	for _, of := range []struct {
+	for _, tc := range []struct {
 		name   string
 		change func(*Cluster)
 	}{
@@ -37,9 +38,9 @@ func sample() *Report {
 		}},
 	} {
 		c := healthy()
-		of.change(c)
+		tc.change(c)
 		r := Examine(c)
-		r.Instances[0].Name = of.name
+		r.Instances[0].Name = tc.name
 		out.Instances = append(out.Instances, r.Instances...)
 	}
 	return out
@@ -51,9 +52,10 @@ func TestWriteText(t *testing.T) {
 	all.Volumes = all.Volumes[:1]
 	all.Volumes = append(all.Volumes, volume("pv-strange", nil), corev1.PersistentVolume{})
 	for file, r := range map[string]*Report{
-		"sample.txt":  sample(),
-		"rest.txt":    Examine(all),
-		"nothing.txt": Examine(&Cluster{Now: now, SystemNamespace: systemNamespace, Lease: healthy().Lease, Absent: []string{v1.KindMySQL}}),
+		"sample.txt": sample(),
+		"rest.txt":   Examine(all),
+		"nothing.txt": Examine(&Cluster{Now: now, SystemNamespace: systemNamespace, Lease: healthy().Lease,
+			Absent: []string{v1.KindMySQL}}),
 	} {
 		t.Run(file, func(t *testing.T) {
 			var b strings.Builder
@@ -69,11 +71,13 @@ func TestWriteText(t *testing.T) {
 func TestForgedText(t *testing.T) {
 	const forged = "x\nok     MySQL prod/db\x1b[2J"
 	r := &Report{
-		Instances: []Instance{{Severity: Note, State: forged, Findings: []Finding{{Severity: Note, Text: forged, Advice: forged}}}},
-		Cluster:   []Finding{{Severity: Note, Text: forged}},
+		Instances: []Instance{{Severity: Note, State: forged,
+			Findings: []Finding{{Severity: Note, Text: forged, Advice: forged}}}},
+		Cluster: []Finding{{Severity: Note, Text: forged}},
 	}
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "\x1b") || strings.Contains(b.String(), "\nok") || strings.Count(b.String(), "x ok     MySQL prod/db [2J") != 4 {
+	if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "\x1b") ||
+		strings.Contains(b.String(), "\nok") || strings.Count(b.String(), "x ok     MySQL prod/db [2J") != 4 {
 		t.Errorf("%v, it prints\n%q", err, b.String())
 	}
 }
@@ -97,9 +101,10 @@ func TestWriteJSON(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	r := &Report{
-		Cluster:   []Finding{noteFinding("", "one")},
-		Instances: []Instance{{Findings: []Finding{wrongFinding("", "two"), noteFinding("", "three")}}, {Findings: []Finding{wrongFinding("", "four")}}},
-		Rest:      []Finding{wrongFinding("", "five")},
+		Cluster: []Finding{noteFinding("", "one")},
+		Instances: []Instance{{Findings: []Finding{wrongFinding("", "two"), noteFinding("", "three")}},
+			{Findings: []Finding{wrongFinding("", "four")}}},
+		Rest: []Finding{wrongFinding("", "five")},
 	}
 	if got := [...]int{r.Count(Note), r.Count(Wrong)}; got != [...]int{2, 3} {
 		t.Errorf("want 2 notes and 3 that are wrong, got %v", got)
@@ -115,6 +120,16 @@ func TestCount(t *testing.T) {
 	} {
 		if got := worstOf(tc.findings); got != tc.want {
 			t.Errorf("%s: want %s, got %s", name, tc.want, got)
+		}
+	}
+}
+
+// TestVerdict: a report that has notes only ends its command with exit code 0.
+func TestVerdict(t *testing.T) {
+	for severity, want := range map[Severity]int{OK: 0, Note: 0, Wrong: ExitWrong} {
+		r := &Report{Instances: []Instance{{Findings: []Finding{{Severity: severity}}}}}
+		if got := agent.CodeOf(r.Err()); got != want {
+			t.Errorf("want %d after a finding that is %s, got %d", want, severity, got)
 		}
 	}
 }

@@ -16,7 +16,8 @@ func TestLookAtEndlessNumbers(t *testing.T) {
 	bad := xrObject()
 	bad.SetName("endless")
 	bad.SetUID("uid-endless")
-	for _, path := range [][]string{{"storage_size"}, {"resources", "limits", "memory"}, {"resources", "requests", "cpu"}} {
+	for _, path := range [][]string{{"storage_size"}, {"resources", "limits", "memory"},
+		{"resources", "requests", "cpu"}} {
 		if err := unstructured.SetNestedField(bad.Object, endless, append([]string{"spec"}, path...)...); err != nil {
 			t.Fatal(err)
 		}

@@ -2,17 +2,15 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Severity says how bad a finding is.
+// A Severity is the severity of a finding.
 type Severity string
 
-// Severities, the mildest first. A note is something to know, and no reason to
-// act.
+// Severities, the mildest first. A note requires no action.
 const (
 	OK    Severity = "ok"
 	Note  Severity = "note"
@@ -25,83 +23,83 @@ const (
 	ExitBlind = 2
 )
 
-// Blind is the error of a command that could not look.
+// Blind returns the error of a command that could not read the cluster.
 func Blind(err error) error {
-	return &agent.ExitError{Code: ExitBlind, Err: fmt.Errorf("cannot look at the cluster: %w", err)}
+	return &agent.ExitError{Code: ExitBlind, Err: fmt.Errorf("cannot check the cluster: %w", err)}
 }
 
-// Err of a command that has printed it. Notes are no reason for one.
+// Err returns the error of a command that has printed the report. Notes cause no error.
 func (r *Report) Err() error {
 	if n := r.Count(Wrong); n > 0 {
-		return &agent.ExitError{Code: ExitWrong, Err: fmt.Errorf("findings that are wrong: %d", n)}
+		return &agent.ExitError{Code: ExitWrong, Err: fmt.Errorf("problems found: %d", n)}
 	}
 	return nil
 }
 
-// A Finding is one thing to know, and what to do about it.
+// A Finding is one fact, and what to do about it.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
 	Advice   string   `json:"advice,omitempty"`
 }
 
-// A Report is what was found.
+// A Report contains all findings.
 type Report struct {
-	// Cluster is what concerns all instances.
+	// Cluster contains the findings that concern all instances.
 	Cluster   []Finding  `json:"cluster,omitempty"`
 	Instances []Instance `json:"instances"`
-	// Rest belongs to no instance.
+	// Rest contains the findings that concern no instance.
 	Rest []Finding `json:"rest,omitempty"`
 }
 
-// An Instance is a claim, or what one has left.
+// An Instance is a claim, or the remaining objects of a deleted one.
 type Instance struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Severity is that of its worst finding.
+	// Severity is the severity of its worst finding.
 	Severity Severity `json:"severity"`
-	// State in a word or two.
+	// State is the state in a word or two.
 	State string `json:"state"`
-	// Data of the life that goes on; nil where no volume holds any.
+	// Data is the data of the living instance, or nil if no volume holds any.
 	Data     *Data     `json:"data,omitempty"`
 	Backups  Backups   `json:"backups"`
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Data is a volume, and what keeps it.
+// Data is a volume and what protects it.
 type Data struct {
 	Volume        string `json:"volume"`
 	ReclaimPolicy string `json:"reclaimPolicy"`
 	Finalizer     bool   `json:"finalizer"`
 }
 
-// Backups that are proven, and the volumes that they lie on.
+// Backups are the verified backups, and the volumes that they are stored on.
 type Backups struct {
 	Proven int `json:"proven"`
-	// Newest is the age of the newest, such as 3h.
+	// Newest is the age of the newest backup, such as 3h.
 	Newest  string   `json:"newest,omitempty"`
 	Volumes []string `json:"volumes,omitempty"`
-	// Stores that some of them lie in.
+	// Stores are the stores that contain some of them.
 	Stores []string `json:"stores,omitempty"`
 }
 
-// Count the findings of a severity.
-func (r *Report) Count(of Severity) int {
+// Count returns the number of findings with a severity.
+func (r *Report) Count(severity Severity) int {
 	all := append(append([]Finding{}, r.Cluster...), r.Rest...)
 	for i := range r.Instances {
 		all = append(all, r.Instances[i].Findings...)
 	}
 	n := 0
 	for _, f := range all {
-		if f.Severity == of {
+		if f.Severity == severity {
 			n++
 		}
 	}
 	return n
 }
 
-// worstOf the severities of the findings.
+// worstOf returns the worst severity of the findings.
 func worstOf(findings []Finding) Severity {
 	out := OK
 	for _, f := range findings {
@@ -120,13 +118,10 @@ func wrongFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
 
-// nameOf is an object as people call it.
+// nameOf returns the name of an object for users.
 func nameOf(c *instance.Composite) string {
 	if c.GetNamespace() == "" {
 		return c.GetKind() + " " + c.GetName()
 	}
 	return c.GetKind() + " " + c.GetNamespace() + "/" + c.GetName()
 }
-
-// resourceOf of a claim or XR, as kubectl has it.
-func resourceOf(c *instance.Composite) string { return strings.ToLower(c.GetKind()) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,15 +23,25 @@ func Damaged(format string, args ...any) error {
 	return With(agent.ExitDamaged, format, args...)
 }
 
-// CodeOf an error gives it the exit code that its cause calls for. After the end
-// of the context it is that, whatever it looks like.
+// Report runs a command, and returns its report. The report is complete also if the command fails, and the error has
+// an exit code then.
+func Report(ctx context.Context, command string, run func(context.Context, *agent.Report) error) (agent.Report, error) {
+	start := time.Now()
+	r := agent.Report{Command: command}
+	err := CodeOf(ctx, run(ctx, &r))
+	r.End(time.Since(start).Seconds(), err)
+	return r, err
+}
+
+// CodeOf returns an error with the exit code for its cause. After the end of the context, it always returns the code
+// for that.
 func CodeOf(ctx context.Context, err error) error {
 	running, coded := new(datadir.RunningError), new(agent.ExitError)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return With(agent.ExitStopped, "told to stop before the end; the next run begins anew: %w", err)
+		return With(agent.ExitStopped, "stopped before the end, and the next run starts again: %w", err)
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):

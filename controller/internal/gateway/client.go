@@ -23,32 +23,34 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// headerMD5 is what the store is to compare a part with.
+// headerMD5 is the header with the checksum that the store compares with a part.
 const headerMD5 = "Content-MD5"
 
-// Files in the folder that a Job is given, from a Secret.
+// Files in the directory that a Job gets from a Secret.
 const (
-	// URLFile has the gateway's URL, CAFile who has signed its certificate, as PEM, and TokenFile the grant.
+	// URLFile contains the gateway's URL, CAFile the certificate authority of its certificate as PEM, and TokenFile
+	// the grant.
 	URLFile   = "url"
 	CAFile    = "ca.crt"
 	TokenFile = "token"
 )
 
 const (
-	// dialTimeout is how long a connection may take to begin, and answerTimeout how long the gateway may take to answer: it asks
-	// the store, which takes its time to put parts together.
+	// dialTimeout is the timeout for a connection. answerTimeout is the timeout for a response of the gateway, which
+	// waits for the store to combine the parts of an object.
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 12 * time.Minute
-	// giveUp is how long one request is tried. Then the Job fails with what was said, and is tried again as a whole.
+	// giveUp is how long one request is retried. After that, the Job fails with the last error, and is retried as a
+	// whole.
 	giveUp = 5 * time.Minute
-	// firstPause and longestPause between two tries.
+	// firstPause and longestPause are the first and the longest delay between two attempts.
 	firstPause   = 200 * time.Millisecond
 	longestPause = 10 * time.Second
-	// maxFailure in bytes of an answer that is no object's.
+	// maxFailure is the maximum size in bytes of a response that is not an object's content.
 	maxFailure = 1 << 20
 )
 
-// A Client asks a gateway for a Job.
+// A Client sends a Job's requests to a gateway.
 type Client struct {
 	folder string
 	url    *url.URL
@@ -57,7 +59,8 @@ type Client struct {
 	giveUp time.Duration
 }
 
-// NewClient by the files in a folder. Output takes a line for what is tried again.
+// NewClient returns a client for the gateway that the files in a directory describe. It writes a line to output for
+// each retry.
 func NewClient(folder string, output io.Writer) (*Client, error) {
 	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller says which folder.
 	if err != nil {
@@ -65,7 +68,7 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 	}
 	u, err := url.Parse(strings.TrimSpace(string(raw)))
 	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%.200q is no gateway's URL", raw)
+		return nil, fmt.Errorf("%.200q is not the URL of a gateway", raw)
 	}
 	ca, err := os.ReadFile(filepath.Join(folder, CAFile)) //nolint:gosec // As above.
 	if err != nil {
@@ -73,26 +76,31 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the gateway's CA is no certificate in PEM")
+		return nil, errors.New("the gateway's CA is not a certificate in PEM")
 	}
 	t := &http.Transport{
-		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, DisableCompression: true, MaxIdleConnsPerHost: sendAtOnce,
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout,
+		ResponseHeaderTimeout: answerTimeout,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool}, DisableCompression: true,
+		MaxIdleConnsPerHost: sendAtOnce,
 	}
-	return &Client{folder: folder, url: u, http: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, output: output, giveUp: giveUp}, nil
+	return &Client{folder: folder, url: u,
+		http: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}, output: output, giveUp: giveUp}, nil
 }
 
-// A serverError is what a gateway has refused, or could not do.
+// A serverError is a refusal or a failure that the gateway reports.
 type serverError struct {
 	Status int
-	// Kind of what the store has said; empty where it is the gateway's own.
+	// Kind is the kind of the store's error. It is empty for an error of the gateway itself.
 	Kind store.Kind
 	Text string
 }
 
 func (e *serverError) Error() string { return e.Text }
 
-// Unwrap says of an object that is not there that it does not exist.
+// Unwrap returns fs.ErrNotExist for an object that does not exist.
 func (e *serverError) Unwrap() error {
 	if e.Status == http.StatusNotFound {
 		return fs.ErrNotExist
@@ -100,36 +108,39 @@ func (e *serverError) Unwrap() error {
 	return nil
 }
 
-// passes is true of what may be otherwise in a moment, without anybody's help.
+// passes reports whether an error may disappear without any change by a user.
 func passes(err error) bool {
 	e := new(serverError)
 	if !errors.As(err, &e) {
-		return !errors.Is(err, context.Canceled) // The network's.
+		return !errors.Is(err, context.Canceled) // Other errors are network errors.
 	}
 	switch e.Status {
-	case http.StatusUnauthorized: // The token is renewed.
+	case http.StatusUnauthorized: // The kubelet renews the token.
 		return true
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusRequestTimeout:
-		return e.Kind == "" || e.Kind == store.Busy || e.Kind == store.Unreachable || e.Kind == store.Stopped || e.Kind == store.Failed
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInternalServerError,
+		http.StatusTooManyRequests, http.StatusRequestTimeout:
+		return e.Kind == "" || e.Kind == store.Busy || e.Kind == store.Unreachable || e.Kind == store.Stopped ||
+			e.Kind == store.Failed
 	}
 	return false
 }
 
-// A call of the gateway, which can be made again.
+// A call is a request to the gateway that can be repeated.
 type call struct {
 	method, place, key string
 	query              url.Values
 	body               []byte
 	from               int64
-	// md5 of the body, which the gateway passes on to the store.
+	// md5 is the checksum of the body, which the gateway passes on to the store.
 	md5 string
-	// whole calls that have begun are not cut off: what is on its way to the store would arrive after the end of its upload.
+	// whole is true for a call that must not be interrupted after its start. Its body could otherwise reach the
+	// store after the end of the upload.
 	whole bool
-	// take the answer's body. Where it fails, the call is made again.
+	// take reads the body of the response. If it fails, the call is repeated.
 	take func(io.Reader) error
 }
 
-// FileKey of an encrypted object, by which that one can be decrypted.
+// FileKey returns the file key of an encrypted object. It decrypts only this object.
 func (c *Client) FileKey(ctx context.Context, key string) (out []byte, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, place: "keys", key: key, take: func(r io.Reader) error {
 		var rerr error
@@ -139,13 +150,13 @@ func (c *Client) FileKey(ctx context.Context, key string) (out []byte, err error
 	return out, err
 }
 
-// Open an object to read it, to its end, also where the way to it breaks on the way.
+// Open returns a reader for an object. The reader continues after interrupted connections.
 func (c *Client) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	r := &objectReader{client: c, ctx: ctx, key: key}
 	return r, r.resume()
 }
 
-// do a call until it is answered.
+// do repeats a call until it succeeds or retry gives up.
 func (c *Client) do(ctx context.Context, k call) error {
 	return c.retry(ctx, fmt.Sprintf("%s %s", k.method, k.key), func() error {
 		r, err := c.send(ctx, k)
@@ -160,13 +171,13 @@ func (c *Client) do(ctx context.Context, k call) error {
 	})
 }
 
-// takeJSON of an answer.
-func takeJSON(to any) func(io.Reader) error {
-	return func(r io.Reader) error { return json.NewDecoder(r).Decode(to) }
+// takeJSON returns a take function that decodes a JSON response.
+func takeJSON(target any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(r).Decode(target) }
 }
 
-// retry what passes, for a while after it last went well.
-func (c *Client) retry(ctx context.Context, what string, try func() error) error {
+// retry repeats a function after temporary errors, for up to giveUp.
+func (c *Client) retry(ctx context.Context, subject string, try func() error) error {
 	end, pause := time.Now().Add(c.giveUp), firstPause
 	for {
 		err := try()
@@ -178,9 +189,9 @@ func (c *Client) retry(ctx context.Context, what string, try func() error) error
 		case !passes(err):
 			return err
 		case time.Now().After(end):
-			return fmt.Errorf("the store's gateway was tried for %s: %w", c.giveUp, err)
+			return fmt.Errorf("requests to the gateway failed for %s: %w", c.giveUp, err)
 		}
-		fmt.Fprintf(c.output, "%s is tried again in %s: %s\n", what, pause, v1.PrintableText(err.Error(), v1.MaxForeignText)) //nolint:errcheck // A lost line is no reason to fail.
+		fmt.Fprintf(c.output, "Retrying %s in %s: %s\n", subject, pause, v1.PrintableText(err.Error(), v1.MaxForeignText)) //nolint:errcheck // A lost line is no reason to fail.
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -189,9 +200,9 @@ func (c *Client) retry(ctx context.Context, what string, try func() error) error
 	}
 }
 
-// send a call once, and return the answer's body.
+// send sends a call once, and returns the body of the response.
 func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
-	token, err := os.ReadFile(filepath.Join(c.folder, TokenFile)) // Another one, where it was renewed.
+	token, err := os.ReadFile(filepath.Join(c.folder, TokenFile)) // The token may have been renewed.
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +232,7 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 	defer answer.Body.Close() //nolint:errcheck // Nothing was written.
 	f := failure{Error: answer.Status}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxFailure)).Decode(&f); err != nil {
-		f.Error = "the gateway answers " + answer.Status
+		f.Error = "the gateway responds " + answer.Status
 	}
 	return nil, &serverError{Status: answer.StatusCode, Kind: f.Kind, Text: v1.PrintableText(f.Error, v1.MaxForeignText)}
 }
@@ -230,28 +241,28 @@ type objectReader struct {
 	client *Client
 	ctx    context.Context //nolint:containedctx // It is the reader's own, as that of a request.
 	key    string
-	at     int64
+	offset int64
 	body   io.ReadCloser
-	// stuck is since when nothing has come, however often it was begun anew; zero while something comes.
-	stuck time.Time
+	// stalledSince is the time of the last byte, over all retries. It is zero while data arrives.
+	stalledSince time.Time
 }
 
 func (r *objectReader) Read(p []byte) (int, error) {
 	for {
 		n, err := r.body.Read(p)
-		r.at += int64(n)
+		r.offset += int64(n)
 		switch {
 		case n > 0:
-			r.stuck = time.Time{}
+			r.stalledSince = time.Time{}
 			return n, nil
 		case err == nil, err == io.EOF:
 			return 0, err
 		case r.ctx.Err() != nil:
 			return 0, context.Cause(r.ctx)
-		case r.stuck.IsZero():
-			r.stuck = time.Now()
-		case time.Since(r.stuck) > r.client.giveUp:
-			return 0, fmt.Errorf("nothing comes from byte %d on: %w", r.at, err)
+		case r.stalledSince.IsZero():
+			r.stalledSince = time.Now()
+		case time.Since(r.stalledSince) > r.client.giveUp:
+			return 0, fmt.Errorf("no data is received from byte %d on: %w", r.offset, err)
 		default:
 			time.Sleep(firstPause)
 		}
@@ -262,28 +273,31 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	}
 }
 
-// Close ends the reading, wherever it is.
+// Close closes the current response.
 func (r *objectReader) Close() error { return r.body.Close() }
 
-// resume where it broke off.
+// resume continues the object at the current offset.
 func (r *objectReader) resume() error {
-	return r.client.retry(r.ctx, fmt.Sprintf("%s from byte %d", r.key, r.at), func() (err error) {
-		r.body, err = r.client.send(r.ctx, call{method: http.MethodGet, place: "objects", key: r.key, from: r.at})
+	return r.client.retry(r.ctx, fmt.Sprintf("%s from byte %d", r.key, r.offset), func() (err error) {
+		r.body, err = r.client.send(r.ctx, call{method: http.MethodGet, place: "objects", key: r.key, from: r.offset})
 		return err
 	})
 }
 
-// upload and part are the names of those in a query.
+// beginUpload starts an upload in parts. In later queries, upload is the ID of the upload, and part the number of a
+// part.
 func (c *Client) beginUpload(ctx context.Context, key string) (string, error) {
 	var b begunUpload
-	err := c.do(ctx, call{method: http.MethodPost, place: "objects", key: key, query: url.Values{"uploads": {""}}, take: takeJSON(&b)})
+	err := c.do(ctx, call{method: http.MethodPost, place: "objects", key: key, query: url.Values{"uploads": {""}},
+		take: takeJSON(&b)})
 	return b.Upload, err
 }
 
 func (c *Client) sendPart(ctx context.Context, key, id string, number int, raw []byte) (store.Part, error) {
 	var p store.Part
 	q := url.Values{"upload": {id}, "part": {strconv.Itoa(number)}}
-	err := c.do(ctx, call{method: http.MethodPut, place: "objects", key: key, query: q, body: raw, md5: store.ContentMD5(raw), whole: true, take: takeJSON(&p)})
+	err := c.do(ctx, call{method: http.MethodPut, place: "objects", key: key, query: q, body: raw,
+		md5: store.ContentMD5(raw), whole: true, take: takeJSON(&p)})
 	return p, err
 }
 
@@ -292,7 +306,8 @@ func (c *Client) completeUpload(ctx context.Context, key, id string, all complet
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, call{method: http.MethodPost, place: "objects", key: key, query: url.Values{"upload": {id}}, body: raw})
+	return c.do(ctx, call{method: http.MethodPost, place: "objects", key: key, query: url.Values{"upload": {id}},
+		body: raw})
 }
 
 func (c *Client) abortUpload(ctx context.Context, key, id string) error {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxConns that are open at the same time, and those of one address, and of one namespace once a token has said which it is of. A
-	// Job has three or four.
+	// maxConns is the maximum number of open connections. The other two are that number for one address, and for
+	// one namespace after a token has identified it. A Job has three or four connections.
 	maxConns            = 1024
 	maxConnsOfAddress   = 128
 	maxConnsOfNamespace = 96
 )
 
-// connections that are open, by their address and by the namespace whose token came first over them.
+// connections counts the open connections by address, and by the namespace of the first token on each of them.
 type connections struct {
 	mu          sync.Mutex
 	all         int
@@ -27,26 +27,28 @@ func newConnections() *connections {
 	return &connections{ofAddress: map[string]int{}, ofNamespace: map[string]int{}}
 }
 
-// A connection is counted until it is closed.
+// A connection is an open connection, which is counted until Close.
 type connection struct {
 	net.Conn
 
-	of      *connections
+	owner   *connections
 	address string
 	closed  sync.Once
-	// namespace whose token came over it; empty before the first one.
+	// namespace is the namespace of the token on this connection. It is empty before the first token.
 	namespace string
 }
 
 type connectionKey struct{}
 
-// Listen accepts no more connections than the gateway may have: one too many is closed at once, so that those of others are accepted.
+// Listen returns a listener that limits the number of connections. It closes an excess connection immediately, so
+// that it does not block other clients.
 func (s *Server) Listen(l net.Listener) net.Listener { return &listener{l, s.conns} }
 
-// ConnContext of an http.Server that serves what Listen returns: it tells the Server over which connection a request came.
+// ConnContext is the ConnContext of an http.Server on such a listener. The Server learns from it which connection a
+// request uses.
 func (s *Server) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn() // Below TLS.
+		c = t.NetConn() // The connection below TLS is counted.
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
@@ -57,7 +59,7 @@ type listener struct {
 	conns *connections
 }
 
-// Accept a connection that may be open.
+// Accept returns the next connection that is within the limits.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -67,11 +69,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		if out := l.conns.open(c); out != nil {
 			return out, nil
 		}
-		_ = c.Close() // There are too many.
+		_ = c.Close() // The limit is reached.
 	}
 }
 
-// open counts a connection, and is nil where there are too many.
+// open counts a connection. It returns nil if there are too many.
 func (cs *connections) open(c net.Conn) net.Conn {
 	address, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
@@ -84,28 +86,29 @@ func (cs *connections) open(c net.Conn) net.Conn {
 	}
 	cs.all++
 	cs.ofAddress[address]++
-	return &connection{Conn: c, of: cs, address: address}
+	return &connection{Conn: c, owner: cs, address: address}
 }
 
-// Close it, once.
+// Close closes the connection and stops counting it.
 func (c *connection) Close() error {
 	c.closed.Do(func() {
-		c.of.mu.Lock()
-		defer c.of.mu.Unlock()
-		c.of.all--
-		countDown(c.of.ofAddress, c.address)
+		c.owner.mu.Lock()
+		defer c.owner.mu.Unlock()
+		c.owner.all--
+		countDown(c.owner.ofAddress, c.address)
 		if c.namespace != "" {
-			countDown(c.of.ofNamespace, c.namespace)
+			countDown(c.owner.ofNamespace, c.namespace)
 		}
 	})
 	return c.Conn.Close()
 }
 
-// claim the connection of a request for a namespace. A refusal closes it, as each does.
+// claim assigns the connection of a request to a namespace. It returns an error if the namespace has too many,
+// which closes the connection.
 func (cs *connections) claim(ctx context.Context, namespace string) error {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
-		return nil // It is not ours to count.
+		return nil // The connection is not from Listen.
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -2,8 +2,8 @@ package gateway
 
 import "time"
 
-// GiveUpAfter a shorter time than usual.
+// GiveUpAfter sets a shorter giveUp for tests.
 func (c *Client) GiveUpAfter(d time.Duration) { c.giveUp = d }
 
-// A ServerError is what a gateway has refused, or could not do.
+// A ServerError is an exported serverError for tests.
 type ServerError = serverError

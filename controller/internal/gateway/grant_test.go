@@ -29,12 +29,14 @@ func TestGrants(t *testing.T) {
 		return token
 	}
 	whole := sign(private, good, now.Add(time.Minute))
-	none := jwt.NewWithClaims(jwt.SigningMethodNone, claims{Grant: good, RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{audience}, ExpiresAt: jwt.NewNumericDate(now.Add(time.Minute))}})
+	none := jwt.NewWithClaims(jwt.SigningMethodNone,
+		claims{Grant: good, RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{audience},
+			ExpiresAt: jwt.NewNumericDate(now.Add(time.Minute))}})
 	unsigned, err := none.SignedString(jwt.UnsafeAllowNoneSignatureType)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The public key is no secret: with it as that of an HMAC nothing is signed.
+	// The public key is not secret. A token that uses it as an HMAC key must be refused.
 	hmac, err := jwt.NewWithClaims(jwt.SigningMethodHS256, none.Claims).SignedString([]byte(public))
 	if err != nil {
 		t.Fatal(err)
@@ -48,21 +50,29 @@ func TestGrants(t *testing.T) {
 	}
 	in := jwt.NewNumericDate(now.Add(time.Minute))
 	parts := strings.Split(whole, ".")
-	other := base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"crossplane-mysql","aud":["crossplane-mysql-gateway"],"exp":9999999999,"store":"s","folder":"v1/n/other/r"}`))
+	other := base64.RawURLEncoding.EncodeToString(
+		[]byte(
+			`{"iss":"crossplane-mysql","aud":["crossplane-mysql-gateway"],"exp":9999999999,"store":"s","folder":"v1/n/other/r"}`))
 	for name, c := range map[string]struct {
 		token string
 		want  bool
 	}{
-		"Good":         {whole, true},
-		"Ended":        {sign(private, good, now.Add(-time.Second)), false},
-		"NoEnd":        {signed(claims{Grant: good, RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{audience}}}), false},
-		"Stranger":     {sign(stranger, good, now.Add(time.Minute)), false},
-		"Unsigned":     {unsigned, false},
-		"HMAC":         {hmac, false},
-		"Changed":      {parts[0] + "." + other + "." + parts[2], false},
-		"ForOthers":    {signed(claims{Grant: good, RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{"other"}, ExpiresAt: in}}), false},
-		"OfOthers":     {signed(claims{Grant: good, RegisteredClaims: jwt.RegisteredClaims{Issuer: "other", Audience: jwt.ClaimStrings{audience}, ExpiresAt: in}}), false},
-		"ForNothing":   {signed(claims{Grant: Grant{Store: "s"}, RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{audience}, ExpiresAt: in}}), false},
+		"Good":  {whole, true},
+		"Ended": {sign(private, good, now.Add(-time.Second)), false},
+		"NoEnd": {signed(claims{Grant: good,
+			RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{audience}}}), false},
+		"Stranger": {sign(stranger, good, now.Add(time.Minute)), false},
+		"Unsigned": {unsigned, false},
+		"HMAC":     {hmac, false},
+		"Changed":  {parts[0] + "." + other + "." + parts[2], false},
+		"ForOthers": {signed(claims{Grant: good,
+			RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{"other"}, ExpiresAt: in}}), false},
+		"OfOthers": {signed(claims{Grant: good,
+			RegisteredClaims: jwt.RegisteredClaims{Issuer: "other", Audience: jwt.ClaimStrings{audience},
+				ExpiresAt: in}}), false},
+		"ForNothing": {signed(claims{Grant: Grant{Store: "s"},
+			RegisteredClaims: jwt.RegisteredClaims{Issuer: issuer, Audience: jwt.ClaimStrings{audience},
+				ExpiresAt: in}}), false},
 		"OfOldSigner":  {whole, true},
 		"Empty":        {"", false},
 		"NotAToken":    {"a.b.c", false},
@@ -101,11 +111,14 @@ func TestMay(t *testing.T) {
 		`v1/n/x/r\..\1.tar.zst`:            {false, false, false},
 		"v1/n/x/r/1.tar.zst.age\x00.tar.z": {false, false, false},
 	} {
-		if writes.mayWrite(key) != want.write || writes.mayRead(key) != want.read || reads.mayRead(key) != want.readOne || reads.mayWrite(key) {
-			t.Errorf("%q: want %+v, got %t, %t, %t, and %t where nothing may be written", key, want, writes.mayWrite(key), writes.mayRead(key), reads.mayRead(key), reads.mayWrite(key))
+		if writes.mayWrite(key) != want.write || writes.mayRead(key) != want.read || reads.mayRead(key) != want.readOne ||
+			reads.mayWrite(key) {
+			t.Errorf("%q: want %+v, got %t, %t, %t, and %t where nothing may be written", key, want, writes.mayWrite(key),
+				writes.mayRead(key), reads.mayRead(key), reads.mayWrite(key))
 		}
 	}
-	for _, g := range []Grant{{}, {Store: "s"}, {Folder: "f"}, {Store: "s", Folder: "f", Object: "o"}, {Store: "s", Folder: "../f"}, {Store: "s", Folder: "f/"}, {Store: "s", Object: "/o"}} {
+	for _, g := range []Grant{{}, {Store: "s"}, {Folder: "f"}, {Store: "s", Folder: "f", Object: "o"},
+		{Store: "s", Folder: "../f"}, {Store: "s", Folder: "f/"}, {Store: "s", Object: "/o"}} {
 		if _, err := (Signer(make(ed25519.PrivateKey, ed25519.PrivateKeySize))).Sign(g, time.Now()); err == nil {
 			t.Errorf("%+v is signed", g)
 		}

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestRequestsAreLogged: the log says which requests were let in, what they asked of the store, and which were refused, and has no token.
+// TestRequestsAreLogged checks that the log contains accepted and refused requests and the requests to the store,
+// but no token.
 func TestRequestsAreLogged(t *testing.T) {
 	g := newTestGateway(t)
 	var log bytes.Buffer
@@ -25,7 +26,8 @@ func TestRequestsAreLogged(t *testing.T) {
 	}{
 		{token, "v1/a/b.tar.zst", []string{
 			`"level":"DEBUG","msg":"Admitted a request","method":"GET","store":"offsite","folder":"","object":"v1/a/b.tar.zst"`,
-			`"msg":"Sent a request to the store","store":"offsite","method":"HEAD"`, `"level":"WARN","msg":"Failed to serve a request"`,
+			`"msg":"Sent a request to the store","store":"offsite","method":"HEAD"`,
+			`"level":"WARN","msg":"Failed to serve a request"`,
 		}},
 		{token, "v1/other.tar.zst", []string{`"level":"WARN","msg":"Refused a request"`, `"status":403`}},
 		{forged, "v1/a/b.tar.zst", []string{`"level":"WARN","msg":"Refused a request"`, `"status":401`}},

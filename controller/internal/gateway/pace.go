@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// idle is how long a Job may send, or take, nothing.
+	// idle is how long a Job may send or read nothing.
 	idle = 2 * time.Minute
-	// leastRate in bytes a second of a body, after a grace. Only the time counts that the gateway waits for the Job, not for the store.
+	// leastRate is the minimum rate of a body in bytes per second, after the grace period. Only the time that the
+	// gateway waits for the Job counts, not the time that it waits for the store.
 	leastRate = 64 << 10
 	grace     = 30 * time.Second
-	// takeGrace is the same for what a Job takes: it writes it to its disk meanwhile.
+	// takeGrace is the grace period for a Job that reads, because it also writes the data to its disk.
 	takeGrace = 2 * time.Minute
 )
 
-// errSlow is of a Job that sends, or takes, less than leastRate.
+// errSlow is the error for a Job that is slower than leastRate.
 var errSlow = errors.New("the Job is too slow")
 
-// A pace says how long the next bytes may take, of a body of which some have come.
+// A pace computes how long the next bytes of a body may take.
 type pace struct {
 	grace  time.Duration
 	rate   int64
@@ -29,42 +30,43 @@ type pace struct {
 	waited time.Duration
 }
 
-// left is how long may still be waited.
+// left returns how long the gateway may still wait.
 func (p *pace) left() time.Duration {
 	all := p.grace + time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second))
 	return min(all-p.waited, idle)
 }
 
-// moved counts bytes that have been waited for.
+// moved adds bytes and the time that the gateway has waited for them.
 func (p *pace) moved(n int, took time.Duration) {
 	p.bytes += int64(n)
 	p.waited += took
 }
 
-// explain why a body ended, if it was too slow.
+// explain replaces the error of a body that ended because it was too slow.
 func (p *pace) explain(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && p.left() <= 0 {
-		return fmt.Errorf("%w: %d bytes in %s, and %d a second are the least: %w", errSlow, p.bytes, p.waited.Round(time.Second), p.rate, err)
+		return fmt.Errorf("%w: %d bytes in %s, but the minimum is %d bytes per second: %w", errSlow, p.bytes,
+			p.waited.Round(time.Second), p.rate, err)
 	}
 	return err
 }
 
-// A patient writer leaves a Job that takes nothing for a while, or too little.
+// A patient writer ends the response to a Job that reads nothing or too slowly.
 type patient struct {
-	to      io.Writer
+	writer  io.Writer
 	control *http.ResponseController
 	pace    pace
 }
 
 func (p *patient) Write(raw []byte) (int, error) {
 	begin := time.Now()
-	_ = p.control.SetWriteDeadline(begin.Add(p.pace.left())) // Where it cannot be set, the connection's own counts.
-	n, err := p.to.Write(raw)
+	_ = p.control.SetWriteDeadline(begin.Add(p.pace.left())) // Else the timeout of the connection applies.
+	n, err := p.writer.Write(raw)
 	p.pace.moved(n, time.Since(begin))
 	return n, p.pace.explain(err)
 }
 
-// A patientReader is the other way.
+// A patientReader ends the request of a Job that sends nothing or too slowly.
 type patientReader struct {
 	from    io.Reader
 	control *http.ResponseController

@@ -57,8 +57,8 @@ func read(t *testing.T, c *gateway.Client, key string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// TestRealFaults: each of the first requests to the store fails in each way, or the gateway is killed at it, and the object is
-// what it should be all the same, once, with no upload left.
+// TestRealFaults makes each of the first requests to the store fail in each way, or kills the gateway at it. The
+// object must nevertheless be complete, and no upload may be left.
 func TestRealFaults(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	raw := noise(20 << 20)
@@ -72,8 +72,8 @@ func TestRealFaults(t *testing.T) {
 		"Killed":   {},
 	} {
 		for n := 1; n < 100; n++ {
-			at := fmt.Sprintf("%s-%d", strings.ToLower(name), n)
-			c := g.Client(t, gateway.Grant{Folder: "v1/ns/xr/" + at})
+			key := fmt.Sprintf("%s-%d", strings.ToLower(name), n)
+			c := g.Client(t, gateway.Grant{Folder: "v1/ns/xr/" + key})
 			seen := 0
 			g.Store.Break(func(*http.Request) storetest.Fault {
 				if seen++; seen != n {
@@ -84,16 +84,16 @@ func TestRealFaults(t *testing.T) {
 				}
 				return f
 			})
-			object := "v1/ns/xr/" + at + "/1.tar.zst"
+			object := "v1/ns/xr/" + key + "/1.tar.zst"
 			if err := write(t, c, object, raw); err != nil {
-				t.Fatalf("%s: %v, after %q", at, err, g.Store.Seen())
+				t.Fatalf("%s: %v, after %q", key, err, g.Store.Seen())
 			}
 			got, err := read(t, c, object)
 			if err != nil || !bytes.Equal(got, raw) {
-				t.Fatalf("%s: want what was written, got %d bytes, %v, after %q", at, len(got), err, g.Store.Seen())
+				t.Fatalf("%s: want what was written, got %d bytes, %v, after %q", key, len(got), err, g.Store.Seen())
 			}
 			g.Store.Break(nil)
-			leavesOnly(t, g.Bucket, "v1/ns/xr/"+at, object)
+			leavesOnly(t, g.Bucket, "v1/ns/xr/"+key, object)
 			if seen < n {
 				break
 			}
@@ -101,19 +101,21 @@ func TestRealFaults(t *testing.T) {
 	}
 }
 
-// leavesOnly one object, and uploads only where the answer to who began one was lost: nobody knows its name.
+// leavesOnly checks that only one object exists. An upload may exist if the response to its creation was lost,
+// because then no client knows its ID.
 func leavesOnly(t *testing.T, b *store.Bucket, folder, object string) {
 	t.Helper()
 	os, err := b.List(t.Context(), folder, 10)
 	if err != nil || len(os) != 1 || os[0].Key != object {
 		t.Errorf("want %s, got %v, %v", object, os, err)
 	}
-	us, err := b.Uploads(t.Context(), folder, 10)
-	if err != nil || len(us) > 1 {
-		t.Errorf("want no uploads, got %v, %v", us, err)
+	uploads, err := b.Uploads(t.Context(), folder, 10)
+	if err != nil || len(uploads) > 1 {
+		t.Errorf("want no uploads, got %v, %v", uploads, err)
 	}
-	for _, u := range us {
-		if p := filepath.Base(folder); !strings.HasPrefix(p, "lost") && !strings.HasPrefix(p, "twice") && !strings.HasPrefix(p, "cutoff") && !strings.HasPrefix(p, "killed") {
+	for _, u := range uploads {
+		if p := filepath.Base(folder); !strings.HasPrefix(p, "lost") && !strings.HasPrefix(p, "twice") &&
+			!strings.HasPrefix(p, "cutoff") && !strings.HasPrefix(p, "killed") {
 			t.Errorf("%s: want no upload left, got %v", p, u)
 		}
 		if err := b.AbortUpload(t.Context(), u.Key, u.ID); err != nil {
@@ -122,7 +124,7 @@ func leavesOnly(t *testing.T, b *store.Bucket, folder, object string) {
 	}
 }
 
-// TestRealRefused: what a Job may not do with the grant that it has.
+// TestRealRefused checks the requests that a grant does not allow.
 func TestRealRefused(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), "v1/ns/other/record/1.tar.zst", []byte("another's")); err != nil {
@@ -175,17 +177,19 @@ func TestRealRefused(t *testing.T) {
 		"PartZero":         {token, "PUT", "objects/" + key + "?upload=x&part=0", "x", 400},
 		"PartTooMany":      {token, "PUT", "objects/" + key + "?upload=x&part=10001", "x", 400},
 		"NoSuchUpload":     {token, "PUT", "objects/" + key + "?upload=x&part=1", "x", 410},
-		"UploadAbove":      {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=..%2F..%2F..%2F" + strings.ToLower(t.Name()) + "%2Fv1", "", 400},
-		"UploadAll":        {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=..%2F..%2F..", "", 400},
-		"UploadOfOthers":   {token, "PUT", "objects/" + folder + "/new.tar.zst?upload=..%2Fx&part=1", "x", 400},
-		"UploadBackslash":  {token, "POST", "objects/" + folder + "/new.tar.zst?upload=..%5Cx", "{}", 400},
-		"UploadHere":       {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=.", "", 400},
-		"UploadRoot":       {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=%2Fx", "", 400},
-		"ManyParts":        {token, "POST", "objects/" + folder + "/new.tar.zst?upload=x", `{"parts":[{}` + strings.Repeat(",{}", 10_000) + "]}", 400},
-		"KeyToWriter":      {token, "GET", "keys/" + key, "", 403},
-		"KeyOfOthers":      {reader, "GET", "keys/v1/ns/other/record/1.tar.zst", "", 403},
-		"KeyWithout":       {reader, "GET", "keys/" + key, "", 409},
-		"Elsewhere":        {token, "GET", "settings/" + key, "", 403},
+		"UploadAbove": {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=..%2F..%2F..%2F" +
+			strings.ToLower(t.Name()) + "%2Fv1", "", 400},
+		"UploadAll":       {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=..%2F..%2F..", "", 400},
+		"UploadOfOthers":  {token, "PUT", "objects/" + folder + "/new.tar.zst?upload=..%2Fx&part=1", "x", 400},
+		"UploadBackslash": {token, "POST", "objects/" + folder + "/new.tar.zst?upload=..%5Cx", "{}", 400},
+		"UploadHere":      {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=.", "", 400},
+		"UploadRoot":      {token, "DELETE", "objects/" + folder + "/new.tar.zst?upload=%2Fx", "", 400},
+		"ManyParts": {token, "POST", "objects/" + folder + "/new.tar.zst?upload=x",
+			`{"parts":[{}` + strings.Repeat(",{}", 10_000) + "]}", 400},
+		"KeyToWriter": {token, "GET", "keys/" + key, "", 403},
+		"KeyOfOthers": {reader, "GET", "keys/v1/ns/other/record/1.tar.zst", "", 403},
+		"KeyWithout":  {reader, "GET", "keys/" + key, "", 409},
+		"Elsewhere":   {token, "GET", "settings/" + key, "", 403},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), c.method, url+"/v1/"+c.path, strings.NewReader(c.body))
@@ -212,7 +216,7 @@ func TestRealRefused(t *testing.T) {
 	}
 }
 
-// TestRealFileKey: one object is opened with what the gateway gives away of it, and no other.
+// TestRealFileKey checks that a file key from the gateway decrypts one object and no other.
 func TestRealFileKey(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -260,18 +264,19 @@ func TestRealFileKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Serve(t, other.String())
-	if _, err := c.FileKey(t.Context(), key); err == nil || !strings.Contains(err.Error(), "does not open it") {
+	if _, err := c.FileKey(t.Context(), key); err == nil || !strings.Contains(err.Error(), "cannot decrypt it") {
 		t.Errorf("want that the identity is another one, got %v", err)
 	}
 	if err := g.Bucket.Put(t.Context(), key, []byte("no age file")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.FileKey(t.Context(), key); err == nil || !strings.Contains(err.Error(), "not encrypted, or damaged") {
+	if _, err := c.FileKey(t.Context(), key); err == nil || !strings.Contains(err.Error(), "not encrypted, or it is damaged") {
 		t.Errorf("want that it is no such object, got %v", err)
 	}
 }
 
-// TestRealNewStore: a token may be there before the kubelet has brought what it is for. That is waited for, and no archive is taken for lost.
+// TestRealNewStore checks that a Job waits if the gateway does not have the settings of its store yet. A token may
+// arrive before the kubelet has updated the settings. The archive must not be reported as missing.
 func TestRealNewStore(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
@@ -295,7 +300,7 @@ func TestRealNewStore(t *testing.T) {
 	}
 }
 
-// TestRealStuck: what is cut off again and again at the same byte is given up.
+// TestRealStuck checks that a read which always breaks at the same byte ends with an error.
 func TestRealStuck(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), key, []byte("0123456789")); err != nil {
@@ -313,7 +318,7 @@ func TestRealStuck(t *testing.T) {
 	}
 }
 
-// TestRealSlow: a Job that sends, and then nothing more, holds up no other.
+// TestRealSlow checks that a Job which stops sending does not delay other Jobs.
 func TestRealSlow(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
@@ -329,7 +334,8 @@ func TestRealSlow(t *testing.T) {
 	for range 100 {
 		body, w := io.Pipe()
 		open = append(open, w)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/objects/"+folder+"/2.tar.zst?upload=x&part=1", body)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+			url+"/v1/objects/"+folder+"/2.tar.zst?upload=x&part=1", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,14 +364,16 @@ func TestRealSlow(t *testing.T) {
 	}
 }
 
-// TestRealGivesUp where a person has to do something, at once; a token that has ended is waited for.
+// TestRealGivesUp checks that an error which a user must fix is returned immediately, and that an expired token is
+// retried.
 func TestRealGivesUp(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	c := g.Client(t, gateway.Grant{Folder: folder})
 	if _, err := read(t, c, key); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("want that there is none, got %v", err)
 	}
-	for code, want := range map[string]store.Kind{"AccessDenied": store.Denied, "InvalidAccessKeyId": store.Unknown, "RequestTimeTooSkewed": store.WrongClock, "QuotaExceeded": store.Full} {
+	for code, want := range map[string]store.Kind{"AccessDenied": store.Denied, "InvalidAccessKeyId": store.Unknown,
+		"RequestTimeTooSkewed": store.WrongClock, "QuotaExceeded": store.Full} {
 		g.Store.Break(func(r *http.Request) (f storetest.Fault) {
 			if r.Method != http.MethodHead {
 				f.Status, f.Code = http.StatusForbidden, code

@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	// maxPart in bytes of one request's body.
+	// maxPart is the maximum size of a request's body in bytes.
 	maxPart = 64 << 20
-	// maxList in bytes of the list of an upload's parts.
+	// maxList is the maximum size of the list of an upload's parts in bytes.
 	maxList = 2 << 20
-	// maxHeader in bytes of an encrypted object's header: 64 recipients have some 9 KiB.
+	// maxHeader is the maximum size in bytes of an encrypted object's header, which has about 9 KiB for 64
+	// recipients.
 	maxHeader = 64 << 10
 )
 
-// ManifestName is that of the object which says, beside an archive, that it is proven. Nothing is written into its folder
-// from then on.
+// ManifestName is the name of the object next to an archive that marks the archive as verified. Nothing is written
+// below its prefix after that.
 const ManifestName = "manifest.json"
 
-// A Server answers Jobs.
+// A Server serves the requests of Jobs.
 type Server struct {
 	redact.All
 
@@ -45,16 +46,17 @@ type Server struct {
 	log    *slog.Logger
 	places *places
 	conns  *connections
-	// sending and taking are the paces of bodies.
+	// sending and taking are the initial paces for the bodies of requests and responses.
 	sending, taking pace
 }
 
-// NewServer of the stores.
+// NewServer returns a server for the stores.
 func NewServer(s *Stores, log *slog.Logger) *Server {
-	return &Server{stores: s, log: log, places: newPlaces(maxAtOnce), conns: newConnections(), sending: pace{grace: grace, rate: leastRate}, taking: pace{grace: takeGrace, rate: leastRate}}
+	return &Server{stores: s, log: log, places: newPlaces(maxAtOnce), conns: newConnections(),
+		sending: pace{grace: grace, rate: leastRate}, taking: pace{grace: takeGrace, rate: leastRate}}
 }
 
-// A request of a Job that may make it.
+// A request is an authorized request of a Job.
 type request struct {
 	*http.Request
 	openStore
@@ -62,7 +64,7 @@ type request struct {
 	grant Grant
 	key   string
 	body  http.ResponseWriter
-	// sending and taking are the paces of the request's body, and of the answer's.
+	// sending and taking are the paces for the bodies of the request and of the response.
 	sending, taking pace
 }
 
@@ -74,7 +76,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q, err := s.admit(w, r)
 	if err == nil {
-		s.log.LogAttrs(r.Context(), slog.LevelDebug, "Admitted a request", slog.String("method", r.Method), slog.String("store", q.grant.Store), slog.String("folder", q.grant.Folder), slog.String("object", q.grant.Object))
+		s.log.LogAttrs(r.Context(), slog.LevelDebug, "Admitted a request", slog.String("method", r.Method),
+			slog.String("store", q.grant.Store), slog.String("folder", q.grant.Folder), slog.String("object", q.grant.Object))
 		err = s.conns.claim(r.Context(), q.grant.namespace())
 	}
 	if err == nil {
@@ -83,13 +86,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.logRequest(q, r, time.Since(start), err)
 	switch {
 	case errors.Is(err, errCutOff):
-		panic(http.ErrAbortHandler) // An answer that has begun cannot say that it failed but by its end.
+		panic(http.ErrAbortHandler) // Only a broken connection tells the client that a started response has failed.
 	case err != nil:
 		sendError(w, err)
 	}
 }
 
-// serveInTurn a request, once there is a place for it.
+// serveInTurn serves a request after it has got a place.
 func (s *Server) serveInTurn(ctx context.Context, q *request) error {
 	free, err := s.places.take(ctx, q.grant)
 	if err != nil {
@@ -102,7 +105,8 @@ func (s *Server) serveInTurn(ctx context.Context, q *request) error {
 func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err error) {
 	line := []slog.Attr{slog.String("method", r.Method), slog.Duration("took", took)}
 	if q != nil {
-		line = append(line, slog.String("store", q.grant.Store), slog.String("key", v1.PrintableText(q.key, v1.MaxForeignText)))
+		line = append(line, slog.String("store", q.grant.Store),
+			slog.String("key", v1.PrintableText(q.key, v1.MaxForeignText)))
 	}
 	if n, nerr := strconv.Atoi(r.URL.Query().Get("part")); nerr == nil {
 		line = append(line, slog.Int("part", n))
@@ -110,7 +114,8 @@ func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err
 	ctx := context.WithoutCancel(r.Context())
 	switch no := new(refusal); {
 	case errors.As(err, &no):
-		s.log.LogAttrs(ctx, slog.LevelWarn, "Refused a request", append(line, slog.Int("status", no.status), slog.Any("error", err))...)
+		s.log.LogAttrs(ctx, slog.LevelWarn, "Refused a request",
+			append(line, slog.Int("status", no.status), slog.Any("error", err))...)
 	case err != nil:
 		s.log.LogAttrs(ctx, slog.LevelWarn, "Failed to serve a request", append(line, slog.Any("error", err))...)
 	default:
@@ -118,52 +123,57 @@ func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err
 	}
 }
 
-// Refusals of a Job, or a namespace, that asks for more than its share.
+// Errors for a Job or a namespace that uses more than its share of the gateway.
 var (
-	errManyOfGrant     = refuse(http.StatusTooManyRequests, "there are %d requests with this token already", maxOfGrant)
-	errManyOfNamespace = refuse(http.StatusTooManyRequests, "the Jobs of this namespace have their share of the gateway's places already: ask again later")
-	errManyConnections = refuse(http.StatusTooManyRequests, "the Jobs of this namespace have %d connections already", maxConnsOfNamespace)
+	errManyOfGrant     = refuse(http.StatusTooManyRequests, "there are already %d requests with this token", maxOfGrant)
+	errManyOfNamespace = refuse(http.StatusTooManyRequests,
+		"the Jobs of this namespace already use their share of the gateway's capacity: retry later")
+	errManyConnections = refuse(http.StatusTooManyRequests, "the Jobs of this namespace already have %d connections",
+		maxConnsOfNamespace)
 )
 
-// errCutOff is of an answer that ends before its end.
-var errCutOff = errors.New("the answer was cut off")
+// errCutOff is the error for a response that is incomplete.
+var errCutOff = errors.New("the response was interrupted")
 
-// A refusal is an answer that is no store's.
+// A refusal is an error response of the gateway itself.
 type refusal struct {
 	status int
-	why    string
+	reason string
 }
 
-func (r *refusal) Error() string { return r.why }
+func (r *refusal) Error() string { return r.reason }
 
 func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// admit a request that its token is for.
+// admit returns the request if its token allows it.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error) {
 	o, err := s.stores.read()
 	if err != nil {
 		s.log.Error("Cannot read the settings from the controller", slog.Any("error", err))
-		return nil, refuse(http.StatusServiceUnavailable, "the gateway has no settings that it can use")
+		return nil, refuse(http.StatusServiceUnavailable, "the gateway has no valid settings")
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		return nil, refuse(http.StatusUnauthorized, "there is no token")
+		return nil, refuse(http.StatusUnauthorized, "the request has no token")
 	}
 	g, err := readGrant(token, o.signers, s.stores.now)
 	if err != nil {
-		return nil, refuse(http.StatusUnauthorized, "the token is not believed: %s", v1.PrintableText(err.Error(), v1.MaxForeignText))
+		return nil, refuse(http.StatusUnauthorized, "the token is not valid: %s",
+			v1.PrintableText(err.Error(), v1.MaxForeignText))
 	}
-	at, ok := o.stores[g.Store]
+	target, ok := o.stores[g.Store]
 	if !ok {
-		// It may be as new as the token, of which the kubelet has not brought the settings yet.
-		return nil, refuse(http.StatusServiceUnavailable, "the gateway does not know BackupStore %.100q, or not yet", g.Store)
+		// The token may be newer than the settings, which the kubelet updates later.
+		return nil, refuse(http.StatusServiceUnavailable, "the gateway does not know BackupStore %.100q (yet)", g.Store)
 	}
-	return &request{Request: r, openStore: at, grant: g, key: keyOf(r.URL.EscapedPath()), body: w, sending: s.sending, taking: s.taking}, nil
+	return &request{Request: r, openStore: target, grant: g, key: keyOf(r.URL.EscapedPath()), body: w, sending: s.sending,
+		taking: s.taking}, nil
 }
 
-// keyOf the path of a request, which is not unescaped: no key needs it.
+// keyOf returns the key in the path of a request. The path is not unescaped, because no key contains escaped
+// characters.
 func keyOf(escaped string) string {
 	_, key, _ := strings.Cut(strings.TrimPrefix(escaped, "/v1/"), "/")
 	return key
@@ -175,7 +185,7 @@ func (q *request) serve(ctx context.Context) error {
 	place, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v1/"), "/")
 	kind := q.Method + " " + place
 	if id != "" && !isUploadID(id) {
-		return refuse(http.StatusBadRequest, "that is no upload's ID")
+		return refuse(http.StatusBadRequest, "this is not the ID of an upload")
 	}
 	switch {
 	case kind == "GET objects" && q.grant.mayRead(q.key):
@@ -192,7 +202,7 @@ func (q *request) serve(ctx context.Context) error {
 	case q.Method == http.MethodDelete && id != "":
 		return q.AbortUpload(ctx, q.key, id)
 	}
-	return refuse(http.StatusForbidden, "the token is not for this")
+	return refuse(http.StatusForbidden, "the token does not permit this request")
 }
 
 func (q *request) sendObject(ctx context.Context) error {
@@ -200,7 +210,7 @@ func (q *request) sendObject(ctx context.Context) error {
 	if h := q.Header.Get("Range"); h != "" {
 		n, err := fmt.Sscanf(h, "bytes=%d-", &from)
 		if n != 1 || err != nil || from < 0 || h != fmt.Sprintf("bytes=%d-", from) {
-			return refuse(http.StatusRequestedRangeNotSatisfiable, "the range is not one from a byte on")
+			return refuse(http.StatusRequestedRangeNotSatisfiable, "the range must have the form bytes=N-")
 		}
 	}
 	o, err := q.Stat(ctx, q.key)
@@ -208,7 +218,7 @@ func (q *request) sendObject(ctx context.Context) error {
 		return err
 	}
 	if from > 0 && from >= o.Size {
-		return refuse(http.StatusRequestedRangeNotSatisfiable, "the object has %d bytes only", o.Size)
+		return refuse(http.StatusRequestedRangeNotSatisfiable, "the object has only %d bytes", o.Size)
 	}
 	r, err := q.Read(ctx, q.key, from)
 	if err != nil {
@@ -220,16 +230,19 @@ func (q *request) sendObject(ctx context.Context) error {
 		q.body.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, o.Size-1, o.Size))
 		q.body.WriteHeader(http.StatusPartialContent)
 	}
-	if _, err := io.CopyN(&patient{to: q.body, control: http.NewResponseController(q.body), pace: q.taking}, r, o.Size-from); err != nil {
+	if _, err := io.CopyN(&patient{writer: q.body, control: http.NewResponseController(q.body), pace: q.taking}, r,
+		o.Size-from); err != nil {
 		return fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	return nil
 }
 
-// sendFileKey of an encrypted object: with it, and nothing else, that one can be decrypted.
+// sendFileKey sends the file key of an encrypted object. It decrypts only this object.
 func (q *request) sendFileKey(ctx context.Context) error {
 	if len(q.identities) == 0 {
-		return refuse(http.StatusConflict, "BackupStore %q has no identity in this cluster, by which its backups are decrypted: put it into the Secret of keySecretRef, as key identity", q.grant.Store)
+		return refuse(http.StatusConflict,
+			"BackupStore %q has no identity in this cluster, which is needed to decrypt its backups: put it into "+
+				"the Secret of keySecretRef, as key identity", q.grant.Store)
 	}
 	r, err := q.Read(ctx, q.key, 0)
 	if err != nil {
@@ -238,23 +251,26 @@ func (q *request) sendFileKey(ctx context.Context) error {
 	defer r.Close() //nolint:errcheck // Nothing was written.
 	header, err := age.ExtractHeader(io.LimitReader(r, maxHeader))
 	if err != nil {
-		return refuse(http.StatusUnprocessableEntity, "the object is not encrypted, or damaged: %s", v1.PrintableText(err.Error(), v1.MaxForeignText))
+		return refuse(http.StatusUnprocessableEntity, "the object is not encrypted, or it is damaged: %s",
+			v1.PrintableText(err.Error(), v1.MaxForeignText))
 	}
 	key, err := age.DecryptHeader(header, q.identities...)
 	if err != nil {
-		return refuse(http.StatusConflict, "the identity of BackupStore %q does not open it: %s", q.grant.Store, v1.PrintableText(err.Error(), v1.MaxForeignText))
+		return refuse(http.StatusConflict, "the identity of BackupStore %q cannot decrypt it: %s", q.grant.Store,
+			v1.PrintableText(err.Error(), v1.MaxForeignText))
 	}
 	_, err = q.body.Write(key) //nolint:gosec // It is no page: sixteen bytes for a program.
 	return err
 }
 
-// checkOpen is nil while nothing has been proven in the folder, and there is no such object.
+// checkOpen returns an error if the backup below the prefix is verified, or the object already exists.
 func (q *request) checkOpen(ctx context.Context) error {
 	for _, key := range []string{path.Join(path.Dir(q.key), ManifestName), q.key} {
 		_, err := q.Stat(ctx, key)
 		switch {
 		case err == nil:
-			return refuse(http.StatusConflict, "%s is there already: nothing is written over it, or beside it", path.Base(key))
+			return refuse(http.StatusConflict, "%s already exists: it is not overwritten, and nothing is written "+
+				"next to it", path.Base(key))
 		case !store.Is(err, store.NotFound):
 			return err
 		}
@@ -262,19 +278,20 @@ func (q *request) checkOpen(ctx context.Context) error {
 	return nil
 }
 
-// checkUnproven is nil while nothing has been proven in the folder: a token to write ends with its backup.
+// checkUnproven returns an error if the backup below the prefix is verified, because the permission to write ends
+// with the backup.
 func (q *request) checkUnproven(ctx context.Context) error {
 	_, err := q.Stat(ctx, path.Join(path.Dir(q.key), ManifestName))
 	switch {
 	case err == nil:
-		return refuse(http.StatusConflict, "the backup is proven: nothing is written beside it")
+		return refuse(http.StatusConflict, "the backup is already verified: nothing more is written to its prefix")
 	case !store.Is(err, store.NotFound):
 		return err
 	}
 	return nil
 }
 
-// A begunUpload is the answer to who begins one.
+// A begunUpload is the response to the start of an upload.
 type begunUpload struct {
 	Upload string `json:"upload"`
 }
@@ -295,19 +312,20 @@ func (q *request) takePart(ctx context.Context, id, part string) error {
 	size := q.ContentLength
 	switch {
 	case err != nil || n < 1 || n > store.MaxParts:
-		return refuse(http.StatusBadRequest, "a part's number is from 1 to %d", store.MaxParts)
+		return refuse(http.StatusBadRequest, "the number of a part must be from 1 to %d", store.MaxParts)
 	case size < 0 || size > maxPart:
-		return refuse(http.StatusRequestEntityTooLarge, "a part says its size, which is %d bytes at most", maxPart)
+		return refuse(http.StatusRequestEntityTooLarge, "a part must have a Content-Length of at most %d bytes", maxPart)
 	}
 	if sum := q.Header.Get(headerMD5); sum != "" {
 		if raw, err := base64.StdEncoding.DecodeString(sum); err != nil || len(raw) != md5.Size {
-			return refuse(http.StatusBadRequest, "%s is no sum", headerMD5)
+			return refuse(http.StatusBadRequest, "%s is not a checksum", headerMD5)
 		}
 	}
 	if err := q.checkUnproven(ctx); err != nil {
 		return err
 	}
-	body := &patientReader{from: io.LimitReader(q.Body, size), control: http.NewResponseController(q.body), pace: q.sending}
+	body := &patientReader{from: io.LimitReader(q.Body, size), control: http.NewResponseController(q.body),
+		pace: q.sending}
 	p, err := q.PutPart(ctx, q.key, id, n, body, size, q.Header.Get(headerMD5))
 	if err != nil {
 		return err
@@ -315,21 +333,22 @@ func (q *request) takePart(ctx context.Context, id, part string) error {
 	return json.NewEncoder(q.body).Encode(p)
 }
 
-// A completeUpload is what makes an object.
+// A completeUpload is the request that creates an object from its parts.
 type completeUpload struct {
 	Parts parts `json:"parts"`
 	Size  int64 `json:"size"`
 }
 
-// parts that are no more than an upload may have: an empty one takes three bytes to say, and a hundred times that in memory.
+// parts are the parts of an upload. Their number is checked while decoding, because an empty part needs three bytes
+// of JSON and a hundred times that in memory.
 type parts []store.Part
 
-var errManyParts = fmt.Errorf("an upload has at most %d parts", store.MaxParts)
+var errManyParts = fmt.Errorf("an upload can have at most %d parts", store.MaxParts)
 
-// UnmarshalJSON one by one.
+// UnmarshalJSON decodes the parts one by one and refuses too many of them.
 func (p *parts) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := d.Token(); err != nil { // The bracket.
+	if _, err := d.Token(); err != nil { // The opening bracket.
 		return err
 	}
 	for d.More() {
@@ -347,16 +366,18 @@ func (p *parts) UnmarshalJSON(raw []byte) error {
 
 func (q *request) completeUpload(ctx context.Context, id string) error {
 	var c completeUpload
-	body := &patientReader{from: io.LimitReader(q.Body, maxList), control: http.NewResponseController(q.body), pace: q.sending}
+	body := &patientReader{from: io.LimitReader(q.Body, maxList), control: http.NewResponseController(q.body),
+		pace: q.sending}
 	if err := json.NewDecoder(body).Decode(&c); err != nil {
-		return refuse(http.StatusBadRequest, "the list of parts cannot be read, or is longer than %d", store.MaxParts)
+		return refuse(http.StatusBadRequest, "the list of parts cannot be read, or has more than %d parts", store.MaxParts)
 	}
 	err := q.checkOpen(ctx)
 	if err == nil {
 		err = q.CompleteUpload(ctx, q.key, id, c.Parts)
 	}
-	// The answer to an earlier try may have been lost. Whether these are the right bytes the proof says.
-	if no := new(refusal); errors.As(err, &no) || store.Is(err, store.NoUpload) || store.Is(err, store.Exists) || store.Is(err, store.NotFound) {
+	// The response to an earlier attempt may have been lost. The later verification checks the content.
+	if no := new(refusal); errors.As(err, &no) || store.Is(err, store.NoUpload) || store.Is(err, store.Exists) ||
+		store.Is(err, store.NotFound) {
 		if o, serr := q.Stat(ctx, q.key); serr == nil && o.Size == c.Size {
 			return nil
 		}
@@ -364,13 +385,15 @@ func (q *request) completeUpload(ctx context.Context, id string) error {
 	return err
 }
 
-// statuses that a Job gets for what a store has said. Others are 502: it is tried again.
+// statuses are the HTTP statuses for kinds of a store's errors. Other kinds get the status 502, and the Job
+// retries.
 var statuses = map[store.Kind]int{
-	store.NotFound: http.StatusNotFound, store.NoUpload: http.StatusGone, store.Exists: http.StatusConflict, store.Full: http.StatusInsufficientStorage,
+	store.NotFound: http.StatusNotFound, store.NoUpload: http.StatusGone, store.Exists: http.StatusConflict,
+	store.Full: http.StatusInsufficientStorage,
 	store.Busy: http.StatusServiceUnavailable,
 }
 
-// An answer to what failed.
+// A failure is the body of an error response.
 type failure struct {
 	Kind  store.Kind `json:"kind,omitempty"`
 	Error string     `json:"error"`
@@ -388,8 +411,8 @@ func sendError(w http.ResponseWriter, err error) {
 		f.Kind, status = "", r.status
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close") // What is still to be sent of a request is not waited for.
+	w.Header().Set("Connection", "close") // The gateway does not wait for the rest of the request.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(f) //nolint:errchkjson // The Job may be gone.
+	_ = json.NewEncoder(w).Encode(f) //nolint:errchkjson // The Job may have ended.
 }

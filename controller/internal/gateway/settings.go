@@ -15,25 +15,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A File is what the controller tells the gateway, as JSON.
+// A File contains the gateway's settings, which the controller writes as JSON.
 type File struct {
 	redact.Logs
 
-	// Signers are the public keys of who signs grants: more than one while that changes.
+	// Signers are the public keys for grants. There is more than one during a rotation.
 	Signers []ed25519.PublicKey `json:"signers"`
-	// Stores by the name of their BackupStore.
+	// Stores contains the stores by the names of their BackupStores.
 	Stores map[string]StoreFile `json:"stores"`
 }
 
-// A StoreFile is what the gateway knows of one store.
+// A StoreFile contains the settings of one store.
 type StoreFile struct {
 	store.Settings
 
-	// Identity opens what is encrypted, as an age identity; empty where the cluster has none.
+	// Identity is the age identity that decrypts backups. It is empty if the cluster has none.
 	Identity string `json:"identity,omitempty"`
 }
 
-// Stores that a gateway serves, by a file that is read again when it changes.
+// Stores are the stores of a gateway. Their file is read again when it changes.
 type Stores struct {
 	redact.All
 
@@ -59,14 +59,14 @@ type openStore struct {
 	identities []age.Identity
 }
 
-// ReadStores of a file.
+// ReadStores reads the stores from a file.
 func ReadStores(path string) (*Stores, error) {
 	s := &Stores{path: path, now: time.Now}
 	_, err := s.read()
 	return s, err
 }
 
-// read the file, if it is another one by now.
+// read reads the file, and opens the stores if its content has changed.
 func (s *Stores) read() (opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

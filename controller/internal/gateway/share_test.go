@@ -24,11 +24,11 @@ func grantOf(namespace string, claim int) Grant {
 	return Grant{Store: "offsite", Folder: fmt.Sprintf("v1/%s/xr-%d/record", namespace, claim)}
 }
 
-// TestPlacesAreShared: however many places a namespace asks for, another one gets some.
+// TestPlacesAreShared checks that a namespace gets places although another one requests all of them.
 func TestPlacesAreShared(t *testing.T) {
 	p, ctx := newPlaces(64), t.Context()
 	ended, cancel := context.WithCancel(ctx)
-	cancel() // Nobody waits.
+	cancel() // No request waits for a place.
 	take := func(namespace string) (n int) {
 		for claim := range 200 {
 			for range maxOfGrant {
@@ -60,7 +60,7 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-// TestPlaceIsWaitedFor until one is free, by a bounded number of requests.
+// TestPlaceIsWaitedFor checks that a limited number of requests waits until a place is free.
 func TestPlaceIsWaitedFor(t *testing.T) {
 	p, ctx := newPlaces(2), t.Context()
 	free, err := p.take(ctx, grantOf("a", 1))
@@ -89,7 +89,7 @@ func TestPlaceIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestPace: a body may stop for a while, and must have a least rate.
+// TestPace checks that a body may pause for a while and must reach the minimum rate.
 func TestPace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bytes  int64
@@ -109,7 +109,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A testGateway is one before a store in memory.
+// A testGateway is a gateway for a store in memory.
 type testGateway struct {
 	*Server
 
@@ -123,8 +123,9 @@ func newTestGateway(t *testing.T) *testGateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := s3memory.New(t).Settings()
-	raw, err := json.Marshal(File{Signers: []ed25519.PublicKey{public}, Stores: map[string]StoreFile{"offsite": {Settings: at}}})
+	settings := s3memory.New(t).Settings()
+	raw, err := json.Marshal(File{Signers: []ed25519.PublicKey{public},
+		Stores: map[string]StoreFile{"offsite": {Settings: settings}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,14 +149,15 @@ func newTestGateway(t *testing.T) *testGateway {
 	return g
 }
 
-// put a part of so many bytes.
-func (g *testGateway) put(ctx context.Context, t *testing.T, of Grant, body io.Reader, size int64) error {
+// put sends a part of the given size.
+func (g *testGateway) put(ctx context.Context, t *testing.T, grant Grant, body io.Reader, size int64) error {
 	t.Helper()
-	token, err := g.signer.Sign(of, time.Now().Add(time.Hour))
+	token, err := g.signer.Sign(grant, time.Now().Add(time.Hour))
 	if err != nil {
 		t.Error(err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, g.http.URL+"/v1/objects/"+of.Folder+"/k7v2m9xw4q.tar.zst?upload=upload-1&part=1", body)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, g.http.URL+"/v1/objects/"+grant.Folder+
+		"/k7v2m9xw4q.tar.zst?upload=upload-1&part=1", body)
 	if err != nil {
 		t.Error(err)
 	}
@@ -168,7 +170,7 @@ func (g *testGateway) put(ctx context.Context, t *testing.T, of Grant, body io.R
 	return answer.Body.Close()
 }
 
-// slowly sends a byte, and then nothing.
+// slowly returns a reader that returns one byte and then blocks.
 func slowly(ctx context.Context) io.Reader {
 	r, w := io.Pipe()
 	go func() {
@@ -179,7 +181,8 @@ func slowly(ctx context.Context) io.Reader {
 	return r
 }
 
-// TestSlowUploadsOfOneNamespace hold up no Job of another, and come to an end.
+// TestSlowUploadsOfOneNamespace checks that slow uploads do not delay Jobs of another namespace, and that they are
+// ended.
 func TestSlowUploadsOfOneNamespace(t *testing.T) {
 	g := newTestGateway(t)
 	g.sending.grace = 3 * time.Second
@@ -211,12 +214,12 @@ func TestSlowUploadsOfOneNamespace(t *testing.T) {
 	}
 	g.places.mu.Lock()
 	defer g.places.mu.Unlock()
-	if g.places.used != 0 || len(g.places.of) != 0 || len(g.places.grants) != 0 {
+	if g.places.used != 0 || len(g.places.byStore) != 0 || len(g.places.grants) != 0 {
 		t.Errorf("places are left: %+v", g.places)
 	}
 }
 
-// TestConnectionsAreBounded: those of one address, and of one namespace, by its tokens.
+// TestConnectionsAreBounded checks the limits for one address and for one namespace.
 func TestConnectionsAreBounded(t *testing.T) {
 	cs := newConnections()
 	var open []net.Conn
@@ -235,8 +238,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for i := range 2 * maxConnsOfNamespace {
 		c := cs.open(from(fmt.Sprintf("10.0.1.%d:1", i)))
 		ctx := (&Server{}).ConnContext(t.Context(), c)
-		first, again := cs.claim(ctx, "v1/evil"), cs.claim(ctx, "v1/evil")
-		if first == nil && again == nil {
+		first, second := cs.claim(ctx, "v1/evil"), cs.claim(ctx, "v1/evil")
+		if first == nil && second == nil {
 			n++
 		}
 		open = append(open, c)
@@ -261,7 +264,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// An addressed connection does nothing.
+// An addressed connection has an address and does nothing.
 type addressed struct {
 	net.Conn
 

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// sendAtOnce are the parts that are under way at the same time, beside the one that is filled.
+	// sendAtOnce is how many parts are sent concurrently while another one is being filled.
 	sendAtOnce = 2
-	// smallPart in bytes, and largePart of objects that would have too many of the small ones.
+	// smallPart is the usual size of a part in bytes. largePart is the size for objects that would otherwise have
+	// too many parts.
 	smallPart = 8 << 20
 	largePart = 24 << 20
-	// abortTimeout is how long to try to leave nothing behind.
+	// abortTimeout is the timeout for the deletion of an incomplete upload.
 	abortTimeout = 30 * time.Second
 )
 
-// partSize of an object that has at most so many bytes.
+// partSize returns the size of the parts for an object with at most this number of bytes.
 func partSize(most int64) int {
 	if most <= int64(smallPart)*store.MaxParts {
 		return smallPart
@@ -28,7 +29,7 @@ func partSize(most int64) int {
 	return largePart
 }
 
-// A Writer makes an object, part by part. There is none before Close.
+// A Writer uploads an object in parts. The object does not exist before Close.
 type Writer struct {
 	client  *Client
 	key, id string
@@ -44,7 +45,7 @@ type Writer struct {
 	ended   bool
 }
 
-// Create an object of at most so many bytes, as far as one can tell. It must be closed or aborted.
+// Create starts an object of approximately at most this number of bytes. The caller must close or abort it.
 func (c *Client) Create(ctx context.Context, key string, most int64) (*Writer, error) {
 	id, err := c.beginUpload(ctx, key)
 	if err != nil {
@@ -53,12 +54,12 @@ func (c *Client) Create(ctx context.Context, key string, most int64) (*Writer, e
 	w := &Writer{client: c, key: key, id: id, size: partSize(most), free: make(chan []byte, sendAtOnce+1)}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	for range sendAtOnce + 1 {
-		w.free <- nil // It is made when it is needed: most objects are small.
+		w.free <- nil // Buffers are allocated on demand, because most objects are small.
 	}
 	return w, nil
 }
 
-// Write takes bytes over. An error of an earlier part ends it.
+// Write copies bytes to the current part. It returns the error of an earlier part.
 func (w *Writer) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -80,7 +81,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return done, context.Cause(w.ctx)
 }
 
-// Close sends what is left, and makes the object. After an error there is none, and it must be aborted.
+// Close uploads the last part and creates the object. After an error, the object does not exist, and the caller
+// must call Abort.
 func (w *Writer) Close() error {
 	if len(w.current) > 0 || len(w.parts) == 0 {
 		w.sendCurrent()
@@ -98,7 +100,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Abort leaves nothing, also after the end of the context, of an object that is not closed. The store's rules, and the controller, remove what it could not.
+// Abort deletes the parts of an object that is not closed, even if the context has ended. If the deletion fails,
+// the store's lifecycle rules or the controller delete the parts later.
 func (w *Writer) Abort(ctx context.Context) error {
 	if w.ended {
 		return nil
@@ -125,7 +128,7 @@ func (w *Writer) takeBuffer() error {
 
 func (w *Writer) sendCurrent() {
 	if len(w.parts) == store.MaxParts {
-		w.cancel(fmt.Errorf("it is larger than the %d GiB that an object can have", int64(w.size)*store.MaxParts>>30))
+		w.cancel(fmt.Errorf("it is larger than %d GiB, the maximum size of an object", int64(w.size)*store.MaxParts>>30))
 		w.current = nil
 		return
 	}

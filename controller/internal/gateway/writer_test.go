@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// TestWriterEnds: an object that is too large is an error, of this write and of each that follows.
+// TestWriterEnds checks that this write and all later ones return an error if the object is too large.
 func TestWriterEnds(t *testing.T) {
 	w := &Writer{size: 2, free: make(chan []byte, sendAtOnce+1), parts: make([]*store.Part, store.MaxParts)}
 	w.ctx, w.cancel = context.WithCancelCause(t.Context())

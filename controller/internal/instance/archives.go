@@ -17,71 +17,75 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/nsrules"
 )
 
-// Archives are all that there is of the backups of an instance: their records, and
-// what the volumes say that hold them.
+// Archives contains all backups of an instance: their BackupRecords, and the catalog entries on volumes and in
+// stores.
 type Archives struct {
-	// Settings of the controller.
+	// Settings are the settings of the controller.
 	Settings Settings
-	// Life of no XR: backups are of all lives.
+	// Life has no XR, because the backups belong to all instances of the name.
 	Life v1.Instance
-	// Now is when it was read.
+	// Now is the time of the read.
 	Now time.Time
-	// Lives of the instance. Each deals with its own record as long as it goes on.
+	// Lives are the existing instances of the name. Each of them handles its own BackupRecord.
 	Lives []*State
-	// Records and Notes, newest first.
-	Records []v1.MySQLBackup
+	// Records and Notes are sorted newest first.
+	Records []v1.BackupRecord
 	Notes   []Note
-	// Volumes that hold backups of the instance.
+	// Volumes are the volumes with backups of the instance.
 	Volumes []corev1.PersistentVolume
-	// PVC is the backup PVC in the instance's own namespace; nil where it is gone.
+	// PVC is the backup PVC in the instance's own namespace, or nil if it does not exist.
 	PVC *corev1.PersistentVolumeClaim
-	// Erasing are the Jobs that remove archives, by the names of their records.
+	// Erasing maps names of BackupRecords to the Jobs that delete their archives.
 	Erasing map[string]*Job
-	// Restoring are the composite resources of the namespace, of any instance, by the names of the backups that they have chosen to start from and
-	// have not started. It is read where an archive is to go.
+	// Restoring maps names of backups to the composite resources of the namespace that are about to be restored from
+	// them. The composite resources may belong to any instance. It is read if an archive is to be deleted.
 	Restoring map[string]string
-	// Rules of the namespace, which Jobs are fitted to. Read with Restoring.
+	// Rules are the rules of the namespace that Jobs must follow. They are read with Restoring.
 	Rules *nsrules.Rules
-	// Unasked are the names of those records of which it is not known whether they are proven: their store does not say.
+	// Unasked contains the names of BackupRecords whose store did not report whether they are verified.
 	Unasked map[string]bool
 }
 
-// Archives of an instance.
+// Archives returns the backups of an instance.
 func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	lives, err := g.GatherInstalled(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	a := &Archives{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{}, Unasked: map[string]bool{}}
+	a := &Archives{Settings: g.Settings, Life: k.Life(""), Now: g.Clock(), Lives: lives, Erasing: map[string]*Job{},
+		Unasked: map[string]bool{}}
 	if a.Records, err = Records(ctx, g.Reader, a.Life); err != nil {
 		return nil, err
 	}
-	if a.Volumes, err = g.backupPVs(ctx, a.Life); err != nil {
+	if a.Volumes, err = backupPVs(ctx, g.Reader, a.Life); err != nil {
 		return nil, err
 	}
-	if a.PVC, err = g.readPVC(ctx, k.Namespace, a.Life.BackupPVCName()); err != nil {
+	if a.PVC, err = readPVC(ctx, g.Reader, k.Namespace, a.Life.BackupPVCName()); err != nil {
 		return nil, err
 	}
 	a.sortNotes()
-	g.readUnproven(ctx, a)
-	if slices.ContainsFunc(a.Records, func(r v1.MySQLBackup) bool { return r.DeletionTimestamp != nil && r.MayDeleteArchive() }) {
-		if a.Restoring, err = g.restoring(ctx, k.Namespace, a.Records); err != nil {
+	readUnproven(ctx, g.Stores, a)
+	if slices.ContainsFunc(a.Records, func(r v1.BackupRecord) bool {
+		return r.DeletionTimestamp != nil && r.MayDeleteArchive()
+	}) {
+		if a.Restoring, err = restoring(ctx, g.Reader, k.Namespace, a.Records); err != nil {
 			return nil, err
 		}
 		if a.Rules, err = nsrules.Read(ctx, g.Reader, k.Namespace); err != nil {
 			return nil, err
 		}
 	}
-	return a, g.readEraseJobs(ctx, a)
+	return a, readRemovalJobs(ctx, g.Reader, a)
 }
 
-// readUnproven reads the notes of records that say nothing of being proven, and where their archives lie in a store: somebody has
-// made them again. A store that does not answer is asked once, and keeps no other record waiting.
-func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) {
+// readUnproven reads the catalog entries of unverified BackupRecords that name an archive in a store. A user has
+// created such BackupRecords again. A store that does not respond is read only once, so that it does not delay the
+// others.
+func readUnproven(ctx context.Context, stores Stores, a *Archives) {
 	silent := map[string]bool{}
 	for i := range a.Records {
 		r := &a.Records[i]
-		if g.Stores == nil || r.IsProven() || !r.InStore() || a.LifeOf(r.Spec.Instance.XR) != nil {
+		if stores == nil || r.IsProven() || !r.InStore() || a.LifeOf(r.Spec.Instance.XR) != nil {
 			continue
 		}
 		in := r.Spec.Archive.Store
@@ -89,9 +93,10 @@ func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) {
 			a.Unasked[r.Name] = true
 			continue
 		}
-		switch n, err := g.Stores.ReadNote(ctx, in, r.Spec.Instance, r.Name); {
+		switch n, err := stores.ReadNote(ctx, in, r.Spec.Instance, r.Name); {
 		case err != nil:
-			log.FromContext(ctx).Error(err, "Cannot read from the store whether the backup is verified", "store", in, "backup", r.Name)
+			log.FromContext(ctx).Error(err, "Cannot read from the store whether the backup is verified", "store", in, "backup",
+				r.Name)
 			_, answers := errors.AsType[*UnreadableNoteError](err)
 			a.Unasked[r.Name], silent[in] = true, !answers
 		case n != nil:
@@ -100,9 +105,9 @@ func (g *Gatherer) readUnproven(ctx context.Context, a *Archives) {
 	}
 }
 
-// ArchivesOf an instance in short: without its lives, Jobs and PVCs. It tells where
-// there is nothing to do.
-func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectMetadata) *Archives {
+// ArchivesOf returns the backups of an instance without its instances, Jobs and PVCs. This is enough to see whether
+// there is anything to do.
+func ArchivesOf(k Key, records []v1.BackupRecord, volumes []metav1.PartialObjectMetadata) *Archives {
 	a := &Archives{Life: k.Life(""), Records: records}
 	for i := range volumes {
 		a.Volumes = append(a.Volumes, corev1.PersistentVolume{ObjectMeta: volumes[i].ObjectMeta})
@@ -111,8 +116,8 @@ func ArchivesOf(k Key, records []v1.MySQLBackup, volumes []metav1.PartialObjectM
 	return a
 }
 
-// readEraseJobs that remove archives, with what their pods say.
-func (g *Gatherer) readEraseJobs(ctx context.Context, a *Archives) error {
+// readRemovalJobs reads the Jobs that delete archives, and the reports of their pods.
+func readRemovalJobs(ctx context.Context, reader client.Reader, a *Archives) error {
 	for i := range a.Records {
 		r := &a.Records[i]
 		if r.DeletionTimestamp == nil {
@@ -120,7 +125,7 @@ func (g *Gatherer) readEraseJobs(ctx context.Context, a *Archives) error {
 		}
 		life := a.Life
 		life.XR = r.Spec.Instance.XR
-		j, err := (&gathering{g, &State{Life: life}}).readJob(ctx, life.Namespace, v1.EraseJobName(r.Name))
+		j, err := readJob(ctx, reader, life, life.Namespace, v1.RemovalJobName(r.Name))
 		if err != nil {
 			return err
 		}
@@ -128,17 +133,18 @@ func (g *Gatherer) readEraseJobs(ctx context.Context, a *Archives) error {
 			continue
 		}
 		a.Erasing[r.Name] = j
-		if err := g.readJobReport(ctx, j, v1.ComponentErase); err != nil {
+		if err := readJobReport(ctx, reader, j, v1.ComponentRemoval); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readJobReport asks the pods of a Job what keeps them from running.
-func (g *Gatherer) readJobReport(ctx context.Context, j *Job, component string) error {
+// readJobReport reads from the pods of a Job why they do not run.
+func readJobReport(ctx context.Context, r client.Reader, j *Job, component string) error {
 	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(j.Namespace), client.MatchingLabels{v1.LabelXR: j.Labels[v1.LabelXR], v1.LabelComponent: component}); err != nil {
+	if err := r.List(ctx, l, client.InNamespace(j.Namespace),
+		client.MatchingLabels{v1.LabelXR: j.Labels[v1.LabelXR], v1.LabelComponent: component}); err != nil {
 		return fmt.Errorf("cannot list pods: %w", err)
 	}
 	for i := range l.Items {
@@ -147,8 +153,8 @@ func (g *Gatherer) readJobReport(ctx context.Context, j *Job, component string) 
 	return nil
 }
 
-// Note of a record, or nil.
-func (a *Archives) Note(r *v1.MySQLBackup) *Note {
+// Note returns the catalog entry of a BackupRecord, or nil.
+func (a *Archives) Note(r *v1.BackupRecord) *Note {
 	for i := range a.Notes {
 		if n := &a.Notes[i]; n.Of(r) {
 			return n
@@ -157,8 +163,8 @@ func (a *Archives) Note(r *v1.MySQLBackup) *Note {
 	return nil
 }
 
-// Record of a note, or nil.
-func (a *Archives) Record(n *Note) *v1.MySQLBackup {
+// Record returns the BackupRecord of a catalog entry, or nil.
+func (a *Archives) Record(n *Note) *v1.BackupRecord {
 	for i := range a.Records {
 		if r := &a.Records[i]; n.Of(r) {
 			return r
@@ -167,9 +173,9 @@ func (a *Archives) Record(n *Note) *v1.MySQLBackup {
 	return nil
 }
 
-// VolumeOf a record: the one that says so, or else the one for the backups of its
-// namespace. Nil where there is none.
-func (a *Archives) VolumeOf(r *v1.MySQLBackup) *corev1.PersistentVolume {
+// VolumeOf returns the volume whose catalog contains the backup, or else the backup volume of its namespace. It
+// returns nil if there is none.
+func (a *Archives) VolumeOf(r *v1.BackupRecord) *corev1.PersistentVolume {
 	if r.InStore() {
 		return nil
 	}
@@ -183,7 +189,7 @@ func (a *Archives) VolumeOf(r *v1.MySQLBackup) *corev1.PersistentVolume {
 	return nil
 }
 
-// LifeOf an XR; nil once it has ended.
+// LifeOf returns the instance of an XR, or nil if it no longer exists.
 func (a *Archives) LifeOf(xr types.UID) *State {
 	for _, s := range a.Lives {
 		if s.Life.XR != "" && s.Life.XR == xr {

@@ -6,90 +6,106 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An Attempt is the one backup of a life that is being taken. Whatever its origin, it is announced, taken and verified in the same way;
-// who wants to know what is special about a backup asks the Attempt, and not what the instance is doing.
+// An Attempt is the current backup of an instance. Backups of all origins are announced, taken and verified in the
+// same way. Code that depends on the kind of a backup must use the Attempt and not the state of the instance.
 type Attempt struct {
-	// Origin is why the backup is taken. It is empty if none is under way; the other fields are those of the next one then.
+	// Origin is the reason for the backup. If it is empty, no backup is in progress, and the other fields describe
+	// the next one.
 	Origin v1.BackupOrigin
-	// Method is Cold, of data that nobody uses, or Online, of a clone of the server that runs.
+	// Method is Cold for the data of a stopped server, or Online for a clone of the running server.
 	Method v1.BackupMethod
-	// Request that the backup answers: the text of backup.request, or the minute of backup.schedule. Empty for other origins.
+	// Request identifies the on-demand or scheduled backup: the name of the Backup object or the minute of the
+	// schedule. It is empty for other origins.
 	Request string
-	// Record is the name of its MySQLBackup.
+	// Record is the name of the BackupRecord.
 	Record string
-	// Store is the BackupStore that the backup goes to; empty if it goes to a volume.
+	// Store is the name of the BackupStore, or "" if the backup is written to a volume.
 	Store string
-	// Namespace in which its Job runs, the name of that, and of the Secret by which the Job reaches the store.
+	// Namespace and Job identify the Job of the backup. Access is the name of the Secret with its access to the
+	// store.
 	Namespace, Job, Access string
-	// BegunAt is when it was begun, for one of a running instance.
+	// BegunAt is when the backup of a running instance started.
 	BegunAt time.Time
-	// Fenced is true while the server is stopped for a backup on request or by the schedule, and Failing is true once it was given up
-	// and what was made for it is being removed.
+	// Fenced is true while the server is stopped for an on-demand or scheduled backup. Failing is true after the
+	// backup has failed, while its objects are being deleted.
 	Fenced, Failing bool
 }
 
-// IsOnline reports whether the server goes on while the backup is taken.
+// IsOnline reports whether the server continues to run during the backup.
 func (a *Attempt) IsOnline() bool { return a.Method == v1.MethodOnline }
 
-// IsOfDeletion reports whether it is the backup of the end of a life.
+// IsOfDeletion reports whether it is the final backup of an instance.
 func (a *Attempt) IsOfDeletion() bool { return a.Origin == v1.OriginDeletion }
 
-// IsAnswer reports whether somebody asked for the backup, or planned it.
+// IsAnswer reports whether it is an on-demand or scheduled backup.
 func (a *Attempt) IsAnswer() bool {
 	return a.Origin == v1.OriginRequest || a.Origin == v1.OriginSchedule
 }
 
-// Attempt is the backup of this life that is under way. It follows from what was read, and from nothing else. A deletion comes before
-// all others, and a backup that was begun before another image is wanted ends first.
-func (s *State) Attempt() Attempt {
-	out := Attempt{Method: v1.MethodCold, Record: s.Life.RecordName(), Store: s.Store(), Namespace: s.jobNamespace()}
+// Attempt returns the current backup of this instance. It depends only on the state that was read.
+func (b *Basis) Attempt() Attempt {
+	out := Attempt{Origin: backupOrigin(&b.Subject), Method: v1.MethodCold, Record: b.Life.RecordName(), Store: b.Store(),
+		Namespace: jobNamespace(b)}
 	switch {
-	case s.IsDeleting():
-		out.Origin = v1.OriginDeletion
-		out.Job, out.Access = s.Life.Jobs().Backup(), s.Life.Accesses().Backup()
-		if s.isRelocated() {
-			out.Job, out.Access = s.Life.RescueName(v1.ComponentBackup), s.Life.Accesses().Rescue()
+	case b.IsDeleting():
+		out.Job, out.Access = b.Life.Jobs().Backup(), b.Life.Accesses().Backup()
+		if isRelocated(b) {
+			out.Job, out.Access = b.Life.RescueName(v1.ComponentBackup), b.Life.Accesses().Rescue()
 		}
 		return out
-	case s.XR == nil:
+	case b.XR == nil:
 		return out
 	}
-	out.Record = s.Life.RecordNameInLife(s.XR.Status.BackupNumber)
-	out.Job, out.Access = s.Life.Jobs().ImageChange(), s.Life.Accesses().Backup()
-	is := &s.XR.Status
-	switch b := is.BackupUnderWay(); {
-	case b != nil:
-		out.Origin, out.Request, out.BegunAt = v1.OriginRequest, b.Request, b.BegunAt.Time
-		if b == is.ScheduledBackup {
-			out.Origin = v1.OriginSchedule
-		}
-		if b.IsOnline() {
+	out.Record = b.Life.RecordNameInLife(b.XR.Status.BackupNumber)
+	out.Job, out.Access = b.Life.Jobs().ImageChange(), b.Life.Accesses().Backup()
+	if answer := b.XR.Status.BackupUnderWay(); answer != nil {
+		if answer.IsOnline() {
 			out.Method = v1.MethodOnline
 		}
-		out.Job, out.Fenced, out.Failing = s.Life.Jobs().Request(), b.Fence, b.Phase == v1.LastBackupFailing
-	case s.isImageChanging():
-		out.Origin = v1.OriginImageChange
+		out.Request, out.BegunAt = answer.Request, answer.BegunAt.Time
+		out.Job, out.Fenced, out.Failing = b.Life.Jobs().Request(), answer.Fence, answer.Phase == v1.LastBackupFailing
 	}
 	return out
 }
 
-// isImageChanging is true while there is something to do about a change of the image: a backup is
-// to be taken before, or what was made for one that is over is to go.
-func (s *State) isImageChanging() bool {
-	is := &s.XR.Status
-	if is.PendingImage == "" {
-		return is.ImageChange != nil
+// backupOrigin returns the origin of the current backup, or "" if there is none. A deletion has priority. A backup
+// that started before an image change was requested ends first.
+func backupOrigin(s *Subject) v1.BackupOrigin {
+	switch {
+	case s.IsDeleting():
+		return v1.OriginDeletion
+	case s.XR == nil:
+		return ""
 	}
-	return !is.ImageChange.MayStart(is.ServedImage)
+	status := &s.XR.Status
+	switch answer := status.BackupUnderWay(); {
+	case answer != nil && answer == status.ScheduledBackup:
+		return v1.OriginSchedule
+	case answer != nil:
+		return v1.OriginRequest
+	case isImageChanging(status):
+		return v1.OriginImageChange
+	}
+	return ""
 }
 
-// IsBackedUpInLife reports whether there is something to do about a backup of an instance that goes on.
-func (s *State) IsBackedUpInLife() bool {
-	a := s.Attempt()
-	return a.Origin != "" && !a.IsOfDeletion()
+// isImageChanging reports whether an image change needs work: a backup must be taken first, or objects of an ended
+// change must be deleted.
+func isImageChanging(status *v1.MySQLStatus) bool {
+	if status.PendingImage == "" {
+		return status.ImageChange != nil
+	}
+	return !status.ImageChange.MayStart(status.ServedImage)
 }
 
-// HasCloneAccount reports whether a backup for which the server goes on was begun, also where the instance is deleted meanwhile.
-func (s *State) HasCloneAccount() bool {
-	return s.XR != nil && s.XR.Status.BackupUnderWay().IsOnline()
+// IsBackedUpInLife reports whether a backup of a running instance needs work.
+func (s *Subject) IsBackedUpInLife() bool {
+	origin := backupOrigin(s)
+	return origin != "" && origin != v1.OriginDeletion
+}
+
+// HasCloneAccount reports whether an online backup has started, even if the instance is being deleted in the
+// meantime.
+func HasCloneAccount(xr *Composite) bool {
+	return xr != nil && xr.Status.BackupUnderWay().IsOnline()
 }

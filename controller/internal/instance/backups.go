@@ -2,190 +2,202 @@ package instance
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readBackupPVs reads the backup PVC and its volume or, without a PVC, the volume that an
-// earlier one was bound to; and the one that an earlier namespace left, if it is to be adopted.
-func (g *gathering) readBackupPVs(ctx context.Context) error {
-	var err error
-	if g.BackupPVC, err = g.readPVC(ctx, g.JobLocation().Namespace, g.JobLocation().Backup); err != nil {
-		return err
-	}
-	if g.BackupPV, err = g.backupPV(ctx); err != nil {
-		return err
-	}
-	if g.EarlierBackupPV, err = g.findEarlierBackupPV(ctx); err != nil {
-		return err
-	}
-	if err := g.readAwaited(ctx); err != nil {
-		return err
-	}
-	next := g.EarlierBackupPV
-	if next == nil && g.BackupPVC == nil {
-		next = g.BackupPV
-	}
-	if g.BackupBusy, err = g.isStillBound(ctx, next); err != nil || g.EarlierBackupPV == nil {
-		return err
-	}
-	g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore())
-	return err
+// BackupVolumes are the volumes with the backups of an instance, if its backups are not written to a store.
+type BackupVolumes struct {
+	// BackupPVC mounts the backup volume, and BackupPV is the volume that it is bound to. If there is no PVC,
+	// BackupPV is the volume that a previous PVC was bound to. It is read together with Records, and while it must be
+	// retained or pinned.
+	BackupPVC *corev1.PersistentVolumeClaim
+	BackupPV  *corev1.PersistentVolume
+	// BackupPVCAwaited is true if the instance has not started, its backup PVC has no volume, and the StorageClass
+	// binds without waiting for a pod.
+	BackupPVCAwaited bool
+	// EarlierBackupPV is the backup volume of a previous namespace of the same name, if it contains the backup that
+	// the function chose. It is nil after this namespace has adopted the volume.
+	EarlierBackupPV *corev1.PersistentVolume
+	// BackupBusy is true while the previous PVC of EarlierBackupPV still exists. If EarlierBackupPV is nil, it is
+	// about the previous PVC of BackupPV.
+	BackupBusy bool
 }
 
-// readAwaited tells a backup PVC that is about to have a volume from one that waits for a pod.
-func (g *gathering) readAwaited(ctx context.Context) error {
-	c := g.BackupPVC
-	if g.XR == nil || g.IsDeleting() || g.XR.Status.Started || c == nil || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
-		return nil
+// readBackupVolumes reads the backup PVC and its volume. Without a PVC, it reads the volume that a previous PVC was
+// bound to. It also reads the volume of a previous namespace that is to be adopted.
+func readBackupVolumes(ctx context.Context, r client.Reader, basis *Basis, notes []Note) (BackupVolumes, error) {
+	var out BackupVolumes
+	var err error
+	location := basis.JobLocation()
+	if out.BackupPVC, err = readPVC(ctx, r, location.Namespace, location.Backup); err != nil {
+		return out, err
 	}
-	class, err := getObject(ctx, g.Reader, &storagev1.StorageClass{}, "", *c.Spec.StorageClassName)
+	if out.BackupPV, err = readBackupPV(ctx, r, basis, out.BackupPVC); err != nil {
+		return out, err
+	}
+	if out.EarlierBackupPV, err = findEarlierBackupPV(ctx, r, basis, notes, out.BackupPVC); err != nil {
+		return out, err
+	}
+	if out.BackupPVCAwaited, err = isVolumeAwaited(ctx, r, &basis.Subject, out.BackupPVC); err != nil {
+		return out, err
+	}
+	next := out.EarlierBackupPV
+	if next == nil && out.BackupPVC == nil {
+		next = out.BackupPV
+	}
+	out.BackupBusy, err = isStillBound(ctx, r, next)
+	return out, err
+}
+
+// isVolumeAwaited reports whether a backup PVC will be bound without waiting for a pod.
+func isVolumeAwaited(ctx context.Context, r client.Reader, s *Subject, c *corev1.PersistentVolumeClaim) (bool, error) {
+	if s.XR == nil || s.IsDeleting() || s.XR.Status.Started || c == nil || c.Spec.VolumeName != "" ||
+		c.DeletionTimestamp != nil || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {
+		return false, nil
+	}
+	class, err := getObject(ctx, r, &storagev1.StorageClass{}, "", *c.Spec.StorageClassName)
 	if class == nil || err != nil {
-		return err
+		return false, err
 	}
 	mode := class.VolumeBindingMode
-	g.BackupPVCAwaited = mode == nil || *mode == storagev1.VolumeBindingImmediate
-	if g.BackupPVCAwaited && g.Now.After(c.CreationTimestamp.Add(waitTimeout)) {
-		g.PodFailure = fmt.Sprintf("PersistentVolumeClaim %s of the backups has no volume yet", c.Name)
-		if why := g.looker().lastWarning(ctx, c); why != "" {
-			g.PodFailure += ": " + why
-		}
-	}
-	return nil
+	return mode == nil || *mode == storagev1.VolumeBindingImmediate, nil
 }
 
-// isStillBound is true while the PVC that a volume names is there.
-func (g *Gatherer) isStillBound(ctx context.Context, v *corev1.PersistentVolume) (bool, error) {
+// isStillBound reports whether the PVC that a volume names still exists.
+func isStillBound(ctx context.Context, r client.Reader, v *corev1.PersistentVolume) (bool, error) {
 	if v == nil || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
 		return false, nil
 	}
 	ref := v.Spec.ClaimRef
-	c, err := g.readPVC(ctx, ref.Namespace, ref.Name)
+	c, err := readPVC(ctx, r, ref.Namespace, ref.Name)
 	return c != nil && c.UID == ref.UID, err
 }
 
-// backupPV that the backup PVC is bound to; without a PVC, the instance's volume for backups
-// of this very namespace.
-func (g *gathering) backupPV(ctx context.Context) (*corev1.PersistentVolume, error) {
-	switch c := g.BackupPVC; {
+// readBackupPV reads the volume that the backup PVC is bound to. Without a PVC, it reads the instance's backup volume
+// of this namespace UID.
+func readBackupPV(ctx context.Context, r client.Reader, basis *Basis,
+	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+	switch {
 	case c == nil:
-		return g.findBackups(ctx, func(v *corev1.PersistentVolume) bool {
-			return NamespaceOf(v) != "" && NamespaceOf(v) == g.NamespaceUID()
+		return findBackups(ctx, r, basis.Life, func(v *corev1.PersistentVolume) bool {
+			return NamespaceOf(v) != "" && NamespaceOf(v) == basis.NamespaceUID()
 		})
-	case c.Spec.VolumeName == "" || !g.needsRecords() && g.Node == "" && g.IsBackupPVRetained():
+	case c.Spec.VolumeName == "" || !needsRecords(&basis.Subject) && basis.Node == "" && isVolumeRetained(c):
 		return nil, nil //nolint:nilnil // No volume, or nobody asks.
 	}
-	v, err := getObject(ctx, g.Reader, &corev1.PersistentVolume{}, "", g.BackupPVC.Spec.VolumeName)
-	if err != nil || v == nil || !Bound(v, g.BackupPVC) {
+	v, err := readVolume(ctx, r, c.Spec.VolumeName)
+	if err != nil || v == nil || !Bound(v, c) {
 		return nil, err
 	}
 	return v, nil
 }
 
-// IsBackupPVRetained is true if the volume of the backup PVC was made to stay whatever becomes
-// of that.
-func (s *State) IsBackupPVRetained() bool {
-	c := s.BackupPVC
+// IsBackupPVRetained reports whether the backup volume survives the deletion of its PVC.
+func (v *BackupVolumes) IsBackupPVRetained() bool { return isVolumeRetained(v.BackupPVC) }
+
+func isVolumeRetained(c *corev1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeName != "" && c.Annotations[v1.AnnotationRetainedPV] == c.Spec.VolumeName
 }
 
-// Bound is true if a volume says that it is a PVC's. A PVC may name any volume:
-// whoever may make PVCs must not get at another's.
+// Bound reports whether a volume names this PVC. The name in the PVC is not enough, because a user can create a PVC
+// that names the volume of another user.
 func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && ref.UID == c.UID
 }
 
-// findBackups is a volume for backups of the instance that is as it is wanted.
-func (g *gathering) findBackups(ctx context.Context, wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
-	all, err := g.backupPVs(ctx, g.Life)
+// findBackups returns a backup volume of the instance that satisfies the condition.
+func findBackups(ctx context.Context, r client.Reader, life v1.Instance,
+	wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
+	all, err := backupPVs(ctx, r, life)
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if v := &all[i]; g.backupsOf(v) && wanted(v) {
+		if v := &all[i]; mayHoldBackups(life, v) && wanted(v) {
 			return v, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // No volume, and no error.
 }
 
-// backupsOf is true if a volume is, or was, bound to a PVC that this instance
-// has for its backups: the usual one, or one of a rescue.
-func (g *gathering) backupsOf(v *corev1.PersistentVolume) bool {
+// mayHoldBackups reports whether a volume is, or was, bound to a backup PVC of this instance in its namespace or in
+// the recovery namespace.
+func mayHoldBackups(life v1.Instance, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	return ref == nil || ref.Namespace == v1.RescueNamespace || ref.Namespace == g.Life.Namespace && ref.Name == g.Life.BackupPVCName()
+	return ref == nil || ref.Namespace == v1.RescueNamespace ||
+		ref.Namespace == life.Namespace && ref.Name == life.BackupPVCName()
 }
 
-// findEarlierBackupPV is the volume of the backup that the function chose, where an
-// earlier namespace left it.
-func (g *gathering) findEarlierBackupPV(ctx context.Context) (*corev1.PersistentVolume, error) {
-	r := g.ChosenEarlierBackup()
-	if r == nil {
+// findEarlierBackupPV returns the volume of a previous namespace with the backup that the function chose.
+func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, notes []Note,
+	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+	chosen := chosenEarlierBackup(basis, notes)
+	if chosen == nil {
 		return nil, nil //nolint:nilnil // There is nothing to inherit.
 	}
-	return g.findBackups(ctx, func(v *corev1.PersistentVolume) bool {
-		here := NamespaceOf(v) == g.NamespaceUID() || g.BackupPVC != nil && Bound(v, g.BackupPVC)
-		return !here && HasFinalizer(v) && HasBackupsOf(v, r.Spec.Instance.NamespaceUID)
+	return findBackups(ctx, r, basis.Life, func(v *corev1.PersistentVolume) bool {
+		here := NamespaceOf(v) == basis.NamespaceUID() || c != nil && Bound(v, c)
+		return !here && HasFinalizer(v) && HasBackupsOf(v, chosen.Spec.Instance.NamespaceUID)
 	})
 }
 
-// ChosenEarlierBackup is the backup of an earlier namespace that this life is to be
-// restored from, or nil. Only the function writes status.restore, and it chooses
-// such a backup only where the platform allows it.
-func (s *State) ChosenEarlierBackup() *v1.MySQLBackup {
-	if s.XR == nil || s.XR.IsDeleting() || s.XR.Status.Started || !s.InOwnNamespace() {
+// chosenEarlierBackup returns the backup of a previous namespace that this instance is to be restored from, or nil.
+// Only the function writes status.restore, and it chooses such a backup only if the platform allows it.
+func chosenEarlierBackup(basis *Basis, notes []Note) *v1.BackupRecord {
+	if basis.XR == nil || basis.XR.IsDeleting() || basis.XR.Status.Started || !inOwnNamespace(basis) {
 		return nil
 	}
-	chosen := s.XR.Status.Restore
+	chosen := basis.XR.Status.Restore
 	if chosen == nil || chosen.Phase == v1.RestoreSucceeded {
 		return nil
 	}
-	r := backupNamed(s, chosen.Backup)
-	if r == nil || !s.Foreign(r) || r.InStore() {
+	r := backupNamed(basis.Records, notes, chosen.Backup)
+	if r == nil || !basis.Foreign(r) || r.InStore() {
 		return nil
 	}
 	return r
 }
 
-// backupNamed is a record, or what a volume says of one that is gone: a choice that
-// was made stands.
-func backupNamed(s *State, name string) *v1.MySQLBackup {
-	if n := slices.IndexFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Name == name }); n >= 0 {
-		return &s.Records[n]
+// backupNamed returns a BackupRecord, or creates it from the catalog if it was deleted, because the function's choice
+// remains valid.
+func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.BackupRecord {
+	if n := slices.IndexFunc(records, func(r v1.BackupRecord) bool { return r.Name == name }); n >= 0 {
+		return &records[n]
 	}
-	n := slices.IndexFunc(s.Notes, func(n Note) bool { return n.Name == name && !n.Unreadable })
+	n := slices.IndexFunc(notes, func(n Note) bool { return n.Name == name && !n.Unreadable })
 	if n < 0 {
 		return nil
 	}
-	r := s.Notes[n].asRecord()
+	r := notes[n].asRecord()
 	r.Status.Phase = v1.BackupProven
 	return r
 }
 
-// EarlierBackupPVMissing is true if the volume of such a backup cannot be found. A new one
-// would be in its way when it comes back.
+// EarlierBackupPVMissing reports whether the volume of such a backup cannot be found. A new backup volume would take
+// its place when it is restored.
 func EarlierBackupPVMissing(s *State) bool {
-	return s.ChosenEarlierBackup() != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil && s.BackupPV == nil
+	return chosenEarlierBackup(&s.Basis, s.Notes) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
+		s.BackupPV == nil
 }
 
-// Foreign is true if a proven backup is from an earlier namespace of the same
-// name, which may have had another owner.
-func (s *State) Foreign(r *v1.MySQLBackup) bool {
+// Foreign reports whether a verified backup is from a previous namespace of the same name, which may have had another
+// owner.
+func (b *Basis) Foreign(r *v1.BackupRecord) bool {
 	uid := r.Spec.Instance.NamespaceUID
-	return r.IsProven() && uid != "" && uid != s.NamespaceUID()
+	return r.IsProven() && uid != "" && uid != b.NamespaceUID()
 }
 
-// Here is true if the archive of a backup lies, or would lie, on the volume that
-// the backups of this life lie on.
-func (s *State) Here(r *v1.MySQLBackup) bool {
+// Here reports whether the archive of a backup belongs on the backup volume of this instance.
+func (s *State) Here(r *v1.BackupRecord) bool {
 	if r.InStore() {
 		return false
 	}
@@ -193,17 +205,17 @@ func (s *State) Here(r *v1.MySQLBackup) bool {
 	return uid == s.NamespaceUID() || s.BackupPV != nil && HasBackupsOf(s.BackupPV, uid)
 }
 
-// NamespaceOf is the UID of the namespace that a volume is for.
+// NamespaceOf returns the UID of the namespace that a volume belongs to.
 func NamespaceOf(v *corev1.PersistentVolume) types.UID {
 	return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
 }
 
-// HasBackupsOf is true if a volume has backups that were taken in a namespace.
+// HasBackupsOf reports whether a volume has backups of a namespace.
 func HasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 	return namespace != "" && (NamespaceOf(v) == namespace || slices.Contains(EarlierNamespaces(v), string(namespace)))
 }
 
-// EarlierNamespaces whose backups lie on a volume, too.
+// EarlierNamespaces returns the previous namespaces whose backups are also stored on a volume.
 func EarlierNamespaces(v *corev1.PersistentVolume) []string {
 	if list := v.Annotations[v1.AnnotationEarlierNamespaces]; list != "" {
 		return strings.Split(list, ",")

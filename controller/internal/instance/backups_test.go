@@ -26,7 +26,7 @@ func choosing(backup, phase string) *unstructured.Unstructured {
 }
 
 // recordOf a namespace.
-func recordOf(namespace types.UID) *v1.MySQLBackup {
+func recordOf(namespace types.UID) *v1.BackupRecord {
 	r := record("b", "db", 1)
 	r.Spec.Instance.NamespaceUID = namespace
 	return r
@@ -35,7 +35,8 @@ func recordOf(namespace types.UID) *v1.MySQLBackup {
 // backupsAt is a volume with the backups of a namespace, reserved for a PVC.
 func backupsAt(name, namespace string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(), Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
+		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(),
+		Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
 	}}
 	v.Labels[v1.LabelComponent] = v1.ComponentBackup
 	v.Spec.ClaimRef = ref
@@ -52,7 +53,8 @@ func at(namespace, name string, uid types.UID) *corev1.ObjectReference {
 }
 
 func backupPVCOn(volume string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(life.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(life.BackupPVCName(), nil),
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
 // TestGatherBackups: an earlier namespace's volume is inherited with the
@@ -66,49 +68,82 @@ func TestGatherBackups(t *testing.T) {
 	old, usual := recordOf("earlier"), life.BackupPVCName()
 	left := func() *corev1.PersistentVolume { return backupsAt("pv-0", "earlier", at("default", usual, "gone")) }
 	started := choosing("b", "Running")
-	started.Object["status"].(map[string]any)["started"] = true
+	started.Object["status"].(map[string]any)["internal"] = map[string]any{"started": true}
 	other := left()
 	other.Labels[v1.LabelInstance] = otherName
 	rescue := pvcAt(v1.RescueNamespace, "backups-0", "")
 	rescue.UID = "rescue"
 	cases := map[string]struct {
-		reason string
-		have   []client.Object
-		want   want
+		reason  string
+		objects []client.Object
+		want    want
 	}{
-		"Chosen":    {reason: "The platform allows it: otherwise the function does not choose it.", have: []client.Object{choosing("b", "Running"), old, left()}, want: want{EarlierBackupPV: "pv-0"}},
-		"Refused":   {reason: "What was not chosen is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), old, left()}},
-		"Restored":  {reason: "Nothing is moved any more.", have: []client.Object{choosing("b", "Succeeded"), old, left()}},
-		"Started":   {reason: "Nothing is restored into it.", have: []client.Object{started, old, left()}},
-		"Dying":     {reason: "It restores nothing any more.", have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), old, left()}},
-		"Own":       {reason: "What was chosen is this namespace's.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left()}},
-		"Unproven":  {reason: "The function chooses nothing of this kind.", have: []client.Object{choosing("b", "Running"), unproven(recordOf("earlier")), left()}},
-		"Nameless":  {reason: "A record that says no namespace is nobody's.", have: []client.Object{choosing("b", "Running"), recordOf(""), backupsAt("pv-0", "", nil)}},
-		"Another":   {reason: "A backup of another claim lies on that one's volume.", have: []client.Object{choosing("c", "Running"), old, record("c", "another", 1), left()}},
-		"TheRight":  {reason: "Each namespace had its own.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(), backupsAt("pv-z", "last", nil)}, want: want{EarlierBackupPV: "pv-0"}},
-		"Inherited": {reason: "It has the backups of those before, too.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")}, want: want{EarlierBackupPV: "pv-2"}},
-		"Done":      {reason: "It is this namespace's, and its PVC is made.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{BackupPV: "pv-0"}},
-		"DonePVC":   {reason: "And bound.", have: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
-		"ByHand":    {reason: "A person may bind it as well.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
-		"Forged":    {reason: "A PVC that names a volume does not have it.", have: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0"}},
+		"Chosen": {reason: "The platform allows it: otherwise the function does not choose it.",
+			objects: []client.Object{choosing("b", "Running"), old, left()}, want: want{EarlierBackupPV: "pv-0"}},
+		"Refused": {reason: "What was not chosen is not touched.",
+			objects: []client.Object{xr("x", "uid-1", "db", false), old, left()}},
+		"Restored": {reason: "Nothing is moved any more.",
+			objects: []client.Object{choosing("b", "Succeeded"), old, left()}},
+		"Started": {reason: "Nothing is restored into it.", objects: []client.Object{started, old, left()}},
+		"Dying": {reason: "It restores nothing any more.",
+			objects: []client.Object{onVolume(xr("x", "uid-1", "db", true)), old, left()}},
+		"Own": {reason: "What was chosen is this namespace's.",
+			objects: []client.Object{choosing("b", "Running"), recordOf("ns"), left()}},
+		"Unproven": {reason: "The function chooses nothing of this kind.",
+			objects: []client.Object{choosing("b", "Running"), unproven(recordOf("earlier")), left()}},
+		"Nameless": {reason: "A record that says no namespace is nobody's.",
+			objects: []client.Object{choosing("b", "Running"), recordOf(""), backupsAt("pv-0", "", nil)}},
+		"Another": {reason: "A backup of another claim lies on that one's volume.",
+			objects: []client.Object{choosing("c", "Running"), old, record("c", "another", 1), left()}},
+		"TheRight": {reason: "Each namespace had its own.",
+			objects: []client.Object{choosing("b", "Running"), old, backupsAt("pv-a", "first", nil), left(),
+				backupsAt("pv-z", "last", nil)}, want: want{EarlierBackupPV: "pv-0"}},
+		"Inherited": {reason: "It has the backups of those before, too.",
+			objects: []client.Object{choosing("b", "Running"), old, inherited(backupsAt("pv-2", "second", nil), "zero,earlier")},
+			want:    want{EarlierBackupPV: "pv-2"}},
+		"Done": {reason: "It is this namespace's, and its PVC is made.",
+			objects: []client.Object{choosing("b", "Running"), old,
+				inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier")}, want: want{BackupPV: "pv-0"}},
+		"DonePVC": {reason: "And bound.",
+			objects: []client.Object{choosing("b", "Running"), old,
+				inherited(backupsAt("pv-0", "ns", at("default", usual, "")), "earlier"),
+				backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
+		"ByHand": {reason: "A person may bind it as well.",
+			objects: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", usual, "")),
+				backupPVCOn("pv-0")}, want: want{BackupPVC: "pv-0", BackupPV: "pv-0"}},
+		"Forged": {reason: "A PVC that names a volume does not have it.",
+			objects: []client.Object{choosing("b", "Running"), recordOf("ns"), left(), backupPVCOn("pv-0")},
+			want:    want{BackupPVC: "pv-0"}},
 		"InTheWay": {reason: "An empty one is in its place, and a restore that looks on it.",
-			have: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"), backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.Jobs().Restore())}, want: want{BackupPVC: "pv-2", BackupPV: "pv-2", EarlierBackupPV: "pv-0", Restore: true}},
-		"Busy":     {reason: "The rescue has not given it back.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")), rescue}, want: want{EarlierBackupPV: "pv-0", Busy: true}},
-		"Lent":     {reason: "A person gave it to another PVC.", have: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))}, want: want{PodFailure: true}},
-		"Released": {reason: "What nothing keeps may go at any time.", have: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{PodFailure: true}},
-		"Label":    {reason: "Another instance's is not this one's.", have: []client.Object{choosing("b", "Running"), old, other}, want: want{PodFailure: true}},
-		"Nowhere":  {reason: "Doubt is not absence: people hear of it.", have: []client.Object{choosing("b", "Running"), old}, want: want{PodFailure: true}},
+			objects: []client.Object{choosing("b", "Running"), old, left(), backupPVCOn("pv-2"),
+				backupsAt("pv-2", "ns", at("default", usual, "")), jobAt("default", life.Jobs().Restore())}, want: want{
+				BackupPVC: "pv-2", BackupPV: "pv-2", EarlierBackupPV: "pv-0", Restore: true}},
+		"Busy": {reason: "The rescue has not given it back.",
+			objects: []client.Object{choosing("b", "Running"), old,
+				backupsAt("pv-0", "earlier", at(v1.RescueNamespace, "backups-0", "rescue")),
+				rescue}, want: want{EarlierBackupPV: "pv-0", Busy: true}},
+		"Lent": {reason: "A person gave it to another PVC.",
+			objects: []client.Object{choosing("b", "Running"), old, backupsAt("pv-0", "earlier", at("default", "mine", "x"))},
+			want:    want{PodFailure: true}},
+		"Released": {reason: "What nothing keeps may go at any time.",
+			objects: []client.Object{choosing("b", "Running"), old, released(left())}, want: want{PodFailure: true}},
+		"Label": {reason: "Another instance's is not this one's.",
+			objects: []client.Object{choosing("b", "Running"), old, other}, want: want{PodFailure: true}},
+		"Nowhere": {reason: "Doubt is not absence: people hear of it.",
+			objects: []client.Object{choosing("b", "Running"), old}, want: want{PodFailure: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			have := append(slices.Clone(tc.have), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Clock: time.Now}
+			objects := append(slices.Clone(tc.objects),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(),
+				Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
 			s := lives[0]
-			got := want{Busy: s.BackupBusy, Restore: s.Restore != nil, PodFailure: strings.Contains(s.PodFailure, usual)}
+			got := want{Busy: s.BackupBusy, Restore: s.RestoreJob != nil, PodFailure: strings.Contains(s.PodFailure, usual)}
 			if s.BackupPVC != nil {
 				got.BackupPVC = s.BackupPVC.Spec.VolumeName
 			}
@@ -125,7 +160,7 @@ func TestGatherBackups(t *testing.T) {
 	}
 }
 
-func unproven(r *v1.MySQLBackup) *v1.MySQLBackup {
+func unproven(r *v1.BackupRecord) *v1.BackupRecord {
 	r.Status.Phase = v1.BackupRunning
 	return r
 }

@@ -16,55 +16,52 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Kind of claim that is looked after, and of the XR that stands for it. Both
-// are read and patched without a type of their own: writing an XR back through
-// ours would erase Crossplane's fields.
-type Kind struct{ Claim, XR schema.GroupVersionKind }
+// A Kind is a kind of object that users create, with the kind of its XR. The controller reads and patches both as
+// unstructured objects, because writing an XR through a Go type would delete Crossplane's fields.
+type Kind struct{ v1.API }
 
-// Kinds that are looked after.
+// Kinds returns the kinds that the controller manages.
 func Kinds() []Kind {
-	return []Kind{
-		{Claim: ClaimKind, XR: XRKind},
-		{Claim: v1.GroupVersionDatabase.WithKind(v1.KindDatabase), XR: v1.GroupVersionDatabase.WithKind(v1.KindXDatabase)},
+	all := v1.APIs()
+	out := make([]Kind, 0, len(all))
+	for _, a := range all {
+		out = append(out, Kind{a})
 	}
+	return out
 }
 
-// Kinds of the first API.
+// Kinds of the API for MySQL servers.
 var (
-	ClaimKind = v1.GroupVersion.WithKind(v1.KindMySQL)
-	XRKind    = v1.GroupVersion.WithKind(v1.KindXMySQL)
+	ClaimKind = v1.GroupVersionClaims.WithKind(v1.KindMySQL)
+	XRKind    = v1.GroupVersionClaims.WithKind(v1.KindXMySQL)
 )
 
-// crdKind is of what tells the API server of a kind.
+// crdKind is the kind of a CustomResourceDefinition.
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// kindOf claims of this name; false for one that is not looked after.
-func kindOf(claim string) (Kind, bool) {
-	all := Kinds()
-	n := slices.IndexFunc(all, func(k Kind) bool { return k.Claim.Kind == claim })
-	if n < 0 {
-		return Kind{}, false
-	}
-	return all[n], true
+// kindOf returns the kind with this v1.Instance.Kind, or false if the controller does not manage it.
+func kindOf(instances string) (Kind, bool) {
+	a, ok := v1.APIOfInstances(instances)
+	return Kind{a}, ok
 }
 
-// A Composite is a claim or an XR: as it is, and the part of it that we know.
+// A Composite is a claim or an XR, as an unstructured object and with its decoded fields.
 type Composite struct {
 	*unstructured.Unstructured
 
-	// Spec of a Database is as that of a MySQL, but for its Type.
+	// Spec contains the fields of a MySQL. A Database has the same fields and a Type.
 	Spec v1.XMySQLSpec
-	// Type of server.
+	// Type is the type of the server.
 	Type   v1.DatabaseType
 	Status v1.MySQLStatus
-	// Stale is true if an XR has the status of an earlier one of its name. Then Status and
-	// Conditions are empty.
+	// Stale is true if an XR has the status of a previous XR of the same name. Status and Conditions are empty in
+	// this case.
 	Stale bool
-	// Conditions of the status.
+	// Conditions are the conditions in the status.
 	Conditions []metav1.Condition
-	// BoundXR is the name of the XR that a claim has bound.
+	// BoundXR is the name of the XR that a claim is bound to.
 	BoundXR string
-	// Unreadable fields of spec and status.
+	// Unreadable lists the fields of spec and status that cannot be decoded.
 	Unreadable v1.UnreadableFields
 }
 
@@ -74,8 +71,8 @@ func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// Decode reads a claim or XR of a kind that is looked after, as far as it can be read. What cannot be read is in Unreadable, and
-// has the value that keeps data.
+// Decode decodes a claim or XR as far as it is readable. Unreadable lists the other fields, which get the value that
+// protects the data.
 func Decode(u *unstructured.Unstructured) *Composite {
 	c := &Composite{Unstructured: u, Type: v1.TypeMySQL}
 	status := struct {
@@ -92,52 +89,64 @@ func Decode(u *unstructured.Unstructured) *Composite {
 	}
 	var isText bool
 	if c.BoundXR, isText = textAt(u, "spec", "resourceRef", "name"); !isText {
-		c.Unreadable = append(c.Unreadable, v1.UnreadableField{Path: []string{"spec", "resourceRef", "name"}, Why: "it must be a string"})
+		c.Unreadable = append(c.Unreadable,
+			v1.UnreadableField{Path: []string{"spec", "resourceRef", "name"}, Why: "it must be a string"})
 	}
 	c.keepWhatIsInDoubt()
 	return c
 }
 
-// textAt a path. It is empty, and a text, where there is none.
+// textAt returns the text at a path. If the field is missing, the text is empty and isText is true.
 func textAt(u *unstructured.Unstructured, path ...string) (text string, isText bool) {
 	text, _, err := unstructured.NestedString(u.Object, path...)
 	return text, err == nil
 }
 
-// The values of spec.backup.keep and keepFor under which no backup is removed. Both are above what the schema allows.
+// With these values of spec.backup.retention, no backup is deleted. The schema allows only lower values.
 const (
 	keepAll     = 1000
 	keepForEver = "999999w"
 )
 
-// InKubectl is what a kubectl command calls it, such as mysql db --namespace shop.
+// InKubectl returns the object as an argument of kubectl, such as mysql db --namespace shop.
 func (c *Composite) InKubectl() string {
-	name := strings.ToLower(c.GetKind()) + " " + c.GetName()
+	resource := strings.ToLower(c.GetKind())
+	if c.isOwnObject() { // A claim may have the same kind, in another API group.
+		resource = v1.ResourceOf(c.GroupVersionKind()).GroupResource().String()
+	}
+	name := resource + " " + c.GetName()
 	if c.GetNamespace() != "" {
 		name += " --namespace " + c.GetNamespace()
 	}
 	return name
 }
 
-// WhyUnreadable says which fields cannot be read, and the command that repairs the first of them. It is empty if all were read.
+// WhyUnreadable returns which fields cannot be read, and the command that repairs the first of them. It returns "" if
+// all fields are readable.
 func (c *Composite) WhyUnreadable() string {
 	if c == nil || len(c.Unreadable) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s %s: %s. Everything else goes on. To repair it: %s", c.GetKind(), c.GetName(), c.Unreadable, c.Unreadable.Repair(c.InKubectl()))
+	return fmt.Sprintf("%s %s: %s. The other fields are still used. To repair it: %s", c.GetKind(), c.GetName(), c.Unreadable,
+		c.Unreadable.Repair(c.InKubectl()))
 }
 
-// isXR is true of an object of a kind of XRs. A claim has the status of its XR.
+// isXR reports whether the kind of an object is an XR kind. A claim has a copy of the status of its XR.
 func isXR(u *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.XR.Kind == u.GetKind() })
+	_, ok := v1.APIOf(u.GroupVersionKind().GroupKind())
+	return ok
 }
 
-// HasFinalizer is true if our finalizer is on it.
+// HasFinalizer reports whether the object has the product's finalizer.
 func (c *Composite) HasFinalizer() bool { return controllerutil.ContainsFinalizer(c, v1.Finalizer) }
 
-// ClaimKey is the key of an XR's claim, as its spec has it; false where it has none. If the spec cannot be read, the labels that
-// Crossplane writes count: an XR in doubt is an instance.
-func (c *Composite) ClaimKey() (Key, bool) {
+// Key returns the key of the XR's instance. This is the claim in the XR's spec, or the XR itself in an API without
+// claims. It returns false if the XR should have a claim and has none. If the spec is unreadable, it uses
+// Crossplane's labels, because an XR in doubt is treated as an instance.
+func (c *Composite) Key() (Key, bool) {
+	if a, ok := v1.APIOf(c.GroupVersionKind().GroupKind()); ok && !a.HasClaims() {
+		return Key{Kind: a.InstanceKind(), Namespace: c.GetNamespace(), Name: c.GetName()}, true
+	}
 	if c.Unreadable.Has("spec.claimRef") {
 		return c.labeledKey()
 	}
@@ -148,8 +157,8 @@ func (c *Composite) ClaimKey() (Key, bool) {
 	return Key{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}, true
 }
 
-// IsBoundTo an XR is true of a claim that is there and has bound that one. One whose reference cannot be read has bound each XR that
-// says that it is of this claim.
+// IsBoundTo reports whether a claim exists and is bound to an XR. A claim with an unreadable reference is treated as
+// bound to each XR that names this claim.
 func (c *Composite) IsBoundTo(xr *Composite) bool {
 	switch {
 	case c == nil:
@@ -157,29 +166,29 @@ func (c *Composite) IsBoundTo(xr *Composite) bool {
 	case !c.Unreadable.Has("spec.resourceRef"):
 		return c.BoundXR == xr.GetName()
 	}
-	k, ok := xr.ClaimKey()
+	k, ok := xr.Key()
 	return ok && k == Key{Kind: c.GetKind(), Namespace: c.GetNamespace(), Name: c.GetName()}
 }
 
-// IsComposing is true while Crossplane may still apply something for an XR.
+// IsComposing reports whether Crossplane may still apply objects for an XR.
 func (c *Composite) IsComposing() bool {
 	return controllerutil.ContainsFinalizer(c, FinalizerCrossplane)
 }
 
-// IsDeleting is true once it is being deleted.
+// IsDeleting reports whether the object is being deleted.
 func (c *Composite) IsDeleting() bool { return c.GetDeletionTimestamp() != nil }
 
-// IsServing is true while the server takes clients, as the function says.
+// IsServing reports whether the server accepts clients according to the function.
 func (c *Composite) IsServing() bool {
 	return meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing)
 }
 
-// isUnsynced reports whether Crossplane could not do all that it should for an XR the last time.
+// isUnsynced reports whether the last reconcile of an XR by Crossplane failed.
 func isUnsynced(c *Composite) bool { return meta.IsStatusConditionFalse(c.Conditions, "Synced") }
 
-// MayServe reports whether the server takes clients, or waits for the first login, which is the controller's. Crossplane turns the
-// function's conditions to Unknown while it cannot compose. The server goes on then, so one that a client has once been able to log in to
-// may still serve.
+// MayServe reports whether the server accepts clients, or waits for the controller's first login. Crossplane sets the
+// function's conditions to Unknown while it cannot compose. The server keeps running then, so a server that accepted
+// a client before may still accept clients.
 func (c *Composite) MayServe() (since time.Time, ok bool) {
 	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
 	if x == nil {
@@ -189,7 +198,8 @@ func (c *Composite) MayServe() (since time.Time, ok bool) {
 	return x.LastTransitionTime.Time, x.Status == metav1.ConditionTrue || x.Reason == v1.ReasonLoginPending || unknown
 }
 
-// NotServingSince is when the function said last why the server takes no clients; zero where it does, or that is not known.
+// NotServingSince returns when the function last reported that the server accepts no clients. It returns zero if the
+// server accepts clients or the time is unknown.
 func (c *Composite) NotServingSince() time.Time {
 	if x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing); x != nil && x.Status != metav1.ConditionTrue {
 		return x.LastTransitionTime.Time
@@ -197,27 +207,33 @@ func (c *Composite) NotServingSince() time.Time {
 	return time.Time{}
 }
 
-// IsSuspended is true once the server is off because the claim wants it so, as the function says. A refusal leaves what it said last.
+// IsSuspended reports whether the function has stopped the server because the claim is suspended. A refusal does not
+// change the value.
 func (c *Composite) IsSuspended() bool {
 	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
-	return c.Spec.Suspended && x != nil && x.Reason == v1.ReasonSuspended
+	return c.Spec.Suspend && x != nil && x.Reason == v1.ReasonSuspended
 }
 
-// IsBeginning is true while pods of a living instance are to run and its server
-// takes no clients.
+// IsBeginning reports whether a living instance should have pods and its server does not accept clients.
 func (c *Composite) IsBeginning() bool {
 	r := c.Status.Restore
 	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started && !c.IsSuspended() || r.IsRunning())
 }
 
-// HasFailedRestore reports whether the restore that the server waits for has failed for good.
+// HasFailedRestore reports whether the restore that the server waits for has failed permanently.
 func (c *Composite) HasFailedRestore() bool {
 	r := c.Status.Restore
 	return !c.IsDeleting() && !c.Status.Started && r != nil && r.Phase == v1.RestoreFailed
 }
 
-// readField of the object, such as its spec, and note what of it cannot be read.
-func (c *Composite) readField(name string, into any) {
+// isOwnObject reports whether a user created the XR, in an API without claims.
+func (c *Composite) isOwnObject() bool {
+	a, ok := v1.APIOf(c.GroupVersionKind().GroupKind())
+	return ok && !a.HasClaims()
+}
+
+// readField decodes a top-level field such as spec, and records which parts are unreadable.
+func (c *Composite) readField(name string, target any) {
 	value := c.Object[name]
 	if value == nil {
 		return
@@ -227,7 +243,7 @@ func (c *Composite) readField(name string, into any) {
 		c.Unreadable = append(c.Unreadable, v1.UnreadableField{Path: []string{name}, Why: "it is not JSON"})
 		return
 	}
-	unread, err := v1.ReadObject(raw, into)
+	unread, err := v1.ReadObject(raw, target)
 	if err != nil {
 		unread = v1.UnreadableFields{{Why: "it must be a map"}}
 	}
@@ -237,16 +253,18 @@ func (c *Composite) readField(name string, into any) {
 	}
 }
 
-// keepWhatIsInDoubt sets fields that cannot be read to the value under which no data is lost: a backup is taken, none is removed,
-// and a server that may have started is one that has.
+// keepWhatIsInDoubt sets unreadable fields to the value that protects the data: a backup is taken, no backup is
+// deleted, and the server is treated as started.
 func (c *Composite) keepWhatIsInDoubt() {
 	for field, keep := range map[string]func(){
-		"spec.deletionPolicy":           func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
-		"spec.backup.requireRestorable": func() { c.Spec.Backup.RequireRestorable = new(true) },
-		"spec.backup.keep":              func() { c.Spec.Backup.Keep = new(int32(keepAll)) },
-		"spec.backup.keepFor":           func() { c.Spec.Backup.KeepFor = keepForEver },
-		"status.started":                func() { c.Status.Started = true },
-		"status.initialized":            func() { c.Status.Initialized = true },
+		"spec.deletionPolicy": func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
+		"spec.backup.finalBackup.requireRestoreTest": func() {
+			c.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
+		},
+		"spec.backup.retention.count":  func() { c.Spec.Backup.Retention.Count = new(int32(keepAll)) },
+		"spec.backup.retention.minAge": func() { c.Spec.Backup.Retention.MinAge = keepForEver },
+		"status.internal.started":      func() { c.Status.Started = true },
+		"status.internal.initialized":  func() { c.Status.Initialized = true },
 	} {
 		if c.Unreadable.Has(field) {
 			keep()
@@ -254,13 +272,13 @@ func (c *Composite) keepWhatIsInDoubt() {
 	}
 }
 
-// saysNoClaim is true of an XR that may have a claim, and of which neither spec nor labels say which.
+// saysNoClaim reports whether an XR may have a claim that neither its spec nor its labels name.
 func (c *Composite) saysNoClaim() bool {
-	_, ok := c.ClaimKey()
+	_, ok := c.Key()
 	return !ok && c.Unreadable.Has("spec.claimRef")
 }
 
-// labeledKey is the key of an XR's claim, as its labels have it.
+// labeledKey returns the key of an XR's claim from the labels.
 func (c *Composite) labeledKey() (Key, bool) {
 	for _, kind := range Kinds() {
 		if keys := kind.OfXR(c); kind.XR.GroupKind() == c.GroupVersionKind().GroupKind() && len(keys) > 0 {
@@ -270,7 +288,7 @@ func (c *Composite) labeledKey() (Key, bool) {
 	return Key{}, false
 }
 
-// decodeSpec of either API.
+// decodeSpec decodes the spec of both APIs.
 func (c *Composite) decodeSpec() {
 	if c.GroupVersionKind().Group != v1.GroupDatabase {
 		c.readField("spec", &c.Spec)

@@ -12,8 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/process"
 )
 
-// exitsAgain returns how a container ended last that the kubelet starts again and again, or nil. It counts also while the container runs
-// and is not ready: a server that exits after some seconds would otherwise be reported in turns.
+// exitsAgain returns the last termination of a container that the kubelet restarts repeatedly, or nil. A container
+// that is running but not ready is included. Otherwise the report about a server that exits after some seconds would
+// change with each restart.
 func exitsAgain(p *corev1.Pod, c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if p.Spec.RestartPolicy == corev1.RestartPolicyNever || c.Ready {
 		return nil
@@ -28,15 +29,16 @@ func exitsAgain(p *corev1.Pod, c *corev1.ContainerStatus) *corev1.ContainerState
 	case end == nil || end.ExitCode == 0 && end.Reason != reasonOOMKilled && (w == nil || w.Reason != crashLoop):
 		return nil
 	case w != nil && w.Reason != crashLoop && !slices.Contains(passing, w.Reason):
-		return nil // What it waits for now is the news.
+		return nil // The reason for waiting is more recent.
 	}
 	return end
 }
 
-// reasonOOMKilled is the runtime's word for a container in which the kernel killed a process for memory.
+// reasonOOMKilled is the reason of a container in which the kernel killed a process because of memory.
 const reasonOOMKilled = process.OOMKilled
 
-// crashOf a pod says which container exits again and again, why as far as its last words tell, and what to do; empty if none does.
+// crashOf returns which container of a pod exits repeatedly, the cause from its last output, and what to do. It
+// returns "" if no container does.
 func (l looker) crashOf(ctx context.Context, p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
@@ -45,18 +47,19 @@ func (l looker) crashOf(ctx context.Context, p *corev1.Pod) string {
 		isInit := i < len(p.Status.InitContainerStatuses)
 		end := exitsAgain(p, &c)
 		switch {
-		case end == nil || isInit && lastReport(p, c) != nil: // Its report says more.
+		case end == nil || isInit && lastReport(p, c) != nil: // The report contains more details.
 		case isInit && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
 		case end.Reason == reasonOOMKilled:
 			return whyOOMKilled(p, c.Name, end.ExitCode)
 		default:
-			return fmt.Sprintf("container %s of pod %s has exited%s", c.Name, p.Name, exitText(end)) + isRestarted + l.lastWords(ctx, p, &c, end)
+			return fmt.Sprintf("container %s of pod %s has exited%s", c.Name, p.Name, exitText(end)) + isRestarted +
+				l.lastWords(ctx, p, &c, end)
 		}
 	}
 	return ""
 }
 
-// isRestarted ends what is said of a container that the kubelet restarts.
+// isRestarted is the end of the message about a container that the kubelet restarts.
 const isRestarted = " and is restarted"
 
 func exitText(end *corev1.ContainerStateTerminated) string {
@@ -66,26 +69,28 @@ func exitText(end *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf(" (exit code %d)", end.ExitCode)
 }
 
-// lastWords returns what a container printed before its last end, or how to see that.
-func (l looker) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus, end *corev1.ContainerStateTerminated) string {
+// lastWords returns the output of a container before its last termination, or how to read it.
+func (l looker) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus,
+	end *corev1.ContainerStateTerminated) string {
 	see := fmt.Sprintf("kubectl logs -n %s %s --container %s", p.Namespace, p.Name, c.Name)
 	if c.State.Terminated == nil {
 		see += " --previous"
 	}
-	said := l.complaintsOf(ctx, p, c)
-	if said == "" { // A program that cannot be started prints nothing, and the runtime says why.
-		said = foreignText(v1.WithoutSecrets(end.Message))
+	complaints := l.complaintsOf(ctx, p, c)
+	if complaints == "" { // A program that cannot start prints nothing, and the runtime reports the reason.
+		complaints = foreignText(v1.WithoutSecrets(end.Message))
 	}
-	if said != "" {
-		return ": " + said + ". The whole log: " + see
+	if complaints != "" {
+		return ": " + complaints + ". The whole log: " + see
 	}
-	return "; its log says why: " + see
+	return ". See its log: " + see
 }
 
-// maxCrashLog in bytes of a log that is searched for a server's complaints.
+// maxCrashLog is the number of bytes of a log that are searched for errors.
 const maxCrashLog = 64 << 10
 
-// complaintsOf a container are the errors in its log, or its last lines if it marked none, without what may be a password.
+// complaintsOf returns the errors in a container's log, or its last lines if no line is marked as an error. Possible
+// passwords are removed.
 func (l looker) complaintsOf(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus) string {
 	if l.logs == nil {
 		return ""
@@ -96,21 +101,21 @@ func (l looker) complaintsOf(ctx context.Context, p *corev1.Pod, c *corev1.Conta
 	}
 	defer r.Close() //nolint:errcheck // Nothing was written.
 	log := &process.Log{Out: io.Discard}
-	n, _ := io.Copy(log, io.LimitReader(r, maxCrashLog)) // A log that ends early has said something, too.
+	n, _ := io.Copy(log, io.LimitReader(r, maxCrashLog)) // The part before a read error is useful, too.
 	if n == 0 {
 		return ""
 	}
 	return foreignText(timestamp.ReplaceAllString(log.Complaints(), ""))
 }
 
-// whyOOMKilled says which setting has to be raised so that the kernel does not kill a container again.
+// whyOOMKilled returns which setting must be raised so that the kernel does not kill the container again.
 func whyOOMKilled(p *corev1.Pod, container string, code int32) string {
 	limit, isLimited := memoryLimit(p, container)
-	why := fmt.Sprintf("container %s of pod %s was OOMKilled (exit code %d)", container, p.Name, code)
+	reason := fmt.Sprintf("container %s of pod %s was OOMKilled (exit code %d)", container, p.Name, code)
 	if !isLimited {
-		return why + ": it has no memory limit, so the memory of its node ran out; " + requestField(p)
+		return reason + ": it has no memory limit, so the memory of its node ran out. To fix it, " + requestField(p)
 	}
-	return fmt.Sprintf("%s: its memory limit of %s is too low; raise %s", why, limit, limitField(p))
+	return fmt.Sprintf("%s: its memory limit of %s is too low. Raise %s", reason, limit, limitField(p))
 }
 
 func memoryLimit(p *corev1.Pod, container string) (string, bool) {
@@ -122,15 +127,16 @@ func memoryLimit(p *corev1.Pod, container string) (string, bool) {
 	return "", false
 }
 
-// isServerPod reports whether a pod is of an instance's Deployment: its containers have the resources of the claim. All others are of Jobs.
+// isServerPod reports whether a pod belongs to an instance's Deployment, whose containers have the resources of the
+// claim. All other pods belong to Jobs.
 func isServerPod(p *corev1.Pod) bool {
 	return slices.Contains([]string{v1.ComponentServer, v1.ComponentDatabase}, p.Labels[v1.LabelComponent])
 }
 
-// limitField names the setting that gives the containers of a pod their memory limit.
+// limitField returns the setting for the memory limit of a pod's containers.
 func limitField(p *corev1.Pod) string {
 	switch {
-	case isServerPod(p), p.Labels[v1.LabelComponent] == v1.ComponentSettings: // A validation may take what the server may.
+	case isServerPod(p), p.Labels[v1.LabelComponent] == v1.ComponentSettings: // A validation may use as much memory as the server.
 		return "spec.resources.limits.memory of the claim"
 	case p.Labels[v1.LabelComponent] == v1.ComponentRestore:
 		return "jobResources.limits.memory in the Composition's input, which the platform team sets"
@@ -138,7 +144,7 @@ func limitField(p *corev1.Pod) string {
 	return "limits.memory in JOB_RESOURCES of the controller, which the platform team sets"
 }
 
-// requestField says how the scheduler keeps memory for the containers of a pod.
+// requestField explains how the scheduler reserves memory for a pod's containers.
 func requestField(p *corev1.Pod) string {
 	if isServerPod(p) {
 		return "set spec.resources.requests.memory of the claim to what the server needs"

@@ -31,9 +31,11 @@ func terminated(code int32, reason string) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
 }
 
-// TestCrashSaysWhatTheServerPrinted: the message has the server's own error, the setting that an OOMKilled container needs, and no secret.
+// TestCrashSaysWhatTheServerPrinted: the message has the server's own error, the setting that an OOMKilled container
+// needs, and no secret.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
-	const option = "2026-11-29T08:00:00.1Z 0 [ERROR] [MY-000067] [Server] unknown variable 'innodb_foo=1'.\n2026-11-29T08:00:00.2Z 0 [ERROR] [MY-010119] [Server] Aborting\n"
+	const option = "2026-11-29T08:00:00.1Z 0 [ERROR] [MY-000067] [Server] unknown variable " +
+		"'innodb_foo=1'.\n2026-11-29T08:00:00.2Z 0 [ERROR] [MY-010119] [Server] Aborting\n"
 	see := "kubectl logs -n default p --container mysql"
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	cases := map[string]struct {
@@ -44,30 +46,63 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 		previous bool
 		change   func(*corev1.Pod)
 	}{
-		"Loop":      {reason: "The kubelet waits before it starts it again.", status: waits(crashLoop, "back-off", terminated(1, "Error")), log: option, previous: true, says: "container mysql of pod p has exited (exit code 1) and is restarted: [MY-000067] [Server] unknown variable 'innodb_foo=1'.. The whole log: " + see + " --previous"},
-		"Running":   {reason: "It runs for some seconds between two ends.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, previous: true, says: "unknown variable 'innodb_foo=1'"},
-		"Ended":     {reason: "It has just ended.", status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, says: "unknown variable 'innodb_foo=1'.. The whole log: " + see},
-		"Signal":    {reason: "The stack is not the cause.", status: waits(crashLoop, "", terminated(139, "Error")), log: "2026-11-29T08:00:00Z UTC - mysqld got signal 11 ;\nMost likely, you have hit a bug\nstack_bottom = 0 thread_stack 0x100000\n", previous: true, says: "(exit code 139) and is restarted: mysqld got signal 11 ;. The whole log"},
-		"Words":     {reason: "A program that marks no errors has last words.", status: waits(crashLoop, "", terminated(2, "Error")), log: "2026-11-29 08:00:00 starting\ncannot open /data\n", previous: true, says: "is restarted: starting; cannot open /data. The whole log"},
-		"NoLog":     {reason: "It printed nothing.", status: waits(crashLoop, "", terminated(1, "Error")), previous: true, says: "has exited (exit code 1) and is restarted; its log says why: " + see + " --previous"},
-		"NoProgram": {reason: "The runtime says why it cannot start.", status: waits(crashLoop, "", &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: `exec: "docker-entrypoint.sh": executable file not found`}), previous: true, says: `is restarted: exec: "docker-entrypoint.sh": executable file not found. The whole log`},
-		"OOM":       {reason: "The limit is the claim's.", status: waits(crashLoop, "", terminated(137, "OOMKilled")), says: "container mysql of pod p was OOMKilled (exit code 137): its memory limit of 256Mi is too low; raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentServer)},
-		"OOMAgain":  {reason: "It is started again.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(137, "OOMKilled")}}, says: "raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentDatabase)},
-		"OOMNode":   {reason: "It has no limit.", status: waits(crashLoop, "", terminated(137, "OOMKilled")), says: "it has no memory limit, so the memory of its node ran out; set spec.resources.requests.memory", change: func(p *corev1.Pod) { p.Labels = map[string]string{v1.LabelComponent: v1.ComponentServer} }},
-		"Secret":    {reason: "An image may print what it was given.", status: waits(crashLoop, "", terminated(1, "Error")), log: "[ERROR] [Entrypoint]: GENERATED ROOT PASSWORD: hunter2\n[ERROR] ERROR 1064: syntax to use near ''hunter2'' at line 1\n", previous: true, says: "GENERATED ROOT PASSWORD: …; ERROR 1064: syntax to use near … at line 1"},
-		"Ready":     {reason: "It serves again.", status: corev1.ContainerStatus{Name: "mysql", Ready: true, State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option},
-		"Stopped":   {reason: "It was told to stop, and did.", status: corev1.ContainerStatus{Name: "mysql", State: running, LastTerminationState: corev1.ContainerState{Terminated: terminated(0, "Completed")}}, log: option},
-		"Once":      {reason: "A Job makes another pod.", status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option, change: func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }},
+		"Loop": {reason: "The kubelet waits before it starts it again.",
+			status: waits(crashLoop, "back-off", terminated(1, "Error")), log: option, previous: true,
+			says: "container mysql of pod p has exited (exit code 1) and is restarted: [MY-000067] [Server] unknown variable " +
+				"'innodb_foo=1'.. The whole log: " + see + " --previous"},
+		"Running": {reason: "It runs for some seconds between two ends.",
+			status: corev1.ContainerStatus{Name: "mysql", State: running,
+				LastTerminationState: corev1.ContainerState{
+					Terminated: terminated(1, "Error")}}, log: option, previous: true, says: "unknown variable 'innodb_foo=1'"},
+		"Ended": {reason: "It has just ended.",
+			status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}},
+			log:    option, says: "unknown variable 'innodb_foo=1'.. The whole log: " + see},
+		"Signal": {reason: "The stack is not the cause.", status: waits(crashLoop, "", terminated(139, "Error")),
+			log: "2026-11-29T08:00:00Z UTC - mysqld got signal 11 ;\nMost likely, you have hit a bug\nstack_bottom = 0 " +
+				"thread_stack 0x100000\n", previous: true,
+			says: "(exit code 139) and is restarted: mysqld got signal 11 ;. The whole log"},
+		"Words": {reason: "A program that marks no errors has last words.",
+			status: waits(crashLoop, "", terminated(2, "Error")), log: "2026-11-29 08:00:00 starting\ncannot open /data\n",
+			previous: true, says: "is restarted: starting; cannot open /data. The whole log"},
+		"NoLog": {reason: "It printed nothing.", status: waits(crashLoop, "", terminated(1, "Error")), previous: true,
+			says: "has exited (exit code 1) and is restarted. See its log: " + see + " --previous"},
+		"NoProgram": {reason: "The runtime says why it cannot start.",
+			status: waits(crashLoop, "", &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError",
+				Message: `exec: "docker-entrypoint.sh": executable file not found`}), previous: true, says: `is restarted: exec: "docker-entrypoint.sh": executable file not found. The whole log`},
+		"OOM": {reason: "The limit is the claim's.", status: waits(crashLoop, "", terminated(137, "OOMKilled")),
+			says: "container mysql of pod p was OOMKilled (exit code 137): its memory limit of 256Mi is too low. Raise " +
+				"spec.resources.limits.memory of the claim", change: limited(v1.ComponentServer)},
+		"OOMAgain": {reason: "It is started again.",
+			status: corev1.ContainerStatus{Name: "mysql", State: running,
+				LastTerminationState: corev1.ContainerState{
+					Terminated: terminated(137,
+						"OOMKilled")}}, says: "Raise spec.resources.limits.memory of the claim", change: limited(v1.ComponentDatabase)},
+		"OOMNode": {reason: "It has no limit.", status: waits(crashLoop, "", terminated(137, "OOMKilled")),
+			says:   "it has no memory limit, so the memory of its node ran out. To fix it, set spec.resources.requests.memory",
+			change: func(p *corev1.Pod) { p.Labels = map[string]string{v1.LabelComponent: v1.ComponentServer} }},
+		"Secret": {reason: "An image may print what it was given.", status: waits(crashLoop, "", terminated(1, "Error")),
+			log: "[ERROR] [Entrypoint]: GENERATED ROOT PASSWORD: hunter2\n[ERROR] ERROR 1064: syntax to use near ''hunter2'' " +
+				"at line 1\n", previous: true, says: "GENERATED ROOT PASSWORD: …; ERROR 1064: syntax to use near … at line 1"},
+		"Ready": {reason: "It serves again.",
+			status: corev1.ContainerStatus{Name: "mysql", Ready: true, State: running,
+				LastTerminationState: corev1.ContainerState{Terminated: terminated(1, "Error")}}, log: option},
+		"Stopped": {reason: "It was told to stop, and did.",
+			status: corev1.ContainerStatus{Name: "mysql", State: running,
+				LastTerminationState: corev1.ContainerState{Terminated: terminated(0, "Completed")}}, log: option},
+		"Once": {reason: "A Job makes another pod.",
+			status: corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: terminated(1, "Error")}},
+			log:    option, change: func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &corev1.Pod{ObjectMeta: metaOf("p", nil), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{tc.status}}}
+			p := &corev1.Pod{ObjectMeta: metaOf("p", nil),
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{tc.status}}}
 			if tc.change != nil {
 				tc.change(p)
 			}
-			g, previous := lookAt(t), false
-			g.Logs = ended{logs(tc.log), &previous}
-			got := g.looker().crashOf(t.Context(), p)
+			l, previous := lookAt(t), false
+			l.logs = ended{logs(tc.log), &previous}
+			got := l.crashOf(t.Context(), p)
 			if !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") || strings.Contains(got, "hunter2") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
@@ -82,81 +117,110 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 func limited(component string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels = map[string]string{v1.LabelComponent: component}
-		p.Spec.Containers = []corev1.Container{{Name: "mysql", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}}}
+		p.Spec.Containers = []corev1.Container{
+			{Name: "mysql", Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}}}
 	}
 }
 
-// TestReportSaysOOMKilled: a program that the kernel killed, or whose server it killed, says which setting to raise, and nothing about the
-// data.
+// TestReportSaysOOMKilled: a program that the kernel killed, or whose server it killed, says which setting to raise,
+// and nothing about the data.
 func TestReportSaysOOMKilled(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
 		component string
 		message   string
 		code      int32
-		why       string
+		ended     string
 		says      string
 	}{
-		"NoReport": {reason: "It was killed before it could write one.", component: v1.ComponentBackup, code: 137, why: "OOMKilled", says: "was OOMKilled (exit code 137): its memory limit of 256Mi is too low; raise limits.memory in JOB_RESOURCES of the controller"},
-		"Child":    {reason: "Its server was killed.", component: v1.ComponentRestore, message: `{"command":"import-dump","exitCode":1,"error":"the server ended (signal: killed): it said nothing"}`, code: 1, why: "OOMKilled", says: "raise jobResources.limits.memory in the Composition's input, which the platform team sets. the server ended (signal: killed): it said nothing"},
-		"Counter":  {reason: "The runtime does not say so, but the program has read the kernel's counter.", component: v1.ComponentServer, message: `{"command":"initialize","exitCode":1,"error":"the server ended (OOMKilled: x)"}`, code: 1, why: "Error", says: "raise spec.resources.limits.memory of the claim. the server ended"},
-		"Broken":   {reason: "A server that was killed says nothing about the copy.", component: v1.ComponentRestoreTest, message: `{"command":"bootcheck","exitCode":46,"error":"broken"}`, why: "OOMKilled", says: "raise limits.memory"},
-		"Fine":     {reason: "What succeeded needs nothing.", component: v1.ComponentBackup, message: `{"command":"backup","ok":true}`, why: "OOMKilled"},
-		"Other":    {reason: "Somebody else killed it.", component: v1.ComponentBackup, message: `{"command":"backup","exitCode":1,"error":"no"}`, code: 1, why: "Error", says: "no"},
+		"NoReport": {reason: "It was killed before it could write one.", component: v1.ComponentBackup, code: 137,
+			ended: "OOMKilled", says: "was OOMKilled (exit code 137): its memory limit of 256Mi is too low. Raise " +
+				"limits.memory in JOB_RESOURCES of the controller"},
+		"Child": {reason: "Its server was killed.", component: v1.ComponentRestore,
+			message: `{"command":"import-dump","exitCode":1,"error":"the server ended (signal: killed): it said nothing"}`,
+			code:    1, ended: "OOMKilled",
+			says: "Raise jobResources.limits.memory in the Composition's input, which the platform team sets. the server " +
+				"ended (signal: killed): it said nothing"},
+		"Counter": {reason: "The runtime does not say so, but the program has read the kernel's counter.",
+			component: v1.ComponentServer,
+			message:   `{"command":"initialize","exitCode":1,"error":"the server ended (OOMKilled: x)"}`, code: 1,
+			ended: "Error", says: "Raise spec.resources.limits.memory of the claim. the server ended"},
+		"Broken": {reason: "A server that was killed says nothing about the copy.", component: v1.ComponentRestoreTest,
+			message: `{"command":"bootcheck","exitCode":46,"error":"broken"}`, ended: "OOMKilled", says: "Raise limits.memory"},
+		"Fine": {reason: "What succeeded needs nothing.", component: v1.ComponentBackup,
+			message: `{"command":"backup","ok":true}`, ended: "OOMKilled"},
+		"Other": {reason: "Somebody else killed it.", component: v1.ComponentBackup,
+			message: `{"command":"backup","exitCode":1,"error":"no"}`, code: 1, ended: "Error", says: "no"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := &corev1.Pod{ObjectMeta: metaOf("p", nil)}
 			limited(tc.component)(p)
-			r := ReportOf(p, &corev1.ContainerStatus{Name: "mysql", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code, Reason: tc.why, Message: tc.message}}})
-			if r == nil || !strings.Contains(r.Error, tc.says) || (r.Error == "") != (tc.says == "") || r.ExitCode == agent.ExitBroken {
+			r := ReportOf(p, &corev1.ContainerStatus{Name: "mysql",
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code, Reason: tc.ended,
+					Message: tc.message}}})
+			if r == nil || !strings.Contains(r.Error, tc.says) || (r.Error == "") != (tc.says == "") ||
+				r.ExitCode == agent.ExitBroken {
 				t.Errorf("%s want %q, got %+v", tc.reason, tc.says, r)
 			}
 		})
 	}
-	if r := ReportOf(&corev1.Pod{}, &corev1.ContainerStatus{State: corev1.ContainerState{Terminated: terminated(137, "Error")}}); r != nil {
+	if r := ReportOf(&corev1.Pod{},
+		&corev1.ContainerStatus{State: corev1.ContainerState{Terminated: terminated(137, "Error")}}); r != nil {
 		t.Errorf("want no report of a container that wrote none, got %+v", r)
 	}
 }
 
 // TestSteadyText: a server that prints other numbers at each end does not change the status, and another limit does.
 func TestSteadyText(t *testing.T) {
-	before := &v1.Blocker{Message: "container mysql of pod p has exited (exit code 1) and is restarted: LSN 12 is in the future"}
+	before := &v1.Blocker{Message: "container mysql of pod p has exited (exit code 1) and is restarted: LSN 12 is in " +
+		"the future"}
 	if got := steadyText(before, strings.Replace(before.Message, "12", "13", 1)); got != before.Message {
 		t.Errorf("want the text as it was, got %q", got)
 	}
-	for _, why := range []string{"container mysql of pod p was OOMKilled: its memory limit of 2Gi is too low", strings.Replace(before.Message, "LSN", "page", 1)} {
-		if got := steadyText(&v1.Blocker{Message: strings.Replace(why, "2Gi", "1Gi", 1) + "x"}, why); got != why {
-			t.Errorf("want %q, got %q", why, got)
+	for _, reason := range []string{"container mysql of pod p was OOMKilled: its memory limit of 2Gi is too low",
+		strings.Replace(before.Message, "LSN", "page", 1)} {
+		if got := steadyText(&v1.Blocker{Message: strings.Replace(reason, "2Gi", "1Gi", 1) + "x"}, reason); got != reason {
+			t.Errorf("want %q, got %q", reason, got)
 		}
 	}
 }
 
 // TestFailedRestoreSaysWhy: after the last try only the pod knows which statement of a dump has failed.
 func TestFailedRestoreSaysWhy(t *testing.T) {
-	const why = "the dump cannot be imported: a statement of it has failed: ERROR at line 1: Unknown command"
-	for phase, want := range map[v1.RestorePhase]string{v1.RestoreFailed: "container restore of pod p: " + why, v1.RestoreRunning: "container restore of pod p: " + why, v1.RestoreSucceeded: ""} {
-		p := &corev1.Pod{ObjectMeta: metaOf("p", map[string]string{v1.LabelXR: "uid", v1.LabelComponent: v1.ComponentRestore}), Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}}
+	const reason = "the dump cannot be imported: a statement in it failed: ERROR at line 1: Unknown command"
+	for phase, want := range map[v1.RestorePhase]string{v1.RestoreFailed: "container restore of pod p: " + reason,
+		v1.RestoreRunning: "container restore of pod p: " + reason, v1.RestoreSucceeded: ""} {
+		p := &corev1.Pod{ObjectMeta: metaOf("p",
+			map[string]string{v1.LabelXR: "uid", v1.LabelComponent: v1.ComponentRestore}), Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever}}
 		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "restore", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 42, Message: `{"command":"import-dump","exitCode":42,"error":"` + why + `"}`}},
+			Name: "restore", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 42,
+					Message: `{"command":"import-dump","exitCode":42,"error":"` + reason + `"}`}},
 		}}}
-		g := lookAt(t, p)
-		g.Life = v1.Instance{Kind: v1.KindMySQL, Namespace: p.Namespace, Name: "db", XR: "uid"}
-		g.XR = &Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}
-		g.XR.Status.Restore = &v1.RestoreStatus{Phase: phase, Backup: "b"}
-		g.XR.Status.PreviousBackup = "b"
-		if err := g.readPodFailure(t.Context()); err != nil {
+		basis := &Basis{Subject: Subject{
+			Life: v1.Instance{Kind: v1.KindMySQL, Namespace: p.Namespace, Name: "db", XR: "uid"},
+			XR:   &Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}},
+		}}
+		basis.XR.Status.Restore = &v1.RestoreStatus{Phase: phase, Backup: "b"}
+		basis.XR.Status.PreviousBackup = "b"
+		work, err := readWork(t.Context(), lookAt(t, p), basis, &BackupVolumes{}, "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if g.PodFailure != want {
-			t.Errorf("%s: want %q, got %q", phase, want, g.PodFailure)
+		if work.PodFailure != want {
+			t.Errorf("%s: want %q, got %q", phase, want, work.PodFailure)
 		}
 	}
 }
 
 // TestEvictionIsSaid: the kubelet ends a pod whose containers know nothing of it.
 func TestEvictionIsSaid(t *testing.T) {
-	j := &Job{Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil), Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage"}}}}
+	j := &Job{Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil),
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
+			Message: "The node was low on resource: ephemeral-storage"}}}}
 	j.noteEviction()
 	if want := "pod p: Evicted: The node was low on resource: ephemeral-storage"; j.PodFailure != want {
 		t.Errorf("want %q, got %q", want, j.PodFailure)

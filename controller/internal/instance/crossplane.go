@@ -6,35 +6,38 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// FinalizerCrossplane is on an XR for as long as Crossplane may still apply what
-// the function composed.
+// FinalizerCrossplane is on an XR as long as Crossplane may apply objects that the function composed.
 const FinalizerCrossplane = "composite.apiextensions.crossplane.io"
 
 // FinalizerCrossplaneClaim is on a claim until Crossplane has deleted its XR
 // (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
 const FinalizerCrossplaneClaim = "finalizer.apiextensions.crossplane.io"
 
-// AnnotationPaused keeps Crossplane from doing anything for a claim or XR, where it is "true".
+// AnnotationPaused pauses Crossplane for a claim or XR if its value is "true".
 const AnnotationPaused = "crossplane.io/paused"
 
-// CrossplaneMayTake so long to begin with a deletion, which it does within a second. What it composes takes it two minutes at most
-// (internal/controller/apiextensions/composite/reconciler.go in v2.4.0): nothing that it began before the deletion goes on then.
+// CrossplaneMayTake is the time in which Crossplane must start a deletion. Usually it starts within a second. A
+// composition takes at most two minutes (internal/controller/apiextensions/composite/reconciler.go in v2.4.0), so a
+// composition from before the deletion has ended by then.
 const CrossplaneMayTake = 5 * time.Minute
 
-// xrdKind is of what tells Crossplane of a kind.
-var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositeResourceDefinition"}
+// xrdKind is the kind of a CompositeResourceDefinition.
+var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1",
+	Kind: "CompositeResourceDefinition"}
 
-// IsPaused is true where a person does not want Crossplane to go on.
+// IsPaused reports whether a user has paused Crossplane for this object.
 func (c *Composite) IsPaused() bool { return c.GetAnnotations()[AnnotationPaused] == "true" }
 
-// AwaitsCrossplane is the XR that is being deleted and that Crossplane has not let go or, where there is none, the claim; nil where it is
-// neither, or paused.
-func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
+// AwaitsCrossplane returns the XR that is being deleted and still has Crossplane's finalizer. If there is no XR, it
+// returns such a claim. It returns nil if there is no such object or it is paused.
+func (s *Subject) AwaitsCrossplane() (c *Composite, finalizer string) {
 	c, finalizer = s.XR, FinalizerCrossplane
 	if c == nil {
 		c, finalizer = s.Claim, FinalizerCrossplaneClaim
@@ -45,30 +48,32 @@ func (s *State) AwaitsCrossplane() (c *Composite, finalizer string) {
 	return c, finalizer
 }
 
-// CommandToRemove returns the kubectl command that removes one finalizer and leaves all others. The API server rejects the command if the
-// finalizers have changed since they were read.
+// CommandToRemove returns the kubectl command that removes one finalizer and leaves all others. The API server rejects
+// the command if the finalizers have changed since they were read.
 func (c *Composite) CommandToRemove(finalizer string) string {
 	path := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(c.GetFinalizers(), finalizer))
-	return fmt.Sprintf(`kubectl patch %s --type json --patch '[{"op":"test","path":%[2]q,"value":%[3]q},{"op":"remove","path":%[2]q}]'`, c.InKubectl(), path, finalizer)
+	return fmt.Sprintf(
+		`kubectl patch %s --type json --patch '[{"op":"test","path":%[2]q,"value":%[3]q},{"op":"remove","path":%[2]q}]'`,
+		c.InKubectl(), path, finalizer)
 }
 
-// readXRD of what Crossplane has not let go. A Crossplane that is started while that XRD is being deleted, or after it is gone, never removes
-// its finalizers from claims and XRs (docs/upstream/crossplane-xrd-deletion.md). Where the kind of XRDs is not there, Crossplane itself is gone.
-func (g *gathering) readXRD(ctx context.Context) error {
-	kind, ok := kindOf(g.Life.Kind)
-	if c, _ := g.AwaitsCrossplane(); c == nil || !ok {
-		return nil
+// readXRD reports whether the XRD is being deleted or does not exist, for an object that waits for Crossplane. A
+// Crossplane that starts after this never removes its finalizers from claims and XRs
+// (docs/upstream/crossplane-xrd-deletion.md). If the kind of XRDs does not exist, Crossplane itself is uninstalled.
+func readXRD(ctx context.Context, r client.Reader, s *Subject) (undefined bool, err error) {
+	kind, ok := kindOf(s.Life.Kind)
+	if c, _ := s.AwaitsCrossplane(); c == nil || !ok {
+		return false, nil
 	}
-	xrd, err := getObject(ctx, g.Reader, metadataOf(xrdKind), "", crdName(kind.XR))
+	xrd, err := getObject(ctx, r, metadataOf(xrdKind), "", crdName(kind.XR))
 	if err != nil && !IsNotInstalled(err) {
-		return fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
+		return false, fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
 	}
-	g.Undefined = xrd == nil || xrd.DeletionTimestamp != nil
-	return nil
+	return xrd == nil || xrd.DeletionTimestamp != nil, nil
 }
 
-// crdName of a kind, which its XRD has, too.
+// crdName returns the name of a kind's CRD, which is also the name of its XRD.
 func crdName(kind schema.GroupVersionKind) string {
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	resource := v1.ResourceOf(kind)
 	return resource.GroupResource().String()
 }

@@ -37,43 +37,47 @@ func TestGatherXRD(t *testing.T) {
 	}
 	lost := errors.New("connection lost")
 	for name, tc := range map[string]struct {
-		reason string
-		have   []client.Object
-		xrd    *unstructured.Unstructured
-		err    error // Of asking for it.
-		asked  bool
-		want   bool // It is known to be gone, or to be being deleted.
+		reason  string
+		objects []client.Object
+		xrd     *unstructured.Unstructured
+		err     error // Of asking for it.
+		asked   bool
+		want    bool // It is known to be gone, or to be being deleted.
 	}{
-		"Going":     {"It may never be let go.", awaiting, going, nil, true, true},
-		"Claim":     {"Nor may the claim whose XR is gone.", claim, going, nil, true, true},
-		"Stays":     {"Crossplane will do it when it runs.", awaiting, newObject(xrdKind), nil, true, false},
-		"Gone":      {"It never will be.", awaiting, nil, nil, true, true},
-		"Lost":      {"What cannot be read is not known.", awaiting, nil, lost, true, false},
-		"Absent":    {"Crossplane is not there at all.", awaiting, nil, &meta.NoKindMatchError{}, true, true},
-		"Paused":    {"A person does not want it to go on.", []client.Object{paused(awaiting[0])}, going, nil, false, false},
-		"LetGo":     {"Crossplane has done it.", []client.Object{xr("x", "uid-1", "db", true)}, going, nil, false, false},
-		"Lives":     {"Nobody deletes it.", []client.Object{xr("x", "uid-1", "db", false)}, going, nil, false, false},
-		"ClaimGoes": {"Crossplane waits for the XR, and so does what is asked.", append(claim, xr("x", "uid-1", "db", true)), going, nil, false, false},
+		"Going":  {"It may never be let go.", awaiting, going, nil, true, true},
+		"Claim":  {"Nor may the claim whose XR is gone.", claim, going, nil, true, true},
+		"Stays":  {"Crossplane will do it when it runs.", awaiting, newObject(xrdKind), nil, true, false},
+		"Gone":   {"It never will be.", awaiting, nil, nil, true, true},
+		"Lost":   {"What cannot be read is not known.", awaiting, nil, lost, true, false},
+		"Absent": {"Crossplane is not there at all.", awaiting, nil, &meta.NoKindMatchError{}, true, true},
+		"Paused": {"A person does not want it to go on.", []client.Object{paused(awaiting[0])}, going, nil, false, false},
+		"LetGo":  {"Crossplane has done it.", []client.Object{xr("x", "uid-1", "db", true)}, going, nil, false, false},
+		"Lives":  {"Nobody deletes it.", []client.Object{xr("x", "uid-1", "db", false)}, going, nil, false, false},
+		"ClaimGoes": {"Crossplane waits for the XR, and so does what is asked.", append(claim, xr("x", "uid-1", "db", true)),
+			going, nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
-			have := append([]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}}, tc.have...)
+			objects := append([]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}},
+				tc.objects...)
 			if tc.xrd != nil {
-				of := tc.xrd.DeepCopy()
-				of.SetName("xmysqls.otus.homework")
-				have = append(have, of)
+				xrd := tc.xrd.DeepCopy()
+				xrd.SetName("xmysqls.otus.homework")
+				objects = append(objects, xrd)
 			}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).WithInterceptorFuncs(interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-					if o.GetObjectKind().GroupVersionKind() != xrdKind {
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
+				WithInterceptorFuncs(interceptor.Funcs{
+					Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+						opts ...client.GetOption) error {
+						if o.GetObjectKind().GroupVersionKind() != xrdKind {
+							return c.Get(ctx, k, o, opts...)
+						}
+						if asked = true; tc.err != nil {
+							return tc.err
+						}
 						return c.Get(ctx, k, o, opts...)
-					}
-					if asked = true; tc.err != nil {
-						return tc.err
-					}
-					return c.Get(ctx, k, o, opts...)
-				},
-			}).Build(), Clock: func() time.Time { return deleted }}
+					},
+				}).Build(), Clock: func() time.Time { return deleted }}
 			lives, err := g.Gather(t.Context(), key)
 			if asked != tc.asked || (errors.Is(tc.err, lost)) != (err != nil) {
 				t.Fatalf("%s Asked: %t, %v", tc.reason, asked, err)

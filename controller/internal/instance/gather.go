@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,60 +22,62 @@ import (
 
 // A Gatherer reads the state of instances.
 type Gatherer struct {
-	// Reader of the API server itself: a cache may not know yet what is there,
-	// and doubt is not absence.
+	// Reader reads from the API server directly, because a cache may be outdated. A missing object in a cache does
+	// not prove that the object is absent.
 	Reader client.Reader
-	// Logs of Jobs.
+	// Logs reads the logs of Jobs.
 	Logs Logs
-	// Stores of backups; nil where there are none.
+	// Cache is the cache of Backup objects. If it is nil, they are read from Reader.
+	Cache client.Reader
+	// Stores reads the backup stores. It is nil if there are none.
 	Stores Stores
-	// Settings that each State is read under.
+	// Settings are the settings that each State contains.
 	Settings Settings
-	// Clock, which tests stop.
+	// Clock returns the current time. Tests replace it.
 	Clock func() time.Time
-	// Skew of the controller's clock from the API server's; nil where the two cannot differ.
+	// Skew returns the difference between the clocks of the controller and the API server. It is nil if the two
+	// cannot differ.
 	Skew func() clock.Skew
 }
 
-// Gather all lives of an instance, those that end before the one that goes on.
-// Where there is no XR, it is one State without.
+// Gather returns the State of each instance of this name. Instances that are being deleted come first. If there is no
+// XR, it returns one State without an XR.
 func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
-	found, err := g.findComposites(ctx, k)
+	found, err := findComposites(ctx, g.Reader, k)
 	if err != nil {
 		return nil, err
 	}
-	orphans, err := g.findOrphans(ctx, k, found)
+	orphans, err := findOrphans(ctx, g.Reader, k, found)
 	if err != nil {
 		return nil, err
 	}
 	if len(orphans)+len(found.xrs) == 0 {
 		return g.statesWithoutXR(ctx, k, found.namespace, found.claim)
 	}
-	out := make([]*State, 0, len(orphans)+len(found.xrs))
+	lives := make([]*Subject, 0, len(orphans)+len(found.xrs))
 	for _, o := range orphans {
-		s := g.newState(k.Life(o.uid), found.namespace)
-		s.Orphan, s.PredecessorTerminating = new(g.identityOfHolders(found.kind, o)), len(out) > 0
-		out = append(out, s)
+		s := g.newSubject(k.Life(o.uid), found.namespace)
+		s.Orphan, s.PredecessorTerminating = new(IdentityOfHolders(s.Life, o.holders, s.Now)), len(lives) > 0
+		lives = append(lives, s)
 	}
-	for _, s := range g.statesOf(k, found) {
-		s.PredecessorTerminating = len(out) > 0 && (out[0].IsDeleting() || out[0].OrphanedFromClaim)
-		s.PredecessorCopy = copyAmong(out)
-		out = append(out, s)
+	for _, s := range g.subjectsOf(k, found) {
+		s.PredecessorTerminating = len(lives) > 0 && (lives[0].IsDeleting() || lives[0].OrphanedFromClaim)
+		s.PredecessorCopy = copyAmong(lives)
+		lives = append(lives, s)
 	}
-	for _, s := range out {
-		life := &gathering{g, s}
-		if err := life.readLife(ctx); err != nil {
+	out := make([]*State, 0, len(lives))
+	for _, s := range lives {
+		state, err := g.readLife(ctx, s)
+		if err != nil {
 			return nil, err
 		}
-		if err := life.readRules(ctx); err != nil {
-			return nil, err
-		}
+		out = append(out, state)
 	}
 	return out, nil
 }
 
-// copyAmong the orphans of an instance that waits for a person, or nil.
-func copyAmong(lives []*State) client.Object {
+// copyAmong returns the copied object of an orphaned instance that waits for a user, or nil.
+func copyAmong(lives []*Subject) client.Object {
 	for _, s := range lives {
 		if s.Orphan != nil && s.Orphan.Copy != nil {
 			return s.Orphan.Copy
@@ -85,34 +86,41 @@ func copyAmong(lives []*State) client.Object {
 	return nil
 }
 
-// GatherXRs of an instance, each a State with its claim and nothing of what it has.
+// GatherXRs returns a State for each XR, with its claim and without other objects.
 func (g *Gatherer) GatherXRs(ctx context.Context, k Key) ([]*State, error) {
-	found, err := g.findComposites(ctx, k)
+	found, err := findComposites(ctx, g.Reader, k)
 	if err != nil {
 		return nil, err
 	}
-	return g.statesOf(k, found), nil
+	out := make([]*State, 0, len(found.xrs))
+	for _, s := range g.subjectsOf(k, found) {
+		out = append(out, NewState(*s))
+	}
+	return out, nil
 }
 
-// ReadData reads the data PVC and its volume into a State of GatherXRs.
+// ReadData reads the data PVC and its volume into a State from GatherXRs.
 func (g *Gatherer) ReadData(ctx context.Context, s *State) error {
-	return (&gathering{g, s}).readDataVolumes(ctx)
+	basis := &s.Basis
+	var err error
+	basis.DataVolumes, err = readDataVolumes(ctx, g.Reader, &basis.Subject, basis.Records)
+	return err
 }
 
-// newState of a life, of which nothing is read yet.
-func (g *Gatherer) newState(life v1.Instance, ns *corev1.Namespace) *State {
-	out := &State{Settings: g.Settings, Life: life, Now: g.Clock(), ReadAt: time.Now(), Namespace: ns}
+// newSubject returns a Subject for an instance of which nothing has been read yet.
+func (g *Gatherer) newSubject(life v1.Instance, ns *corev1.Namespace) *Subject {
+	out := &Subject{Settings: g.Settings, Life: life, Now: g.Clock(), ReadAt: time.Now(), Namespace: ns}
 	if g.Skew != nil {
 		out.Skew = g.Skew()
 	}
 	return out
 }
 
-// statesOf the XRs that were found.
-func (g *Gatherer) statesOf(k Key, found *foundComposites) []*State {
-	out := make([]*State, 0, len(found.xrs))
+// subjectsOf returns a Subject for each XR.
+func (g *Gatherer) subjectsOf(k Key, found *foundComposites) []*Subject {
+	out := make([]*Subject, 0, len(found.xrs))
 	for _, xr := range found.xrs {
-		s := g.newState(k.Life(xr.GetUID()), found.namespace)
+		s := g.newSubject(k.Life(xr.GetUID()), found.namespace)
 		s.XR, s.OrphanedFromClaim = xr, isOrphanedFromClaim(xr, found.claim, found.namespace)
 		if found.claim.IsBoundTo(xr) {
 			s.Claim = found.claim
@@ -122,136 +130,187 @@ func (g *Gatherer) statesOf(k Key, found *foundComposites) []*State {
 	return out
 }
 
-// statesWithoutXR, where nobody lives under the name: there may be volumes all the same.
-func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace, claim *Composite) ([]*State, error) {
-	s := g.newState(k.Life(""), ns)
+// statesWithoutXR returns the State of a name without an instance. There may still be volumes.
+func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace,
+	claim *Composite) ([]*State, error) {
+	s := g.newSubject(k.Life(""), ns)
 	s.Claim = claim
-	life := &gathering{g, s}
-	return []*State{s}, errors.Join(life.readDataVolumes(ctx), life.readBackupPVs(ctx), life.readXRD(ctx))
+	data, derr := readDataVolumes(ctx, g.Reader, s, nil)
+	basis := Basis{Subject: *s, DataVolumes: data}
+	volumes, verr := readBackupVolumes(ctx, g.Reader, &basis, nil)
+	undefined, xerr := readXRD(ctx, g.Reader, s)
+	return []*State{{Basis: basis, BackupVolumes: volumes, Undefined: undefined}}, errors.Join(derr, verr, xerr)
 }
 
-// A gathering reads one life into its State.
-type gathering struct {
-	*Gatherer
-	*State
+// readLife reads everything that a decision about an instance can depend on, and returns its State. Each reader takes
+// the parts that it needs as arguments, which determines the order of the calls.
+func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, error) {
+	var err error
+	if subject.Requested, err = g.readRequested(ctx, subject); err != nil {
+		return nil, err
+	}
+	basis, noted, err := readBasis(ctx, g.Reader, subject)
+	if err != nil {
+		return nil, err
+	}
+	l := looker{Reader: g.Reader, now: subject.Now, logs: g.Logs}
+	s := &State{Basis: *basis}
+	if s.Undefined, err = readXRD(ctx, l, subject); err != nil {
+		return nil, err
+	}
+	if s.BackupVolumes, err = readBackupVolumes(ctx, l, basis, noted.Notes); err != nil {
+		return nil, err
+	}
+	if needsRecords(subject) {
+		noted = noted.withBoundVolume(s.BackupPV, subject.Life)
+	}
+	var answers StoreAnswers
+	s.Noted, answers = readStores(ctx, l, g.Stores, basis, noted)
+	if subject.XR != nil && !subject.IsDeleting() && isUnsynced(subject.XR) {
+		s.Uncomposed = l.whyUncomposed(ctx, subject.XR)
+	}
+	if s.SettingsVerdict, err = readSettings(ctx, l, basis, s.BackupPVC); err != nil {
+		return nil, err
+	}
+	if s.Source, answers.StoreFailure, err = readSource(ctx, l, g.Stores, basis, answers.StoreFailure); err != nil {
+		return nil, err
+	}
+	s.StoreAnswers = answers
+	if s.Work, err = readWork(ctx, l, basis, &s.BackupVolumes, whyHeld(s)); err != nil {
+		return nil, err
+	}
+	s.Rules, err = readRules(ctx, l, basis)
+	return s, err
 }
 
-// readLife reads what a decision about this life can depend on.
-func (g *gathering) readLife(ctx context.Context) error {
-	if g.needsRecords() { // First: the record knows the namespace when the volume is gone.
-		if err := errors.Join(g.readRecords(ctx), g.readNotes(ctx)); err != nil {
-			return err
+// readBasis reads the Basis of an instance and the catalog entries of its backups. The BackupRecords are read first,
+// because they contain the namespace UID when the volume is deleted. BackupRecords and catalog are read only if a
+// decision depends on them.
+func readBasis(ctx context.Context, r client.Reader, subject *Subject) (*Basis, Noted, error) {
+	out := &Basis{Subject: *subject}
+	var noted Noted
+	var err error
+	if needsRecords(subject) {
+		if out.Records, err = readRecords(ctx, r, subject.Life); err != nil {
+			return nil, noted, err
+		}
+		if noted, err = readNoted(ctx, r, subject.Life); err != nil {
+			return nil, noted, err
 		}
 	}
-	if err := errors.Join(g.readXRD(ctx), g.readDataVolumes(ctx)); err != nil {
-		return err
+	if out.DataVolumes, err = readDataVolumes(ctx, r, subject, out.Records); err != nil {
+		return nil, noted, err
 	}
-	if err := g.readWhetherOffered(ctx); err != nil {
-		return err
-	}
-	if err := g.readBackupPVs(ctx); err != nil {
-		return err
-	}
-	g.readBoundNotes()
-	storeGathering{g}.readStores(ctx)
-	if g.XR != nil && !g.IsDeleting() && isUnsynced(g.XR) {
-		g.Uncomposed = g.looker().whyUncomposed(ctx, g.XR)
-	}
-	if err := errors.Join(g.readSettings(ctx), g.readSource(ctx)); err != nil {
-		return err
-	}
-	switch {
-	case g.IsDeleting():
-		return g.readForDeletion(ctx)
-	case g.IsBackedUpInLife():
-		return errors.Join(g.readDeployment(ctx), jobGathering{g}.readJobs(ctx), jobGathering{g}.readPods(ctx), g.readCloneAccess(ctx))
-	}
-	going := func(c *corev1.PersistentVolumeClaim) bool { return c != nil && c.DeletionTimestamp != nil }
-	if going(g.DataPVC) || going(g.BackupPVC) { // A restore that has ended holds both.
-		var err error
-		if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil {
-			return err
-		}
-	}
-	if going(g.DataPVC) {
-		return jobGathering{g}.readPods(ctx)
-	}
-	return g.readPodFailure(ctx)
+	out.StoreForbidden, err = isStoreForbidden(ctx, r, out)
+	return out, noted, err
 }
 
-// needsRecords is true while a decision depends on the backups of all lives.
-func (g *gathering) needsRecords() bool {
-	return g.IsDeleting() || g.XR != nil && (!g.XR.Status.Started || g.XR.Spec.Backup.Request != "" || g.XR.Spec.Backup.Schedule != "") || g.IsBackedUpInLife()
+// needsRecords reports whether a decision depends on the backups of all instances of the name.
+func needsRecords(s *Subject) bool {
+	return s.IsDeleting() || s.XR != nil &&
+		(!s.XR.Status.Started || s.Requested.Name != "" || s.XR.Spec.Backup.Schedule != nil) || s.IsBackedUpInLife()
 }
 
-// foundComposites of an instance: its claim, nil where there is none, and its XRs, those that end
-// before the one that goes on, with the namespace that they are of.
+// foundComposites contains the claim of an instance or nil, its XRs and its namespace. XRs that are being deleted
+// come first.
 type foundComposites struct {
 	kind      Kind
 	namespace *corev1.Namespace
 	claim     *Composite
 	xrs       []*Composite
-	// withoutXRs is true if the XRs' kind is not there, and so no XR of any instance.
+	// withoutXRs is true if the kind of the XRs is not installed, so that no XR can exist.
 	withoutXRs bool
 }
 
-// findComposites of an instance. Labels are where to look; whose an XR is
-// stands in its spec. The claim is read after the list, so that one made in between
-// disowns no XR. Where the XRs' kind is not installed a claim that is being deleted has no XR: Crossplane takes the kind away when no XR is
-// left, while that of the claims waits for the last claim. A claim that is to live waits until the kind is there again, and so does what has
-// no claim: where somebody took CRDs away by force, the servers run.
-func (g *Gatherer) findComposites(ctx context.Context, k Key) (*foundComposites, error) {
+// findComposites reads the claim and the XRs of an instance. Labels only select candidates, and the spec of an XR
+// decides whose it is. The claim is read after the list, so that a claim that was created in between keeps its XR.
+//
+// If the kind of the XRs is not installed, a claim that is being deleted has no XR. Crossplane deletes the kind of
+// the XRs after the last XR, and the kind of the claims after the last claim. A claim that is not being deleted waits
+// until the kind is installed again, and so does a name without a claim. The servers may still run if a user deleted
+// the CRDs by force.
+func findComposites(ctx context.Context, r client.Reader, k Key) (*foundComposites, error) {
 	kind, ok := kindOf(k.Kind)
 	if !ok {
-		return nil, fmt.Errorf("%s is of a kind that is not looked after", k)
+		return nil, fmt.Errorf("%s is of a kind that the controller does not handle", k)
 	}
-	ns, err := getObject(ctx, g.Reader, &corev1.Namespace{}, "", k.Namespace)
+	ns, err := getObject(ctx, r, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	out, err := g.listXRs(ctx, XRsOf(k), kind)
-	away := IsNotInstalled(err)
-	if err != nil && !away {
+	if !kind.HasClaims() {
+		return findOwnObject(ctx, r, k, kind, ns)
+	}
+	out, err := listXRs(ctx, r, kind, kind.XRsOf(k)...)
+	uninstalled := IsNotInstalled(err)
+	if err != nil && !uninstalled {
 		return nil, err
 	}
-	claim, cerr := g.readComposite(ctx, kind.Claim, k.Namespace, k.Name)
+	claim, cerr := readComposite(ctx, r, kind.Object, k.Namespace, k.Name)
 	switch {
 	case cerr != nil:
 		return nil, cerr
-	case away && (claim == nil || !claim.IsDeleting()): // It waits until the kind is there again.
+	case uninstalled && (claim == nil || !claim.IsDeleting()): // The claim waits until the kind is installed again.
 		return nil, err
 	}
-	if claim != nil && claim.Unreadable.Has("spec.resourceRef") && !away { // Labels may be lost, too: that there is no XR must be certain.
-		if out, err = g.listXRs(ctx, nil, kind); err != nil {
+	// The labels may be lost, too. The controller must be certain that there is no XR.
+	if claim != nil && claim.Unreadable.Has("spec.resourceRef") && !uninstalled {
+		if out, err = listXRs(ctx, r, kind); err != nil {
 			return nil, err
 		}
 	}
-	if claim != nil && claim.BoundXR != "" && !away && !slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
-		xr, err := g.readComposite(ctx, kind.XR, "", claim.BoundXR)
+	if claim != nil && claim.BoundXR != "" && !uninstalled &&
+		!slices.ContainsFunc(out, func(x *Composite) bool { return x.GetName() == claim.BoundXR }) {
+		xr, err := readComposite(ctx, r, kind.XR, "", claim.BoundXR)
 		if err != nil {
 			return nil, err
 		}
 		if xr != nil && xr.saysNoClaim() {
-			return nil, fmt.Errorf("claim %s has bound %s, which does not say whose it is. %s", k, xr.GetName(), xr.WhyUnreadable())
+			return nil, fmt.Errorf("claim %s is bound to %s, which does not name its claim. %s", k, xr.GetName(),
+				xr.WhyUnreadable())
 		}
 		if xr != nil {
 			out = append(out, xr)
 		}
 	}
 	out = slices.DeleteFunc(out, func(x *Composite) bool {
-		of, ok := x.ClaimKey()
-		return !ok || of != k
+		claimKey, ok := x.Key()
+		return !ok || claimKey != k
 	})
-	slices.SortStableFunc(out, func(a, b *Composite) int { return trueFirst(isEnding(a, claim, ns), isEnding(b, claim, ns)) })
-	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out, withoutXRs: away}, nil
+	slices.SortStableFunc(out, func(a, b *Composite) int {
+		return trueFirst(isEnding(a, claim, ns), isEnding(b, claim, ns))
+	})
+	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out, withoutXRs: uninstalled}, nil
 }
 
-// listXRs that labels lead to. The error IsNotInstalled where that is certain.
-func (g *Gatherer) listXRs(ctx context.Context, labels client.MatchingLabels, kind Kind) ([]*Composite, error) {
+// findOwnObject finds an XR that a user has created, in an API without claims. The API server answers 404 to a get
+// both if the XR does not exist and if the kind is temporarily not served. A list distinguishes the two cases. If the
+// kind is not installed, the servers may still run, as in findComposites.
+func findOwnObject(ctx context.Context, r client.Reader, k Key, kind Kind, ns *corev1.Namespace) (*foundComposites,
+	error) {
+	xr, err := readComposite(ctx, r, kind.XR, k.Namespace, k.Name)
+	if err != nil {
+		return nil, explainUnlisted(ctx, r, kind, err)
+	}
+	out := &foundComposites{kind: kind, namespace: ns}
+	if xr != nil {
+		out.xrs = []*Composite{xr}
+		return out, nil
+	}
+	all, err := listXRs(ctx, r, kind, kind.XRsOf(k)...)
+	if err != nil {
+		return nil, err
+	}
+	out.xrs = slices.DeleteFunc(all, func(x *Composite) bool { return x.GetName() != k.Name })
+	return out, nil
+}
+
+// listXRs lists the XRs of a kind. IsNotInstalled is true of the error only if the kind is certainly not installed.
+func listXRs(ctx context.Context, r client.Reader, kind Kind, which ...client.ListOption) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
-	if err := g.Reader.List(ctx, l, labels); err != nil {
-		return nil, g.explainUnlisted(ctx, kind, err)
+	if err := r.List(ctx, l, which...); err != nil {
+		return nil, explainUnlisted(ctx, r, kind, err)
 	}
 	out := make([]*Composite, 0, len(l.Items))
 	for i := range l.Items {
@@ -260,17 +319,16 @@ func (g *Gatherer) listXRs(ctx context.Context, labels client.MatchingLabels, ki
 	return out, nil
 }
 
-// isEnding is true if an XR is being deleted, or is to be.
+// isEnding reports whether an XR is being deleted, or must be deleted.
 func isEnding(xr, claim *Composite, ns *corev1.Namespace) bool {
 	return xr.IsDeleting() || isOrphanedFromClaim(xr, claim, ns)
 }
 
-// isOrphanedFromClaim is true if the claim that an XR is of has bound another one, which
-// is for good, or was taken from it and cannot come back because its namespace
-// goes. Crossplane leaves such an XR as it is.
+// isOrphanedFromClaim reports whether an XR has permanently lost its claim. Either the claim is bound to another XR,
+// or the claim was deleted and its namespace is being deleted. Crossplane does not delete such an XR.
 func isOrphanedFromClaim(xr, claim *Composite, ns *corev1.Namespace) bool {
 	switch {
-	case xr.IsDeleting():
+	case xr.IsDeleting(), xr.isOwnObject():
 		return false
 	case claim == nil:
 		return ns == nil || ns.DeletionTimestamp != nil
@@ -288,86 +346,57 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-func (g *Gatherer) readComposite(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*Composite, error) {
-	u, err := getObject(ctx, g.Reader, newObject(kind), namespace, name)
+func readComposite(ctx context.Context, r client.Reader, kind schema.GroupVersionKind, namespace,
+	name string) (*Composite, error) {
+	u, err := getObject(ctx, r, newObject(kind), namespace, name)
 	if u == nil || err != nil {
 		return nil, err
 	}
 	return Decode(u), nil
 }
 
-// recordsOf selects all records of an instance, also those that the function does not ask for.
-func recordsOf(of v1.Instance) client.MatchingLabelsSelector {
-	either, err := labels.NewRequirement(v1.LabelInstance, selection.In, []string{of.Key(), of.OlderKey()})
-	if err != nil { // It is of constants and a digest.
+// recordsOf selects all BackupRecords of an instance, including those that the function does not read.
+func recordsOf(instance v1.Instance) client.MatchingLabelsSelector {
+	either, err := labels.NewRequirement(v1.LabelInstance, selection.In, []string{instance.Key(), instance.OlderKey()})
+	if err != nil { // The requirement consists of constants and a digest.
 		return client.MatchingLabelsSelector{Selector: labels.Nothing()}
 	}
 	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*either)}
 }
 
-// Records of an instance. Labels are where to look; whose a record is stands in
-// its spec.
-func Records(ctx context.Context, from client.Reader, of v1.Instance) ([]v1.MySQLBackup, error) {
-	l := &v1.MySQLBackupList{}
-	if err := from.List(ctx, l, recordsOf(of)); err != nil {
-		return nil, fmt.Errorf("cannot list MySQLBackups: %w", err)
+// Records returns the BackupRecords of an instance. Labels only select candidates, and the spec of a BackupRecord
+// decides whose it is.
+func Records(ctx context.Context, from client.Reader, instance v1.Instance) ([]v1.BackupRecord, error) {
+	l := &v1.BackupRecordList{}
+	if err := from.List(ctx, l, recordsOf(instance)); err != nil {
+		return nil, fmt.Errorf("cannot list BackupRecords: %w", err)
 	}
-	return slices.DeleteFunc(l.Items, func(r v1.MySQLBackup) bool {
+	return slices.DeleteFunc(l.Items, func(r v1.BackupRecord) bool {
 		i := r.Spec.Instance
 		if r.Unreadable.Has("spec.instance") {
-			return !isRecordOf(of, r.Name) // It is not known whose it is, but for its label and its name.
+			return !isRecordOf(instance, r.Name) // Only the label and the name tell whose BackupRecord this is.
 		}
-		return i.Kind != of.Kind || i.Namespace != of.Namespace || i.Name != of.Name
+		return i.Kind != instance.Kind || i.Namespace != instance.Namespace || i.Name != instance.Name
 	}), nil
 }
 
-// readRecords of the instance, newest first, in the function's order.
-func (g *gathering) readRecords(ctx context.Context) error {
-	var err error
-	if g.Records, err = Records(ctx, g.Reader, g.Life); err != nil {
-		return err
-	}
-	newestFirst(g.Records)
-	return nil
+// readRecords reads the BackupRecords of an instance, newest first, in the same order as the function.
+func readRecords(ctx context.Context, r client.Reader, life v1.Instance) ([]v1.BackupRecord, error) {
+	records, err := Records(ctx, r, life)
+	newestFirst(records)
+	return records, err
 }
 
-// readForDeletion reads what a deletion has to deal with.
-func (g *gathering) readForDeletion(ctx context.Context) error {
-	for _, read := range []func(context.Context) error{g.readDeployment, jobGathering{g}.readJobs, jobGathering{g}.readPods, g.readLeftovers, g.readRestoring} {
-		if err := read(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readRestoring once older backups may go.
-func (g *gathering) readRestoring(ctx context.Context) (err error) {
-	if g.XR != nil && isProven(g.State) && len(g.Records) > 1 {
-		g.Restoring, err = g.restoring(ctx, g.Life.Namespace, g.Records)
-	}
-	return err
-}
-
-// readDeployment of the server.
-func (g *gathering) readDeployment(ctx context.Context) error {
-	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, g.Life.Namespace, g.Life.DeploymentName())
-	if d != nil && g.OwnsObject(d) {
-		g.Deployment = d
-	}
-	return err
-}
-
-// OwnsObject is true if an object was made for this life.
-func (s *State) OwnsObject(o client.Object) bool {
-	if s.Life.XR == "" {
-		return o.GetLabels()[v1.LabelInstance] == s.Life.Key()
+// Owns reports whether an object was created for this instance.
+func Owns(life v1.Instance, o client.Object) bool {
+	if life.XR == "" {
+		return o.GetLabels()[v1.LabelInstance] == life.Key()
 	}
 	c := metav1.GetControllerOf(o)
-	return o.GetLabels()[v1.LabelXR] == string(s.Life.XR) || c != nil && c.UID == s.Life.XR
+	return o.GetLabels()[v1.LabelXR] == string(life.XR) || c != nil && c.UID == life.XR
 }
 
-// getObject is an object, or nil where there is none.
+// getObject returns an object, or nil if it does not exist.
 func getObject[T client.Object](ctx context.Context, r client.Reader, o T, namespace, name string) (T, error) {
 	var none T
 	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)

@@ -51,15 +51,16 @@ func xr(name, uid, claim string, dying bool) *unstructured.Unstructured {
 	if dying {
 		u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 	}
-	u.Object["spec"] = map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": claim}}
+	u.Object["spec"] = map[string]any{
+		"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": claim}}
 	return u
 }
 
-func boundClaim(to string) *unstructured.Unstructured {
+func boundClaim(xr string) *unstructured.Unstructured {
 	u := newObject(ClaimKind)
 	u.SetNamespace("default")
 	u.SetName("db")
-	u.Object["spec"] = map[string]any{"resourceRef": map[string]any{"name": to}}
+	u.Object["spec"] = map[string]any{"resourceRef": map[string]any{"name": xr}}
 	return u
 }
 
@@ -68,7 +69,8 @@ func metaOf(name string, labels map[string]string) metav1.ObjectMeta {
 }
 
 func dataPVC(labels map[string]string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("db-pvc", labels), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("db-pvc", labels),
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
 }
 
 func volumeOf(pvcName string) *corev1.PersistentVolume {
@@ -89,14 +91,16 @@ func unlabelled(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
 	v := volumeOf("db-pvc")
 	v.Labels, v.Finalizers = key.Life(uid).Labels(), []string{v1.Finalizer}
-	v.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: namespace, v1.AnnotationClaimName: "db", v1.AnnotationNamespaceUID: "ns"}
+	v.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: namespace,
+		v1.AnnotationClaimName: "db", v1.AnnotationNamespaceUID: "ns"}
 	return v
 }
 
 // protected PVC, as the function makes it.
 func protected(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c.Finalizers = []string{v1.Finalizer}
-	c.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: "default", v1.AnnotationClaimName: "db"}
+	c.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: "default",
+		v1.AnnotationClaimName: "db"}
 	return c
 }
 
@@ -151,20 +155,23 @@ func jobAt(namespace, name string) *batchv1.Job {
 }
 
 func mounting(name, pvcName string, owner metav1.Object) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metaOf(name, nil), Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvcName},
-	}}}}}
+	p := &corev1.Pod{ObjectMeta: metaOf(name, nil),
+		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvcName},
+		}}}}}
 	if owner != nil {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", UID: owner.GetUID(), Controller: new(true)}}
 	}
 	return p
 }
 
-func record(name, of string, at int64) *v1.MySQLBackup {
-	return &v1.MySQLBackup{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelInstance: life.Key()}, CreationTimestamp: metav1.Time{Time: time.Unix(at, 0)}},
-		Spec:       v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: of}},
-		Status:     v1.MySQLBackupStatus{Phase: v1.BackupProven},
+func record(name, instance string, second int64) *v1.BackupRecord {
+	return &v1.BackupRecord{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelInstance: life.Key()},
+			CreationTimestamp: metav1.Time{Time: time.Unix(second, 0)}},
+		Spec: v1.BackupRecordSpec{
+			Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: instance}},
+		Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
 	}
 }
 
@@ -180,7 +187,8 @@ type summary struct {
 }
 
 func summarize(s *State) summary {
-	out := summary{Orphan: s.Orphan != nil, PredecessorTerminating: s.PredecessorTerminating, OrphanedFromClaim: s.OrphanedFromClaim}
+	out := summary{Orphan: s.Orphan != nil, PredecessorTerminating: s.PredecessorTerminating,
+		OrphanedFromClaim: s.OrphanedFromClaim}
 	if s.Orphan != nil && s.Orphan.Copy != nil {
 		out.Copy = s.Orphan.Copy.GetName()
 	}
@@ -208,8 +216,8 @@ func summarize(s *State) summary {
 	if s.DataPV != nil {
 		out.DataPV = s.DataPV.Name
 	}
-	if s.Backup != nil {
-		out.Backup = s.Backup.Name
+	if s.BackupJob != nil {
+		out.Backup = s.BackupJob.Name
 	}
 	for _, p := range s.Pods {
 		out.Pods = append(out.Pods, p.Name)
@@ -243,74 +251,98 @@ func TestGather(t *testing.T) {
 	cases := map[string]struct {
 		reason      string
 		noNamespace bool
-		have        []client.Object
+		objects     []client.Object
 		want        []summary
 	}{
 		"Orphan": {reason: "Its XR is gone, and its volume holds the data: that is a life that ends.",
-			have: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", "db-pvc", "uid-1"), jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
-			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv", Backup: life.RescueName("backup"), MisplacedJobs: []string{"backup-db-job"}}}},
+			objects: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", "db-pvc", "uid-1"),
+				jobAt("default", life.RescueName("backup")), jobAt("default", "backup-db-job")},
+			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv", Backup: life.RescueName("backup"),
+				MisplacedJobs: []string{"backup-db-job"}}}},
 		"OrphanAndNew": {reason: "What it leaves decides what the next one starts from, which has the usual PVC.",
-			have: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"), dataPVC(ours)},
-			want: []summary{{Orphan: true, DataPV: "pv"}, {XR: "new", Claim: "db", DataPVC: "db-pvc", PredecessorTerminating: true}}},
-		"Copy": {reason: "A backup of the cluster's objects brought it back, with the labels that it had: the new life waits for a person.",
-			have: []client.Object{copied(heldVolume("uid-0", "default")), xr("new", "uid-1", "db", false), boundClaim("new")},
-			want: []summary{{Orphan: true, Copy: "pv", DataPV: "pv"}, {XR: "new", Claim: "db", PredecessorTerminating: true, PredecessorCopy: "pv"}}},
+			objects: []client.Object{heldVolume("uid-0", "default"), xr("new", "uid-1", "db", false), boundClaim("new"),
+				dataPVC(ours)},
+			want: []summary{{Orphan: true, DataPV: "pv"},
+				{XR: "new", Claim: "db", DataPVC: "db-pvc", PredecessorTerminating: true}}},
+		"Copy": {reason: "A backup of the cluster's objects brought it back, with the labels that it had: the new life " +
+			"waits for a person.",
+			objects: []client.Object{copied(heldVolume("uid-0", "default")), xr("new", "uid-1", "db", false), boundClaim("new")},
+			want: []summary{{Orphan: true, Copy: "pv", DataPV: "pv"},
+				{XR: "new", Claim: "db", PredecessorTerminating: true, PredecessorCopy: "pv"}}},
 		"CopiedPVC": {reason: "So is a PVC, whose volume may be new.",
-			have: []client.Object{copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
-			want: []summary{{Orphan: true, Copy: "db-pvc", OriginalPVC: "default/db-pvc"}}},
+			objects: []client.Object{copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
+			want:    []summary{{Orphan: true, Copy: "db-pvc", OriginalPVC: "default/db-pvc"}}},
 		"TakenOver": {reason: "One word for volume and PVC is enough.",
-			have: []client.Object{takenOver(copied(heldVolume("uid-1", "default"))), copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
+			objects: []client.Object{takenOver(copied(heldVolume("uid-1", "default"))),
+				copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
 			want: []summary{{Orphan: true, OriginalPVC: "default/db-pvc", DataPV: "pv"}}},
 		"LeftAlone": {reason: "So it is to leave both alone.",
-			have: []client.Object{leftAlone(copied(heldVolume("uid-1", "default"))), copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
+			objects: []client.Object{leftAlone(copied(heldVolume("uid-1", "default"))),
+				copied(protected(pvcAt("default", "db-pvc", "uid-1")))},
 			want: []summary{{Orphan: true, Copy: "pv", Left: 2, OriginalPVC: "default/db-pvc", DataPV: "pv"}}},
 		"LeftOriginal": {reason: "What is no copy has no such word.",
-			have: []client.Object{leftAlone(marked(heldVolume("uid-1", "default")))}, want: []summary{{Orphan: true, DataPV: "pv"}}},
+			objects: []client.Object{leftAlone(marked(heldVolume("uid-1", "default")))},
+			want:    []summary{{Orphan: true, DataPV: "pv"}}},
 		"Marked": {reason: "What says that it is what it was is no copy.",
-			have: []client.Object{marked(heldVolume("uid-1", "default"))}, want: []summary{{Orphan: true, DataPV: "pv"}}},
+			objects: []client.Object{marked(heldVolume("uid-1", "default"))}, want: []summary{{Orphan: true, DataPV: "pv"}}},
 		"NoOrphan": {reason: "An XR whose labels somebody took is not gone.",
-			have: []client.Object{heldVolume("uid-1", "default"), hidden(xr("x", "uid-1", "db", false))}, want: []summary{{}}},
-		"NotHeld":  {reason: "A volume that was released holds nothing.", have: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
-		"NotKnown": {reason: "A volume that is not this instance's by its own word is not its.", have: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
+			objects: []client.Object{heldVolume("uid-1", "default"), hidden(xr("x", "uid-1", "db", false))},
+			want:    []summary{{}}},
+		"NotHeld": {reason: "A volume that was released holds nothing.",
+			objects: []client.Object{released(heldVolume("uid-1", "default"))}, want: []summary{{}}},
+		"NotKnown": {reason: "A volume that is not this instance's by its own word is not its.",
+			objects: []client.Object{heldVolume("uid-1", "other")}, want: []summary{{}}},
 		"NamespaceGone": {reason: "What is to be mounted is in the controller's namespace for it.", noNamespace: true,
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"), pvcAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
+			objects: []client.Object{onVolume(xr("x", "uid-1", "db", true)), heldVolume("uid-1", "default"),
+				pvcAt(v1.RescueNamespace, life.RescueName("data"), "uid-1"), jobAt(v1.RescueNamespace, life.RescueName("backup"))},
 			want: []summary{{XR: "x", DataPVC: life.RescueName("data"), DataPV: "pv", Backup: life.RescueName("backup")}}},
-		"Unlabelled": {reason: "Somebody took the labels off the volume of a rescue: the PVC that it names is this life's and no other's.", noNamespace: true,
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", true)), unlabelled(heldVolume("uid-1", "default"))},
-			want: []summary{{XR: "x", DataPV: "pv"}}},
+		"Unlabelled": {reason: "Somebody took the labels off the volume of a rescue: the PVC that it names is this life's " +
+			"and no other's.", noNamespace: true,
+			objects: []client.Object{onVolume(xr("x", "uid-1", "db", true)), unlabelled(heldVolume("uid-1", "default"))},
+			want:    []summary{{XR: "x", DataPV: "pv"}}},
 		"Beside": {reason: "A life that lost its XR, and then its namespace, had its data mounted there.", noNamespace: true,
-			have: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", life.RescueName("data"), "uid-1")},
-			want: []summary{{Orphan: true, OriginalPVC: "default/" + life.RescueName("data"), DataPV: "pv"}}},
+			objects: []client.Object{heldVolume("uid-1", "default"), pvcAt("default", life.RescueName("data"), "uid-1")},
+			want:    []summary{{Orphan: true, OriginalPVC: "default/" + life.RescueName("data"), DataPV: "pv"}}},
 		"Nothing": {reason: "An event of something long gone.", want: []summary{{}}},
-		"Claim":   {reason: "A claim without an XR.", have: []client.Object{boundClaim("")}, want: []summary{{Claim: "db"}}},
+		"Claim": {reason: "A claim without an XR.", objects: []client.Object{boundClaim("")},
+			want: []summary{{Claim: "db"}}},
 		"Lives": {reason: "Both are instances of this name; only one is the claim's. The one that ends comes first.",
-			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", true), boundClaim("new")},
-			want: []summary{{XR: "old"}, {XR: "new", Claim: "db", PredecessorTerminating: true}}},
-		"OrphanedFromClaim": {reason: "The claim was taken from its XR before Crossplane deleted that: it ends before the one that the claim has now.",
-			have: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", false), boundClaim("new")},
-			want: []summary{{XR: "old", OrphanedFromClaim: true}, {XR: "new", Claim: "db", PredecessorTerminating: true}}},
+			objects: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", true), boundClaim("new")},
+			want:    []summary{{XR: "old"}, {XR: "new", Claim: "db", PredecessorTerminating: true}}},
+		"OrphanedFromClaim": {reason: "The claim was taken from its XR before Crossplane deleted that: it ends before the " +
+			"one that the claim has now.",
+			objects: []client.Object{xr("new", "uid-2", "db", false), xr("old", "uid-1", "db", false), boundClaim("new")},
+			want:    []summary{{XR: "old", OrphanedFromClaim: true}, {XR: "new", Claim: "db", PredecessorTerminating: true}}},
 		"Bereft": {reason: "Its claim was taken from it, and none can be made in a namespace that goes.", noNamespace: true,
-			have: []client.Object{xr("x", "uid-1", "db", false)}, want: []summary{{XR: "x", OrphanedFromClaim: true}}},
-		"Unbound": {reason: "A claim that has bound none yet, or is not there, orphans no XR.", have: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
-		"Liar":    {reason: "A label is where to look, no proof.", have: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
-		"Volumes": {reason: "The claim's, bound to each other.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("db-pvc")},
-			want: []summary{{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}}},
-		"OtherLife": {reason: "Another life's PVC is not touched.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(theirs)}, want: []summary{{XR: "x"}}},
-		"OtherVolume": {reason: "A volume that another PVC has by now is not ours.", have: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("other")},
-			want: []summary{{XR: "x", DataPVC: "db-pvc"}}},
+			objects: []client.Object{xr("x", "uid-1", "db", false)}, want: []summary{{XR: "x", OrphanedFromClaim: true}}},
+		"Unbound": {reason: "A claim that has bound none yet, or is not there, orphans no XR.",
+			objects: []client.Object{xr("x", "uid-1", "db", false), boundClaim("")}, want: []summary{{XR: "x"}}},
+		"Liar": {reason: "A label is where to look, no proof.",
+			objects: []client.Object{xr("x", "uid-1", "another", false)}, want: []summary{{}}},
+		"Volumes": {reason: "The claim's, bound to each other.",
+			objects: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("db-pvc")},
+			want:    []summary{{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}}},
+		"OtherLife": {reason: "Another life's PVC is not touched.",
+			objects: []client.Object{xr("x", "uid-1", "db", false), dataPVC(theirs)}, want: []summary{{XR: "x"}}},
+		"OtherVolume": {reason: "A volume that another PVC has by now is not ours.",
+			objects: []client.Object{xr("x", "uid-1", "db", false), dataPVC(ours), volumeOf("other")},
+			want:    []summary{{XR: "x", DataPVC: "db-pvc"}}},
 		"Pods": {reason: "Whoever mounts the data counts, but for our own Jobs.",
-			have: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job), mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
+			objects: []client.Object{xr("x", "uid-1", "db", true), job, mounting("agent", "db-pvc", job),
+				mounting("server", "db-pvc", nil), mounting("other", "else", nil)},
 			want: []summary{{XR: "x", Backup: life.Jobs().Backup(), Pods: []string{"server"}}}},
 		"Records": {reason: "Those of this name, newest first; what the label says does not count.",
-			have: []client.Object{xr("x", "uid-1", "db", false), record("a", "db", 1), record("c", "db", 3), record("b", "db", 3), record("d", "another", 4)},
+			objects: []client.Object{xr("x", "uid-1", "db", false), record("a", "db", 1), record("c", "db", 3),
+				record("b", "db", 3), record("d", "another", 4)},
 			want: []summary{{XR: "x", Records: []string{"c", "b", "a"}}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if !tc.noNamespace {
-				tc.have = append(tc.have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+				tc.objects = append(tc.objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
 			}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.objects...).Build(),
+				Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			gathered(t, tc.reason, lives, err, tc.want)
 		})
@@ -318,18 +350,20 @@ func TestGather(t *testing.T) {
 }
 
 // withoutXRs is a claim's cluster in which nobody serves the XRs' kind.
-func withoutXRs(t *testing.T, have ...client.Object) client.Reader {
+func withoutXRs(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
-	have = append(have, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
-	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
+	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			if o.GetObjectKind().GroupVersionKind() == XRKind {
 				return kerrors.NewNotFound(schema.GroupResource{}, k.Name)
 			}
 			return c.Get(ctx, k, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-			if strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List") == XRKind.Kind { // Lists of whole objects have the kind of these.
+			// Lists of whole objects have the kind of these.
+			if strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List") == XRKind.Kind {
 				return kerrors.NewNotFound(schema.GroupResource{}, "")
 			}
 			return c.List(ctx, l, opts...)
@@ -352,19 +386,23 @@ func TestGatherWithoutXRs(t *testing.T) {
 		return c
 	}
 	for name, tc := range map[string]struct {
-		reason string
-		have   []client.Object
-		want   []summary // Nil where it is not known what there is.
-		served bool      // It may be, as far as the error says.
+		reason  string
+		objects []client.Object
+		want    []summary // Nil where it is not known what there is.
+		served  bool      // It may be, as far as the error says.
 	}{
-		"Dying":  {reason: "A claim that is being deleted is all that is left.", have: []client.Object{dying()}, want: []summary{{Claim: "db"}}},
-		"Orphan": {reason: "What holds data is backed up first.", have: []client.Object{dying(), heldVolume("uid-1", "default")}, want: []summary{{Orphan: true, DataPV: "pv"}}},
-		"Doubt":  {reason: "A kind that is there and not served has XRs.", have: []client.Object{dying(), crdOfXRs()}, served: true},
-		"Lives":  {reason: "A claim that is to live has its XR again when the kind is.", have: []client.Object{boundClaim("x")}},
-		"Server": {reason: "Nobody wants it deleted.", have: []client.Object{heldVolume("uid-1", "default")}},
+		"Dying": {reason: "A claim that is being deleted is all that is left.", objects: []client.Object{dying()},
+			want: []summary{{Claim: "db"}}},
+		"Orphan": {reason: "What holds data is backed up first.",
+			objects: []client.Object{dying(), heldVolume("uid-1", "default")}, want: []summary{{Orphan: true, DataPV: "pv"}}},
+		"Doubt": {reason: "A kind that is there and not served has XRs.", objects: []client.Object{dying(), crdOfXRs()},
+			served: true},
+		"Lives": {reason: "A claim that is to live has its XR again when the kind is.",
+			objects: []client.Object{boundClaim("x")}},
+		"Server": {reason: "Nobody wants it deleted.", objects: []client.Object{heldVolume("uid-1", "default")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lives, err := (&Gatherer{Reader: withoutXRs(t, tc.have...), Clock: time.Now}).Gather(t.Context(), key)
+			lives, err := (&Gatherer{Reader: withoutXRs(t, tc.objects...), Clock: time.Now}).Gather(t.Context(), key)
 			if tc.want == nil {
 				if err == nil || IsNotInstalled(err) == tc.served {
 					t.Errorf("%s Got %d lives, %v", tc.reason, len(lives), err)
@@ -378,21 +416,22 @@ func TestGatherWithoutXRs(t *testing.T) {
 
 // TestGatherInstalled: what goes on without XRs does so only where there is none for certain.
 func TestGatherInstalled(t *testing.T) {
-	have := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), Labels: life.Labels()}}
-	gone := &Gatherer{Reader: withoutXRs(t, have), Clock: time.Now}
+	pvc := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), Labels: life.Labels()}}
+	gone := &Gatherer{Reader: withoutXRs(t, pvc), Clock: time.Now}
 	lives, err := gone.GatherInstalled(t.Context(), key)
 	gathered(t, "Uninstalled: nobody lives.", lives, err, []summary{{}})
 	if lives[0].BackupPVC == nil {
 		t.Error("want the backups to be there all the same")
 	}
-	if got, err := gone.restoring(t.Context(), "default", nil); len(got) > 0 || err != nil {
+	if got, err := restoring(t.Context(), gone.Reader, "default", nil); len(got) > 0 || err != nil {
 		t.Errorf("want nobody to restore, got %v, %v", got, err)
 	}
-	unserved := &Gatherer{Reader: withoutXRs(t, have, crdOfXRs()), Clock: time.Now}
+	unserved := &Gatherer{Reader: withoutXRs(t, pvc, crdOfXRs()), Clock: time.Now}
 	if lives, err := unserved.GatherInstalled(t.Context(), key); err == nil || IsNotInstalled(err) {
 		t.Errorf("want a kind that is installed to be waited for, got %d lives, %v", len(lives), err)
 	}
-	if got, err := unserved.restoring(t.Context(), "default", nil); err == nil {
+	if got, err := restoring(t.Context(), unserved.Reader, "default", nil); err == nil {
 		t.Errorf("want who restores not to be known, got %v", got)
 	}
 }
@@ -400,19 +439,22 @@ func TestGatherInstalled(t *testing.T) {
 // TestGatherKinds: a Database and a MySQL of one name know nothing of each other.
 func TestGatherKinds(t *testing.T) {
 	databases, _ := kindOf(v1.KindDatabase)
-	claim := newObject(databases.Claim)
+	claim := newObject(databases.Object)
 	claim.SetNamespace("default")
 	claim.SetName("db")
-	claim.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi", "resourceRef": map[string]any{"name": "y"}}
+	claim.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi",
+		"resourceRef": map[string]any{"name": "y"}}
 	database := newObject(databases.XR)
 	database.SetName("y")
 	database.SetUID("uid-y")
 	database.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "db"})
-	database.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi", "claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "default", "name": "db"}}
+	database.Object["spec"] = map[string]any{"type": "mysql", "storageSize": "2Gi",
+		"claimRef": map[string]any{"kind": v1.KindDatabase, "namespace": "default", "name": "db"}}
 	pvc := dataPVC(Key{Kind: v1.KindDatabase, Namespace: "default", Name: "db"}.Life("uid-y").Labels())
 	pvc.Name = "db.database-pvc"
-	have := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database, pvc, record("a", "db", 1)}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(have...).Build(), Clock: time.Now}
+	objects := []client.Object{boundClaim("x"), xr("x", "uid-1", "db", false), dataPVC(life.Labels()), claim, database,
+		pvc, record("a", "db", 1)}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), Clock: time.Now}
 	for kind, want := range map[string]summary{
 		v1.KindMySQL:    {XR: "x", Claim: "db", DataPVC: "db-pvc", Records: []string{"a"}},
 		v1.KindDatabase: {XR: "y", Claim: "db", DataPVC: "db.database-pvc"},
@@ -437,18 +479,19 @@ func TestGatherKinds(t *testing.T) {
 
 // TestStale: the status of an earlier XR of the same name is not read; a claim has that of its XR.
 func TestStale(t *testing.T) {
-	of := func(u *unstructured.Unstructured, uid string) *unstructured.Unstructured {
-		u.Object["status"] = map[string]any{"started": true, "uid": uid, "conditions": []any{map[string]any{"type": "Serving", "status": "True"}}}
+	owned := func(u *unstructured.Unstructured, uid string) *unstructured.Unstructured {
+		u.Object["status"] = map[string]any{"internal": map[string]any{"started": true, "uid": uid},
+			"conditions": []any{map[string]any{"type": "Serving", "status": "True"}}}
 		return u
 	}
 	for name, tc := range map[string]struct {
 		from  *unstructured.Unstructured
 		stale bool
 	}{
-		"Own":     {from: of(xr("x", "uid-1", "db", false), "uid-1")},
-		"Earlier": {from: of(xr("x", "uid-1", "db", false), "uid-0"), stale: true},
-		"Unsaid":  {from: of(xr("x", "uid-1", "db", false), "")},
-		"Claim":   {from: of(boundClaim("x"), "uid-1")},
+		"Own":     {from: owned(xr("x", "uid-1", "db", false), "uid-1")},
+		"Earlier": {from: owned(xr("x", "uid-1", "db", false), "uid-0"), stale: true},
+		"Unsaid":  {from: owned(xr("x", "uid-1", "db", false), "")},
+		"Claim":   {from: owned(boundClaim("x"), "uid-1")},
 	} {
 		c := Decode(tc.from)
 		if len(c.Unreadable) > 0 || c.Stale != tc.stale || c.Status.Started == tc.stale || c.IsServing() == tc.stale {
@@ -457,8 +500,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBeginning: pods of a living instance are to run until its server takes clients, but for one that is suspended, and has nothing
-// to restore.
+// TestBeginning: pods of a living instance are to run until its server takes clients, but for one that is suspended,
+// and has nothing to restore.
 func TestBeginning(t *testing.T) {
 	restoring := &v1.RestoreStatus{Phase: v1.RestoreRunning}
 	cases := map[string]struct {
@@ -476,9 +519,10 @@ func TestBeginning(t *testing.T) {
 	}
 	for name, tc := range cases {
 		u := xr("x", "uid-1", "db", false)
-		u.Object["status"] = map[string]any{"started": true, "uid": "uid-1", "conditions": []any{map[string]any{"type": "Serving", "status": "False", "reason": tc.reason}}}
+		u.Object["status"] = map[string]any{"internal": map[string]any{"started": true, "uid": "uid-1"},
+			"conditions": []any{map[string]any{"type": "Serving", "status": "False", "reason": tc.reason}}}
 		c := Decode(u)
-		c.Spec.Suspended, c.Status.Restore = tc.spec, tc.restore
+		c.Spec.Suspend, c.Status.Restore = tc.spec, tc.restore
 		if c.IsSuspended() != tc.suspended || c.IsBeginning() != tc.beginning {
 			t.Errorf("%s: suspended: %t, beginning: %t", name, c.IsSuspended(), c.IsBeginning())
 		}
@@ -488,34 +532,40 @@ func TestBeginning(t *testing.T) {
 // TestKeys: each kind's controller looks at what is its own.
 func TestKeys(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{}
-	pvc.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindDatabase, v1.AnnotationClaimNamespace: "default", v1.AnnotationClaimName: "db"}
+	pvc.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindDatabase, v1.AnnotationClaimNamespace: "default",
+		v1.AnnotationClaimName: "db"}
 	r := record("a", "db", 1)
 	for _, k := range Kinds() {
-		want := []Key{{Kind: k.Claim.Kind, Namespace: "default", Name: "db"}}
-		if diff := cmp.Diff(want, k.OfXR(xr("x", "uid-1", "db", false))); diff != "" {
+		want := []Key{{Kind: k.InstanceKind(), Namespace: "default", Name: "db"}}
+		composite := client.Object(xr("x", "uid-1", "db", false))
+		if !k.HasClaims() { // It is what the user has created.
+			composite = boundClaim("x")
+		}
+		if diff := cmp.Diff(want, k.OfXR(composite)); diff != "" {
 			t.Errorf("OfXR: -want, +got:\n%s", diff)
 		}
-		if diff := cmp.Diff(want, k.OfClaim(boundClaim("x"))); diff != "" {
+		if diff := cmp.Diff(want, k.OfObject(boundClaim("x"))); diff != "" {
 			t.Errorf("OfClaim: -want, +got:\n%s", diff)
 		}
-		if got := k.OfAnnotated(pvc); (len(got) == 1) != (k.Claim.Kind == v1.KindDatabase) {
-			t.Errorf("%s: OfAnnotated a Database's volume: %v", k.Claim.Kind, got)
+		if got := k.OfAnnotated(pvc); (len(got) == 1) != (k.InstanceKind() == v1.KindDatabase) {
+			t.Errorf("%s: OfAnnotated a Database's volume: %v", k.InstanceKind(), got)
 		}
 		for in, want := range map[string]bool{"": true, "default": true, v1.RescueNamespace: true, "theirs": false} {
 			lies := pvc.DeepCopy()
-			if lies.Namespace = in; k.Claim.Kind == v1.KindDatabase && (len(k.OfAnnotated(lies)) == 1) != want {
+			if lies.Namespace = in; k.InstanceKind() == v1.KindDatabase && (len(k.OfAnnotated(lies)) == 1) != want {
 				t.Errorf("OfAnnotated what lies in %q: %v", in, k.OfAnnotated(lies))
 			}
 		}
-		if got := k.OfRecord(r); (len(got) == 1) != (k.Claim.Kind == v1.KindMySQL) {
-			t.Errorf("%s: OfRecord of a MySQL: %v", k.Claim.Kind, got)
+		if got := k.OfRecord(r); (len(got) == 1) != (k.InstanceKind() == v1.KindMySQL) {
+			t.Errorf("%s: OfRecord of a MySQL: %v", k.InstanceKind(), got)
 		}
 	}
 }
 
 // TestDoubt: what cannot be read is an error, never an absence.
 func TestDoubt(t *testing.T) {
-	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(life.Labels()), volumeOf("db-pvc"), record("a", "db", 1)}
+	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(life.Labels()), volumeOf("db-pvc"),
+		record("a", "db", 1)}
 	for reads := range 15 {
 		left := reads
 		fails := func() error {
@@ -525,7 +575,8 @@ func TestDoubt(t *testing.T) {
 			return nil
 		}
 		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+				opts ...client.GetOption) error {
 				if err := fails(); err != nil {
 					return err
 				}
@@ -545,14 +596,16 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAClosedNamespace: a namespace that does not let the controller at its Secrets, or not any more because it goes,
-// holds no deletion up.
+// TestSecretsOfAClosedNamespace: a namespace that does not let the controller at its Secrets, or not any more because
+// it goes, holds no deletion up.
 func TestSecretsOfAClosedNamespace(t *testing.T) {
 	xr := xr("x", "uid-1", "db", true)
 	secret := &corev1.Secret{ObjectMeta: metaOf(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
 	for _, closed := range []bool{false, true} {
-		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(xr, secret, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}).WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(xr, secret,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+				opts ...client.GetOption) error {
 				if closed && o.GetObjectKind().GroupVersionKind().Kind == "Secret" {
 					return kerrors.NewForbidden(corev1.Resource("secrets"), k.Name, nil)
 				}
@@ -566,16 +619,18 @@ func TestSecretsOfAClosedNamespace(t *testing.T) {
 	}
 }
 
-// TestCertificatesLeft: what a life has of certificates goes with what else was made for it, also where nobody owns it any
-// more; that of another life stays.
+// TestCertificatesLeft: what a life has of certificates goes with what else was made for it, also where nobody owns it
+// any more; that of another life stays.
 func TestCertificatesLeft(t *testing.T) {
 	own, other := key.Life("uid-1"), key.Life("uid-2")
-	secret := func(namespace, name string, of v1.Instance) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), Labels: of.Labels()}}
+	secret := func(namespace, name string, instance v1.Instance) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name),
+			Labels: instance.Labels()}}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(
 		xr("x", "uid-1", "db", true), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
-		secret("default", own.TLSSecretName(), own), secret("system", own.AuthorityName(1), own), secret("system", own.AuthorityName(2), other),
+		secret("default", own.TLSSecretName(), own), secret("system", own.AuthorityName(1), own),
+		secret("system", own.AuthorityName(2), other),
 	).Build()
 	lives, err := (&Gatherer{Reader: c, Clock: time.Now, Settings: Settings{Namespace: "system"}}).Gather(t.Context(), key)
 	if err != nil || len(lives) != 1 {
@@ -601,17 +656,20 @@ func TestMeanwhile(t *testing.T) {
 	bound.UID = "bound"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	cases := map[string]struct {
-		reason           string
-		have, gone, come []client.Object
-		want             summary
-		stale            bool
+		reason              string
+		objects, gone, come []client.Object
+		want                summary
+		stale               bool
 	}{
 		"Bound": {reason: "The PVC was made and bound after it was looked for.",
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, naming()}, want: summary{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}},
+			objects: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{bound, naming()},
+			want: summary{XR: "x", DataPVC: "db-pvc", DataPV: "pv"}},
 		"Unbound": {reason: "The PVC that the volume names was gone before and is gone after.",
-			have: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{naming()}, want: summary{XR: "x", DataPV: "pv"}, stale: true},
+			objects: []client.Object{onVolume(xr("x", "uid-1", "db", false))}, come: []client.Object{naming()},
+			want: summary{XR: "x", DataPV: "pv"}, stale: true},
 		"Named": {reason: "The claim is another by now, and names a new XR.",
-			have: []client.Object{boundClaim("w")}, gone: []client.Object{boundClaim("w")}, come: []client.Object{xr("x", "uid-1", "db", false), boundClaim("x")}, want: summary{XR: "x", Claim: "db"}},
+			objects: []client.Object{boundClaim("w")}, gone: []client.Object{boundClaim("w")},
+			come: []client.Object{xr("x", "uid-1", "db", false), boundClaim("x")}, want: summary{XR: "x", Claim: "db"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -631,21 +689,23 @@ func TestMeanwhile(t *testing.T) {
 				}
 				turned = true
 			}
-			c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.have, namespace)...).WithInterceptorFuncs(interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-					err := c.Get(ctx, k, o, opts...)
-					if _, ok := o.(*corev1.PersistentVolumeClaim); ok && !turned && tc.gone == nil {
-						turn(ctx, c)
-					}
-					return err
-				},
-				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-					if _, ok := l.(*unstructured.UnstructuredList); ok && !turned && tc.gone != nil {
-						turn(ctx, c)
-					}
-					return c.List(ctx, l, opts...)
-				},
-			}).Build()
+			c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.objects, namespace)...).
+				WithInterceptorFuncs(interceptor.Funcs{
+					Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+						opts ...client.GetOption) error {
+						err := c.Get(ctx, k, o, opts...)
+						if _, ok := o.(*corev1.PersistentVolumeClaim); ok && !turned && tc.gone == nil {
+							turn(ctx, c)
+						}
+						return err
+					},
+					List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+						if _, ok := l.(*unstructured.UnstructuredList); ok && !turned && tc.gone != nil {
+							turn(ctx, c)
+						}
+						return c.List(ctx, l, opts...)
+					},
+				}).Build()
 			g := &Gatherer{Reader: c, Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil {
@@ -671,34 +731,52 @@ func (l logs) Tail(context.Context, string, string, string) (io.ReadCloser, erro
 
 func TestListen(t *testing.T) {
 	pod := func(s corev1.ContainerState) *Job {
-		return &Job{Job: &batchv1.Job{}, Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil), Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
+		return &Job{Job: &batchv1.Job{},
+			Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil),
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: s}}}}}}
 	}
 	cases := map[string]struct {
 		reason string
 		job    *Job
 		want   func(*Job) bool
 	}{
-		"Report": {reason: "The agent's last word.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"backup","ok":true}`}}),
+		"Report": {reason: "The agent's last word.",
+			job: pod(corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"backup","ok":true}`}}),
 			want: func(j *Job) bool { return j.Report != nil && j.Report.OK }},
-		"NoReport": {reason: "A crash is no report.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "panic: …"}}),
+		"NoReport": {reason: "A crash is no report.",
+			job:  pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "panic: …"}}),
 			want: func(j *Job) bool { return j.Report == nil }},
-		"Empty": {reason: "Nor is an empty object.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "{}"}}),
+		"Empty": {reason: "Nor is an empty object.",
+			job:  pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "{}"}}),
 			want: func(j *Job) bool { return j.Report == nil }},
-		"Waiting": {reason: "People read the kubelet's words.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
+		"Waiting": {reason: "People read the kubelet's words.",
+			job: pod(corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
 			want: func(j *Job) bool { return j.PodFailure == "pod p: ImagePullBackOff: no such image" }},
-		"Foreign": {reason: "Who writes a report may be no agent.", job: pod(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),
+		"Foreign": {reason: "Who writes a report may be no agent.",
+			job: pod(corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{
+					Message: `{"command":"bootcheck","error":"\u001b[2Jbad\u202eworse","version":"8\u0000"}`}}),
 			want: func(j *Job) bool { return j.Report.Error == "[2Jbad worse" && j.Report.Version == "8" }},
-		"Registry": {reason: "A kubelet repeats what a registry says.", job: pod(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no\x1b[2J\nimage\xff" + strings.Repeat("x", 4096)}}),
+		"Registry": {reason: "A kubelet repeats what a registry says.",
+			job: pod(corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull",
+					Message: "no\x1b[2J\nimage\xff" + strings.Repeat("x", 4096)}}),
 			want: func(j *Job) bool {
-				return strings.HasPrefix(j.PodFailure, "pod p: ErrImagePull: no [2J image xxx") && len(j.PodFailure) <= maxPodFailure+len("pod p: ")
+				return strings.HasPrefix(j.PodFailure, "pod p: ErrImagePull: no [2J image xxx") &&
+					len(j.PodFailure) <= maxPodFailure+len("pod p: ")
 			}},
-		"Progress": {reason: "The last line that is one.", job: pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
+		"Progress": {reason: "The last line that is one.",
+			job:  pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
 			want: func(j *Job) bool { return j.Progress != nil && j.Progress.Percent == 42 }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := jobGathering{&gathering{&Gatherer{Logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n")}, &State{}}}
-			if g.readPodReports(context.Background(), tc.job); !tc.want(tc.job) {
+			l := looker{
+				logs: logs("copy: 7% (7 of 100 MiB, 9 MiB/s)\ncopy: 42% (42 of 100 MiB, 9 MiB/s)\nother\n"),
+			}
+			if readReports(context.Background(), l, &Basis{}, nil, tc.job); !tc.want(tc.job) {
 				t.Error(tc.reason)
 			}
 		})

@@ -3,6 +3,7 @@ package instance
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,64 +12,71 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An Identity is what must be known of a life whether its XR is there or not. It is read from
-// the XR or, where that is gone, from the volume and the PVCs that still hold the data.
-// Nothing of it needs a claim.
+// An Identity contains the facts about an instance that are needed with or without its XR. They are read from the XR.
+// If the XR is deleted, they are read from the volume and the PVCs that still hold the data. A claim is never needed.
 type Identity struct {
-	// XR that the life is of; of one that is gone the name is not known, and empty.
+	// XR is the XR of the instance. Its name is empty if the XR is deleted.
 	XR metav1.OwnerReference
-	// DeletedAt is when the deletion began, or was found; nil while the life goes on.
+	// DeletedAt is when the deletion started or was found, or nil if the instance is not being deleted.
 	DeletedAt *metav1.Time
 	// Started is true if a server may have been started.
 	Started bool
-	// Volume of the data, Image of its server and Size of its storage; empty where they are
-	// not known.
+	// Volume is the name of the data volume, Image the image of the server, and Size the size of the storage. They
+	// are empty if they are unknown.
 	Volume, Image, Size string
-	// Store that its backups go to, by name; empty where they go to a volume, or it is not known.
+	// Store is the name of the BackupStore. It is empty if backups are written to a volume, or the store is unknown.
 	Store string
-	// BackupNumber is that of its backup; 0 where it is not known.
+	// BackupNumber is the number of the instance's backup, or 0 if it is unknown.
 	BackupNumber int64
-	// FirstBackupNumber is what that was when the life began; 0 where it is that still.
+	// FirstBackupNumber is the number at the start of the instance, or 0 if the number has not changed since.
 	FirstBackupNumber int64
-	// Choice of what to start from that it began with.
+	// Choice is the restore source that the instance started with.
 	Choice string
-	// DeletionPolicy of the XR; a claim's counts before it.
+	// DeletionPolicy is the policy of the XR. The policy of a claim has priority.
 	DeletionPolicy v1.DeletionPolicy
-	// Annotations of the XR, or of what holds the data.
+	// Annotations are the annotations of the XR, or of the objects that hold the data.
 	Annotations map[string]string
-	// Copy is what holds the data and was copied or restored from elsewhere, with the labels of
-	// the life that it had there; nil where there is none, or where a person said that it is to be
-	// taken over.
+	// Copy is an object that holds the data and was copied or restored from elsewhere, with the labels of the
+	// original instance. It is nil if there is none, or if a user has requested to adopt the data.
 	Copy client.Object
-	// Left is all that holds such data where a person said that it is nobody's.
+	// Left lists the objects with such data that a user annotated as leave-alone.
 	Left []client.Object
 }
 
-// Identity of this life; empty where there is none.
-func (s *State) Identity() Identity {
+// Identity returns the identity of this instance. It is empty if there is no instance.
+func (b *Basis) Identity() Identity {
+	id := identityOf(&b.Subject)
+	if b.XR == nil || b.DataPV == nil {
+		return id
+	}
+	if b.XR.Unreadable.HasAny("spec.storageSize", "spec.storage_size") {
+		id.Size = storageText(b.DataPV.Spec.Capacity)
+	}
+	if b.XR.Unreadable.Has("status.volume") {
+		id.Volume = b.DataPV.Name
+	}
+	return id
+}
+
+// identityOf returns the identity from the XR or from the orphan.
+func identityOf(s *Subject) Identity {
 	switch {
 	case s.XR != nil:
-		id := identityOfXR(s.XR)
-		if s.DataPV != nil && s.XR.Unreadable.HasAny("spec.storageSize", "spec.storage_size") {
-			id.Size = storageText(s.DataPV.Spec.Capacity)
-		}
-		if s.DataPV != nil && s.XR.Unreadable.Has("status.volume") {
-			id.Volume = s.DataPV.Name
-		}
-		return id
+		return identityOfXR(s.XR)
 	case s.Orphan != nil:
 		return *s.Orphan
 	}
 	return Identity{}
 }
 
-// IsDeleting is true once the life is to end: its XR is being deleted, or is gone.
-func (s *State) IsDeleting() bool { return s.Orphan != nil || s.XR != nil && s.XR.IsDeleting() }
+// IsDeleting reports whether the instance is being deleted or its XR no longer exists.
+func (s *Subject) IsDeleting() bool { return s.Orphan != nil || s.XR != nil && s.XR.IsDeleting() }
 
 func identityOfXR(xr *Composite) Identity {
 	size, _ := xr.Spec.Size()
 	return Identity{
-		XR:                metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(), UID: xr.GetUID()},
+		XR: metav1.OwnerReference{APIVersion: xr.GetAPIVersion(), Kind: xr.GetKind(), Name: xr.GetName(),
+			UID: xr.GetUID()},
 		DeletedAt:         xr.GetDeletionTimestamp(),
 		Started:           xr.Status.Started,
 		Volume:            xr.Status.Volume,
@@ -83,16 +91,18 @@ func identityOfXR(xr *Composite) Identity {
 	}
 }
 
-// identityOfHolders is that of an XR that is gone, by what the holders of its data say.
-func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
+// IdentityOfHolders returns the identity of an instance whose composite resource is deleted, from the volumes and
+// PVCs that hold its data. If none of them is being deleted, DeletedAt is the given time.
+func IdentityOfHolders(life v1.Instance, holders []client.Object, found time.Time) Identity {
+	kind, _ := kindOf(life.Kind)
 	id := Identity{
-		XR:          metav1.OwnerReference{APIVersion: kind.XR.GroupVersion().String(), Kind: kind.XR.Kind, UID: o.uid},
-		DeletedAt:   &metav1.Time{Time: g.Clock()},
+		XR:          metav1.OwnerReference{APIVersion: kind.XR.GroupVersion().String(), Kind: kind.XR.Kind, UID: life.XR},
+		DeletedAt:   &metav1.Time{Time: found},
 		Annotations: map[string]string{},
 	}
-	for _, h := range o.holders {
-		if at := h.GetDeletionTimestamp(); at != nil && at.Before(id.DeletedAt) {
-			id.DeletedAt = at
+	for _, h := range holders {
+		if deletedAt := h.GetDeletionTimestamp(); deletedAt != nil && deletedAt.Before(id.DeletedAt) {
+			id.DeletedAt = deletedAt
 		}
 		if isCopy(h) && id.Copy == nil {
 			id.Copy = h
@@ -112,48 +122,47 @@ func (g *Gatherer) identityOfHolders(kind Kind, o orphan) Identity {
 		}
 	}
 	switch {
-	case slices.ContainsFunc(o.holders, isTakenOver):
+	case slices.ContainsFunc(holders, isTakenOver):
 		id.Copy = nil
-	case id.Copy != nil && slices.ContainsFunc(o.holders, isLeftAlone):
-		id.Left = o.holders
+	case id.Copy != nil && slices.ContainsFunc(holders, isLeftAlone):
+		id.Left = holders
 	}
 	// A PVC that never had a volume has no data.
 	id.Started = id.Volume != ""
 	id.Image, id.Store = id.Annotations[v1.AnnotationImage], id.Annotations[v1.AnnotationBackupStore]
-	id.BackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationBackupNumber], 10, 64) // Else it is not known.
+	id.BackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationBackupNumber], 10, 64) // An unreadable number is unknown.
 	id.FirstBackupNumber, _ = strconv.ParseInt(id.Annotations[v1.AnnotationFirstBackupNumber], 10, 64)
 	id.Choice = id.Annotations[v1.AnnotationChoice]
 	id.DeletionPolicy = v1.DeletionPolicy(id.Annotations[v1.AnnotationDeletionPolicy])
 	return id
 }
 
-// IsHeldCopy is true of what holds data, is a copy, and nobody has said that it is to be taken over.
-func IsHeldCopy(o client.Object) bool { return isCopy(o) && !isTakenOver(o) }
-
-// isCopy is true of an object that says that it was another one: it was copied, or restored from a
-// backup of a cluster's objects.
+// isCopy reports whether an object is marked with the UID of another object. It was copied, or restored from a backup
+// of Kubernetes objects.
 func isCopy(o client.Object) bool {
 	marked := o.GetAnnotations()[v1.AnnotationMarkedUID]
 	return marked != "" && marked != string(o.GetUID())
 }
 
-// isTakenOver is true if a person said of this very copy that its life is to end here.
+// isTakenOver reports whether a user has requested to adopt this copy, so that its instance is deleted here.
 func isTakenOver(o client.Object) bool {
 	return o.GetAnnotations()[v1.AnnotationTakeOver] == string(o.GetUID())
 }
 
-// isLeftAlone is true if a person said of this very copy that it is nobody's.
+// isLeftAlone reports whether a user annotated this copy as leave-alone.
 func isLeftAlone(o client.Object) bool {
 	return isCopy(o) && o.GetAnnotations()[v1.AnnotationLeaveAlone] == string(o.GetUID())
 }
 
-// isSaidOfOriginal is true of what lets data go without a backup: of a copy nobody has said that.
+// isSaidOfOriginal reports whether an annotation of a copy allows deletion without a backup. The user wrote it about
+// the original object, so it is ignored.
 func isSaidOfOriginal(o client.Object, key string) bool {
-	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationWithoutOutside, v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)
+	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationWithoutOutside,
+		v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)
 }
 
-func storageText(of corev1.ResourceList) string {
-	q, ok := of[corev1.ResourceStorage]
+func storageText(resources corev1.ResourceList) string {
+	q, ok := resources[corev1.ResourceStorage]
 	if !ok {
 		return ""
 	}

@@ -14,10 +14,12 @@ import (
 // TestIdentityOfHolders: what a volume says of a life whose XR is gone.
 func TestIdentityOfHolders(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Annotations: map[string]string{
-		v1.AnnotationBackupNumber: "7", v1.AnnotationFirstBackupNumber: "4", v1.AnnotationImage: "mysql:8.4", v1.AnnotationChoice: "c",
+		v1.AnnotationBackupNumber: "7", v1.AnnotationFirstBackupNumber: "4", v1.AnnotationImage: "mysql:8.4",
+		v1.AnnotationChoice: "c",
 	}}}
-	id := (&Gatherer{Clock: time.Now}).identityOfHolders(Kind{}, orphan{uid: "u", holders: []client.Object{v}})
-	if id.BackupNumber != 7 || id.FirstBackupNumber != 4 || id.Image != "mysql:8.4" || id.Choice != "c" || id.Volume != "pv" || !id.Started {
+	id := IdentityOfHolders(v1.Instance{XR: "u"}, []client.Object{v}, time.Now())
+	if id.BackupNumber != 7 || id.FirstBackupNumber != 4 || id.Image != "mysql:8.4" || id.Choice != "c" ||
+		id.Volume != "pv" || !id.Started {
 		t.Errorf("got %+v", id)
 	}
 }

@@ -10,16 +10,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A pod mounts a PersistentVolumeClaim by its name, and under that name there may
-// be another one when the pod starts. What a Job says counts only for those that it
-// was made for: one that is still there now, with the same UID and so with the same
-// volume, has been there all the time.
+// A pod mounts a PersistentVolumeClaim by its name, and the name may refer to another PVC when the pod starts. The
+// controller therefore accepts the report of a Job only for the PVCs that the Job was created for. If such a PVC
+// still exists with the same UID, the Job has used it and its volume.
 
-// A Mounted is what a volume of a Job's pod leads to now, by the volume's name; nil
-// where nothing is there.
+// Mounted returns the PVC that a volume of a Job's pod refers to now, or nil if the PVC does not exist.
 type Mounted func(volume string) *corev1.PersistentVolumeClaim
 
-// NotePVCs that a Job is made for.
+// NotePVCs stores in a Job the PVCs that it was created for.
 func NotePVCs(j *batchv1.Job, mounted Mounted) {
 	uids := map[string]types.UID{}
 	for _, name := range pvcVolumes(j) {
@@ -31,8 +29,8 @@ func NotePVCs(j *batchv1.Job, mounted Mounted) {
 	j.Annotations[v1.AnnotationPVCs] = string(raw)
 }
 
-// HasMoved is true if a Job may have worked on other volumes than those that are
-// there now. What is there no more can be taken for nothing else where mayBeGone.
+// HasMoved reports whether a Job may have used other volumes than the current ones. The PVC of the volume mayBeGone
+// may be deleted, because the Job cannot have used another PVC in its place.
 func (j *Job) HasMoved(mounted Mounted, mayBeGone string) bool {
 	uids := map[string]types.UID{}
 	names := pvcVolumes(j.Job)
@@ -49,7 +47,7 @@ func (j *Job) HasMoved(mounted Mounted, mayBeGone string) bool {
 	return false
 }
 
-// pvcVolumes of a Job's pod, by their names.
+// pvcVolumes returns the names of the volumes of a Job's pod that refer to a PVC.
 func pvcVolumes(j *batchv1.Job) []string {
 	var out []string
 	for _, v := range j.Spec.Template.Spec.Volumes {

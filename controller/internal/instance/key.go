@@ -1,5 +1,9 @@
-// Package instance gathers what there is of an instance: claim, composite
-// resource, volumes, pods, Jobs and records. It changes nothing.
+// Package instance reads the state of an instance: claim, composite resource, volumes, pods, Jobs and BackupRecords.
+// It changes nothing.
+//
+// A State consists of parts. A function whose name begins with read reads one part and returns it. Its arguments are
+// the parts that it needs, so a part is always read after these. Gatherer.readLife calls the functions and assembles
+// the State.
 package instance
 
 import (
@@ -9,43 +13,57 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Key names an instance for as long as anything of it is left: the claim's
-// kind, namespace and name.
+// A Key identifies an instance as long as any of its objects exist: kind (v1.API.InstanceKind), namespace and name of
+// the object that the user has created.
 type Key struct{ Kind, Namespace, Name string }
 
-// String is the key as logs show it.
+// String returns the key as it appears in logs.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
 
-// Life of the instance that began with an XR. Without one it has the names that
-// all lives share.
+// Life returns the instance with the given XR. Without an XR, it has the names that all instances of the name share.
 func (k Key) Life(xr types.UID) v1.Instance {
 	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
 }
 
-// Labels that Crossplane gives an XR.
+// Labels that Crossplane adds to an XR.
 const (
 	labelClaimNamespace = "crossplane.io/claim-namespace"
 	labelClaimName      = "crossplane.io/claim-name"
 )
 
-// XRsOf selects the XRs of a claim, as Crossplane labels them.
-func XRsOf(k Key) client.MatchingLabels {
-	return client.MatchingLabels{labelClaimNamespace: k.Namespace, labelClaimName: k.Name}
+// XRsOf selects the XRs of a claim by the labels that Crossplane adds. In an API without claims it selects all XRs of
+// the namespace, and the caller must compare the name.
+func (k Kind) XRsOf(key Key) []client.ListOption {
+	if !k.HasClaims() {
+		return []client.ListOption{k.xrsIn(key.Namespace)}
+	}
+	return []client.ListOption{client.MatchingLabels{labelClaimNamespace: key.Namespace, labelClaimName: key.Name}}
 }
 
-// OfClaim is the key of a claim.
-func (k Kind) OfClaim(o client.Object) []Key {
-	return []Key{{Kind: k.Claim.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}}
+// xrsIn selects the XRs of all instances in a namespace.
+func (k Kind) xrsIn(namespace string) client.ListOption {
+	if !k.HasClaims() {
+		return client.InNamespace(namespace)
+	}
+	return client.MatchingLabels{labelClaimNamespace: namespace}
 }
 
-// OfXR is the key of an XR's claim; none where it has no claim.
+// OfObject returns the key of an object that a user has created.
+func (k Kind) OfObject(o client.Object) []Key {
+	return []Key{{Kind: k.InstanceKind(), Namespace: o.GetNamespace(), Name: o.GetName()}}
+}
+
+// OfXR returns the key of an XR's instance, or none if the XR should have a claim and has none.
 func (k Kind) OfXR(o client.Object) []Key {
+	if !k.HasClaims() {
+		return k.OfObject(o)
+	}
 	l := o.GetLabels()
-	return k.knownKeys(Key{Kind: k.Claim.Kind, Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
+	return k.knownKeys(Key{Kind: k.InstanceKind(), Namespace: l[labelClaimNamespace], Name: l[labelClaimName]})
 }
 
-// OfAnnotated is the key that a volume or Job carries in its annotations. What lies in a namespace is of that, or of one that is gone and
-// lies with us: who may write there makes us look at nobody else's, and takes no turn of theirs.
+// OfAnnotated returns the key in the annotations of a volume or Job. The object must be in the namespace of the key
+// or in the recovery namespace. A user of another namespace can therefore not cause reconciles of this instance.
 func (k Kind) OfAnnotated(o client.Object) []Key {
 	a := o.GetAnnotations()
 	key := Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]}
@@ -55,9 +73,9 @@ func (k Kind) OfAnnotated(o client.Object) []Key {
 	return k.knownKeys(key)
 }
 
-// OfRecord is the key of the instance that was backed up.
+// OfRecord returns the key of the instance in a BackupRecord.
 func (k Kind) OfRecord(o client.Object) []Key {
-	r, ok := o.(*v1.MySQLBackup)
+	r, ok := o.(*v1.BackupRecord)
 	if !ok {
 		return nil
 	}
@@ -65,10 +83,19 @@ func (k Kind) OfRecord(o client.Object) []Key {
 	return k.knownKeys(Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name})
 }
 
-// knownKeys of this kind only: annotations and labels are a hint of what to look at, and
-// whoever writes them can only make us look.
+// OfBackup returns the key of the instance in a Backup object.
+func (k Kind) OfBackup(o client.Object) []Key {
+	b, ok := o.(*v1.Backup)
+	if !ok || !isOpen(b) {
+		return nil
+	}
+	return k.knownKeys(Key{Kind: b.KindOfInstance(), Namespace: b.Namespace, Name: b.Spec.Instance.Name})
+}
+
+// knownKeys returns the key if it is of this kind. Annotations and labels only decide what is reconciled, so that a
+// wrong value causes nothing but a reconcile.
 func (k Kind) knownKeys(key Key) []Key {
-	if key.Kind != k.Claim.Kind || key.Namespace == "" || key.Name == "" {
+	if key.Kind != k.InstanceKind() || key.Namespace == "" || key.Name == "" {
 		return nil
 	}
 	return []Key{key}

@@ -2,51 +2,50 @@ package instance
 
 import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 
-// A JobLocation is where the Jobs of a life run, and what they and the PVCs that
-// they mount are called there.
+// A JobLocation contains the namespace of an instance's Jobs, and the names of the Jobs and their PVCs there.
 type JobLocation struct {
 	Namespace string
-	// Data and Backup are PVCs.
+	// Data and Backup are the names of PVCs.
 	Data, Backup string
-	// WipeJob and PruneJob are Jobs.
+	// WipeJob and PruneJob are the names of Jobs.
 	WipeJob, PruneJob string
 }
 
-// JobLocation of a life: its own namespace, as long as something can run there. A life
-// that lost its XR leaves the usual names to the next one.
-func (s *State) JobLocation() JobLocation {
-	i := s.Life
-	if !s.isRelocated() {
+// JobLocation returns the instance's own namespace if a pod can run there. An instance that lost its XR leaves the
+// usual names to the next instance.
+func (b *Basis) JobLocation() JobLocation {
+	i := b.Life
+	if !isRelocated(b) {
 		return JobLocation{
 			Namespace: i.Namespace, Data: i.DataPVCName(), Backup: i.BackupPVCName(),
 			WipeJob: i.Jobs().Wipe(), PruneJob: i.Jobs().Prune(),
 		}
 	}
 	p := JobLocation{
-		Namespace: s.jobNamespace(), Data: i.RescueName("data"), Backup: i.BackupPVCName(),
+		Namespace: jobNamespace(b), Data: i.RescueName("data"), Backup: i.BackupPVCName(),
 		WipeJob: i.RescueName(v1.ComponentWipe), PruneJob: i.RescueName(v1.ComponentPrune),
 	}
-	if !s.InOwnNamespace() {
+	if !inOwnNamespace(b) {
 		p.Backup = i.RescueName("backups")
 	}
 	return p
 }
 
-// jobNamespace is where Jobs of the life run.
-func (s *State) jobNamespace() string {
-	if s.IsDeleting() && !s.InOwnNamespace() {
+// jobNamespace returns the namespace of the instance's Jobs.
+func jobNamespace(b *Basis) string {
+	if b.IsDeleting() && !inOwnNamespace(b) {
 		return v1.RescueNamespace
 	}
-	return s.Life.Namespace
+	return b.Life.Namespace
 }
 
-// isRelocated is true if the Jobs run elsewhere, or under other names.
-func (s *State) isRelocated() bool {
-	return s.IsDeleting() && (s.Orphan != nil || !s.InOwnNamespace())
+// isRelocated reports whether the Jobs run in another namespace or under other names.
+func isRelocated(b *Basis) bool {
+	return b.IsDeleting() && (b.Orphan != nil || !inOwnNamespace(b))
 }
 
-// InOwnNamespace is true if something can run in the life's own namespace. A later one of
-// its name may be another owner's.
-func (s *State) InOwnNamespace() bool {
-	return s.Namespace != nil && s.Namespace.DeletionTimestamp == nil && s.Namespace.UID == s.NamespaceUID()
+// inOwnNamespace reports whether a pod can run in the instance's own namespace. A later namespace of the same name
+// may have another owner.
+func inOwnNamespace(b *Basis) bool {
+	return b.Namespace != nil && b.Namespace.DeletionTimestamp == nil && b.Namespace.UID == b.NamespaceUID()
 }

@@ -14,25 +14,32 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Note is what a volume for backups says of one of them. A record is an index: it
-// can be deleted by whoever may delete records, and its archive is there all the
-// same.
+// A Note is the catalog entry of one backup on a volume or in a store. A user can delete a BackupRecord, which is
+// only an index entry, and the archive remains.
 type Note struct {
 	v1.BackupNote
 
-	// Name of the record, and of the archive's folder.
+	// Name is the name of the BackupRecord and of the archive's directory.
 	Name string
-	// Volume, or Store, that says so.
+	// Volume or Store contains the entry.
 	Volume, Store string
-	// Forgotten is true if a person said that the next instance may go without it.
+	// Forgotten is true if a user has allowed the next instance to start without this backup.
 	Forgotten bool
-	// Unreadable notes are of a backup of which nothing is known but its name.
+	// Unreadable is true if only the name of the backup is known.
 	Unreadable bool
 }
 
-// notesOn a volume about backups of the instance. A label leads here, and what the
-// note says decides.
-func notesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
+// Noted contains the catalog entries of an instance's backups.
+type Noted struct {
+	// Notes are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read together with
+	// Records, and the entries of stores are added to Notes.
+	Notes     []Note
+	BackupPVs []corev1.PersistentVolume
+}
+
+// notesOn returns the catalog entries on a volume for an instance. Labels only select volumes, and the content of an
+// entry decides whose it is.
+func notesOn(v *corev1.PersistentVolume, instance v1.Instance) []Note {
 	out := make([]Note, 0, len(v.Annotations))
 	for key, text := range v.Annotations {
 		name, ok := strings.CutPrefix(key, v1.AnnotationBackupPrefix)
@@ -44,36 +51,39 @@ func notesOn(v *corev1.PersistentVolume, of v1.Instance) []Note {
 			n.Unreadable = true
 		}
 		n.Forgotten = v.Annotations[v1.AnnotationForgetPrefix+name] == n.forgetWord()
-		if i := n.Spec.Instance; n.Unreadable || i.Kind == of.Kind && i.Namespace == of.Namespace && i.Name == of.Name {
+		if i := n.Spec.Instance; n.Unreadable || i.Kind == instance.Kind && i.Namespace == instance.Namespace &&
+			i.Name == instance.Name {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-// Forget is the command that forgets a backup. Its archive stays.
+// Forget returns the command that makes the controller forget a backup. The archive stays.
 func (n *Note) Forget() string {
 	if n.Store != "" {
-		return fmt.Sprintf("kubectl annotate backupstore %s %s%s=%s", n.Store, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
+		return fmt.Sprintf("kubectl annotate backupstore %s %s%s=%s", n.Store, v1.AnnotationForgetPrefix, n.Name,
+			n.forgetWord())
 	}
 	return fmt.Sprintf("kubectl annotate pv %s %s%s=%s", n.Volume, v1.AnnotationForgetPrefix, n.Name, n.forgetWord())
 }
 
-// MakeRecord is the command that makes the record of a backup again.
+// MakeRecord returns the command that creates the BackupRecord of a backup again.
 func (n *Note) MakeRecord() string {
 	if n.Store != "" {
-		return fmt.Sprintf("kubectl annotate backupstore %s --overwrite %s=%s", n.Store, v1.AnnotationMakeRecord, v1.StoreFolder(n.Spec.Instance, n.Name))
+		return fmt.Sprintf("kubectl annotate backupstore %s --overwrite %s=%s", n.Store, v1.AnnotationMakeRecord,
+			v1.StoreFolder(n.Spec.Instance, n.Name))
 	}
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }
 
-// Of is true if a record is that of the note: it has its name, and is of the same life.
-func (n *Note) Of(r *v1.MySQLBackup) bool {
+// Of reports whether a BackupRecord belongs to the catalog entry: the name and the instance UID are equal.
+func (n *Note) Of(r *v1.BackupRecord) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
 }
 
-// forgetWord is what somebody has to write who wants to forget a backup: the UID of
-// its record, or its name where nobody knows that.
+// forgetWord returns the value that a user must write to forget a backup. It is the UID of its BackupRecord, or its
+// name if the UID is unknown.
 func (n *Note) forgetWord() string {
 	if n.Unreadable || n.Record == "" {
 		return n.Name
@@ -81,7 +91,7 @@ func (n *Note) forgetWord() string {
 	return string(n.Record)
 }
 
-// HasNotes is true if a volume says that it has backups.
+// HasNotes reports whether the catalog on a volume contains backups.
 func HasNotes(v *corev1.PersistentVolume) bool {
 	for key := range v.Annotations {
 		if strings.HasPrefix(key, v1.AnnotationBackupPrefix) {
@@ -91,40 +101,37 @@ func HasNotes(v *corev1.PersistentVolume) bool {
 	return false
 }
 
-// backupPVs are all that say that they hold backups of the instance, those of
-// earlier namespaces of its name with them.
-func (g *Gatherer) backupPVs(ctx context.Context, of v1.Instance) ([]corev1.PersistentVolume, error) {
+// backupPVs returns all volumes that are labeled as backup volumes of the instance, including those of previous
+// namespaces of the same name.
+func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
-	if err := g.Reader.List(ctx, l, client.MatchingLabels{v1.LabelInstance: of.Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
+	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelInstance: life.Key(),
+		v1.LabelComponent: v1.ComponentBackup}); err != nil {
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
 	}
 	return l.Items, nil
 }
 
-// readNotes of all backups of the instance, newest first.
-func (g *gathering) readNotes(ctx context.Context) error {
-	var err error
-	g.BackupPVs, err = g.backupPVs(ctx, g.Life)
-	g.Notes = NotesOf(g.BackupPVs, g.Life)
-	return err
+// readNoted reads the catalog entries on volumes for all backups of the instance.
+func readNoted(ctx context.Context, r client.Reader, life v1.Instance) (Noted, error) {
+	volumes, err := backupPVs(ctx, r, life)
+	return Noted{Notes: NotesOf(volumes, life), BackupPVs: volumes}, err
 }
 
-// readBoundNotes of the volume that is bound to the backup PVC: it is one
-// for backups whatever its labels say.
-func (g *gathering) readBoundNotes() {
-	v := g.BackupPV
-	if v == nil || !g.needsRecords() || slices.ContainsFunc(g.BackupPVs, func(x corev1.PersistentVolume) bool { return x.Name == v.Name }) {
-		return
+// withBoundVolume adds the catalog entries of the volume that is bound to the backup PVC. This volume is a backup
+// volume even if its labels are missing.
+func (n Noted) withBoundVolume(v *corev1.PersistentVolume, life v1.Instance) Noted {
+	if v == nil || slices.ContainsFunc(n.BackupPVs, func(x corev1.PersistentVolume) bool { return x.Name == v.Name }) {
+		return n
 	}
-	g.BackupPVs = append(g.BackupPVs, *v)
-	g.Notes = newestNotesFirst(append(g.Notes, notesOn(v, g.Life)...))
+	return Noted{Notes: newestNotesFirst(append(n.Notes, notesOn(v, life)...)), BackupPVs: append(n.BackupPVs, *v)}
 }
 
-// NotesOf the volumes about backups of the instance, newest first.
-func NotesOf(volumes []corev1.PersistentVolume, of v1.Instance) []Note {
+// NotesOf returns the catalog entries on the volumes for an instance, newest first.
+func NotesOf(volumes []corev1.PersistentVolume, instance v1.Instance) []Note {
 	out := make([]Note, 0, len(volumes))
 	for i := range volumes {
-		out = append(out, notesOn(&volumes[i], of)...)
+		out = append(out, notesOn(&volumes[i], instance)...)
 	}
 	return newestNotesFirst(out)
 }
@@ -134,8 +141,8 @@ func newestNotesFirst(notes []Note) []Note {
 	return notes
 }
 
-// isNewerThan is true if a backup is newer than another. Nobody knows how old one is whose
-// note cannot be read.
+// isNewerThan reports whether a backup is newer than another. The age of an unreadable entry is unknown, and it is
+// treated as newer.
 func (n *Note) isNewerThan(other *Note) bool {
 	if n.Unreadable != other.Unreadable {
 		return n.Unreadable
@@ -143,29 +150,31 @@ func (n *Note) isNewerThan(other *Note) bool {
 	return n.asRecord().After(other.asRecord())
 }
 
-// asRecord has what the order of backups depends on.
-func (n *Note) asRecord() *v1.MySQLBackup {
-	r := &v1.MySQLBackup{Spec: n.Spec}
+// asRecord returns a BackupRecord with the fields that determine the order of backups.
+func (n *Note) asRecord() *v1.BackupRecord {
+	r := &v1.BackupRecord{Spec: n.Spec}
 	r.Name, r.Spec.AnnouncedAt = n.Name, &n.AnnouncedAt
 	return r
 }
 
-// newestFirst sorts records as the function does.
-func newestFirst(records []v1.MySQLBackup) {
-	slices.SortFunc(records, func(a, b v1.MySQLBackup) int { return v1.NewestFirst(&a, &b) })
+// newestFirst sorts BackupRecords in the same order as the function.
+func newestFirst(records []v1.BackupRecord) {
+	slices.SortFunc(records, func(a, b v1.BackupRecord) int { return v1.NewestFirst(&a, &b) })
 }
 
-// Missing is the note of a backup that is newer than all proven records, and has no
-// proven one: who deleted that cannot have meant that the next instance starts without
-// its rows, and one that is made again comes without its status. Nil where there is
-// none, or where a person said that it is to be forgotten.
-func Missing(notes []Note, records []v1.MySQLBackup) *Note {
+// Missing returns the catalog entry of a backup that is newer than all verified BackupRecords and has no verified
+// BackupRecord itself. The next instance must not start without this data only because a user deleted the
+// BackupRecord or created it again without its status. Missing returns nil if there is no such backup, or if a user
+// has allowed the instance to start without it.
+func Missing(notes []Note, records []v1.BackupRecord) *Note {
 	for i := range notes {
 		n := &notes[i]
-		if n.Forgotten || slices.ContainsFunc(records, func(r v1.MySQLBackup) bool { return r.IsProven() && n.isOutdatedBy(&r) }) {
+		if n.Forgotten || slices.ContainsFunc(records, func(r v1.BackupRecord) bool {
+			return r.IsProven() && n.isOutdatedBy(&r)
+		}) {
 			continue
 		}
-		if slices.ContainsFunc(records, func(r v1.MySQLBackup) bool {
+		if slices.ContainsFunc(records, func(r v1.BackupRecord) bool {
 			return r.IsProven() && (n.Of(&r) || !n.Unreadable && r.After(n.asRecord()))
 		}) {
 			return nil
@@ -175,36 +184,38 @@ func Missing(notes []Note, records []v1.MySQLBackup) *Note {
 	return nil
 }
 
-// isOutdatedBy a later backup of the same life, whose numbers began anew when the cluster was set back. Where they did not, they say which is
-// the later one, and not clocks.
-func (n *Note) isOutdatedBy(r *v1.MySQLBackup) bool {
+// isOutdatedBy reports whether a later backup of the same instance replaces this one. The numbers can start again if
+// the cluster was restored from an etcd snapshot, and then the times decide. Otherwise the numbers decide, because
+// clocks can differ.
+func (n *Note) isOutdatedBy(r *v1.BackupRecord) bool {
 	if n.Unreadable || n.Name == r.Name || n.Spec.Instance.XR != r.Spec.Instance.XR {
 		return false
 	}
-	at := n.AnnouncedAt.Time
+	announced := n.AnnouncedAt.Time
 	if n.Spec.Number > r.Spec.Number {
-		at = at.Add(serversDiffer)
+		announced = announced.Add(serversDiffer)
 	}
-	return at.Before(r.Announced().Time)
+	return announced.Before(r.Announced().Time)
 }
 
-// Missing backup of the instance.
+// Missing returns the missing backup of the instance, or nil.
 func (s *State) Missing() *Note { return Missing(s.Notes, s.Records) }
 
-// OwnNote is the note of the backup that this life has now, or nil. From then on the backup is
-// proven, whatever becomes of its record.
+// OwnNote returns the catalog entry of this instance's current backup, or nil. If the entry exists, the backup is
+// verified, even if its BackupRecord is deleted.
 func (s *State) OwnNote() *Note {
-	if n := NoteNamed(s, s.Attempt().Record); n != nil && s.isOwnNote(n) {
+	if n := NoteNamed(s, s.Attempt().Record); n != nil && isOwnNote(s, n) {
 		return n
 	}
 	return nil
 }
 
-// ForeignNote is a note that a store has under the name of this backup and that this backup did not write, or nil. Another cluster
-// with the same objects wrote it, or this cluster did before it was set back: its composite resources are as they were, and a store
-// has all that was published since.
+// ForeignNote returns a catalog entry in a store that has the name of this backup and was not written by it, or nil.
+// Another cluster with the same objects wrote it, or this cluster wrote it before it was restored from an etcd
+// snapshot. The restored composite resources are old, but the store contains everything that was published since the
+// snapshot.
 func (s *State) ForeignNote() *Note {
-	if n := NoteNamed(s, s.Attempt().Record); n != nil && !s.isOwnNote(n) {
+	if n := NoteNamed(s, s.Attempt().Record); n != nil && !isOwnNote(s, n) {
 		return n
 	}
 	return nil
@@ -213,32 +224,34 @@ func (s *State) ForeignNote() *Note {
 // serversDiffer is the largest difference between the clocks of two API servers.
 const serversDiffer = time.Minute
 
-// IsEarlier reports whether a note was announced before this life was deleted.
-func (s *State) IsEarlier(n *Note) bool {
-	at := s.Identity().DeletedAt
-	return s.XR != nil && at != nil && n.AnnouncedAt.Add(serversDiffer).Before(at.Time)
+// IsEarlier reports whether a backup was announced before the deletion of this instance.
+func IsEarlier(b *Basis, n *Note) bool {
+	deletedAt := b.Identity().DeletedAt
+	return b.XR != nil && deletedAt != nil && n.AnnouncedAt.Add(serversDiffer).Before(deletedAt.Time)
 }
 
-// isOwnNote reports whether this cluster wrote a note about this backup. Names and times do not show that: a cluster that was copied with
-// its etcd has the same names and UIDs, and deletes its instances at the same time. Two things do:
-//   - what the controller wrote on the XR, the data volume and its PVC before it published the note (AnnotationPublished);
-//   - for a note of an earlier release, its record and the sum that this cluster's own Job reports.
-func (s *State) isOwnNote(n *Note) bool {
+// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show it: a
+// cluster that was copied with its etcd has the same names and UIDs, and may delete its instances at the same time.
+// The controller checks two things:
+//
+// - the annotation AnnotationPublished, which it writes on the XR, the data volume and its PVC before it publishes the entry;
+// - for an entry of an earlier release, its BackupRecord and the checksum that this cluster's own Job reports.
+func isOwnNote(s *State, n *Note) bool {
 	switch r := s.Record(); {
-	case n.Store == "": // The notes on volumes are this cluster's own objects.
+	case n.Store == "": // Only this cluster writes the entries on its volumes.
 		return true
 	case n.Spec.Archive == nil:
 		return false
 	case s.Identity().Annotations[v1.AnnotationPublished] == n.PublishedArchive():
 		return true
-	case r == nil || s.Backup == nil || s.Backup.Report == nil:
+	case r == nil || s.BackupJob == nil || s.BackupJob.Report == nil:
 		return false
 	default:
-		return n.Record == r.UID && s.Backup.Report.SHA256 == n.Spec.Archive.SHA256
+		return n.Record == r.UID && s.BackupJob.Report.SHA256 == n.Spec.Archive.SHA256
 	}
 }
 
-// NoteNamed is that of a backup of this life, or nil.
+// NoteNamed returns the catalog entry of a backup of this instance, or nil.
 func NoteNamed(s *State, name string) *Note {
 	for i := range s.Notes {
 		if n := &s.Notes[i]; s.Life.XR != "" && !n.Unreadable && n.Name == name && n.Spec.Instance.XR == s.Life.XR {
@@ -248,8 +261,9 @@ func NoteNamed(s *State, name string) *Note {
 	return nil
 }
 
-// heldBack is what people hear of a missing record.
+// heldBack returns the message for users about a missing BackupRecord.
 func heldBack(n *Note) string {
-	return fmt.Sprintf("backup %s is %s and has no record any more. A person of the platform decides. To make the record again and restore it: %s. To go without it: %s",
+	return fmt.Sprintf("backup %s exists %s, but its BackupRecord is missing. The platform team decides. To create "+
+		"the BackupRecord again and restore the backup: %s. To start without the backup: %s",
 		n.Name, n.whereIs(), n.MakeRecord(), n.Forget())
 }

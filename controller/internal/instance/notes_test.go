@@ -17,7 +17,7 @@ import (
 )
 
 // provenAt is a record of so many seconds.
-func provenAt(name string, second int64) *v1.MySQLBackup {
+func provenAt(name string, second int64) *v1.BackupRecord {
 	r := record(name, "db", second)
 	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupProven
 	r.Spec.Archive = &v1.Archive{Path: name}
@@ -25,7 +25,7 @@ func provenAt(name string, second int64) *v1.MySQLBackup {
 }
 
 // noting volume: what it says of these records.
-func noting(v *corev1.PersistentVolume, records ...*v1.MySQLBackup) *corev1.PersistentVolume {
+func noting(v *corev1.PersistentVolume, records ...*v1.BackupRecord) *corev1.PersistentVolume {
 	for _, r := range records {
 		text, err := json.Marshal(r.Note())
 		if err != nil {
@@ -48,8 +48,8 @@ func TestGatherNotes(t *testing.T) {
 	a, b := provenAt("a", 1), provenAt("b", 2)
 	other := provenAt("a", 1)
 	other.Spec.Instance.Name = otherName
-	again := provenAt("a", 9)
-	again.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
+	repeated := provenAt("a", 9)
+	repeated.Spec.AnnouncedAt = &metav1.Time{Time: time.Unix(1, 0)}
 	annotated := func(v *corev1.PersistentVolume, key, value string) *corev1.PersistentVolume {
 		v.Annotations[key] = value
 		return v
@@ -59,31 +59,53 @@ func TestGatherNotes(t *testing.T) {
 	bound := backupPVCOn("pv-b")
 	bound.UID = "pvc-uid"
 	cases := map[string]struct {
-		reason string
-		there  []client.Object
-		want   want
+		reason   string
+		existing []client.Object
+		want     want
 	}{
-		"None":        {reason: "No volume, no record.", want: want{Previous: v1.PreviousNone}},
-		"Earlier":     {reason: "A volume of an earlier release knows nothing: the records count.", there: []client.Object{here(), a}, want: want{Previous: "a"}},
-		"Known":       {reason: "Both say the same.", there: []client.Object{noting(here(), a), a}, want: want{Previous: "a"}},
-		"Gone":        {reason: "The record is gone, and the volume's PVC too.", there: []client.Object{noting(here(), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
-		"NewestGone":  {reason: "An older one is not what was there last.", there: []client.Object{noting(here(), a, b), a}, want: want{Previous: v1.PreviousHeld, Missing: "b", PodFailure: true}},
-		"OlderGone":   {reason: "The newest is what is restored.", there: []client.Object{noting(here(), a, b), b}, want: want{Previous: "b"}},
-		"NewerRecord": {reason: "It is not noted yet.", there: []client.Object{noting(here(), a), b}, want: want{Previous: "b"}},
-		"Again":       {reason: "A record that was made again keeps its place.", there: []client.Object{noting(here(), a, b), again}, want: want{Previous: v1.PreviousHeld, Missing: "b", PodFailure: true}},
-		"Forgotten":   {reason: "A person said so.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "uid-of-a")}, want: want{Previous: v1.PreviousNone}},
-		"ForgottenIt": {reason: "That was about an earlier record of this name.", there: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "earlier")}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
-		"ForgetsOne":  {reason: "The other is there.", there: []client.Object{annotated(noting(here(), a, b), v1.AnnotationForgetPrefix+"b", "uid-of-b")}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
-		"Elsewhere":   {reason: "What an earlier namespace left has the same name.", there: []client.Object{noting(backupsAt("pv-0", "earlier", nil), a)}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
-		"Bound":       {reason: "The volume of the PVC counts whatever its labels say.", there: []client.Object{bound, unlabelled}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
-		"Other":       {reason: "A note about another instance is none of ours.", there: []client.Object{noting(here(), other)}, want: want{Previous: v1.PreviousNone}},
-		"Unreadable":  {reason: "Doubt is not absence.", there: []client.Object{annotated(here(), v1.AnnotationBackupPrefix+"a", "{"), b}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"None": {reason: "No volume, no record.", want: want{Previous: v1.PreviousNone}},
+		"Earlier": {reason: "A volume of an earlier release knows nothing: the records count.",
+			existing: []client.Object{here(), a}, want: want{Previous: "a"}},
+		"Known": {reason: "Both say the same.", existing: []client.Object{noting(here(), a), a},
+			want: want{Previous: "a"}},
+		"Gone": {reason: "The record is gone, and the volume's PVC too.", existing: []client.Object{noting(here(), a)},
+			want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"NewestGone": {reason: "An older one is not what was there last.",
+			existing: []client.Object{noting(here(), a, b), a},
+			want:     want{Previous: v1.PreviousHeld, Missing: "b", PodFailure: true}},
+		"OlderGone": {reason: "The newest is what is restored.", existing: []client.Object{noting(here(), a, b), b},
+			want: want{Previous: "b"}},
+		"NewerRecord": {reason: "It is not noted yet.", existing: []client.Object{noting(here(), a), b},
+			want: want{Previous: "b"}},
+		"Again": {reason: "A record that was made again keeps its place.",
+			existing: []client.Object{noting(here(), a, b), repeated},
+			want:     want{Previous: v1.PreviousHeld, Missing: "b", PodFailure: true}},
+		"Forgotten": {reason: "A person said so.",
+			existing: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "uid-of-a")},
+			want:     want{Previous: v1.PreviousNone}},
+		"ForgottenIt": {reason: "That was about an earlier record of this name.",
+			existing: []client.Object{annotated(noting(here(), a), v1.AnnotationForgetPrefix+"a", "earlier")},
+			want:     want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"ForgetsOne": {reason: "The other is there.",
+			existing: []client.Object{annotated(noting(here(), a, b), v1.AnnotationForgetPrefix+"b", "uid-of-b")},
+			want:     want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"Elsewhere": {reason: "What an earlier namespace left has the same name.",
+			existing: []client.Object{noting(backupsAt("pv-0", "earlier", nil), a)},
+			want:     want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"Bound": {reason: "The volume of the PVC counts whatever its labels say.",
+			existing: []client.Object{bound, unlabelled}, want: want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
+		"Other": {reason: "A note about another instance is none of ours.",
+			existing: []client.Object{noting(here(), other)}, want: want{Previous: v1.PreviousNone}},
+		"Unreadable": {reason: "Doubt is not absence.",
+			existing: []client.Object{annotated(here(), v1.AnnotationBackupPrefix+"a", "{"), b},
+			want:     want{Previous: v1.PreviousHeld, Missing: "a", PodFailure: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			xr := xr("x", "uid-1", "db", false)
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, xr, ns)...).Build(), Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.existing, xr, ns)...).
+				Build(), Clock: time.Now}
 			lives, err := g.Gather(context.Background(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)
@@ -105,14 +127,16 @@ func TestNoteCommands(t *testing.T) {
 	v := noting(backupsAt("pv-b", "ns", nil), provenAt("a", 1))
 	n := &notesOn(v, life)[0]
 	if diff := cmp.Diff([]string{
-		"kubectl annotate pv pv-b --overwrite otus.homework/make-record=a", "kubectl annotate pv pv-b forget.otus.homework/a=uid-of-a",
+		"kubectl annotate pv pv-b --overwrite crossplane-mysql.io/make-record=a",
+		"kubectl annotate pv pv-b forget.crossplane-mysql.io/a=uid-of-a",
 	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	n = &Note{Name: "a", Store: "offsite", BackupNote: n.BackupNote}
 	n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = "ns-uid", "xr-uid"
 	if diff := cmp.Diff([]string{
-		"kubectl annotate backupstore offsite --overwrite otus.homework/make-record=v1/ns-uid/xr-uid/a", "kubectl annotate backupstore offsite forget.otus.homework/a=uid-of-a",
+		"kubectl annotate backupstore offsite --overwrite crossplane-mysql.io/make-record=v1/ns-uid/xr-uid/a",
+		"kubectl annotate backupstore offsite forget.crossplane-mysql.io/a=uid-of-a",
 	}, []string{n.MakeRecord(), n.Forget()}); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -122,30 +146,30 @@ func TestNoteCommands(t *testing.T) {
 	}
 }
 
-// TestMissingSetBack: numbers of a life begin anew when its cluster is set back, and a store has those of the lost time. What is older than a
-// proven backup of that life is not missed; what is another's is.
+// TestMissingSetBack: numbers of a life begin anew when its cluster is set back, and a store has those of the lost
+// time. What is older than a proven backup of that life is not missed; what is another's is.
 func TestMissingSetBack(t *testing.T) {
-	at := func(name string, xr types.UID, number, second int64) *v1.MySQLBackup {
+	record := func(name string, xr types.UID, number, second int64) *v1.BackupRecord {
 		r := provenAt(name, second)
 		r.Spec.Instance.XR, r.Spec.Number = xr, number
 		return r
 	}
-	noted := func(r *v1.MySQLBackup) Note { return Note{BackupNote: r.Note(), Name: r.Name, Store: "offsite"} }
-	today := *at("today", "x", 5, 200)
+	noted := func(r *v1.BackupRecord) Note { return Note{BackupNote: r.Note(), Name: r.Name, Store: "offsite"} }
+	today := *record("today", "x", 5, 200)
 	for name, tc := range map[string]struct {
 		notes []Note
 		want  string
 	}{
-		"Lost":    {[]Note{noted(at("lost", "x", 8, 50))}, ""},
-		"Later":   {[]Note{noted(at("later", "x", 8, 300))}, "later"},
-		"Clocks":  {[]Note{noted(at("clocks", "x", 8, 150))}, "clocks"}, // Two API servers do not have the same time.
-		"Fewer":   {[]Note{noted(at("fewer", "x", 4, 150))}, ""},
-		"Another": {[]Note{noted(at("lost", "x", 9, 50)), noted(at("theirs", "y", 8, 50))}, "theirs"},
-		"Older":   {[]Note{noted(at("lost", "x", 9, 50)), noted(at("theirs", "y", 2, 50))}, ""},
+		"Lost":    {[]Note{noted(record("lost", "x", 8, 50))}, ""},
+		"Later":   {[]Note{noted(record("later", "x", 8, 300))}, "later"},
+		"Clocks":  {[]Note{noted(record("clocks", "x", 8, 150))}, "clocks"}, // Two API servers do not have the same time.
+		"Fewer":   {[]Note{noted(record("fewer", "x", 4, 150))}, ""},
+		"Another": {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 8, 50))}, "theirs"},
+		"Older":   {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 2, 50))}, ""},
 		"Own":     {[]Note{noted(&today)}, ""},
 	} {
 		got := ""
-		if n := Missing(tc.notes, []v1.MySQLBackup{today}); n != nil {
+		if n := Missing(tc.notes, []v1.BackupRecord{today}); n != nil {
 			got = n.Name
 		}
 		if got != tc.want {

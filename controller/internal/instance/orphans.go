@@ -13,17 +13,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An orphan is a life whose XR is gone, by whatever way, while a volume or a PVC that has our
-// finalizer still holds its data.
+// An orphan is an instance whose XR no longer exists, while a volume or PVC with the finalizer still holds its data.
 type orphan struct {
 	uid types.UID
-	// holders of the data, volumes first.
+	// holders are the objects that hold the data, volumes first.
 	holders []client.Object
 }
 
-// findOrphans of an instance.
-func (g *Gatherer) findOrphans(ctx context.Context, k Key, found *foundComposites) ([]orphan, error) {
-	holders, err := g.findHolders(ctx, k, found.kind)
+// findOrphans returns the orphans of an instance.
+func findOrphans(ctx context.Context, r client.Reader, k Key, found *foundComposites) ([]orphan, error) {
+	holders, err := findHolders(ctx, r, k, found.kind)
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +33,11 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, found *foundComposite
 	if len(holders) == 0 {
 		return nil, nil
 	}
-	// Labels are where to look. That there is no such XR must be certain.
+	// The controller must be certain that there is no such XR, and labels only select candidates.
 	var all []metav1.PartialObjectMetadata
 	if !found.withoutXRs {
-		if all, err = AllXRs(ctx, g.Reader, found.kind); err != nil {
-			return nil, g.explainUnlisted(ctx, found.kind, err)
+		if all, err = AllXRs(ctx, r, found.kind); err != nil {
+			return nil, explainUnlisted(ctx, r, found.kind, err)
 		}
 	}
 	var out []orphan
@@ -56,7 +55,7 @@ func (g *Gatherer) findOrphans(ctx context.Context, k Key, found *foundComposite
 	return out, nil
 }
 
-// AllXRs of a kind, whosever they are. The error is the reader's own.
+// AllXRs returns all XRs of a kind. It returns the error of the reader unchanged.
 func AllXRs(ctx context.Context, from client.Reader, kind Kind) ([]metav1.PartialObjectMetadata, error) {
 	l := &metav1.PartialObjectMetadataList{}
 	l.SetGroupVersionKind(kind.XR.GroupVersion().WithKind(kind.XR.Kind + "List"))
@@ -64,26 +63,25 @@ func AllXRs(ctx context.Context, from client.Reader, kind Kind) ([]metav1.Partia
 	return l.Items, err
 }
 
-// XROf an object is the UID of the XR that it names; empty where it names none.
+// XROf returns the UID of the XR that an object names, or "".
 func XROf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
 
-// HoldsData is true of a volume or PVC that has our finalizer, names an XR, and is not for
-// backups: what is on it goes with nobody's leave but the controller's.
+// HoldsData reports whether a volume or PVC holds data of an instance: it has the finalizer, names an XR, and is not
+// for backups. Only the controller may release it.
 func HoldsData(o client.Object) bool {
 	return HasFinalizer(o) && XROf(o) != "" && !IsForBackups(o)
 }
 
-// IsForBackups is true of a volume or PVC that says so.
+// IsForBackups reports whether a volume or PVC is labeled as one for backups.
 func IsForBackups(o client.Object) bool {
 	return o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
 }
 
-// findHolders of data of the instance: volumes, and then PVCs, that have our finalizer, say
-// whose they are, and name an XR.
-func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.Object, error) {
+// findHolders returns the volumes and then the PVCs that hold data of the instance.
+func findHolders(ctx context.Context, r client.Reader, k Key, kind Kind) ([]client.Object, error) {
 	ours := client.MatchingLabels{v1.LabelInstance: k.Life("").Key()}
 	volumes := &corev1.PersistentVolumeList{}
-	if err := g.Reader.List(ctx, volumes, ours); err != nil {
+	if err := r.List(ctx, volumes, ours); err != nil {
 		return nil, fmt.Errorf("cannot list PersistentVolumes: %w", err)
 	}
 	var out []client.Object
@@ -92,7 +90,7 @@ func (g *Gatherer) findHolders(ctx context.Context, k Key, kind Kind) ([]client.
 	}
 	for _, namespace := range []string{k.Namespace, v1.RescueNamespace} {
 		pvcs := &corev1.PersistentVolumeClaimList{}
-		if err := g.Reader.List(ctx, pvcs, client.InNamespace(namespace), ours); err != nil {
+		if err := r.List(ctx, pvcs, client.InNamespace(namespace), ours); err != nil {
 			return nil, fmt.Errorf("cannot list PersistentVolumeClaims: %w", err)
 		}
 		for i := range pvcs.Items {

@@ -10,14 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pageSize of lists, as kubectl has it.
+// pageSize is the page size of lists, as in kubectl.
 const pageSize = 500
 
-// A PagedReader reads lists in pages. The API server then keeps no more than a page of a list in memory for us.
+// A PagedReader reads lists in pages, so that the API server keeps at most one page in memory for a request.
 type PagedReader struct{ client.Reader }
 
-// List all pages. They are of one resourceVersion, so that no object is missed between two of them. Where the API server does not keep
-// that version for as long as it takes, the list is read whole: a part of it must not be taken for all.
+// List reads all pages. They have the same resourceVersion, so that no object is missed between two pages. If the API
+// server compacts this version too early, the list is read as a whole, because a part of it must not be treated as
+// complete.
 func (r PagedReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if asked := (&client.ListOptions{}).ApplyOptions(opts); asked.Limit > 0 || asked.Continue != "" {
 		return r.Reader.List(ctx, list, opts...)
@@ -48,7 +49,7 @@ func (r PagedReader) List(ctx context.Context, list client.ObjectList, opts ...c
 	}
 }
 
-// A pagedClient reads lists in pages.
+// A pagedClient is a client that reads lists in pages.
 type pagedClient struct{ client.Client }
 
 func (c pagedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {

@@ -15,23 +15,23 @@ import (
 type bookOfPages struct {
 	client.Reader
 
-	has, expired int
-	asked        []int64
+	size, expired int
+	asked         []int64
 }
 
-func (b *bookOfPages) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (b *bookOfPages) List(_ context.Context, target client.ObjectList, opts ...client.ListOption) error {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	b.asked = append(b.asked, o.Limit)
 	from, _ := strconv.Atoi(o.Continue)
 	if b.expired > 0 && from >= b.expired {
 		return kerrors.NewResourceExpired("too old")
 	}
-	to := b.has
+	end := b.size
 	if o.Limit > 0 {
-		to = min(b.has, from+int(o.Limit))
+		end = min(b.size, from+int(o.Limit))
 	}
-	for i := from; i < to; i++ {
-		switch l := into.(type) {
+	for i := from; i < end; i++ {
+		switch l := target.(type) {
 		case *corev1.PodList:
 			l.Items = append(l.Items, corev1.Pod{})
 			l.Items[len(l.Items)-1].Name = strconv.Itoa(i)
@@ -41,22 +41,22 @@ func (b *bookOfPages) List(_ context.Context, into client.ObjectList, opts ...cl
 			l.Items = append(l.Items, u)
 		}
 	}
-	if to < b.has {
-		into.SetContinue(strconv.Itoa(to))
+	if end < b.size {
+		target.SetContinue(strconv.Itoa(end))
 	}
 	return nil
 }
 
 // TestListsArePaged: all pages are one list, and one that cannot be read to its end is read whole.
 func TestListsArePaged(t *testing.T) {
-	for name, tc := range map[string]struct{ has, expired, calls int }{
+	for name, tc := range map[string]struct{ size, expired, calls int }{
 		"Empty":   {calls: 1},
-		"One":     {has: pageSize, calls: 1},
-		"Three":   {has: 2*pageSize + 1, calls: 3},
-		"Expired": {has: 3 * pageSize, expired: pageSize, calls: 3},
+		"One":     {size: pageSize, calls: 1},
+		"Three":   {size: 2*pageSize + 1, calls: 3},
+		"Expired": {size: 3 * pageSize, expired: pageSize, calls: 3},
 	} {
 		for _, list := range []client.ObjectList{&corev1.PodList{}, &unstructured.UnstructuredList{}} {
-			b := &bookOfPages{has: tc.has, expired: tc.expired}
+			b := &bookOfPages{size: tc.size, expired: tc.expired}
 			if err := (PagedReader{b}).List(t.Context(), list); err != nil {
 				t.Fatal(name, err)
 			}
@@ -71,8 +71,8 @@ func TestListsArePaged(t *testing.T) {
 					seen[l.Items[i].GetName()] = true
 				}
 			}
-			if len(seen) != tc.has || len(b.asked) != tc.calls || b.asked[0] != pageSize {
-				t.Errorf("%s: want %d objects in %d calls, got %d, %v", name, tc.has, tc.calls, len(seen), b.asked)
+			if len(seen) != tc.size || len(b.asked) != tc.calls || b.asked[0] != pageSize {
+				t.Errorf("%s: want %d objects in %d calls, got %d, %v", name, tc.size, tc.calls, len(seen), b.asked)
 			}
 		}
 	}

@@ -15,24 +15,24 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An UnreadablePlatformError says what of the platform's object cannot be read.
+// An UnreadablePlatformError reports which fields of the Platform object cannot be read.
 type UnreadablePlatformError struct{ v1.UnreadableFields }
 
 func (e *UnreadablePlatformError) Error() string {
-	object := strings.ToLower(v1.KindMySQLPlatform) + " " + v1.PlatformName
-	return fmt.Sprintf("%s %s: %s. To repair it: %s", v1.KindMySQLPlatform, v1.PlatformName, e.String(), e.Edit(object))
+	object := strings.ToLower(v1.KindPlatform) + " " + v1.PlatformName
+	return fmt.Sprintf("%s %s: %s. To repair it: %s", v1.KindPlatform, v1.PlatformName, e.String(), e.Edit(object))
 }
 
-// ReadPlatform is what the platform says of claims; nil where it has said nothing yet. With an UnreadablePlatformError it is what can be
-// read, and must not be taken for a permission.
-func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.MySQLPlatformSpec, error) {
-	p := &v1.MySQLPlatform{}
+// ReadPlatform returns the spec of the Platform object, or nil if the object does not exist. With an
+// UnreadablePlatformError, it returns the readable fields, which must not be treated as a permission.
+func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.PlatformSpec, error) {
+	p := &v1.Platform{}
 	err := reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)
 	switch {
 	case kerrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, nil //nolint:nilnil // There is none; that is no error.
 	case err != nil:
-		return nil, fmt.Errorf("cannot get %s %s: %w", v1.KindMySQLPlatform, v1.PlatformName, err)
+		return nil, fmt.Errorf("cannot get %s %s: %w", v1.KindPlatform, v1.PlatformName, err)
 	}
 	if len(p.Unreadable) > 0 {
 		return &p.Spec, &UnreadablePlatformError{p.Unreadable}
@@ -40,14 +40,16 @@ func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.MySQLPlatformS
 	return &p.Spec, nil
 }
 
-// ReadJobResources of --job-resources, which the controller's Jobs have; nil where it is not said.
-func ReadJobResources(said string) (*corev1.ResourceRequirements, error) {
-	if said == "" {
+// ReadJobResources parses the value of --job-resources for the controller's Jobs. It returns nil if the flag is not
+// set.
+func ReadJobResources(text string) (*corev1.ResourceRequirements, error) {
+	if text == "" {
 		return nil, nil //nolint:nilnil // The usual ones are no error.
 	}
 	r := &v1.Resources{}
-	if err := yaml.UnmarshalStrict([]byte(said), r); err != nil {
-		return nil, fmt.Errorf("--job-resources=%q is none: say something like {\"limits\":{\"memory\":\"256Mi\"}}: %w", said, err)
+	if err := yaml.UnmarshalStrict([]byte(text), r); err != nil {
+		return nil, fmt.Errorf(`--job-resources=%q is not valid, an example is {"limits":{"memory":"256Mi"}}: %w`, text,
+			err)
 	}
 	out, err := agent.ReadResources(r)
 	if err != nil {

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -15,68 +16,95 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readPodFailure of the pods of an instance that begins, or of one that may not. A
-// composition cannot see it.
-func (g *gathering) readPodFailure(ctx context.Context) error {
+// whyHeld returns why an instance does not start, if its pods do not show the reason. It returns "" if there is no
+// such reason.
+func whyHeld(s *State) string {
+	if s.XR == nil || s.IsDeleting() {
+		return ""
+	}
 	switch {
-	case g.StoreFailure != "" && g.XR.Status.Restore != nil:
-		g.PodFailure = "what to start from cannot be read: " + g.StoreFailure
-		return nil
-	case g.StoreFailure != "":
-		g.PodFailure = "it is not known whether there are backups of an earlier instance of this name: " + g.StoreFailure
-		return nil
+	case s.StoreFailure != "" && s.XR.Status.Restore != nil:
+		return "the backup to restore cannot be read: " + s.StoreFailure
+	case s.StoreFailure != "":
+		return "it is unknown whether there are backups of a previous instance of this name: " + s.StoreFailure
 	}
-	if n := g.Missing(); n != nil && g.XR.Status.Restore == nil {
-		g.PodFailure = heldBack(n)
-		return nil
+	if n := s.Missing(); n != nil && s.XR.Status.Restore == nil {
+		return heldBack(n)
 	}
-	if g.Source != nil {
-		if n := g.Source.Missing(); n != nil {
-			g.PodFailure = heldBack(n)
-			return nil
+	if s.Source != nil {
+		if n := s.Source.Missing(); n != nil {
+			return heldBack(n)
 		}
 	}
-	if !g.XR.IsBeginning() && !g.XR.HasFailedRestore() && g.XR.Status.RestoredBy == "" {
-		return nil
+	if isStarting(s.XR) && EarlierBackupPVMissing(s) {
+		return fmt.Sprintf("the PersistentVolume with the backups of the previous namespace, for "+
+			"PersistentVolumeClaim %s, does not exist. Restore the volume, or create the claim again with "+
+			"spec.restore.backup set to a backup whose volume exists", s.Life.BackupPVCName())
 	}
-	if EarlierBackupPVMissing(g.State) {
-		g.PodFailure = fmt.Sprintf("no PersistentVolume with the backups of the earlier namespace is there for PersistentVolumeClaim %s: bring it back, or create the claim again with spec.restore.backup set to a backup whose volume is there", g.Life.BackupPVCName())
-		return nil
+	return ""
+}
+
+// isStarting reports whether an instance is starting or is prevented from starting.
+func isStarting(xr *Composite) bool {
+	return xr.IsBeginning() || xr.HasFailedRestore() || xr.Status.RestoredBy != ""
+}
+
+// readStart reads the restore Job of an instance, and why its pods do not start. A composition function cannot read
+// pods. If a read fails, it returns the previous values.
+func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, restore *Job,
+	previous string) (*Job, string, error) {
+	pods, err := podsOfLife(ctx, l, basis.Life, "")
+	if err != nil {
+		return restore, previous, err
+	}
+	running, err := readRestore(ctx, l, &basis.Subject, pods)
+	if err != nil {
+		return restore, previous, err
+	}
+	restore = cmp.Or(running, restore)
+	// A restore test does not delay the start.
+	own := slices.DeleteFunc(pods,
+		func(p corev1.Pod) bool { return p.Labels[v1.LabelComponent] == v1.ComponentRestoreTest })
+	tries := withoutEarlierTries(own, basis.XR.Status.Restore)
+	for i := range tries {
+		if why := l.whyPodWaits(ctx, basis, backupPVC, &tries[i]); why != "" {
+			return restore, steadyText(basis.XR.Status.BlockedBy, why), nil
+		}
+	}
+	if restore != nil {
+		return restore, l.whyNoPod(ctx, restore), nil
+	}
+	return nil, previous, nil
+}
+
+// podsOfLife returns the pods of an instance with a component label. If the component is empty, it returns all pods
+// of the instance.
+func podsOfLife(ctx context.Context, r client.Reader, life v1.Instance, component string) ([]corev1.Pod, error) {
+	labels := client.MatchingLabels{v1.LabelXR: string(life.XR)}
+	if component != "" {
+		labels[v1.LabelComponent] = component
 	}
 	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
-		return fmt.Errorf("cannot list pods: %w", err)
+	if err := r.List(ctx, l, client.InNamespace(life.Namespace), labels); err != nil {
+		return nil, fmt.Errorf("cannot list pods: %w", err)
 	}
-	if err := g.readRestore(ctx, l.Items); err != nil {
-		return err
-	}
-	own := slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return p.Labels[v1.LabelComponent] == v1.ComponentRestoreTest }) // It holds nobody back.
-	pods := withoutEarlierTries(own, g.XR.Status.Restore)
-	for i := range pods {
-		if why := g.looker().whyPodWaits(ctx, g.State, &pods[i]); why != "" {
-			g.PodFailure = steadyText(g.XR.Status.BlockedBy, why)
-			return nil
-		}
-	}
-	if g.Restore != nil {
-		g.PodFailure = g.looker().whyNoPod(ctx, g.Restore)
-	}
-	return nil
+	return l.Items, nil
 }
 
-// steadyText returns the previous text if the new one differs in numbers only: a server that exits again and again prints other numbers each
-// time, and the status must not change for them.
-func steadyText(before *v1.Blocker, why string) string {
-	if before != nil && strings.Contains(why, isRestarted) && SaysSame(before.Message, why) {
+// steadyText returns the previous text if the new one differs only in numbers. A server that exits repeatedly prints
+// different numbers each time, and the status must not change because of them.
+func steadyText(before *v1.Blocker, reason string) string {
+	if before != nil && strings.Contains(reason, isRestarted) && SaysSame(before.Message, reason) {
 		return before.Message
 	}
-	return why
+	return reason
 }
 
-// timestamp begins a line of a server's log.
+// timestamp matches the beginning of a line in a server's log.
 var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: -| \d+)?\s*`)
 
-// withoutEarlierTries of a restore: of its pods the newest failure counts, and none once all is restored.
+// withoutEarlierTries removes pods of earlier restore attempts. It keeps only the newest failed pod, and none after
+// the restore has succeeded.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
 	out := slices.Clone(pods)
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
@@ -90,37 +118,37 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 	})
 }
 
-// volumeInDoubt says which volume it is whose data is not what it should be; empty where
-// that is not what a pod waits for.
-func volumeInDoubt(s *State, p *corev1.Pod) string {
+// volumeInDoubt returns which volume contains unexpected data, or "" if the pod does not wait because of that.
+func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
 		r := lastReport(p, c)
 		return r != nil && (r.ExitCode == agent.ExitNoData || r.ExitCode == agent.ExitForeign)
 	}
-	v := s.DataPV
 	switch {
 	case v == nil || !slices.ContainsFunc(p.Status.InitContainerStatuses, inDoubt):
 		return ""
 	case v.Spec.HostPath != nil:
-		return fmt.Sprintf(". It is folder %s of node %s, PersistentVolume %s", v.Spec.HostPath.Path, p.Spec.NodeName, v.Name)
+		return fmt.Sprintf(". The data is in directory %s of node %s, PersistentVolume %s", v.Spec.HostPath.Path, p.Spec.NodeName, v.Name)
 	}
-	return ". It is PersistentVolume " + v.Name
+	return ". The data is on PersistentVolume " + v.Name
 }
 
-// whereBackupsAre is what to do where a pod finds no node because it must run where the backups
-// are; empty where that is not so.
-func whereBackupsAre(s *State, p *corev1.Pod) string {
-	if s.XR == nil || s.XR.Status.BackupNodes == nil || p.Spec.NodeName != "" {
+// whereBackupsAre returns what to do if a pod cannot be scheduled because it must run near its backups, or "".
+func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
+	if xr == nil || xr.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""
 	}
-	return fmt.Sprintf(". It has to run where the backups of this name are (%s), or it could not be backed up: make room there, or create the claim again under another name. Where a StorageClass has put the two volumes apart, use one with volumeBindingMode WaitForFirstConsumer",
-		nodesText(s.XR.Status.BackupNodes))
+	return fmt.Sprintf(". The pod must run on nodes that can use the backup volume of this name (%s), or its data "+
+		"could not be backed up. Free resources there, or create the claim again under another name. If a "+
+		"StorageClass placed the data volume and the backup volume in different zones, use one with "+
+		"volumeBindingMode WaitForFirstConsumer",
+		nodesText(xr.Status.BackupNodes))
 }
 
-// nodesText is a node selector for people.
-func nodesText(of *corev1.NodeSelector) string {
-	terms := make([]string, 0, len(of.NodeSelectorTerms))
-	for _, t := range of.NodeSelectorTerms {
+// nodesText returns a node selector as text for users.
+func nodesText(selector *corev1.NodeSelector) string {
+	terms := make([]string, 0, len(selector.NodeSelectorTerms))
+	for _, t := range selector.NodeSelectorTerms {
 		requirements := slices.Concat(t.MatchExpressions, t.MatchFields)
 		all := make([]string, 0, len(requirements))
 		for _, r := range requirements {
@@ -131,48 +159,47 @@ func nodesText(of *corev1.NodeSelector) string {
 	return foreignText(strings.Join(terms, ", or "))
 }
 
-// readRestore that is under way, or has restored all and never ends, with its pods.
-func (g *gathering) readRestore(ctx context.Context, pods []corev1.Pod) error {
-	if r := g.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && g.XR.Status.RestoredBy == "" {
-		return nil
+// readRestore reads a restore Job that is running, or that has succeeded and does not end, with its pods.
+func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (*Job, error) {
+	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && s.XR.Status.RestoredBy == "" {
+		return nil, nil //nolint:nilnil // Nobody asks.
 	}
-	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore())
+	j, err := readJob(ctx, l, s.Life, s.Life.Namespace, s.Life.Jobs().Restore())
 	if j == nil || err != nil {
-		return err
+		return nil, err
 	}
 	j.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	j.noteEnd(g.Now)
-	g.Restore = j
-	return nil
+	j.noteEnd(l.now)
+	return j, nil
 }
 
-// crashLoop is the kubelet's word for a container that does not stay.
+// crashLoop is the kubelet's reason for a container that exits repeatedly.
 const crashLoop = "CrashLoopBackOff"
 
-// passing reasons of a container that waits say nothing that a person could
-// mend.
+// passing lists waiting reasons of a container that a user cannot fix.
 var passing = []string{"", "ContainerCreating", "PodInitializing"}
 
-// podFailureOf a pod in the words of the scheduler or the kubelet; empty where there
-// is none, or where the pod is being deleted.
+// podFailureOf returns why a pod does not run, as reported by the scheduler or the kubelet. It returns "" if there is
+// no failure or the pod is being deleted.
 func podFailureOf(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("pod %s finds no node: %s", p.Name, foreignText(c.Message))
+			return fmt.Sprintf("pod %s cannot be scheduled: %s", p.Name, foreignText(c.Message))
 		}
 	}
 	for _, c := range p.Status.InitContainerStatuses {
-		// Between two tries the kubelet leaves it as it ended. While it tries again, that is what
-		// is known.
-		if r := lastReport(p, c); r != nil && r.Error != "" && (c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
+		// Between two attempts, the container status contains the last termination. During an attempt, the previous
+		// termination is used.
+		if r := lastReport(p, c); r != nil && r.Error != "" &&
+			(c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
 			return reportText(p, c.Name, r)
 		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		// The function says that the Job has failed for good; only its pod says why.
+		// The function reports that the Job has failed permanently, and only its pod contains the reason.
 		if r := lastReport(p, c); !c.Ready && r != nil && r.Error != "" {
 			return reportText(p, c.Name, r)
 		}
@@ -180,7 +207,7 @@ func podFailureOf(p *corev1.Pod) string {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		w := c.State.Waiting
 		switch {
-		case exitsAgain(p, &c) != nil: // crashOf says it, with what the container printed.
+		case exitsAgain(p, &c) != nil: // crashOf reports it with the container's output.
 		case w == nil || slices.Contains(passing, w.Reason):
 		default:
 			return fmt.Sprintf("pod %s: %s", p.Name, waitsBecause(w))
@@ -189,31 +216,30 @@ func podFailureOf(p *corev1.Pod) string {
 	return ""
 }
 
-// reportText says of which container of a pod a report's error is.
+// reportText returns the error of a report with the name of its container.
 func reportText(p *corev1.Pod, container string, r *agent.Report) string {
-	of := fmt.Sprintf("container %s of pod %s", container, p.Name)
-	if strings.HasPrefix(r.Error, of) { // It was OOMKilled, which is not what its program reported.
+	subject := fmt.Sprintf("container %s of pod %s", container, p.Name)
+	if strings.HasPrefix(r.Error, subject) { // The container was OOMKilled, which its program did not report.
 		return r.Error
 	}
-	return of + ": " + r.Error
+	return subject + ": " + r.Error
 }
 
-// Words of the kubelet for an image that cannot be pulled. Between two tries it
-// says the first, and after the first try the second with the first in it
-// (kubernetes, pkg/kubelet/images/image_manager.go).
+// Reasons of the kubelet for an image that it cannot pull. Between two attempts it reports the first one. After the
+// first attempt it reports the second one, which contains the first (kubernetes,
+// pkg/kubelet/images/image_manager.go).
 const (
 	errImagePull     = "ErrImagePull"
 	imagePullBackOff = "ImagePullBackOff"
 )
 
-// backOff is what the kubelet puts before the words of the last try.
+// backOff matches the text that the kubelet puts before the error of the last attempt.
 var backOff = regexp.MustCompile(`^Back-off pulling image "[^"]*": ` + errImagePull + `: `)
 
-// connection is how Go names the two ends of one, of which the first has another
-// port each time.
+// connection matches the beginning of a connection in a Go error. It contains a different source port each time.
 var connection = regexp.MustCompile(`\S+->`)
 
-// waitsBecause is why a container waits, in the same words at each look.
+// waitsBecause returns why a container waits. The text does not change between two attempts.
 func waitsBecause(w *corev1.ContainerStateWaiting) string {
 	reason, message := w.Reason, w.Message
 	if reason == imagePullBackOff {
@@ -224,13 +250,12 @@ func waitsBecause(w *corev1.ContainerStateWaiting) string {
 	return foreignText(reason + ": " + message)
 }
 
-// foreignText is text as it may stand in a status: printable, and without what changes
-// from one try to the next.
+// foreignText makes a text printable and removes the parts that change with each attempt.
 func foreignText(text string) string {
 	return v1.PrintableText(connection.ReplaceAllString(text, ""), maxPodFailure)
 }
 
-// lastReport of our own program in a container, or nil.
+// lastReport returns the last report of the product's program in a container, or nil.
 func lastReport(p *corev1.Pod, c corev1.ContainerStatus) *agent.Report {
 	if r := ReportOf(p, &c); r != nil {
 		return r

@@ -21,11 +21,14 @@ func waits(reason, message string, last *corev1.ContainerStateTerminated) corev1
 
 // noData is the end of an init container that finds no data.
 func noData() *corev1.ContainerStateTerminated {
-	return &corev1.ContainerStateTerminated{ExitCode: agent.ExitNoData, Message: `{"command":"initialize","exitCode":47,"error":"the volume holds no data"}`}
+	return &corev1.ContainerStateTerminated{ExitCode: agent.ExitNoData,
+		Message: `{"command":"initialize","exitCode":47,"error":"the volume holds no data"}`}
 }
 
 func TestPodFailureOf(t *testing.T) {
-	unscheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}}
+	unscheduled := corev1.PodStatus{
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available"}}}
 	pull := waits("ErrImagePull", "not found", nil)
 	cases := map[string]struct {
 		reason string
@@ -33,29 +36,53 @@ func TestPodFailureOf(t *testing.T) {
 		dying  bool
 		says   string
 	}{
-		"Fine":        {reason: "A container that runs has none.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
-		"Creating":    {reason: "What goes by itself is none.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "", nil)}}},
-		"Unscheduled": {reason: "The scheduler says why.", status: unscheduled, says: "finds no node: 0/2 nodes are available"},
-		"Image":       {reason: "The kubelet says why.", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{pull}}, says: "ErrImagePull: not found"},
-		"Init":        {reason: "Also before the container of a restore.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{pull}, ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "", nil)}}, says: "ErrImagePull"},
-		"InitKilled": {reason: "The kernel killed it before it could write a report.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
-			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}),
-		}}, says: "container mysql of pod p was OOMKilled (exit code 137)"},
-		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
-			waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 47, Message: `{"command":"initialize","error":"the volume holds no data"}`}),
-		}}},
-		"AgentEnded": {reason: "The kubelet leaves an init container as it ended, until the next try.", says: "container initialize of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
-			Name: "initialize", State: corev1.ContainerState{Terminated: noData()},
-		}}}},
-		"AgentAgain": {reason: "It is what is known while it tries again.", says: "container initialize of pod p: the volume holds no data", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
-			Name: "initialize", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: corev1.ContainerState{Terminated: noData()},
-		}}}},
-		"AgentDone": {reason: "It has mended itself.", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
-			Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"initialize","ok":true}`}}, LastTerminationState: corev1.ContainerState{Terminated: noData()},
-		}}}},
-		"Restore": {reason: "A restore that is tried again has said why.", says: "container restore of pod p: a server still runs", status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "restore", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 75, Message: `{"command":"restore","exitCode":75,"error":"a server still runs"}`}},
-		}}}},
+		"Fine": {reason: "A container that runs has none.",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
+		"Creating": {reason: "What goes by itself is none.",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "", nil)}}},
+		"Unscheduled": {reason: "The scheduler says why.", status: unscheduled,
+			says: "cannot be scheduled: 0/2 nodes are available"},
+		"Image": {reason: "The kubelet says why.",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{pull}}, says: "ErrImagePull: not found"},
+		"Init": {reason: "Also before the container of a restore.",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{pull},
+				ContainerStatuses: []corev1.ContainerStatus{waits("PodInitializing", "", nil)}}, says: "ErrImagePull"},
+		"InitKilled": {reason: "The kernel killed it before it could write a report.",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
+				waits("CrashLoopBackOff", "back-off 10s", &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}),
+			}}, says: "container mysql of pod p was OOMKilled (exit code 137)"},
+		"Agent": {reason: "Our own program says it best.", says: "container mysql of pod p: the volume holds no data",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
+				waits("CrashLoopBackOff", "back-off 10s",
+					&corev1.ContainerStateTerminated{ExitCode: 47,
+						Message: `{"command":"initialize","error":"the volume holds no data"}`}),
+			}}},
+		"AgentEnded": {reason: "The kubelet leaves an init container as it ended, until the next try.",
+			says: "container initialize of pod p: the volume holds no data",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+				Name: "initialize", State: corev1.ContainerState{Terminated: noData()},
+			}}}},
+		"AgentAgain": {reason: "It is what is known while it tries again.",
+			says: "container initialize of pod p: the volume holds no data",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+				Name: "initialize", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+				LastTerminationState: corev1.ContainerState{Terminated: noData()},
+			}}}},
+		"AgentDone": {reason: "It has mended itself.",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
+				Name: "initialize", State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{
+						Message: `{"command":"initialize","ok":true}`}}, LastTerminationState: corev1.ContainerState{
+					Terminated: noData()},
+			}}}},
+		"Restore": {reason: "A restore that is tried again has said why.",
+			says: "container restore of pod p: a server still runs",
+			status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "restore", State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: 75,
+						Message: `{"command":"restore","exitCode":75,"error":"a server still runs"}`}},
+			}}}},
 		"Dying": {reason: "A pod that goes is no failure.", status: unscheduled, dying: true},
 	}
 	for name, tc := range cases {
@@ -75,11 +102,17 @@ func TestPodFailureOf(t *testing.T) {
 // at each look, or it would be news each time.
 func TestWaitsBecause(t *testing.T) {
 	cases := map[string]struct{ reason, says, message, want string }{
-		"Try":       {reason: "The kubelet has just tried.", says: "ErrImagePull", message: "not found", want: "ErrImagePull: not found"},
-		"Between":   {reason: "It will again.", says: "ImagePullBackOff", message: `Back-off pulling image "a/b:c": ErrImagePull: not found`, want: "ErrImagePull: not found"},
-		"Older":     {reason: "An older kubelet says no more.", says: "ImagePullBackOff", message: `Back-off pulling image "a/b:c"`, want: `ImagePullBackOff: Back-off pulling image "a/b:c"`},
-		"Port":      {reason: "Each try has a port of its own.", says: "ErrImagePull", message: "lookup r.example on 10.96.0.10:53: read udp 10.0.0.2:40117->10.96.0.10:53: i/o timeout", want: "ErrImagePull: lookup r.example on 10.96.0.10:53: read udp 10.96.0.10:53: i/o timeout"},
-		"Terminals": {reason: "A registry may say anything.", says: "ErrImagePull", message: "no\x1b[2J\nimage", want: "ErrImagePull: no [2J image"},
+		"Try": {reason: "The kubelet has just tried.", says: "ErrImagePull", message: "not found",
+			want: "ErrImagePull: not found"},
+		"Between": {reason: "It will again.", says: "ImagePullBackOff",
+			message: `Back-off pulling image "a/b:c": ErrImagePull: not found`, want: "ErrImagePull: not found"},
+		"Older": {reason: "An older kubelet says no more.", says: "ImagePullBackOff",
+			message: `Back-off pulling image "a/b:c"`, want: `ImagePullBackOff: Back-off pulling image "a/b:c"`},
+		"Port": {reason: "Each try has a port of its own.", says: "ErrImagePull",
+			message: "lookup r.example on 10.96.0.10:53: read udp 10.0.0.2:40117->10.96.0.10:53: i/o timeout",
+			want:    "ErrImagePull: lookup r.example on 10.96.0.10:53: read udp 10.96.0.10:53: i/o timeout"},
+		"Terminals": {reason: "A registry may say anything.", says: "ErrImagePull", message: "no\x1b[2J\nimage",
+			want: "ErrImagePull: no [2J image"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +125,8 @@ func TestWaitsBecause(t *testing.T) {
 
 // TestNewJob: what somebody says in a Job's conditions may stand in a message.
 func TestNewJob(t *testing.T) {
-	j := NewJob(&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Message: "denied:\n\x1b[2Jno"}}}})
+	j := NewJob(&batchv1.Job{Status: batchv1.JobStatus{
+		Conditions: []batchv1.JobCondition{{Message: "denied:\n\x1b[2Jno"}}}})
 	if got := j.Status.Conditions[0].Message; got != "denied: [2Jno" {
 		t.Errorf("want one line that prints, got %q", got)
 	}

@@ -69,7 +69,8 @@ func TestDecodeQuantityAttack(t *testing.T) {
 						text := form + strings.Repeat("9", digits)
 						bad := merge(base, nested(text, append([]string{"spec"}, path...)))
 						if cost := allocated(func() { decodeAndUse(t, bad) }); cost > 2*usual+8<<20 {
-							t.Fatalf("the controller calculates with %q of %s: %d bytes, of a good value %d", text, base["kind"], cost, usual)
+							t.Fatalf("the controller calculates with %q of %s: %d bytes, of a good value %d", text, base["kind"], cost,
+								usual)
 						}
 					}
 				}
@@ -118,12 +119,12 @@ func merge(base, change map[string]any) map[string]any {
 	}
 	for k, v := range change {
 		child, isMap := v.(map[string]any)
-		was, _ := out[k].(map[string]any)
+		base, _ := out[k].(map[string]any)
 		switch {
 		case v == nil:
 			delete(out, k)
 		case isMap:
-			out[k] = merge(was, child)
+			out[k] = merge(base, child)
 		default:
 			out[k] = v
 		}
@@ -140,10 +141,13 @@ func FuzzDecode(f *testing.F) {
 	bases := oneOfEach(composites(f))
 	for i := range bases {
 		for _, seed := range []string{
-			`{}`, `{"spec":{"resources":{"limits":{"memory":"1e-99999999"}}}}`, `{"spec":{"storage_size":"1e-9999999","storageSize":null}}`,
-			`{"spec":{"resources":{"limits":{"memory":1e-300},"requests":{"cpu":true}}}}`, `{"spec":null,"status":{"conditions":[{"type":"Serving","status":"True"}]}}`,
-			`{"spec":{"claimRef":{"kind":"MySQL"},"resourceRef":{"name":"x"},"backup":{"keep":1e300}}}`, `{"metadata":{"deletionTimestamp":"2026-03-01T10:00:00Z","finalizers":["x"]}}`,
-			`{"status":{"volume":"v","started":true,"restore":{"phase":"Running"},"pvcDeleted":true}}`,
+			`{}`, `{"spec":{"resources":{"limits":{"memory":"1e-99999999"}}}}`,
+			`{"spec":{"storage_size":"1e-9999999","storageSize":null}}`,
+			`{"spec":{"resources":{"limits":{"memory":1e-300},"requests":{"cpu":true}}}}`,
+			`{"spec":null,"status":{"conditions":[{"type":"Serving","status":"True"}]}}`,
+			`{"spec":{"claimRef":{"kind":"MySQL"},"resourceRef":{"name":"x"},"backup":{"retention":{"count":1e300}}}}`,
+			`{"metadata":{"deletionTimestamp":"2026-03-01T10:00:00Z","finalizers":["x"]}}`,
+			`{"status":{"volume":"v","restore":{"phase":"Running"},"internal":{"started":true,"pvcDeleted":true}}}`,
 		} {
 			f.Add(uint8(i), []byte(seed))
 		}

@@ -3,29 +3,31 @@ package instance
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/nsrules"
 )
 
-// readRules of the namespace in which Jobs run, which they are fitted to. While the instance lives, what they refuse is said.
-func (g *gathering) readRules(ctx context.Context) (err error) {
-	if g.XR == nil && g.Orphan == nil {
-		return nil
+// readRules reads the rules of the namespace in which Jobs run. Jobs are adapted to these rules. For a living
+// instance, the controller reports Jobs that the rules would refuse.
+func readRules(ctx context.Context, r client.Reader, basis *Basis) (*nsrules.Rules, error) {
+	if basis.XR == nil && basis.Orphan == nil {
+		return nil, nil //nolint:nilnil // There is nothing to run.
 	}
-	at := g.JobLocation().Namespace
-	if g.Rules, err = nsrules.Read(ctx, g.Reader, at); err != nil {
-		return err
+	namespace := basis.JobLocation().Namespace
+	rules, err := nsrules.Read(ctx, r, namespace)
+	if err != nil {
+		return nil, err
 	}
-	if at == g.Life.Namespace {
-		g.Rules.Namespace = g.Namespace
+	if namespace == basis.Life.Namespace {
+		rules.Namespace = basis.Namespace
 	}
-	if g.IsDeleting() || len(g.Rules.Quotas) == 0 {
-		return nil
+	if basis.IsDeleting() || len(rules.Quotas) == 0 {
+		return rules, nil
 	}
-	d, err := getObject(ctx, g.Reader, &appsv1.Deployment{}, g.Life.Namespace, g.Life.DeploymentName())
-	if d != nil && g.OwnsObject(d) {
-		g.Rules.Server = &d.Spec.Template.Spec
+	d, err := readDeployment(ctx, r, basis.Life)
+	if d != nil {
+		rules.Server = &d.Spec.Template.Spec
 	}
-	return err
+	return rules, err
 }

@@ -13,19 +13,19 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// NewScheme has the types that are read and written as Go types. Claims and XRs
-// are not among them.
+// NewScheme returns a scheme with the types that are read and written as Go types. Claims and XRs are not among them.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{}, &v1.MySQLPlatform{}, &v1.MySQLPlatformList{}, &v1.BackupStore{}, &v1.BackupStoreList{})
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.BackupRecord{}, &v1.BackupRecordList{}, &v1.Platform{},
+		&v1.PlatformList{}, &v1.BackupStore{}, &v1.BackupStoreList{}, &v1.Backup{}, &v1.BackupList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
 	return scheme, nil
 }
 
-// NewClient of a cluster, for a person's command, which reads what there is now.
+// NewClient returns a client for a user's command. It reads the current state without a cache.
 func NewClient(config *rest.Config) (client.Client, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -38,8 +38,10 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	return pagedClient{c}, nil
 }
 
-// IsPassing is true of an error that an API server that is there again will not have, nor a network. Others than a client's are taken for one.
+// IsPassing reports whether an error will disappear when the API server or the network is available again. All errors
+// that the client did not cause are treated as such.
 func IsPassing(err error) bool {
-	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) || kerrors.IsTimeout(err) ||
+	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) ||
+		kerrors.IsTimeout(err) ||
 		kerrors.IsInternalError(err) || kerrors.IsServiceUnavailable(err)
 }

@@ -9,13 +9,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestMayServe: the controller logs in to a server that serves, or waits for the first login, and to one of which Crossplane has lost sight
-// because it cannot compose.
+// TestMayServe: the controller logs in to a server that serves, or waits for the first login, and to one of which
+// Crossplane has lost sight because it cannot compose.
 func TestMayServe(t *testing.T) {
-	is := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason}
 	}
-	unknown, unsynced := is(v1.ConditionServing, metav1.ConditionUnknown, "FatalError"), is("Synced", metav1.ConditionFalse, "ReconcileError")
+	unknown, unsynced := condition(v1.ConditionServing, metav1.ConditionUnknown, "FatalError"), condition("Synced",
+		metav1.ConditionFalse, "ReconcileError")
 	bound := &v1.Binding{Name: "db-connection"}
 	cases := map[string]struct {
 		reason     string
@@ -23,13 +24,21 @@ func TestMayServe(t *testing.T) {
 		binding    *v1.Binding
 		want       bool
 	}{
-		"Serving":    {reason: "The function says so.", conditions: []metav1.Condition{is(v1.ConditionServing, metav1.ConditionTrue, v1.ReasonRunning)}, want: true},
-		"First":      {reason: "The first login is the controller's.", conditions: []metav1.Condition{is(v1.ConditionServing, metav1.ConditionFalse, v1.ReasonLoginPending)}, want: true},
-		"Starting":   {reason: "It is not up.", conditions: []metav1.Condition{is(v1.ConditionServing, metav1.ConditionFalse, v1.ReasonStarting), unsynced}, binding: bound},
-		"Unknown":    {reason: "A NetworkPolicy is refused; the server goes on.", conditions: []metav1.Condition{unknown, unsynced}, binding: bound, want: true},
+		"Serving": {reason: "The function says so.",
+			conditions: []metav1.Condition{condition(v1.ConditionServing, metav1.ConditionTrue, v1.ReasonRunning)}, want: true},
+		"First": {reason: "The first login is the controller's.",
+			conditions: []metav1.Condition{condition(v1.ConditionServing, metav1.ConditionFalse, v1.ReasonLoginPending)},
+			want:       true},
+		"Starting": {reason: "It is not up.",
+			conditions: []metav1.Condition{condition(v1.ConditionServing, metav1.ConditionFalse, v1.ReasonStarting), unsynced},
+			binding:    bound},
+		"Unknown": {reason: "A NetworkPolicy is refused; the server goes on.",
+			conditions: []metav1.Condition{unknown, unsynced}, binding: bound, want: true},
 		"NeverBound": {reason: "It has never been up.", conditions: []metav1.Condition{unknown, unsynced}},
-		"Synced":     {reason: "Crossplane composes: the function will say it.", conditions: []metav1.Condition{unknown}, binding: bound},
-		"Silent":     {reason: "The function has said nothing yet.", conditions: []metav1.Condition{unsynced}, binding: bound},
+		"Synced": {reason: "Crossplane composes: the function will say it.", conditions: []metav1.Condition{unknown},
+			binding: bound},
+		"Silent": {reason: "The function has said nothing yet.", conditions: []metav1.Condition{unsynced},
+			binding: bound},
 	}
 	for name, tc := range cases {
 		c := &Composite{Conditions: tc.conditions}
@@ -44,13 +53,15 @@ func TestMayServe(t *testing.T) {
 func TestWhyUncomposed(t *testing.T) {
 	xr := &corev1.ConfigMap{}
 	xr.UID = "xr"
-	g := lookAt(t,
+	l := lookAt(t,
 		said("old", "xr", corev1.EventTypeWarning, reasonCompose, "cannot apply composed resource \"config\": old", 60),
-		said("cause", "xr", corev1.EventTypeWarning, reasonCompose, "cannot apply composed resource \"service\": Service \"db\" is invalid: spec.ports[0].nodePort: no", 5),
+		said("cause", "xr", corev1.EventTypeWarning, reasonCompose,
+			"cannot apply composed resource \"service\": Service \"db\" is invalid: spec.ports[0].nodePort: no", 5),
 		said("other", "xr", corev1.EventTypeWarning, "Invalid", "spec.image: no", 1),
 		said("after", "xr", corev1.EventTypeNormal, reasonCompose, "Composed resource \"service\" is not yet valid", 1),
 	)
-	if got, want := g.looker().whyUncomposed(t.Context(), xr), `cannot apply composed resource "service": Service "db" is invalid: spec.ports[0].nodePort: no`; got != want {
+	if got, want := l.whyUncomposed(t.Context(),
+		xr), `cannot apply composed resource "service": Service "db" is invalid: spec.ports[0].nodePort: no`; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
 }

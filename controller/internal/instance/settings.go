@@ -8,52 +8,54 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readSettings finds out what became of new settings that are not in force yet. A composition sees neither pods nor logs.
-func (g *gathering) readSettings(ctx context.Context) error {
-	if g.XR == nil || g.IsDeleting() {
-		return nil
+// readSettings returns the verdict on new settings that are not in use yet. A composition function can read neither
+// pods nor logs.
+func readSettings(ctx context.Context, l looker, basis *Basis,
+	backupPVC *corev1.PersistentVolumeClaim) (*v1.SettingsVerdict, error) {
+	if basis.XR == nil || basis.IsDeleting() {
+		return nil, nil //nolint:nilnil // There is nothing to say.
 	}
-	is := g.XR.Status.Settings
+	settings, last := basis.XR.Status.Settings, basis.XR.Status.SettingsVerdict
 	switch {
-	case is == nil:
-		return nil
-	case is.Phase == v1.SettingsTakenBack || g.XR.Status.SettingsVerdict.IsOf(is.ID) && g.XR.Status.SettingsVerdict.TakenBack:
-		g.SettingsVerdict = g.XR.Status.SettingsVerdict // Until the claim asks for others.
-		return nil
-	case is.Phase == v1.SettingsOnTrial:
-		return g.readTrial(ctx, is)
+	case settings == nil:
+		return nil, nil //nolint:nilnil // All are in force.
+	case settings.Phase == v1.SettingsTakenBack || last.IsOf(settings.ID) && last.TakenBack:
+		return last, nil // The verdict stays until the claim changes its settings.
+	case settings.Phase == v1.SettingsOnTrial:
+		return readTrial(ctx, l, basis.Life, settings)
 	}
-	return g.readSettingsCheck(ctx, is)
+	return readSettingsCheck(ctx, l, basis, backupPVC, settings)
 }
 
-// readSettingsCheck reads what the Job says that validates new settings.
-func (g *gathering) readSettingsCheck(ctx context.Context, is *v1.SettingsStatus) error {
-	j, err := g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().SettingsCheck())
-	if err != nil || j == nil || j.Annotations[v1.AnnotationSettings] != is.ID {
-		return err
+// readSettingsCheck reads the result of the Job that validates new settings.
+func readSettingsCheck(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+	settings *v1.SettingsStatus) (*v1.SettingsVerdict, error) {
+	life := basis.Life
+	j, err := readJob(ctx, l, life, life.Namespace, life.Jobs().SettingsCheck())
+	if err != nil || j == nil || j.Annotations[v1.AnnotationSettings] != settings.ID {
+		return nil, err
 	}
-	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR), v1.LabelComponent: v1.ComponentSettings}); err != nil {
-		return fmt.Errorf("cannot list pods: %w", err)
+	pods, err := podsOfLife(ctx, l, life, v1.ComponentSettings)
+	if err != nil {
+		return nil, err
 	}
-	j.Pods = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
-	waits := g.looker().whyNoPod(ctx, j)
+	j.Pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, j.Job) })
+	waits := l.whyNoPod(ctx, j)
 	for i := range j.Pods {
-		if why := g.looker().whyPodWaits(ctx, g.State, &j.Pods[i]); why != "" && !HasEnded(&j.Pods[i]) {
+		if why := l.whyPodWaits(ctx, basis, backupPVC, &j.Pods[i]); why != "" && !HasEnded(&j.Pods[i]) {
 			waits = why
 		}
 	}
-	g.SettingsVerdict = judgeValidation(is, j, waits)
-	return nil
+	return judgeValidation(settings, j, waits), nil
 }
 
-// judgeValidation returns what a Job says of new settings, or what it waits for; nil if there is nothing to say.
-func judgeValidation(is *v1.SettingsStatus, j *Job, waits string) *v1.SettingsVerdict {
+// judgeValidation returns the result of the validation, or what it waits for. It returns nil if there is nothing to
+// report.
+func judgeValidation(status *v1.SettingsStatus, j *Job, waits string) *v1.SettingsVerdict {
 	failed := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
 	})
@@ -64,10 +66,10 @@ func judgeValidation(is *v1.SettingsStatus, j *Job, waits string) *v1.SettingsVe
 	if message == "" {
 		return nil
 	}
-	return &v1.SettingsVerdict{ID: is.ID, Message: message}
+	return &v1.SettingsVerdict{ID: status.ID, Message: message}
 }
 
-// whyValidationFailed says it in words of mysqld, or else of the kubelet.
+// whyValidationFailed returns the error of mysqld, or else of the kubelet.
 func whyValidationFailed(j *Job) string {
 	out := ""
 	for i := range j.Pods {
@@ -85,41 +87,41 @@ func whyValidationFailed(j *Job) string {
 
 func howEnded(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated) string {
 	if t.Reason == reasonOOMKilled {
-		return whyOOMKilled(p, container, t.ExitCode) + ", or choose settings that take less"
+		return whyOOMKilled(p, container, t.ExitCode) + ", or choose settings that need less memory"
 	}
 	return fmt.Sprintf("container %s ended with exit code %d", container, t.ExitCode)
 }
 
-// readTrial of new settings: whether the server keeps exiting with them, and what it prints.
-func (g *gathering) readTrial(ctx context.Context, is *v1.SettingsStatus) error {
-	l := &corev1.PodList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
-		return fmt.Errorf("cannot list pods: %w", err)
+// readTrial returns whether the server keeps exiting with new settings, and its output.
+func readTrial(ctx context.Context, l looker, life v1.Instance,
+	settings *v1.SettingsStatus) (*v1.SettingsVerdict, error) {
+	pods, err := podsOfLife(ctx, l, life, "")
+	if err != nil {
+		return nil, err
 	}
-	for i := range l.Items {
-		p := &l.Items[i]
-		c := failsTrial(is, p)
+	for i := range pods {
+		p := &pods[i]
+		c := failsTrial(settings, p)
 		if c == nil {
 			continue
 		}
 		message := howEnded(p, c.Name, c.LastTerminationState.Terminated)
-		if said := g.looker().complaintsOf(ctx, p, c); said != "" {
-			message += ": " + said
+		if complaints := l.complaintsOf(ctx, p, c); complaints != "" {
+			message += ": " + complaints
 		}
-		g.SettingsVerdict = &v1.SettingsVerdict{ID: is.ID, TakenBack: true, Message: foreignText(message)}
-		return nil
+		return &v1.SettingsVerdict{ID: settings.ID, TakenBack: true, Message: foreignText(message)}, nil
 	}
-	return nil
+	return nil, nil //nolint:nilnil // Nothing is known yet.
 }
 
-// trialRestarts is how often a container exits before its settings are taken back. The kubelet restarts it at once, after 10 and after 20
-// seconds (kubernetes, pkg/kubelet/kubelet.go).
+// trialRestarts is how often a container exits before its new settings are reverted. The kubelet restarts it
+// immediately, then after 10 and after 20 seconds (kubernetes, pkg/kubelet/kubelet.go).
 const trialRestarts = 2
 
-// failsTrial returns the container of a pod that keeps exiting with the settings on trial, or nil. A server that
-// takes long to start does not exit.
-func failsTrial(is *v1.SettingsStatus, p *corev1.Pod) *corev1.ContainerStatus {
-	if p.DeletionTimestamp != nil || p.Annotations[v1.AnnotationConfigHash] != is.ConfigHash || isReady(p) {
+// failsTrial returns the container of a pod that keeps exiting with new settings, or nil. A server that only starts
+// slowly does not exit.
+func failsTrial(status *v1.SettingsStatus, p *corev1.Pod) *corev1.ContainerStatus {
+	if p.DeletionTimestamp != nil || p.Annotations[v1.AnnotationConfigHash] != status.ConfigHash || isReady(p) {
 		return nil
 	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {

@@ -14,7 +14,7 @@ import (
 
 // TestTrialFails: settings are taken back once the server keeps exiting with them, and for nothing else.
 func TestTrialFails(t *testing.T) {
-	is := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsOnTrial, ConfigHash: "hash"}
+	status := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsOnTrial, ConfigHash: "hash"}
 	exits := func(restarts, code int32) corev1.ContainerStatus {
 		c := waits(crashLoop, "back-off", &corev1.ContainerStateTerminated{ExitCode: code})
 		c.RestartCount = restarts
@@ -28,23 +28,34 @@ func TestTrialFails(t *testing.T) {
 		status corev1.PodStatus
 		fails  bool
 	}{
-		"Exits":    {reason: "It did three times.", hash: "hash", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(2, 1)}}, fails: true},
-		"Killed":   {reason: "Settings may take too much memory.", hash: "hash", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(5, 137)}}, fails: true},
-		"Init":     {reason: "It does not even begin.", hash: "hash", status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{exits(2, 1)}}, fails: true},
-		"Once":     {reason: "That may have been something else.", hash: "hash", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(1, 1)}}},
-		"Well":     {reason: "It ended as it was told to.", hash: "hash", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(3, 0)}}},
-		"Slow":     {reason: "Recovery takes as long as it takes.", hash: "hash", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "mysql", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
-		"Earlier":  {reason: "That pod has the old settings.", hash: "other", status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
-		"Dying":    {reason: "That pod is replaced.", hash: "hash", dying: true, status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
-		"Recovers": {reason: "It serves.", hash: "hash", status: corev1.PodStatus{Conditions: ready, ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
+		"Exits": {reason: "It did three times.", hash: "hash",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(2, 1)}}, fails: true},
+		"Killed": {reason: "Settings may take too much memory.", hash: "hash",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(5, 137)}}, fails: true},
+		"Init": {reason: "It does not even begin.", hash: "hash",
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{exits(2, 1)}}, fails: true},
+		"Once": {reason: "That may have been something else.", hash: "hash",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(1, 1)}}},
+		"Well": {reason: "It ended as it was told to.", hash: "hash",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(3, 0)}}},
+		"Slow": {reason: "Recovery takes as long as it takes.", hash: "hash",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "mysql", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}},
+		"Earlier": {reason: "That pod has the old settings.", hash: "other",
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
+		"Dying": {reason: "That pod is replaced.", hash: "hash", dying: true,
+			status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
+		"Recovers": {reason: "It serves.", hash: "hash",
+			status: corev1.PodStatus{Conditions: ready, ContainerStatuses: []corev1.ContainerStatus{exits(9, 1)}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationConfigHash: tc.hash}}, Status: tc.status}
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationConfigHash: tc.hash}},
+				Status: tc.status}
 			if tc.dying {
 				p.DeletionTimestamp = &metav1.Time{}
 			}
-			if got := failsTrial(is, p) != nil; got != tc.fails {
+			if got := failsTrial(status, p) != nil; got != tc.fails {
 				t.Errorf("%s want the settings taken back: %t, got %t", tc.reason, tc.fails, got)
 			}
 		})
@@ -53,11 +64,16 @@ func TestTrialFails(t *testing.T) {
 
 // TestValidationIsReported: the claim says what mysqld has printed or, without that, how its container ended.
 func TestValidationIsReported(t *testing.T) {
-	is := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
+	status := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
 	failed := []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "no more tries"}}
 	ended := func(t corev1.ContainerStateTerminated) []corev1.Pod {
-		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: v1.ComponentSettings, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}}}}}
-		return []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelComponent: v1.ComponentSettings}}, Spec: spec, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: v1.ComponentSettings, State: corev1.ContainerState{Terminated: &t}}}}}}
+		spec := corev1.PodSpec{Containers: []corev1.Container{
+			{Name: v1.ComponentSettings, Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}}}}}
+		return []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{v1.LabelComponent: v1.ComponentSettings}}, Spec: spec, Status: corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: v1.ComponentSettings, State: corev1.ContainerState{Terminated: &t}}}}}}
 	}
 	cases := map[string]struct {
 		conditions []batchv1.JobCondition
@@ -65,18 +81,24 @@ func TestValidationIsReported(t *testing.T) {
 		waits      string
 		says       string
 	}{
-		"Running":  {},
-		"Waits":    {waits: "pod p finds no node", says: "finds no node"},
-		"Mysqld":   {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 49, Message: `{"command":"validate-settings","exitCode":49,"error":"unknown variable 'x=1'"}`}), says: "unknown variable 'x=1'"},
-		"Memory":   {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: reasonOOMKilled}), says: "its memory limit of 64Mi is too low; raise spec.resources.limits.memory of the claim"},
-		"Exits":    {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 2}), says: "ended with exit code 2"},
+		"Running": {},
+		"Waits":   {waits: "pod p cannot be scheduled", says: "cannot be scheduled"},
+		"Mysqld": {conditions: failed,
+			pods: ended(corev1.ContainerStateTerminated{ExitCode: 49,
+				Message: `{"command":"validate-settings","exitCode":49,"error":"unknown variable 'x=1'"}`}), says: "unknown variable 'x=1'"},
+		"Memory": {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: reasonOOMKilled}),
+			says: "its memory limit of 64Mi is too low. Raise spec.resources.limits.memory of the claim"},
+		"Exits": {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 2}),
+			says: "ended with exit code 2"},
 		"PodsGone": {conditions: failed},
 		"Complete": {conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := judgeValidation(is, &Job{Job: &batchv1.Job{Status: batchv1.JobStatus{Conditions: tc.conditions}}, Pods: tc.pods}, tc.waits)
-			if (got != nil) != (tc.says != "") || got != nil && (got.TakenBack || got.ID != is.ID || !strings.Contains(got.Message, tc.says)) {
+			got := judgeValidation(status,
+				&Job{Job: &batchv1.Job{Status: batchv1.JobStatus{Conditions: tc.conditions}}, Pods: tc.pods}, tc.waits)
+			if (got != nil) != (tc.says != "") || got != nil &&
+				(got.TakenBack || got.ID != status.ID || !strings.Contains(got.Message, tc.says)) {
 				t.Errorf("want %q, got %+v", tc.says, got)
 			}
 		})

@@ -28,11 +28,11 @@ func fromOther(status map[string]any) *unstructured.Unstructured {
 }
 
 // ofOther is a verified backup of the claim other, taken in a namespace, and what a store has of it.
-func ofOther(name string, second int64, namespace types.UID) (*v1.MySQLBackup, FoundNote) {
+func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, FoundNote) {
 	r, n := inStore(name, second)
 	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = otherName, namespace
-	of := r.Spec.Instance
-	r.Labels = of.Life().Labels()
+	origin := r.Spec.Instance
+	r.Labels = origin.Life().Labels()
 	n.BackupNote = r.Note()
 	return r, n
 }
@@ -46,39 +46,51 @@ func TestSourceKnowsVolumesAndStores(t *testing.T) {
 	forgotten := noted
 	forgotten.Forgotten = true
 	onVolume := func(labels map[string]string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
-		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "backups-of-other", Labels: labels}, Spec: corev1.PersistentVolumeSpec{ClaimRef: ref}}
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "backups-of-other", Labels: labels},
+			Spec: corev1.PersistentVolumeSpec{ClaimRef: ref}}
 		v.Annotations = map[string]string{}
 		return noting(v, newest)
 	}
 	labelled := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "other"}.Labels()
 	labelled[v1.LabelComponent] = v1.ComponentBackup
 	other := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "other"}
-	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: other.BackupPVCName(), UID: "pvc-uid"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "backups-of-other"}}
+	pvc := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: other.BackupPVCName(), UID: "pvc-uid"},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "backups-of-other"}}
 	bound := onVolume(nil, &corev1.ObjectReference{Namespace: "default", Name: pvc.Name, UID: pvc.UID})
 	cases := map[string]struct {
-		reason  string
-		there   []client.Object
-		stores  *fakeStores
-		newest  string
-		held    string
-		failure bool
+		reason   string
+		existing []client.Object
+		stores   *fakeStores
+		newest   string
+		held     string
+		failure  bool
 	}{
-		"Records":          {reason: "All are there.", there: []client.Object{older, newest}, stores: &fakeStores{notes: []FoundNote{noted}}, newest: newest.Name},
-		"None":             {reason: "There are none.", stores: &fakeStores{}, newest: v1.PreviousNone},
-		"OnVolume":         {reason: "The volume has it.", there: []client.Object{older, onVolume(labelled, nil)}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
-		"OnBoundVolume":    {reason: "The volume of the backup PVC is one for backups without a label, too.", there: []client.Object{older, bound, pvc}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
-		"InStore":          {reason: "The store has it.", there: []client.Object{older}, stores: &fakeStores{notes: []FoundNote{noted}}, newest: v1.PreviousHeld, held: newest.Name},
-		"Forgotten":        {reason: "A person said so.", there: []client.Object{older}, stores: &fakeStores{notes: []FoundNote{forgotten}}, newest: older.Name},
-		"EarlierNamespace": {reason: "The store has it in the directory of an earlier namespace of this name.", there: []client.Object{earlier}, stores: &fakeStores{notes: []FoundNote{notedEarlier}}, newest: v1.PreviousHeld, held: earliest.Name},
-		"Down":             {reason: "It is not known.", there: []client.Object{older}, stores: &fakeStores{err: errors.New("the store is down")}, newest: older.Name, failure: true},
+		"Records": {reason: "All are there.", existing: []client.Object{older, newest},
+			stores: &fakeStores{notes: []FoundNote{noted}}, newest: newest.Name},
+		"None": {reason: "There are none.", stores: &fakeStores{}, newest: v1.PreviousNone},
+		"OnVolume": {reason: "The volume has it.", existing: []client.Object{older, onVolume(labelled, nil)},
+			stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
+		"OnBoundVolume": {reason: "The volume of the backup PVC is one for backups without a label, too.",
+			existing: []client.Object{older, bound, pvc}, stores: &fakeStores{}, newest: v1.PreviousHeld, held: newest.Name},
+		"InStore": {reason: "The store has it.", existing: []client.Object{older},
+			stores: &fakeStores{notes: []FoundNote{noted}}, newest: v1.PreviousHeld, held: newest.Name},
+		"Forgotten": {reason: "A person said so.", existing: []client.Object{older},
+			stores: &fakeStores{notes: []FoundNote{forgotten}}, newest: older.Name},
+		"EarlierNamespace": {reason: "The store has it in the directory of an earlier namespace of this name.",
+			existing: []client.Object{earlier}, stores: &fakeStores{notes: []FoundNote{notedEarlier}}, newest: v1.PreviousHeld,
+			held: earliest.Name},
+		"Down": {reason: "It is not known.", existing: []client.Object{older},
+			stores: &fakeStores{err: errors.New("the store is down")}, newest: older.Name, failure: true},
 	}
 	for name, tc := range cases {
-		s := gatherOne(t, tc.stores, append(tc.there, fromOther(nil))...)
+		s := gatherOne(t, tc.stores, append(tc.existing, fromOther(nil))...)
 		if s.Source == nil || s.Source.Newest() != tc.newest || (s.StoreFailure != "") != tc.failure {
 			t.Errorf("%s: %s got %+v, %q", name, tc.reason, s.Source, s.StoreFailure)
 			continue
 		}
-		if n := s.Source.Missing(); tc.held != "" && (n == nil || n.Name != tc.held || !strings.Contains(s.PodFailure, "To make the record again")) {
+		if n := s.Source.Missing(); tc.held != "" &&
+			(n == nil || n.Name != tc.held || !strings.Contains(s.PodFailure, "To create the BackupRecord again")) {
 			t.Errorf("%s: %s held is %+v, and people are told %q", name, tc.reason, n, s.PodFailure)
 		}
 		if s.Latest() != v1.PreviousNone {
@@ -94,7 +106,7 @@ func TestSourceIsReadUntilTheChoice(t *testing.T) {
 		want bool
 	}{
 		"Undecided": {xr: fromOther(nil), want: true},
-		"Started":   {xr: fromOther(map[string]any{"started": true})},
+		"Started":   {xr: fromOther(internal("started", true))},
 		"Chosen":    {xr: fromOther(map[string]any{"restore": map[string]any{"backup": "b", "phase": "Running"}})},
 		"Unasked":   {xr: xr("x", "uid-1", "db", false)},
 	} {
@@ -104,8 +116,8 @@ func TestSourceIsReadUntilTheChoice(t *testing.T) {
 	}
 }
 
-// TestStoresAreAskedForEarlierNamespaces: an instance in a namespace that was made again knows what its store has of the
-// namespace before.
+// TestStoresAreAskedForEarlierNamespaces: an instance in a namespace that was made again knows what its store has of
+// the namespace before.
 func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
 	older, _ := inStore("default-db-0000000001", 1)
 	older.Spec.Instance.NamespaceUID = "earlier"
@@ -119,10 +131,11 @@ func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
 }
 
 // gatherOne returns the state of the only life of the instance.
-func gatherOne(t *testing.T, stores Stores, have ...client.Object) *State {
+func gatherOne(t *testing.T, stores Stores, objects ...client.Object) *State {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(have, ns)...).Build(), Stores: stores, Clock: time.Now}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(objects, ns)...).Build(),
+		Stores: stores, Clock: time.Now}
 	lives, err := g.Gather(t.Context(), key)
 	if err != nil || len(lives) != 1 {
 		t.Fatalf("%d lives, %v", len(lives), err)

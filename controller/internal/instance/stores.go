@@ -13,141 +13,154 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Stores tell what lies in BackupStores. What one says it has sealed itself.
+// Stores reads the contents of BackupStores. Entries must have the signature of the product.
 type Stores interface {
-	// ReadNote of a backup in a store, or nil where it has none. An UnreadableNoteError says nothing of others.
-	ReadNote(ctx context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error)
-	// FindNotes in all stores about backups that were taken in a namespace, but for those whose records are known
-	// already. It is all of them, or an error.
+	// ReadNote returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableNoteError is
+	// about this entry only.
+	ReadNote(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreNote, error)
+	// FindNotes returns the catalog entries in all stores for backups that were taken in a namespace, except for
+	// known BackupRecords. It returns either all of them or an error.
 	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)
 }
 
-// An UnreadableNoteError is of a note that a store has, and that is none of ours or damaged.
+// An UnreadableNoteError is about a catalog entry in a store that is damaged or was not written by the product.
 type UnreadableNoteError struct{ Err error }
 
 func (e *UnreadableNoteError) Error() string { return e.Err.Error() }
 
-// Unwrap is what is wrong with it.
+// Unwrap returns the cause.
 func (e *UnreadableNoteError) Unwrap() error { return e.Err }
 
-// A FoundNote is of a backup in a store.
+// A FoundNote is the catalog entry of a backup in a store.
 type FoundNote struct {
 	*v1.StoreNote
 
-	// Store that says so, and Record and XR as the place of the note has them.
+	// Store contains the entry. Record and XR come from its path.
 	Store, Record string
 	XR            types.UID
-	// Forgotten is true if a person said that the next instance may go without it.
+	// Forgotten is true if a user has allowed the next instance to start without this backup.
 	Forgotten bool
 }
 
-// Store that the backups of this life go to, by name; empty where they go to a volume. The function writes it into the
-// status, for those that the platform allows, and on the data PVC. Where XR or status were lost the volume says it; the PVC, which its
-// namespace may annotate, counts only before the volume was marked, and for a store that the platform offers.
-func (s *State) Store() string {
-	switch store, known := s.knownStore(); {
+// Store returns the name of the store for this instance's backups, or "" if they are written to a volume. The
+// function writes the name to the status, if the platform offers the store, and to the data PVC. If the XR or its
+// status is lost, the name on the volume is used. Users of the namespace can annotate the PVC, so its name is used
+// only before the volume is labeled, and only for a store that the platform offers.
+func (b *Basis) Store() string {
+	switch store, known := knownStore(b); {
 	case known:
 		return store
-	case s.StoreForbidden:
+	case b.StoreForbidden:
 		return ""
 	}
-	return s.saidStore()
+	return saidStore(b)
 }
 
-// knownStore is what nobody but the function and the controller has written.
-func (s *State) knownStore() (store string, known bool) {
-	switch v := s.DataPV; {
-	case s.XR != nil && !s.XR.Unreadable.Has("status.backupStore") && (s.XR.Status.BackupStore != "" || s.XR.Status.Volume != ""):
-		return s.XR.Status.BackupStore, true
+// knownStore returns the store from fields that only the function and the controller write.
+func knownStore(b *Basis) (store string, known bool) {
+	switch v := b.DataPV; {
+	case b.XR != nil && !b.XR.Unreadable.Has("status.internal.backupStore") &&
+		(b.XR.Status.BackupStore != "" || b.XR.Status.Volume != ""):
+		return b.XR.Status.BackupStore, true
 	case v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "":
 		return v.Annotations[v1.AnnotationBackupStore], true
 	}
 	return "", false
 }
 
-// saidStore is what the data PVC says, or what is left of it.
-func (s *State) saidStore() string {
-	if c := s.DataPVC; c != nil {
+// saidStore returns the store that the data PVC names, or else the other objects that hold the data.
+func saidStore(b *Basis) string {
+	if c := b.DataPVC; c != nil {
 		return c.Annotations[v1.AnnotationBackupStore]
 	}
-	return s.Identity().Store
+	return b.Identity().Store
 }
 
-// readWhetherOffered is the store that only a PVC names. Where the platform's object is not to be had, nothing is believed.
-func (g *gathering) readWhetherOffered(ctx context.Context) error {
-	store := g.saidStore()
-	if _, known := g.knownStore(); known || store == "" {
-		return nil
+// StoreAnswers contains what the controller read from stores.
+type StoreAnswers struct {
+	// StoreFailure is why a required store did not return its Notes. It is empty if all stores responded. If it is
+	// set, Notes may be incomplete.
+	StoreFailure string
+	// RestoreFrom is the catalog entry of the backup that a restore Job needs access to. It is nil if no restore
+	// waits for access.
+	RestoreFrom *v1.StoreNote
+	// RestoreTo is the Job that waits for access. The Job owns the Secret with the access.
+	RestoreTo *Job
+}
+
+// isStoreForbidden reports whether only a PVC names the store and the platform does not offer it. If the Platform
+// object cannot be read, the PVC is not trusted.
+func isStoreForbidden(ctx context.Context, r client.Reader, basis *Basis) (bool, error) {
+	store := saidStore(basis)
+	if _, known := knownStore(basis); known || store == "" {
+		return false, nil
 	}
-	p, err := ReadPlatform(ctx, g.Reader)
-	g.StoreForbidden = p == nil || !p.OffersBackupStore(store)
+	p, err := ReadPlatform(ctx, r)
+	forbidden := p == nil || !p.OffersBackupStore(store)
 	if errors.As(err, new(*UnreadablePlatformError)) {
-		return nil // What cannot be read offers nothing.
+		return forbidden, nil // Unreadable fields offer no store.
 	}
-	return err
+	return forbidden, err
 }
 
-// A storeGathering gathers from stores.
-type storeGathering struct{ *gathering }
-
-// readStores asks them what they know of this life's backup or, before a first start, of those of all lives in this
-// namespace. What they do not say keeps the life where it is.
-func (g storeGathering) readStores(ctx context.Context) {
+// readStores adds the catalog entries of stores to the entries of volumes. It reads the entry of this instance's
+// backup or, before the first start, the entries of all backups of the name in this namespace. If a store does not
+// respond, the instance waits.
+func readStores(ctx context.Context, r client.Reader, stores Stores, basis *Basis, noted Noted) (Noted, StoreAnswers) {
+	var out StoreAnswers
+	var found []Note
 	var err error
 	switch {
-	case g.Stores == nil:
-	case g.XR != nil && !g.IsDeleting() && !g.XR.Status.Started:
-		if err = g.readFoundNotes(ctx); err == nil {
-			err = g.readRestoreFrom(ctx)
+	case stores == nil:
+	case basis.XR != nil && !basis.IsDeleting() && !basis.XR.Status.Started:
+		namespaces := namespacesOf(basis.NamespaceUID(), basis.Records, noted.Notes, noted.BackupPVs)
+		if found, err = notesInStores(ctx, stores, basis.Life, namespaces, basis.Records); err == nil {
+			out.RestoreFrom, out.RestoreTo, err = readRestoreFrom(ctx, r, stores, basis)
 		}
-	case (g.IsDeleting() || g.IsBackedUpInLife()) && g.Store() != "" && !isProven(g.State):
-		err = g.readOwnNote(ctx)
+	case (basis.IsDeleting() || basis.IsBackedUpInLife()) && basis.Store() != "" && !isProven(basis):
+		found, err = readOwnNote(ctx, stores, basis)
 	}
 	if err != nil {
-		g.StoreFailure = v1.PrintableText(err.Error(), v1.MaxForeignText)
+		out.StoreFailure = v1.PrintableText(err.Error(), v1.MaxForeignText)
 	}
+	if len(found) > 0 {
+		noted.Notes = newestNotesFirst(append(noted.Notes, found...))
+	}
+	return noted, out
 }
 
-// isProven is true if the record of this life's backup says so, and nobody has to ask any more.
-func isProven(s *State) bool {
-	r := s.Record()
+// isProven reports whether the BackupRecord of this instance's backup is verified, so that the store need not be
+// read.
+func isProven(basis *Basis) bool {
+	r := basis.Record()
 	return r != nil && r.IsProven()
 }
 
-func (g storeGathering) readOwnNote(ctx context.Context) error {
-	n, err := g.Stores.ReadNote(ctx, g.Store(), g.BackedUp(), g.Attempt().Record)
+// readOwnNote reads the catalog entry of this instance's backup.
+func readOwnNote(ctx context.Context, stores Stores, basis *Basis) ([]Note, error) {
+	n, err := stores.ReadNote(ctx, basis.Store(), basis.BackedUp(), basis.Attempt().Record)
 	if n == nil || err != nil {
-		return err
+		return nil, err
 	}
-	g.Notes = newestNotesFirst(append(g.Notes, Note{BackupNote: n.BackupNote, Name: n.Name, Store: g.Store()}))
-	return nil
-}
-
-// readFoundNotes of backups of this instance whose records are not proven.
-func (g storeGathering) readFoundNotes(ctx context.Context) error {
-	found, err := g.notesInStores(ctx, g.Life, namespacesOf(g.NamespaceUID(), g.Records, g.Notes, g.BackupPVs), g.Records)
-	if err != nil {
-		return err
-	}
-	g.Notes = newestNotesFirst(append(g.Notes, found...))
-	return nil
+	return []Note{{BackupNote: n.BackupNote, Name: n.Name, Store: basis.Store()}}, nil
 }
 
 // notesInStores returns what all stores have of backups of an instance that were taken in these namespaces, except
 // backups whose record is verified.
-func (g *Gatherer) notesInStores(ctx context.Context, of v1.Instance, namespaces []types.UID, records []v1.MySQLBackup) ([]Note, error) {
+func notesInStores(ctx context.Context, stores Stores, life v1.Instance, namespaces []types.UID,
+	records []v1.BackupRecord) ([]Note, error) {
 	proven := map[string]bool{}
 	for i := range records {
 		proven[records[i].Name] = records[i].IsProven()
 	}
 	var out []Note
 	for _, namespace := range namespaces {
-		found, err := g.Stores.FindNotes(ctx, namespace, func(record string) bool { return proven[record] })
+		found, err := stores.FindNotes(ctx, namespace, func(record string) bool { return proven[record] })
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range found {
-			if n, ok := noteIn(f, of, namespace); ok {
+			if n, ok := noteIn(f, life, namespace); ok {
 				out = append(out, n)
 			}
 		}
@@ -155,77 +168,91 @@ func (g *Gatherer) notesInStores(ctx context.Context, of v1.Instance, namespaces
 	return out, nil
 }
 
-// noteIn returns what a store has of a backup, and false if the backup is of another instance.
-func noteIn(f FoundNote, of v1.Instance, namespace types.UID) (Note, bool) {
+// noteIn returns the catalog entry of a backup in a store, or false if the backup belongs to another instance.
+func noteIn(f FoundNote, instance v1.Instance, namespace types.UID) (Note, bool) {
 	n := Note{Name: f.Record, Store: f.Store, Forgotten: f.Forgotten, Unreadable: f.StoreNote == nil}
-	if n.Unreadable { // Its name and its directory are known, and nothing else.
+	if n.Unreadable { // Only its name and its directory are known.
 		n.Spec.Instance.NamespaceUID, n.Spec.Instance.XR = namespace, f.XR
-		return n, isRecordOf(of, f.Record)
+		return n, isRecordOf(instance, f.Record)
 	}
 	n.BackupNote = f.BackupNote
 	i := n.Spec.Instance
-	return n, i.Kind == of.Kind && i.Namespace == of.Namespace && i.Name == of.Name
+	return n, i.Kind == instance.Kind && i.Namespace == instance.Namespace && i.Name == instance.Name
 }
 
-// readRestoreFrom a store, where the function has chosen a backup there, and its Job has no access yet.
-func (g storeGathering) readRestoreFrom(ctx context.Context) error {
-	chosen := g.XR.Status.Restore
+// readRestoreFrom returns the catalog entry of the backup in a store that the function chose, and the restore Job. It
+// returns nil if no restore Job waits for access to a store.
+func readRestoreFrom(ctx context.Context, r client.Reader, stores Stores,
+	basis *Basis) (note *v1.StoreNote, job *Job, err error) {
+	chosen, life := basis.XR.Status.Restore, basis.Life
 	if !chosen.IsRunning() {
-		return nil
+		return nil, nil, nil
 	}
-	at := sourceIn(chosen, g.Life.Namespace)
-	if at.Store == "" {
-		return nil
+	archive := sourceIn(chosen, life.Namespace)
+	if archive.Store == "" {
+		return nil, nil, nil
 	}
-	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Restore())
-	if err != nil || secret != nil && g.OwnsObject(secret) && secret.Annotations[v1.AnnotationAccessTo] == at.Path {
-		return err
+	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), life.Namespace,
+		life.Accesses().Restore())
+	if err != nil || secret != nil && Owns(life, secret) && secret.Annotations[v1.AnnotationAccessTo] == archive.Path {
+		return nil, nil, err
 	}
-	if g.RestoreTo, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil || g.RestoreTo == nil {
-		return err // The function is about to make it.
+	if job, err = readJob(ctx, r, life, life.Namespace, life.Jobs().Restore()); err != nil || job == nil {
+		return nil, nil, err // The function will create the Job.
 	}
-	if chosen.Import != nil { // There is no note of it: whoever put it there is no Job of ours. But a store that cannot be asked says why.
-		if _, err := g.Stores.ReadNote(ctx, at.Store, g.BackedUp(), g.Attempt().Record); err != nil {
-			return err
+	// An imported file has no catalog entry, because no Job of the product wrote it. The read shows whether the store
+	// responds.
+	if chosen.Import != nil {
+		if _, err := stores.ReadNote(ctx, archive.Store, basis.BackedUp(), basis.Attempt().Record); err != nil {
+			return nil, job, err
 		}
-		g.RestoreFrom = &v1.StoreNote{BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &at}}}
-		return nil
+		return &v1.StoreNote{BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{Archive: &archive}}}, job, nil
 	}
-	r, err := getObject(ctx, g.Reader, &v1.MySQLBackup{}, "", chosen.Backup)
-	switch {
-	case err != nil:
-		return err
-	case r == nil || !r.IsProven() || !r.InStore() || r.Spec.Instance.Namespace != g.Life.Namespace || *r.Spec.Archive != chosen.Archive:
-		return fmt.Errorf("backup %s is not what was chosen", chosen.Backup)
-	}
-	n, err := g.Stores.ReadNote(ctx, chosen.Archive.Store, r.Spec.Instance, r.Name)
-	switch {
-	case err != nil:
-		return err
-	case n == nil || *n.Spec.Archive != chosen.Archive:
-		return fmt.Errorf("BackupStore %s has no note of backup %s, which is to be restored", chosen.Archive.Store, chosen.Backup)
-	}
-	g.RestoreFrom = n
-	return nil
+	note, err = readChosenNote(ctx, r, stores, chosen, life.Namespace)
+	return note, job, err
 }
 
-// sourceIn is where in a store lies what an instance of a namespace is made from; without a store it lies in none.
+// readChosenNote reads the catalog entry of the backup that the function chose from its store.
+func readChosenNote(ctx context.Context, r client.Reader, stores Stores, chosen *v1.RestoreStatus,
+	namespace string) (*v1.StoreNote, error) {
+	record, err := getObject(ctx, r, &v1.BackupRecord{}, "", chosen.Backup)
+	switch {
+	case err != nil:
+		return nil, err
+	case record == nil || !record.IsProven() || !record.InStore() || record.Spec.Instance.Namespace != namespace ||
+		*record.Spec.Archive != chosen.Archive:
+		return nil, fmt.Errorf("backup %s changed after it was chosen for the restore", chosen.Backup)
+	}
+	n, err := stores.ReadNote(ctx, chosen.Archive.Store, record.Spec.Instance, record.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case n == nil || *n.Spec.Archive != chosen.Archive:
+		return nil, fmt.Errorf("BackupStore %s has no catalog entry for backup %s, which is to be restored", chosen.Archive.Store,
+			chosen.Backup)
+	}
+	return n, nil
+}
+
+// sourceIn returns the archive in a store from which an instance is restored or imported. It is empty if the source
+// is not in a store.
 func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
 	switch from := chosen.Import; {
 	case from == nil:
 		return chosen.Archive
 	case from.Dump != nil:
-		return v1.Archive{Store: from.Dump.Store, Path: from.Dump.Object(namespace)}
+		return v1.Archive{Store: from.Dump.StoreRef.Name, Path: from.Dump.Object(namespace)}
 	}
 	return v1.Archive{}
 }
 
-// restoring are the XRs of a namespace, by the names of the backups that they have chosen to start from and have not started. A backup may be
-// another instance's. An XR of which that cannot be read may have chosen any of the backups.
-func (g *Gatherer) restoring(ctx context.Context, namespace string, backups []v1.MySQLBackup) (map[string]string, error) {
+// restoring maps names of backups to the XRs of a namespace that are about to start from them. The backup may belong
+// to another instance. If the choice of an XR is unreadable, the XR may have chosen any of the backups.
+func restoring(ctx context.Context, r client.Reader, namespace string,
+	backups []v1.BackupRecord) (map[string]string, error) {
 	out := map[string]string{}
 	for _, kind := range Kinds() {
-		xrs, err := g.listXRs(ctx, client.MatchingLabels{labelClaimNamespace: namespace}, kind)
+		xrs, err := listXRs(ctx, r, kind, kind.xrsIn(namespace))
 		if IsNotInstalled(err) {
 			continue
 		}
@@ -241,11 +268,11 @@ func (g *Gatherer) restoring(ctx context.Context, namespace string, backups []v1
 	return out, nil
 }
 
-// mayBeRestoring are the names of the backups that an XR starts from, as far as that can be read, or of all.
-func (c *Composite) mayBeRestoring(backups []v1.MySQLBackup) []string {
+// mayBeRestoring returns the name of the backup that an XR starts from, or all names if the choice is unreadable.
+func (c *Composite) mayBeRestoring(backups []v1.BackupRecord) []string {
 	chosen := c.Status.Restore
 	switch {
-	case c.IsDeleting() || c.Status.Started && !c.Unreadable.Has("status.started"):
+	case c.IsDeleting() || c.Status.Started && !c.Unreadable.Has("status.internal.started"):
 		return nil
 	case c.Unreadable.HasAny("status.restore.backup", "status.restore.phase"):
 		names := make([]string, 0, len(backups))
@@ -259,19 +286,21 @@ func (c *Composite) mayBeRestoring(backups []v1.MySQLBackup) []string {
 	return []string{chosen.Backup}
 }
 
-// isRecordOf is true of a name that a record of the instance may have: they differ in their last part.
-func isRecordOf(of v1.Instance, name string) bool {
-	ours := of.RecordName()
+// isRecordOf reports whether a name can belong to a BackupRecord of the instance. The names differ only in their last
+// part.
+func isRecordOf(instance v1.Instance, name string) bool {
+	ours := instance.RecordName()
 	prefix := ours[:strings.LastIndex(ours, "-")+1]
 	return len(name) == len(ours) && strings.HasPrefix(name, prefix)
 }
 
-// BackedUp says whose backups those of this life are.
-func (s *State) BackedUp() v1.BackedUpInstance {
-	return v1.BackedUpInstance{Kind: s.Life.Kind, Namespace: s.Life.Namespace, NamespaceUID: s.NamespaceUID(), Name: s.Life.Name, XR: s.Life.XR}
+// BackedUp returns the instance as the BackupRecords of its backups name it.
+func (b *Basis) BackedUp() v1.BackedUpInstance {
+	return v1.BackedUpInstance{Kind: b.Life.Kind, Namespace: b.Life.Namespace, NamespaceUID: b.NamespaceUID(),
+		Name: b.Life.Name, XR: b.Life.XR}
 }
 
-// whereIs a backup, for people.
+// whereIs returns where a backup is stored, as text for users.
 func (n *Note) whereIs() string {
 	if n.Store != "" {
 		return "in BackupStore " + n.Store

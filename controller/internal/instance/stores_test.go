@@ -28,7 +28,8 @@ type fakeStores struct {
 	gone, damaged string
 }
 
-func (s *fakeStores) ReadNote(_ context.Context, store string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
+func (s *fakeStores) ReadNote(_ context.Context, store string, origin v1.BackedUpInstance,
+	record string) (*v1.StoreNote, error) {
 	s.asked++
 	if s.gone == store {
 		return nil, fmt.Errorf("there is no BackupStore %s", store)
@@ -37,7 +38,7 @@ func (s *fakeStores) ReadNote(_ context.Context, store string, of v1.BackedUpIns
 		return nil, &UnreadableNoteError{Err: errors.New("its seal does not hold")}
 	}
 	for _, n := range s.notes {
-		if n.StoreNote != nil && n.Store == store && n.Spec.Instance.XR == of.XR && n.Record == record {
+		if n.StoreNote != nil && n.Store == store && n.Spec.Instance.XR == origin.XR && n.Record == record {
 			return n.StoreNote, s.err
 		}
 	}
@@ -56,11 +57,13 @@ func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown f
 }
 
 // inStore is a record whose archive lies in a store, and what that says of it.
-func inStore(name string, second int64) (*v1.MySQLBackup, FoundNote) {
+func inStore(name string, second int64) (*v1.BackupRecord, FoundNote) {
 	r := provenAt(name, second)
 	r.Spec.Instance.NamespaceUID = "ns"
-	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: v1.StoreFolder(r.Spec.Instance, name) + "/x.tar.zst", SHA256: strings.Repeat("a", 64)}
-	return r, FoundNote{Store: "offsite", Record: name, XR: r.Spec.Instance.XR, StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
+	r.Spec.Archive = &v1.Archive{Store: "offsite", Path: v1.StoreFolder(r.Spec.Instance, name) + "/x.tar.zst",
+		SHA256: strings.Repeat("a", 64)}
+	return r, FoundNote{Store: "offsite", Record: name, XR: r.Spec.Instance.XR,
+		StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
 }
 
 // toStore marks the data PVC as the function does.
@@ -69,8 +72,8 @@ func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// TestGatherStores: before a first start the stores say what there is, and nobody starts beside what they do not say; later they are
-// asked only for what is to be known.
+// TestGatherStores: before a first start the stores say what there is, and nobody starts beside what they do not say;
+// later they are asked only for what is to be known.
 func TestGatherStores(t *testing.T) {
 	a, noteA := inStore("default-db-0123456789", 1)
 	other, noteOther := inStore("default-other-0123456789", 1)
@@ -93,33 +96,54 @@ func TestGatherStores(t *testing.T) {
 		return u
 	}
 	data := toStore(protected(dataPVC(life.Labels())))
-	offers := &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{BackupStores: []string{"offsite"}}}
+	offers := &v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
+		Spec: v1.PlatformSpec{AllowedBackupStores: []string{"offsite"}}}
 	cases := map[string]struct {
-		reason  string
-		xr      *unstructured.Unstructured
-		there   []client.Object
-		stores  *fakeStores
-		latest  string
-		failure string
-		own     bool
-		asked   bool
+		reason   string
+		xr       *unstructured.Unstructured
+		existing []client.Object
+		stores   *fakeStores
+		latest   string
+		failure  string
+		own      bool
+		asked    bool
 	}{
-		"Empty":             {reason: "There is none.", stores: &fakeStores{}, latest: v1.PreviousNone, asked: true},
-		"Known":             {reason: "The record is there.", there: []client.Object{a}, stores: &fakeStores{notes: []FoundNote{noteA}}, latest: a.Name, asked: true},
-		"Gone":              {reason: "The record is gone, and the backup is not.", stores: &fakeStores{notes: []FoundNote{noteA}}, latest: v1.PreviousHeld, asked: true},
-		"Forgotten":         {reason: "A person said so.", stores: &fakeStores{notes: []FoundNote{forgotten}}, latest: v1.PreviousNone, asked: true},
-		"Other":             {reason: "It is another instance's.", stores: &fakeStores{notes: []FoundNote{noteOther}}, latest: v1.PreviousNone, asked: true},
-		"Unreadable":        {reason: "By its name it is ours: doubt is not absence.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
-		"UnreadableOf":      {reason: "By its name it is another's.", stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone, asked: true},
-		"Down":              {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone, failure: "the store is down", asked: true},
-		"Started":           {reason: "What there is was decided long ago.", xr: status(xr("x", "uid-1", "db", false), map[string]any{"started": true}), stores: &fakeStores{err: down}},
-		"Deleting":          {reason: "Its own backup may be there.", xr: published(xr("x", "uid-1", "db", true)), there: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
-		"DeletingForeign":   {reason: "Another cluster has published that.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, asked: true},
-		"DeletingForbidden": {reason: "Its namespace has written that, and the platform offers it to nobody.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}},
-		"DeletingByXR":      {reason: "The PVC is gone, and the status knows the store.", xr: status(published(xr("x", "uid-1", "db", true)), map[string]any{"backupStore": "offsite"}), there: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
-		"DeletingDown":      {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, unproven, offers}, stores: &fakeStores{err: down}, failure: "the store is down", asked: true},
-		"DeletingProven":    {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true), there: []client.Object{data, own}, stores: &fakeStores{err: down}},
-		"DeletingVolume":    {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true), there: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
+		"Empty": {reason: "There is none.", stores: &fakeStores{}, latest: v1.PreviousNone, asked: true},
+		"Known": {reason: "The record is there.", existing: []client.Object{a},
+			stores: &fakeStores{notes: []FoundNote{noteA}}, latest: a.Name, asked: true},
+		"Gone": {reason: "The record is gone, and the backup is not.",
+			stores: &fakeStores{notes: []FoundNote{noteA}}, latest: v1.PreviousHeld, asked: true},
+		"Forgotten": {reason: "A person said so.", stores: &fakeStores{notes: []FoundNote{forgotten}},
+			latest: v1.PreviousNone, asked: true},
+		"Other": {reason: "It is another instance's.", stores: &fakeStores{notes: []FoundNote{noteOther}},
+			latest: v1.PreviousNone, asked: true},
+		"Unreadable": {reason: "By its name it is ours: doubt is not absence.",
+			stores: &fakeStores{notes: []FoundNote{unreadable("default-db-9876543210")}}, latest: v1.PreviousHeld, asked: true},
+		"UnreadableOf": {reason: "By its name it is another's.",
+			stores: &fakeStores{notes: []FoundNote{unreadable("default-db-x-9876543210")}}, latest: v1.PreviousNone,
+			asked: true},
+		"Down": {reason: "Nobody knows.", stores: &fakeStores{err: down}, latest: v1.PreviousNone,
+			failure: "the store is down", asked: true},
+		"Started": {reason: "What there is was decided long ago.",
+			xr: status(xr("x", "uid-1", "db", false), internal("started", true)), stores: &fakeStores{err: down}},
+		"Deleting": {reason: "Its own backup may be there.", xr: published(xr("x", "uid-1", "db", true)),
+			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true,
+			asked: true},
+		"DeletingForeign": {reason: "Another cluster has published that.", xr: xr("x", "uid-1", "db", true),
+			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, asked: true},
+		"DeletingForbidden": {reason: "Its namespace has written that, and the platform offers it to nobody.",
+			xr: xr("x", "uid-1", "db", true), existing: []client.Object{data, unproven},
+			stores: &fakeStores{notes: []FoundNote{noteOwn}}},
+		"DeletingByXR": {reason: "The PVC is gone, and the status knows the store.",
+			xr:       status(published(xr("x", "uid-1", "db", true)), internal("backupStore", "offsite")),
+			existing: []client.Object{unproven}, stores: &fakeStores{notes: []FoundNote{noteOwn}}, own: true, asked: true},
+		"DeletingDown": {reason: "It may be there, or not.", xr: xr("x", "uid-1", "db", true),
+			existing: []client.Object{data, unproven, offers}, stores: &fakeStores{err: down}, failure: "the store is down",
+			asked: true},
+		"DeletingProven": {reason: "The record says it already.", xr: xr("x", "uid-1", "db", true),
+			existing: []client.Object{data, own}, stores: &fakeStores{err: down}},
+		"DeletingVolume": {reason: "Its backup goes to a volume.", xr: xr("x", "uid-1", "db", true),
+			existing: []client.Object{protected(dataPVC(life.Labels()))}, stores: &fakeStores{err: down}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -127,14 +151,17 @@ func TestGatherStores(t *testing.T) {
 				tc.xr = xr("x", "uid-1", "db", false)
 			}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, tc.xr, ns)...).Build(), Stores: tc.stores, Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.existing, tc.xr, ns)...).
+				Build(), Stores: tc.stores, Clock: time.Now}
 			lives, err := g.Gather(t.Context(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
 			s := lives[0]
-			if tc.latest != "" && s.Latest() != tc.latest || s.StoreFailure != tc.failure || (s.OwnNote() != nil) != tc.own || (tc.stores.asked > 0) != tc.asked {
-				t.Errorf("%s want %q, %q, %t, %t, got %q, %q, %v, asked %d times", tc.reason, tc.latest, tc.failure, tc.own, tc.asked, s.Latest(), s.StoreFailure, s.OwnNote(), tc.stores.asked)
+			if tc.latest != "" && s.Latest() != tc.latest || s.StoreFailure != tc.failure || (s.OwnNote() != nil) != tc.own ||
+				(tc.stores.asked > 0) != tc.asked {
+				t.Errorf("%s want %q, %q, %t, %t, got %q, %q, %v, asked %d times", tc.reason, tc.latest, tc.failure, tc.own,
+					tc.asked, s.Latest(), s.StoreFailure, s.OwnNote(), tc.stores.asked)
 			}
 			if tc.failure != "" && !s.IsDeleting() && !strings.Contains(s.PodFailure, tc.failure) {
 				t.Errorf("people are not told: %q", s.PodFailure)
@@ -143,12 +170,19 @@ func TestGatherStores(t *testing.T) {
 	}
 }
 
-// TestStoreOf: what a namespace writes on its PersistentVolumeClaim sends no backup to a store that its claim did not get.
+// internal is a status with one field of status.internal.
+func internal(field string, value any) map[string]any {
+	return map[string]any{v1.StatusInternal: map[string]any{field: value}}
+}
+
+// TestStoreOf: what a namespace writes on its PersistentVolumeClaim sends no backup to a store that its claim did not
+// get.
 func TestStoreOf(t *testing.T) {
 	composite := func(store, volume string) *Composite {
-		return &Composite{Status: v1.MySQLStatus{BackupStore: store, Volume: volume}}
+		return &Composite{Status: v1.MySQLStatus{Volume: volume, InternalStatus: v1.InternalStatus{BackupStore: store}}}
 	}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationBackupStore: "theirs"}}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationBackupStore: "theirs"}}}
 	volume := func(a map[string]string) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: a}}
 	}
@@ -156,69 +190,99 @@ func TestStoreOf(t *testing.T) {
 	toVolume := volume(map[string]string{v1.AnnotationNamespaceUID: "ns"})
 	orphan := &Identity{Store: "theirs"}
 	for name, tc := range map[string]struct {
-		reason string
-		state  State
-		want   string
+		reason    string
+		subject   Subject
+		data      DataVolumes
+		forbidden bool
+		want      string
 	}{
-		"Status":     {reason: "The function has written it.", state: State{XR: composite("offsite", "v"), DataPVC: claim, DataPV: toVolume}, want: "offsite"},
-		"Volume":     {reason: "It has written that there is none.", state: State{XR: composite("", "v"), DataPVC: claim, DataPV: marked}},
-		"Lost":       {reason: "The status was lost, and the volume is nobody's to write but ours.", state: State{XR: composite("", ""), DataPVC: claim, DataPV: marked}, want: "offsite"},
-		"Orphan":     {reason: "So was the XR.", state: State{Orphan: orphan, DataPVC: claim, DataPV: marked}, want: "offsite"},
-		"OrphanHere": {reason: "It says that there is none.", state: State{Orphan: orphan, DataPVC: claim, DataPV: toVolume}},
-		"Unmarked":   {reason: "Nobody else knows.", state: State{Orphan: orphan, DataPVC: claim, DataPV: volume(nil)}, want: "theirs"},
-		"Unbound":    {reason: "Nobody else knows.", state: State{XR: composite("", ""), DataPVC: claim}, want: "theirs"},
-		"Forbidden":  {reason: "The platform offers it to nobody.", state: State{Orphan: orphan, DataPVC: claim, DataPV: volume(nil), StoreForbidden: true}},
-		"Withdrawn":  {reason: "It was offered once, and has a backup to take.", state: State{XR: composite("offsite", "v"), DataPVC: claim, StoreForbidden: true}, want: "offsite"},
+		"Status": {reason: "The function has written it.",
+			subject: Subject{XR: composite("offsite", "v")}, data: DataVolumes{DataPVC: claim, DataPV: toVolume},
+			want: "offsite"},
+		"Volume": {reason: "It has written that there is none.",
+			subject: Subject{XR: composite("", "v")}, data: DataVolumes{DataPVC: claim, DataPV: marked}},
+		"Lost": {reason: "The status was lost, and the volume is nobody's to write but ours.",
+			subject: Subject{XR: composite("", "")}, data: DataVolumes{DataPVC: claim, DataPV: marked}, want: "offsite"},
+		"Orphan": {reason: "So was the XR.",
+			subject: Subject{Orphan: orphan}, data: DataVolumes{DataPVC: claim, DataPV: marked}, want: "offsite"},
+		"OrphanHere": {reason: "It says that there is none.",
+			subject: Subject{Orphan: orphan}, data: DataVolumes{DataPVC: claim, DataPV: toVolume}},
+		"Unmarked": {reason: "Nobody else knows.",
+			subject: Subject{Orphan: orphan}, data: DataVolumes{DataPVC: claim, DataPV: volume(nil)}, want: "theirs"},
+		"Unbound": {reason: "Nobody else knows.",
+			subject: Subject{XR: composite("", "")}, data: DataVolumes{DataPVC: claim}, want: "theirs"},
+		"Forbidden": {reason: "The platform offers it to nobody.",
+			subject: Subject{Orphan: orphan}, data: DataVolumes{DataPVC: claim, DataPV: volume(nil)}, forbidden: true},
+		"Withdrawn": {reason: "It was offered once, and has a backup to take.",
+			subject: Subject{XR: composite("offsite", "v")}, data: DataVolumes{DataPVC: claim}, forbidden: true,
+			want: "offsite"},
 	} {
-		if got := tc.state.Store(); got != tc.want {
+		basis := Basis{Subject: tc.subject, DataVolumes: tc.data, StoreForbidden: tc.forbidden}
+		if got := basis.Store(); got != tc.want {
 			t.Errorf("%s: %s want %q, got %q", name, tc.reason, tc.want, got)
 		}
 	}
 }
 
-// TestRestoreFrom: access to a store is given for what the function has chosen among the proven backups of the namespace, and for
-// nothing else.
+// TestRestoreFrom: access to a store is given for what the function has chosen among the proven backups of the
+// namespace, and for nothing else.
 func TestRestoreFrom(t *testing.T) {
 	a, noteA := inStore("default-db-0123456789", 1)
-	chosen := func(how func(archive map[string]any)) *unstructured.Unstructured {
+	chosen := func(change func(archive map[string]any)) *unstructured.Unstructured {
 		u := xr("x", "uid-1", "db", false)
 		archive := map[string]any{"store": "offsite", "path": a.Spec.Archive.Path, "sha256": a.Spec.Archive.SHA256}
-		how(archive)
-		u.Object["status"] = map[string]any{"restore": map[string]any{"backup": a.Name, "phase": "Running", "archive": archive}}
+		change(archive)
+		u.Object["status"] = map[string]any{
+			"restore": map[string]any{"backup": a.Name, "phase": "Running", "archive": archive}}
 		return u
 	}
-	as := func(map[string]any) {}
+	unchanged := func(map[string]any) {}
 	dump := xr("x", "uid-1", "db", false)
-	dump.Object["status"] = map[string]any{"restore": map[string]any{"phase": "Running", "import": map[string]any{"dump": map[string]any{"store": "offsite", "name": "shop.sql"}}}}
-	changed := func(how func(*v1.MySQLBackup)) *v1.MySQLBackup {
+	dump.Object["status"] = map[string]any{
+		"restore": map[string]any{"phase": "Running",
+			"import": map[string]any{"dump": map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "shop.sql"}}}}
+	changed := func(change func(*v1.BackupRecord)) *v1.BackupRecord {
 		r := a.DeepCopy()
-		how(r)
+		change(r)
 		return r
 	}
 	secret := func(path string, labels map[string]string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Accesses().Restore(), Labels: labels, Annotations: map[string]string{v1.AnnotationAccessTo: path}}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Accesses().Restore(),
+			Labels: labels, Annotations: map[string]string{v1.AnnotationAccessTo: path}}}
 	}
 	for name, tc := range map[string]struct {
-		reason string
-		xr     *unstructured.Unstructured
-		there  []client.Object
-		stores *fakeStores
-		noJob  bool
-		want   bool
-		fails  string
+		reason   string
+		xr       *unstructured.Unstructured
+		existing []client.Object
+		stores   *fakeStores
+		noJob    bool
+		want     bool
+		fails    string
 	}{
-		"NoJob":        {reason: "The function is about to make it, and the access goes with it.", xr: chosen(as), there: []client.Object{a}, noJob: true},
-		"Chosen":       {reason: "It waits for access.", xr: chosen(as), there: []client.Object{a}, want: true},
-		"Given":        {reason: "It has access.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, life.Labels())}},
-		"Another":      {reason: "That is for another archive.", xr: chosen(as), there: []client.Object{a, secret("v1/x.tar.zst", life.Labels())}, want: true},
-		"Theirs":       {reason: "Somebody made it who knows the name.", xr: chosen(as), there: []client.Object{a, secret(a.Spec.Archive.Path, nil)}, want: true},
-		"NoRecord":     {reason: "There is no such backup.", xr: chosen(as), fails: "not what was chosen"},
-		"Unproven":     {reason: "It is not proven.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Status.Phase = v1.BackupRunning })}, fails: "not what was chosen"},
-		"OtherSpace":   {reason: "It is another namespace's.", xr: chosen(as), there: []client.Object{changed(func(r *v1.MySQLBackup) { r.Spec.Instance.Namespace = "elsewhere" })}, fails: "not what was chosen"},
-		"OtherArchive": {reason: "The status names another object than the record.", xr: chosen(func(a map[string]any) { a["path"] = "v1/ns/other/x/x.tar.zst" }), there: []client.Object{a}, fails: "not what was chosen"},
-		"Dump":         {reason: "There is no record of it, and no note.", xr: dump.DeepCopy(), want: true},
-		"DumpNowhere":  {reason: "Somebody has to make it before there is access.", xr: dump.DeepCopy(), stores: &fakeStores{gone: "offsite"}, fails: "there is no BackupStore offsite"},
-		"NoNote":       {reason: "The store does not know it.", xr: chosen(as), there: []client.Object{a}, stores: &fakeStores{}, fails: "has no note"},
+		"NoJob": {reason: "The function is about to make it, and the access goes with it.", xr: chosen(unchanged),
+			existing: []client.Object{a}, noJob: true},
+		"Chosen": {reason: "It waits for access.", xr: chosen(unchanged), existing: []client.Object{a}, want: true},
+		"Given": {reason: "It has access.", xr: chosen(unchanged),
+			existing: []client.Object{a, secret(a.Spec.Archive.Path, life.Labels())}},
+		"Another": {reason: "That is for another archive.", xr: chosen(unchanged),
+			existing: []client.Object{a, secret("v1/x.tar.zst", life.Labels())}, want: true},
+		"Theirs": {reason: "Somebody made it who knows the name.", xr: chosen(unchanged),
+			existing: []client.Object{a, secret(a.Spec.Archive.Path, nil)}, want: true},
+		"NoRecord": {reason: "There is no such backup.", xr: chosen(unchanged), fails: "changed after it was chosen"},
+		"Unproven": {reason: "It is not proven.", xr: chosen(unchanged),
+			existing: []client.Object{changed(func(r *v1.BackupRecord) { r.Status.Phase = v1.BackupRunning })},
+			fails:    "changed after it was chosen"},
+		"OtherSpace": {reason: "It is another namespace's.", xr: chosen(unchanged),
+			existing: []client.Object{changed(func(r *v1.BackupRecord) { r.Spec.Instance.Namespace = "elsewhere" })},
+			fails:    "changed after it was chosen"},
+		"OtherArchive": {reason: "The status names another object than the record.",
+			xr: chosen(func(a map[string]any) { a["path"] = "v1/ns/other/x/x.tar.zst" }), existing: []client.Object{a},
+			fails: "changed after it was chosen"},
+		"Dump": {reason: "There is no record of it, and no note.", xr: dump.DeepCopy(), want: true},
+		"DumpNowhere": {reason: "Somebody has to make it before there is access.", xr: dump.DeepCopy(),
+			stores: &fakeStores{gone: "offsite"}, fails: "there is no BackupStore offsite"},
+		"NoNote": {reason: "The store does not know it.", xr: chosen(unchanged), existing: []client.Object{a},
+			stores: &fakeStores{}, fails: "has no catalog entry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.stores == nil {
@@ -226,48 +290,63 @@ func TestRestoreFrom(t *testing.T) {
 			}
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 			if !tc.noJob {
-				tc.there = append(tc.there, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: "restore-job", Labels: life.Labels()}})
+				tc.existing = append(tc.existing,
+					&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: "restore-job",
+						Labels: life.Labels()}})
 			}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.there, tc.xr, ns)...).Build(), Stores: tc.stores, Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(append(tc.existing, tc.xr, ns)...).
+				Build(), Stores: tc.stores, Clock: time.Now}
 			lives, err := g.Gather(t.Context(), key)
 			if err != nil || len(lives) != 1 {
 				t.Fatalf("%d lives, %v", len(lives), err)
 			}
-			if s := lives[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) || (s.StoreFailure != "") != (tc.fails != "") || tc.want && s.RestoreTo.UID != "restore-job" {
+			if s := lives[0]; (s.RestoreFrom != nil) != tc.want || !strings.Contains(s.StoreFailure, tc.fails) ||
+				(s.StoreFailure != "") != (tc.fails != "") || tc.want && s.RestoreTo.UID != "restore-job" {
 				t.Errorf("%s want %t, %q, got %v, %q", tc.reason, tc.want, tc.fails, s.RestoreFrom, s.StoreFailure)
 			}
 		})
 	}
 }
 
-// TestRestoring: an archive waits for each instance of its namespace that has chosen it, whatever that is called, and has not started.
+// TestRestoring: an archive waits for each instance of its namespace that has chosen it, whatever that is called, and
+// has not started.
 func TestRestoring(t *testing.T) {
 	r := provenAt("default-db-0123456789", 1)
 	r.UID, r.DeletionTimestamp, r.Finalizers = "record", &metav1.Time{Time: time.Now()}, []string{v1.Finalizer}
 	chooses := func(name, uid, claim string, started, dying bool) *unstructured.Unstructured {
 		u := xr(name, uid, claim, dying)
 		u.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: claim})
-		u.Object["status"] = map[string]any{"started": started, "restore": map[string]any{"backup": r.Name, "phase": "Running"}}
+		u.Object["status"] = map[string]any{"internal": map[string]any{"started": started},
+			"restore": map[string]any{"backup": r.Name, "phase": "Running"}}
 		return u
 	}
 	elsewhere := chooses("there", "uid-4", "other", false, false)
 	elsewhere.SetLabels(map[string]string{labelClaimNamespace: "elsewhere", labelClaimName: "other"})
+	withoutClaim := func(namespace string) *unstructured.Unstructured {
+		u := ownObject("copy", "uid-5")
+		u.SetNamespace(namespace)
+		u.Object["status"] = map[string]any{"restore": map[string]any{"backup": r.Name, "phase": "Running"}}
+		return u
+	}
 	for name, tc := range map[string]struct {
-		there *unstructured.Unstructured
-		word  string
-		want  string
+		existing *unstructured.Unstructured
+		word     string
+		want     string
 	}{
-		"Another":   {chooses("copy", "uid-2", "copy", false, false), "record", "XMySQL copy"},
-		"Its own":   {chooses("again", "uid-3", "db", false, false), "record", "XMySQL again"},
-		"Started":   {chooses("copy", "uid-2", "copy", true, false), "record", ""},
-		"Dying":     {chooses("copy", "uid-2", "copy", false, true), "record", ""},
-		"Elsewhere": {elsewhere, "record", ""},
-		"Kept":      {chooses("copy", "uid-2", "copy", false, false), "", ""}, // No archive is to go.
+		"Without claim":           {withoutClaim("default"), "record", "MySQL copy"},
+		"Without claim elsewhere": {withoutClaim("elsewhere"), "record", ""},
+		"Another":                 {chooses("copy", "uid-2", "copy", false, false), "record", "XMySQL copy"},
+		"Its own":                 {chooses("again", "uid-3", "db", false, false), "record", "XMySQL again"},
+		"Started":                 {chooses("copy", "uid-2", "copy", true, false), "record", ""},
+		"Dying":                   {chooses("copy", "uid-2", "copy", false, true), "record", ""},
+		"Elsewhere":               {elsewhere, "record", ""},
+		"Kept":                    {chooses("copy", "uid-2", "copy", false, false), "", ""}, // No archive is to go.
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r.DeepCopy()
 			r.Annotations = map[string]string{v1.AnnotationDeleteArchive: tc.word}
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(r, tc.there).Build(), Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(r, tc.existing).Build(),
+				Clock: time.Now}
 			a, err := g.Archives(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -279,26 +358,30 @@ func TestRestoring(t *testing.T) {
 	}
 }
 
-// TestUnasked: a store that does not say whether a backup is proven is asked once, and keeps no other record from being proven.
+// TestUnasked: a store that does not say whether a backup is proven is asked once, and keeps no other record from being
+// proven.
 func TestUnasked(t *testing.T) {
-	in := func(store, name string) (*v1.MySQLBackup, FoundNote) {
+	in := func(store, name string) (*v1.BackupRecord, FoundNote) {
 		r, n := inStore(name, 1)
-		r.Spec.Archive.Store, r.Status = store, v1.MySQLBackupStatus{}
+		r.Spec.Archive.Store, r.Status = store, v1.BackupRecordStatus{}
 		n.Store = store
 		return r, n
 	}
 	lost, _ := in("gone", "default-db-0123456789")
 	other, _ := in("gone", "default-db-1123456789")
-	there, note := in("offsite", "default-db-2123456789")
+	existing, note := in("offsite", "default-db-2123456789")
 	damaged, _ := in("offsite", "default-db-3123456789")
 	damaged.Spec.Number = 9 // The newest is asked first.
 	stores := &fakeStores{gone: "gone", damaged: damaged.Name, notes: []FoundNote{note}}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, there, damaged).Build(), Stores: stores, Clock: time.Now}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, existing, damaged).
+		Build(), Stores: stores, Clock: time.Now}
 	a, err := g.Archives(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.Unasked[lost.Name] || !a.Unasked[other.Name] || !a.Unasked[damaged.Name] || a.Unasked[there.Name] || len(a.Notes) != 1 || a.Notes[0].Name != there.Name || stores.asked != 3 {
-		t.Errorf("want only what lies in the store that is there to be known, after three questions, got %v, %v after %d", a.Unasked, a.Notes, stores.asked)
+	if !a.Unasked[lost.Name] || !a.Unasked[other.Name] || !a.Unasked[damaged.Name] || a.Unasked[existing.Name] ||
+		len(a.Notes) != 1 || a.Notes[0].Name != existing.Name || stores.asked != 3 {
+		t.Errorf("want only what lies in the store that is there to be known, after three questions, got %v, %v after %d",
+			a.Unasked, a.Notes, stores.asked)
 	}
 }

@@ -43,21 +43,25 @@ func TestUnreadableConfigBlindsNobody(t *testing.T) {
 	neighbor := xr("other-x", "uid-9", "other", false)
 	neighbor.SetLabels(map[string]string{labelClaimNamespace: "default", labelClaimName: "other"})
 	for name, tc := range map[string]struct {
-		have []client.Object
-		why  string
+		objects []client.Object
+		reason  string
 	}{
-		"Own":      {have: []client.Object{ns, sectioned(xr("x", "uid-1", "db", true))}, why: "XMySQL x: spec.config.mysqld cannot be read"},
-		"Claim":    {have: []client.Object{ns, sectioned(boundClaim("x")), xr("x", "uid-1", "db", true)}, why: "MySQL db: spec.config.mysqld cannot be read"},
-		"Neighbor": {have: []client.Object{ns, xr("x", "uid-1", "db", true), own, record("old", "db", 1), sectioned(neighbor)}},
+		"Own": {objects: []client.Object{ns, sectioned(xr("x", "uid-1", "db", true))},
+			reason: "XMySQL x: spec.config.mysqld cannot be read"},
+		"Claim": {objects: []client.Object{ns, sectioned(boundClaim("x")), xr("x", "uid-1", "db", true)},
+			reason: "MySQL db: spec.config.mysqld cannot be read"},
+		"Neighbor": {objects: []client.Object{ns, xr("x", "uid-1", "db", true), own, record("old", "db", 1),
+			sectioned(neighbor)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.have...).Build(), Clock: time.Now}
+			g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(tc.objects...).Build(),
+				Clock: time.Now}
 			lives, err := g.Gather(t.Context(), key)
 			if err != nil || len(lives) != 1 || !lives[0].IsDeleting() {
 				t.Fatalf("want the instance, being deleted, got %d, %v", len(lives), err)
 			}
-			if why := lives[0].WhyUnreadable(); tc.why == "" && why != "" || !strings.Contains(why, tc.why) {
-				t.Errorf("want %q, got %q", tc.why, why)
+			if reason := lives[0].WhyUnreadable(); tc.reason == "" && reason != "" || !strings.Contains(reason, tc.reason) {
+				t.Errorf("want %q, got %q", tc.reason, reason)
 			}
 		})
 	}
@@ -70,16 +74,35 @@ func TestUnreadableKeepsData(t *testing.T) {
 		spec, status any
 		holds        func(*State) bool
 	}{
-		"Spec":              {spec: "text", holds: func(s *State) bool { return s.Word().Policy() == v1.DeletionBackup && s.Word().RequiresRestorable() }},
-		"DeletionPolicy":    {spec: map[string]any{"deletionPolicy": odd}, holds: func(s *State) bool { return s.Word().Policy() == v1.DeletionBackup }},
-		"Backup":            {spec: map[string]any{"backup": "text"}, holds: func(s *State) bool { return s.Word().RequiresRestorable() && *s.XR.Spec.Backup.Keep >= 100 }},
-		"RequireRestorable": {spec: map[string]any{"backup": map[string]any{"requireRestorable": "false"}}, holds: func(s *State) bool { return s.Word().RequiresRestorable() }},
-		"Keep":              {spec: map[string]any{"backup": map[string]any{"keep": 1e300}}, holds: func(s *State) bool { return *s.XR.Spec.Backup.Keep >= 100 }},
-		"KeepFor":           {spec: map[string]any{"backup": map[string]any{"keepFor": odd}}, holds: func(s *State) bool { return v1.ParseKeepFor(s.XR.Spec.Backup.KeepFor) > 100*365*24*time.Hour }},
-		"KeepOfBackup":      {spec: map[string]any{"backup": map[string]any{"keepFor": odd, "keep": int64(7)}}, holds: func(s *State) bool { return *s.XR.Spec.Backup.Keep == 7 }},
-		"Started":           {status: map[string]any{"started": odd}, holds: func(s *State) bool { return s.XR.Status.Started && s.XR.Status.Initialized == false }},
-		"Status":            {status: "text", holds: func(s *State) bool { return s.XR.Status.Started && s.XR.Status.Initialized }},
-		"Readable":          {spec: map[string]any{"deletionPolicy": "Discard"}, holds: func(s *State) bool { return s.Word().Policy() == v1.DeletionDiscard && s.WhyUnreadable() == "" }},
+		"Spec": {spec: "text", holds: func(s *State) bool {
+			return s.DeletionIntent().Policy() == v1.DeletionBackup && s.DeletionIntent().RequiresRestorable()
+		}},
+		"DeletionPolicy": {spec: map[string]any{"deletionPolicy": odd},
+			holds: func(s *State) bool { return s.DeletionIntent().Policy() == v1.DeletionBackup }},
+		"Backup": {spec: map[string]any{"backup": "text"},
+			holds: func(s *State) bool {
+				return s.DeletionIntent().RequiresRestorable() && *s.XR.Spec.Backup.Retention.Count >= 100
+			}},
+		"RequireRestorable": {spec: map[string]any{"backup": map[string]any{"finalBackup": map[string]any{"requireRestoreTest": "false"}}},
+			holds: func(s *State) bool { return s.DeletionIntent().RequiresRestorable() }},
+		"Keep": {spec: map[string]any{"backup": map[string]any{"retention": map[string]any{"count": 1e300}}},
+			holds: func(s *State) bool { return *s.XR.Spec.Backup.Retention.Count >= 100 }},
+		"KeepFor": {spec: map[string]any{"backup": map[string]any{"retention": map[string]any{"minAge": odd}}},
+			holds: func(s *State) bool { return v1.ParseMinAge(s.XR.Spec.Backup.Retention.MinAge) > 100*365*24*time.Hour }},
+		"KeepOfBackup": {spec: map[string]any{"backup": map[string]any{"retention": map[string]any{"minAge": odd, "count": int64(7)}}},
+			holds: func(s *State) bool { return *s.XR.Spec.Backup.Retention.Count == 7 }},
+		"Started": {status: internal("started", odd),
+			holds: func(s *State) bool { return s.XR.Status.Started && s.XR.Status.Initialized == false }},
+		"Internal": {status: map[string]any{"internal": "text"}, holds: func(s *State) bool {
+			return s.XR.Status.Started && s.XR.Status.Initialized
+		}},
+		"Status": {status: "text", holds: func(s *State) bool {
+			return s.XR.Status.Started && s.XR.Status.Initialized
+		}},
+		"Readable": {spec: map[string]any{"deletionPolicy": "Discard"},
+			holds: func(s *State) bool {
+				return s.DeletionIntent().Policy() == v1.DeletionDiscard && s.WhyUnreadable() == ""
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := xr("x", "uid-1", "db", false)
@@ -91,11 +114,11 @@ func TestUnreadableKeepsData(t *testing.T) {
 			if tc.status != nil {
 				u.Object["status"] = tc.status
 			}
-			s := &State{Life: life, XR: Decode(u)}
+			s := NewState(Subject{Life: life, XR: Decode(u)})
 			if !tc.holds(s) {
 				t.Errorf("it does not hold: spec %+v, status %+v, unreadable %s", s.XR.Spec, s.XR.Status, s.XR.Unreadable)
 			}
-			if k, ok := s.XR.ClaimKey(); !ok || k != key {
+			if k, ok := s.XR.Key(); !ok || k != key {
 				t.Errorf("want an instance of %s, got %s", key, k)
 			}
 		})
@@ -108,7 +131,7 @@ func TestDoubtIsNotEphemeral(t *testing.T) {
 	for _, size := range []any{nil, map[string]any{}} {
 		u := newObject(databases.XR)
 		u.Object["spec"] = map[string]any{"type": "mysql", "storageSize": size}
-		s := &State{Life: v1.Instance{Kind: v1.KindDatabase}, XR: Decode(u)}
+		s := NewState(Subject{Life: v1.Instance{Kind: v1.KindDatabase}, XR: Decode(u)})
 		if s.Ephemeral() != (size == nil) {
 			t.Errorf("size %v: ephemeral is %t", size, s.Ephemeral())
 		}
@@ -121,7 +144,8 @@ func TestUnreadableClaimReference(t *testing.T) {
 	dying.SetLabels(nil) // The claim's reference would have led to it.
 	claim := boundClaim("x")
 	claim.Object["spec"] = map[string]any{"resourceRef": []any{}, "deletionPolicy": "Backup"}
-	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(dying, claim).Build(), Clock: time.Now}
+	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(dying, claim).Build(),
+		Clock: time.Now}
 	lives, err := g.Gather(t.Context(), key)
 	if err != nil || len(lives) != 1 || lives[0].XR == nil || lives[0].Claim == nil {
 		t.Fatalf("want the XR and its claim, got %+v, %v", lives, err)
@@ -137,16 +161,18 @@ func TestUnreadableClaimReference(t *testing.T) {
 
 // TestMayBeRestoring: a backup that an XR may have chosen is not removed.
 func TestMayBeRestoring(t *testing.T) {
-	backups := []v1.MySQLBackup{*record("a", "db", 1), *record("b", "db", 2)}
+	backups := []v1.BackupRecord{*record("a", "db", 1), *record("b", "db", 2)}
 	for name, tc := range map[string]struct {
 		status map[string]any
 		want   []string
 	}{
-		"None":    {status: map[string]any{}},
-		"Chosen":  {status: map[string]any{"restore": map[string]any{"backup": "a", "phase": "Running"}}, want: []string{"a"}},
-		"Started": {status: map[string]any{"started": true, "restore": map[string]any{"backup": "a"}}},
+		"None": {status: map[string]any{}},
+		"Chosen": {status: map[string]any{"restore": map[string]any{"backup": "a", "phase": "Running"}},
+			want: []string{"a"}},
+		"Started": {status: map[string]any{"internal": map[string]any{"started": true}, "restore": map[string]any{"backup": "a"}}},
 		"Doubt":   {status: map[string]any{"restore": map[string]any{"backup": int64(1)}}, want: []string{"a", "b"}},
-		"Unclear": {status: map[string]any{"started": "maybe", "restore": map[string]any{"backup": "a"}}, want: []string{"a"}},
+		"Unclear": {status: map[string]any{"internal": map[string]any{"started": "maybe"}, "restore": map[string]any{"backup": "a"}},
+			want: []string{"a"}},
 	} {
 		u := xr("x", "uid-1", "db", false)
 		u.Object["status"] = tc.status
@@ -175,11 +201,11 @@ func newAPI(tb testing.TB, api *apiServer) client.Client {
 	for _, kind := range []string{"PersistentVolume", "Namespace", "Node"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{v1.KindMySQLBackup, v1.KindBackupStore, v1.KindMySQLPlatform} {
+	for _, kind := range []string{v1.KindBackupRecord, v1.KindBackupStore, v1.KindPlatform} {
 		mapper.Add(v1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
 	}
 	for _, kind := range Kinds() {
-		mapper.Add(kind.Claim, meta.RESTScopeNamespace)
+		mapper.Add(kind.Object, meta.RESTScopeNamespace)
 		mapper.Add(kind.XR, meta.RESTScopeRoot)
 	}
 	mapper.Add(xrdKind, meta.RESTScopeRoot)
@@ -220,12 +246,14 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var out any = map[string]any{"apiVersion": version, "kind": "List", "metadata": map[string]any{}, "items": items}
 	switch {
 	case strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") && len(steps) == 1:
-		out = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": map[string]any{}, "items": items}
+		out = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+			"metadata": map[string]any{}, "items": items}
 	case len(steps) == 1:
 		out.(map[string]any)["kind"] = kindOfList(version, steps[0])
 	case len(items) == 0:
 		w.WriteHeader(http.StatusNotFound)
-		out = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+		out = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure",
+			Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
 	default:
 		out = items[0]
 	}
@@ -235,11 +263,13 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kindOfList of a resource.
 func kindOfList(version, resource string) string {
 	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
-		if plural, _ := meta.UnsafeGuessKindToResource(kind); kind.GroupVersion().String() == version && plural.Resource == resource {
+		if plural, _ := meta.UnsafeGuessKindToResource(kind); kind.GroupVersion().String() == version &&
+			plural.Resource == resource {
 			return kind.Kind + "List"
 		}
 	}
-	for _, kind := range []string{v1.KindMySQLBackup, v1.KindBackupStore, v1.KindMySQLPlatform, v1.KindMySQL, v1.KindXMySQL, v1.KindDatabase, v1.KindXDatabase} {
+	for _, kind := range []string{v1.KindBackupRecord, v1.KindBackupStore, v1.KindPlatform, v1.KindMySQL,
+		v1.KindXMySQL, v1.KindDatabase, v1.KindXDatabase} {
 		if plural, _ := meta.UnsafeGuessKindToResource(v1.GroupVersion.WithKind(kind)); plural.Resource == resource {
 			return kind + "List"
 		}
@@ -276,12 +306,13 @@ func crowd(tb testing.TB) (all []map[string]any, odd int) {
 	pv.Name, pv.TypeMeta = "other-pv", metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	backups := backupsAt("backups", "ns", nil)
 	backups.TypeMeta = pv.TypeMeta
-	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
+	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	for _, o := range []client.Object{
-		ns, xr("x", "uid-1", "db", true), boundClaim("x"), kinded(own, v1.KindMySQLBackup), kinded(older, v1.KindMySQLBackup),
-		neighbor, neighborsClaim, kinded(others, v1.KindMySQLBackup), pvc, pv, backups,
+		ns, xr("x", "uid-1", "db", true), boundClaim("x"), kinded(own, v1.KindBackupRecord), kinded(older, v1.KindBackupRecord),
+		neighbor, neighborsClaim, kinded(others, v1.KindBackupRecord), pvc, pv, backups,
 		kinded(&v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "store"}}, v1.KindBackupStore),
-		kinded(&v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}, v1.KindMySQLPlatform),
+		kinded(&v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}, v1.KindPlatform),
 	} {
 		all = append(all, stored(tb, o))
 	}
@@ -291,7 +322,8 @@ func crowd(tb testing.TB) (all []map[string]any, odd int) {
 // oddities are put into each field.
 func oddities() []any {
 	return []any{
-		map[string]any{}, map[string]any{"a": map[string]any{"b": int64(1)}}, []any{}, []any{"a", nil, map[string]any{}, int64(1)}, nil, "", "\x00odd",
+		map[string]any{}, map[string]any{"a": map[string]any{"b": int64(1)}}, []any{},
+		[]any{"a", nil, map[string]any{}, int64(1)}, nil, "", "\x00odd",
 		"2026-01-01t00:00:00z", int64(math.MinInt64), int64(math.MaxInt64), 1.5, 1e300, true, json.Number("1e-9999999"),
 	}
 }
@@ -300,7 +332,8 @@ func oddities() []any {
 func schemaPaths(tb testing.TB, kind string) [][]string {
 	tb.Helper()
 	file := map[string]string{
-		v1.KindXMySQL: "xrd-xmysqls", v1.KindMySQL: "xrd-xmysqls", v1.KindMySQLBackup: "crd-mysqlbackups", v1.KindBackupStore: "crd-backupstores", v1.KindMySQLPlatform: "crd-mysqlplatforms",
+		v1.KindXMySQL: "xrd-xmysqls", v1.KindMySQL: "xrd-xmysqls", v1.KindBackupRecord: "crd-backuprecords",
+		v1.KindBackupStore: "crd-backupstores", v1.KindPlatform: "crd-platforms",
 	}[kind]
 	if file == "" {
 		return nil
@@ -322,27 +355,29 @@ func schemaPaths(tb testing.TB, kind string) [][]string {
 		}
 	}
 	if kind == v1.KindXMySQL || kind == v1.KindMySQL { // Crossplane's own, of which we read some.
-		for _, field := range []string{"claimRef", "resourceRef", "claimRef.name", "resourceRef.name", "claimRef.namespace", "writeConnectionSecretToRef"} {
+		for _, field := range []string{"claimRef", "resourceRef", "claimRef.name", "resourceRef.name", "claimRef.namespace",
+			"writeConnectionSecretToRef"} {
 			out = append(out, append([]string{"spec"}, strings.Split(field, ".")...))
 		}
-		out = append(out, []string{"status", "conditions"}, []string{"status", "conditions", "[]", "lastTransitionTime"}, []string{"status", "conditions", "[]"})
+		out = append(out, []string{"status", "conditions"}, []string{"status", "conditions", "[]", "lastTransitionTime"},
+			[]string{"status", "conditions", "[]"})
 	}
 	return out
 }
 
-func pathsBelow(schema map[string]any, at []string) [][]string {
-	out := [][]string{at}
+func pathsBelow(schema map[string]any, path []string) [][]string {
+	out := [][]string{path}
 	properties, _, _ := unstructured.NestedMap(schema, "properties")
 	for name, p := range properties {
 		if p, ok := p.(map[string]any); ok {
-			out = append(out, pathsBelow(p, append(slices.Clone(at), name))...)
+			out = append(out, pathsBelow(p, append(slices.Clone(path), name))...)
 		}
 	}
 	if items, ok, _ := unstructured.NestedMap(schema, "items"); ok {
-		out = append(out, pathsBelow(items, append(slices.Clone(at), "[]"))...)
+		out = append(out, pathsBelow(items, append(slices.Clone(path), "[]"))...)
 	}
-	if more, ok, _ := unstructured.NestedMap(schema, "additionalProperties"); ok {
-		out = append(out, pathsBelow(more, append(slices.Clone(at), "odd"))...)
+	if extra, ok, _ := unstructured.NestedMap(schema, "additionalProperties"); ok {
+		out = append(out, pathsBelow(extra, append(slices.Clone(path), "odd"))...)
 	}
 	return out
 }
@@ -365,29 +400,32 @@ func putAt(o map[string]any, path []string, value any) {
 	o[path[0]] = value
 }
 
-// seesNeighbor fails unless the deletion of one instance is gathered with all that it depends on, whatever its neighbor is like.
-func seesNeighbor(tb testing.TB, kube client.Client, what string) {
+// seesNeighbor fails unless the deletion of one instance is gathered with all that it depends on, whatever its neighbor
+// is like.
+func seesNeighbor(tb testing.TB, kube client.Client, subject string) {
 	tb.Helper()
 	g := &Gatherer{Reader: kube, Clock: time.Now}
 	lives, err := g.Gather(tb.Context(), key)
-	if err != nil || len(lives) != 1 || lives[0].XR == nil || lives[0].Claim == nil || lives[0].Record() == nil || len(lives[0].Records) != 2 {
-		tb.Fatalf("%s: the neighbor is not gathered: %d lives, %v", what, len(lives), err)
+	if err != nil || len(lives) != 1 || lives[0].XR == nil || lives[0].Claim == nil || lives[0].Record() == nil ||
+		len(lives[0].Records) != 2 {
+		tb.Fatalf("%s: the neighbor is not gathered: %d lives, %v", subject, len(lives), err)
 	}
 	if _, err := g.Archives(tb.Context(), key); err != nil {
-		tb.Fatalf("%s: the neighbor's archives are not gathered: %v", what, err)
+		tb.Fatalf("%s: the neighbor's archives are not gathered: %v", subject, err)
 	}
 	if _, err := g.Gather(tb.Context(), Key{Kind: v1.KindMySQL, Namespace: "default", Name: "other"}); err != nil {
-		tb.Fatalf("%s: the object itself is not gathered: %v", what, err)
+		tb.Fatalf("%s: the object itself is not gathered: %v", subject, err)
 	}
-	for _, list := range []client.ObjectList{&v1.MySQLBackupList{}, &v1.BackupStoreList{}} {
+	for _, list := range []client.ObjectList{&v1.BackupRecordList{}, &v1.BackupStoreList{}} {
 		if err := g.Reader.List(tb.Context(), list); err != nil {
-			tb.Fatalf("%s: %v", what, err)
+			tb.Fatalf("%s: %v", subject, err)
 		}
 	}
 }
 
-// TestNeighborsAreGathered puts an odd value into every fifth field of the spec and the status of each object of a neighbor, in all of
-// its objects at once; with ALL=1 into every field. FuzzNeighbors tries the other values, also in annotations.
+// TestNeighborsAreGathered puts an odd value into every fifth field of the spec and the status of each object of a
+// neighbor, in all of its objects at once; with ALL=1 into every field. FuzzNeighbors tries the other values, also in
+// annotations.
 func TestNeighborsAreGathered(t *testing.T) {
 	all, odd := crowd(t)
 	api := &apiServer{objects: all}
@@ -406,16 +444,16 @@ func TestNeighborsAreGathered(t *testing.T) {
 	}
 	for i := 0; i < most; i += each {
 		api.objects = slices.Clone(all)
-		var what strings.Builder
+		var text strings.Builder
 		for n := odd; n < len(all); n++ {
 			kind, _ := all[n]["kind"].(string)
-			if of := paths[kind]; len(of) > 0 {
-				path, value := of[i%len(of)], oddities()[(i+i/len(of)+n)%len(oddities())]
+			if fields := paths[kind]; len(fields) > 0 {
+				path, value := fields[i%len(fields)], oddities()[(i+i/len(fields)+n)%len(oddities())]
 				api.objects[n] = withOdd(all, n, path, value)[n]
-				fmt.Fprintf(&what, " %s.%s=%v", kind, strings.Join(path, "."), value)
+				fmt.Fprintf(&text, " %s.%s=%v", kind, strings.Join(path, "."), value)
 			}
 		}
-		seesNeighbor(t, kube, what.String())
+		seesNeighbor(t, kube, text.String())
 	}
 }
 
@@ -441,25 +479,27 @@ func FuzzNeighbors(f *testing.F) {
 		paths[kind] = schemaPaths(f, kind)
 	}
 	for i := range all[odd:] {
-		for j, text := range []string{`{"mysqld":{"max_connections":200}}`, `[null,{}]`, `"text"`, `1e300`, `-9223372036854775808`, `"2026-01-01t00:00:00z"`, `{"a":[[]]}`} {
+		for j, text := range []string{`{"mysqld":{"max_connections":200}}`, `[null,{}]`, `"text"`, `1e300`,
+			`-9223372036854775808`, `"2026-01-01t00:00:00z"`, `{"a":[[]]}`} {
 			f.Add(uint8(i), uint16(j*37), []byte(text))
 		}
 	}
 	annotations := []string{
-		v1.AnnotationPVCs, v1.AnnotationPruned, v1.AnnotationNodes, v1.AnnotationBackupNumber, v1.AnnotationBackupPrefix + "odd", v1.AnnotationRestore, v1.AnnotationAdopt,
+		v1.AnnotationPVCs, v1.AnnotationPruned, v1.AnnotationNodes, v1.AnnotationBackupNumber,
+		v1.AnnotationBackupPrefix + "odd", v1.AnnotationRestore, v1.AnnotationAdopt,
 		v1.AnnotationMakeRecord, v1.AnnotationMarkedUID, v1.AnnotationDeletionPolicy,
 	}
-	f.Fuzz(func(t *testing.T, which uint8, where uint16, raw []byte) {
-		n := odd + int(which)%(len(all)-odd)
+	f.Fuzz(func(t *testing.T, kindIndex uint8, position uint16, raw []byte) {
+		n := odd + int(kindIndex)%(len(all)-odd)
 		var value any
 		if json.Unmarshal(raw, &value) != nil {
 			return
 		}
 		kind, _ := all[n]["kind"].(string)
-		to := paths[kind]
-		path := []string{"metadata", "annotations", annotations[int(where)%len(annotations)]}
-		if at := int(where) % (len(to) + len(annotations)); at < len(to) {
-			path = to[at]
+		fields := paths[kind]
+		path := []string{"metadata", "annotations", annotations[int(position)%len(annotations)]}
+		if index := int(position) % (len(fields) + len(annotations)); index < len(fields) {
+			path = fields[index]
 		} else {
 			value = string(raw)
 		}

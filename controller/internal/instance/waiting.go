@@ -15,12 +15,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// waitTimeout is how long Kubernetes may take to make a Job's pod, to start the containers
-// of a pod, or to end one after its grace period, before anybody asks why.
+// waitTimeout is how long Kubernetes may take to create a Job's pod, to start the containers of a pod, or to end a
+// pod after its grace period. The controller searches for a reason after that.
 const waitTimeout = 10 * time.Second
 
-// A looker finds out why something waits. What cannot be read is not said: it is for people,
-// and nothing is decided by it.
+// A looker finds out why an object waits. It ignores read errors, because the result is only shown to users and no
+// decision depends on it.
 type looker struct {
 	client.Reader
 
@@ -28,69 +28,86 @@ type looker struct {
 	logs Logs
 }
 
-func (g *gathering) looker() looker { return looker{g.Reader, g.Now, g.Logs} }
-
-// whyPodWaits says why a pod of an instance does not run, or does not end: in its own status or,
-// where that says nothing, elsewhere.
-func (l looker) whyPodWaits(ctx context.Context, s *State, p *corev1.Pod) string {
+// whyPodWaits returns why a pod of an instance does not run or does not end. The reason comes from the pod's status
+// or from related objects.
+func (l looker) whyPodWaits(ctx context.Context, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+	p *corev1.Pod) string {
 	if why := l.whyNodeIsSilent(ctx, p); why != "" {
 		return why
 	}
 	if why := podFailureOf(p); why != "" {
-		return why + volumeInDoubt(s, p) + whereBackupsAre(s, p) + l.whyPVCWaits(ctx, s, p) + l.whyScratchWaits(ctx, p)
+		return why + volumeInDoubt(basis.DataPV, p) + whereBackupsAre(basis.XR, p) + l.whyPVCWaits(ctx, p, basis.DataPVC,
+			backupPVC) + l.whyScratchWaits(ctx, p)
 	}
-	if why := l.crashOf(ctx, p); why != "" {
-		return why
+	if reason := l.crashOf(ctx, p); reason != "" {
+		return reason
 	}
-	if why := l.whyNotStarted(ctx, p); why != "" {
-		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, why)
+	if reason := l.whyNotStarted(ctx, p); reason != "" {
+		return fmt.Sprintf("pod %s on node %s: %s", p.Name, p.Spec.NodeName, reason)
 	}
 	return ""
 }
 
-// whyNotStarted says what keeps a pod that has a node from starting.
+// whyNotStarted returns why a pod that is scheduled does not start.
 func (l looker) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
-	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) || l.now.Before(p.CreationTimestamp.Add(waitTimeout)) {
+	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) ||
+		l.now.Before(p.CreationTimestamp.Add(waitTimeout)) {
 		return ""
 	}
 	return l.lastWarning(ctx, p)
 }
 
-// whyNoPod says that a Job has had time to get a pod and has none: somebody may
-// refuse it, and only an event of the Job says who. Empty where that is not so.
+// whyNoPod reports that a Job should have a pod and has none. A quota or a policy may refuse the pod, and only an
+// event of the Job contains the reason. It returns "" if the Job has a pod or needs none yet.
 func (l looker) whyNoPod(ctx context.Context, j *Job) string {
-	if at, _ := j.Finished(); at != nil || len(j.Pods) > 0 || l.now.Before(j.CreationTimestamp.Add(waitTimeout)) {
+	if finished, _ := j.Finished(); finished != nil || len(j.Pods) > 0 ||
+		l.now.Before(j.CreationTimestamp.Add(waitTimeout)) {
 		return ""
 	}
-	if why := l.lastWarning(ctx, j.Job); why != "" {
-		return fmt.Sprintf("Job %s has no pod: %s", j.Name, why)
+	if reason := l.lastWarning(ctx, j.Job); reason != "" {
+		return fmt.Sprintf("Job %s has no pod: %s", j.Name, reason)
 	}
-	return fmt.Sprintf("Job %s has no pod: a quota or a policy may refuse it; kubectl describe job --namespace %s %s says why", j.Name, j.Namespace, j.Name)
+	return fmt.Sprintf("Job %s has no pod. A quota or a policy may refuse it. For the reason: kubectl describe job "+
+		"--namespace %s %s", j.Name, j.Namespace, j.Name)
 }
 
-// whyPVCWaits says why a volume is not there that a pod without a node waits for.
-func (l looker) whyPVCWaits(ctx context.Context, s *State, p *corev1.Pod) string {
-	for _, c := range []*corev1.PersistentVolumeClaim{s.DataPVC, s.BackupPVC} {
+// whyPVCWaits returns why a pod's volume is not provisioned while the pod cannot be scheduled.
+func (l looker) whyPVCWaits(ctx context.Context, p *corev1.Pod, pvcs ...*corev1.PersistentVolumeClaim) string {
+	for _, c := range pvcs {
 		if c == nil || c.Status.Phase != corev1.ClaimPending || !mountsPVC(p, c.Name) {
 			continue
 		}
-		if why := l.whyPending(ctx, c); why != "" {
-			return why
+		if reason := l.whyPending(ctx, c); reason != "" {
+			return reason
 		}
 	}
 	return ""
 }
 
-// whyPending is the last warning of a PVC that has no volume.
-func (l looker) whyPending(ctx context.Context, c *corev1.PersistentVolumeClaim) string {
+// whyBackupPVCWaits reports that the backup volume of a new instance is late.
+func (l looker) whyBackupPVCWaits(ctx context.Context, volumes *BackupVolumes) string {
+	c := volumes.BackupPVC
+	if !volumes.BackupPVCAwaited || !l.now.After(c.CreationTimestamp.Add(waitTimeout)) {
+		return ""
+	}
+	late := fmt.Sprintf("PersistentVolumeClaim %s for the backups has no volume yet", c.Name)
 	if why := l.lastWarning(ctx, c); why != "" {
-		return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, why)
+		return late + ": " + why
+	}
+	return late
+}
+
+// whyPending returns the last warning about an unbound PVC.
+func (l looker) whyPending(ctx context.Context, c *corev1.PersistentVolumeClaim) string {
+	if reason := l.lastWarning(ctx, c); reason != "" {
+		return fmt.Sprintf(". PersistentVolumeClaim %s: %s", c.Name, reason)
 	}
 	return ""
 }
 
-// whyScratchWaits says why a volume is not there that is to go with a pod without a node: a quota may refuse it, or its class may be
-// full. Kubernetes makes its PVC under the name of both (pkg/controller/volume/ephemeral/controller.go).
+// whyScratchWaits returns why an ephemeral volume of an unscheduled pod is not provisioned. A quota may refuse its
+// PVC, or its StorageClass may have no capacity. Kubernetes names the PVC after the pod and the volume
+// (pkg/controller/volume/ephemeral/controller.go).
 func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
 		if v.Ephemeral == nil || p.Spec.NodeName != "" {
@@ -100,29 +117,30 @@ func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
 		switch {
 		case err != nil:
 		case c == nil:
-			if why := l.lastWarning(ctx, p, failedBinding); why != "" {
-				return ". " + why
+			if reason := l.lastWarning(ctx, p, failedBinding); reason != "" {
+				return ". " + reason
 			}
 		case c.Status.Phase == corev1.ClaimPending:
-			if why := l.whyPending(ctx, c); why != "" {
-				return why
+			if reason := l.whyPending(ctx, c); reason != "" {
+				return reason
 			}
 		}
 	}
 	return ""
 }
 
-// failedBinding is the reason of an event about a volume that cannot be made for a pod.
+// failedBinding is the reason of an event about a volume that cannot be provisioned for a pod.
 const failedBinding = "FailedBinding"
 
-// whyNodeIsSilent says that nobody hears of the node any more on which a pod should be
-// ready, or should have ended.
+// whyNodeIsSilent reports that the kubelet no longer updates the node of a pod that should be ready or should have
+// ended.
 func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 	since := p.CreationTimestamp
 	if p.DeletionTimestamp != nil {
-		since = *p.DeletionTimestamp // That is when its grace period ends.
+		since = *p.DeletionTimestamp // The grace period of the pod ends at this time.
 	}
-	if p.Spec.NodeName == "" || p.DeletionTimestamp == nil && isReady(p) || HasEnded(p) || l.now.Before(since.Add(waitTimeout)) {
+	if p.Spec.NodeName == "" || p.DeletionTimestamp == nil && isReady(p) || HasEnded(p) ||
+		l.now.Before(since.Add(waitTimeout)) {
 		return ""
 	}
 	node, err := getObject(ctx, l.Reader, &corev1.Node{}, "", p.Spec.NodeName)
@@ -130,18 +148,19 @@ func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 		return ""
 	}
 	if node == nil {
-		return fmt.Sprintf("pod %s is on node %s, which is gone", p.Name, p.Spec.NodeName)
+		return fmt.Sprintf("pod %s is on node %s, which does not exist any more", p.Name, p.Spec.NodeName)
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return fmt.Sprintf("pod %s is on node %s, which is not ready (%s): bring the node back or, if it is off for good, kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+			return fmt.Sprintf("pod %s is on node %s, which is not ready (%s). Repair the node. If it is shut down "+
+				"permanently: kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
 				p.Name, p.Spec.NodeName, foreignText(c.Message), p.Spec.NodeName)
 		}
 	}
 	return ""
 }
 
-// isReady is true while a pod takes clients.
+// isReady reports whether a pod accepts clients.
 func isReady(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -151,55 +170,62 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// HasEnded is true once no container of a pod runs or will.
+// HasEnded reports whether no container of a pod runs or will run.
 func HasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// hasStarted is true while the volumes of a pod are mounted: its sandbox is there or, where the kubelet
-// does not say that, a container has run. After a node's restart they are mounted anew.
+// hasStarted reports whether the volumes of a pod are mounted. Its sandbox exists or, if the kubelet does not report
+// that, a container has run. After a restart of the node, the volumes are mounted again.
 func hasStarted(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers {
 			return c.Status == corev1.ConditionTrue
 		}
 	}
-	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
-		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
-	})
+	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
+		func(c corev1.ContainerStatus) bool {
+			return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+		})
 }
 
-// maxEvents of an object that are read.
+// maxEvents is the maximum number of events that are read for an object.
 const maxEvents = 50
 
-// lastWarning of an object in the words of Kubernetes: of a volume that is not mounted, and of
-// a pod that is refused, only events say why. Empty where the last event is not a warning: it
-// has got over that. With reasons, others do not count.
+// lastWarning returns the last warning event of an object. For a volume that is not mounted and for a pod that is
+// refused, only events contain the reason. It returns "" if the last event is not a warning, because the problem is
+// then solved. If reasons are given, other events are ignored.
 func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
-	last := l.lastEvent(ctx, o, func(e *corev1.Event) bool { return len(reasons) == 0 || slices.Contains(reasons, e.Reason) })
+	last := l.lastEvent(ctx, o, func(e *corev1.Event) bool {
+		return len(reasons) == 0 || slices.Contains(reasons, e.Reason)
+	})
 	if last == nil || last.Type != corev1.EventTypeWarning {
 		return ""
 	}
 	return foreignText(last.Reason + ": " + generatedName.ReplaceAllString(last.Message, `pods "$1"`))
 }
 
-// reasonCompose is the reason of Crossplane's events of a composite resource whose resources it applies. It sends warnings and others with it.
+// reasonCompose is the reason of Crossplane's events about applying the objects of a composite resource. It is used
+// for warnings and for other events.
 const reasonCompose = "ComposeResources"
 
-// whyUncomposed returns Crossplane's last warning of a resource that it could not apply.
+// whyUncomposed returns Crossplane's last warning about an object that it could not apply.
 func (l looker) whyUncomposed(ctx context.Context, xr client.Object) string {
-	last := l.lastEvent(ctx, xr, func(e *corev1.Event) bool { return e.Reason == reasonCompose && e.Type == corev1.EventTypeWarning })
+	last := l.lastEvent(ctx, xr, func(e *corev1.Event) bool {
+		return e.Reason == reasonCompose && e.Type == corev1.EventTypeWarning
+	})
 	if last == nil {
 		return ""
 	}
 	return foreignText(last.Message)
 }
 
-// lastEvent of an object among those that count, or nil.
+// lastEvent returns the last event of an object that satisfies the condition, or nil.
 func (l looker) lastEvent(ctx context.Context, o client.Object, counts func(*corev1.Event) bool) *corev1.Event {
 	events := &corev1.EventList{}
-	of := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
-	if err := l.List(ctx, events, client.InNamespace(o.GetNamespace()), of, client.Limit(maxEvents)); err != nil {
+	selector := client.MatchingFieldsSelector{
+		Selector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID()))}
+	if err := l.List(ctx, events, client.InNamespace(o.GetNamespace()), selector, client.Limit(maxEvents)); err != nil {
 		return nil
 	}
 	var last *corev1.Event
@@ -211,38 +237,38 @@ func (l looker) lastEvent(ctx context.Context, o client.Object, counts func(*cor
 	return last
 }
 
-// generatedName of a pod that was refused: it is another one at each try.
+// generatedName matches the name of a refused pod, which differs in each attempt.
 var generatedName = regexp.MustCompile(`pods "([^"]+)-[a-z0-9]{5}"`)
 
-// stillUnmounted is how the kubelet says, now and then, that what it says otherwise still holds
+// stillUnmounted is the beginning of an event with which the kubelet occasionally repeats an earlier problem
 // (kubernetes, pkg/kubelet/volumemanager/volume_manager.go).
 const stillUnmounted = "Unable to attach or mount volumes: "
 
-// isPassing is true of an event between two tries that says nothing of how they end.
+// isPassing reports whether an event is emitted between two attempts and says nothing about their result.
 func isPassing(e *corev1.Event) bool {
 	return strings.HasPrefix(e.Message, stillUnmounted) || e.Reason == "Provisioning" || e.Reason == "ExternalProvisioning"
 }
 
-// eventTime is when an event was last seen. Each of the two APIs of events has a field of its
-// own for that.
+// eventTime returns when an event was last seen. The two event APIs have different fields for it.
 func eventTime(e *corev1.Event) time.Time {
-	at := e.CreationTimestamp.Time
+	timestamp := e.CreationTimestamp.Time
 	for _, other := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time} {
-		if other.After(at) {
-			at = other
+		if other.After(timestamp) {
+			timestamp = other
 		}
 	}
-	if e.Series != nil && e.Series.LastObservedTime.After(at) {
-		at = e.Series.LastObservedTime.Time
+	if e.Series != nil && e.Series.LastObservedTime.After(timestamp) {
+		timestamp = e.Series.LastObservedTime.Time
 	}
-	return at
+	return timestamp
 }
 
-// noteEnd of the product's own container, which has the name of what the Job is for, before the Job says that it is over: where it has ended
-// well, and where it has for a while, in the only pod of the Job that goes on.
+// noteEnd records the end of the product's own container before the Job reports it. The container has the name of the
+// Job's component. It records a success immediately. It records any other end after waitTimeout if an injected
+// container keeps the Job's only pod running.
 func (j *Job) noteEnd(now time.Time) {
 	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
-	if at, _ := j.Finished(); at != nil || len(going) > 1 {
+	if finished, _ := j.Finished(); finished != nil || len(going) > 1 {
 		return
 	}
 	if len(going) == 0 {
@@ -262,7 +288,7 @@ func (j *Job) noteEnd(now time.Time) {
 	}
 }
 
-// ownEnd of the product's own container in a pod, or nil, and whether others go on.
+// ownEnd returns the end of the product's own container in a pod, or nil, and whether other containers are running.
 func (j *Job) ownEnd(p *corev1.Pod) (end *corev1.ContainerStateTerminated, others bool) {
 	for _, c := range p.Status.ContainerStatuses {
 		switch t := c.State.Terminated; {

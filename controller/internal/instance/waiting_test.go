@@ -21,26 +21,29 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // lookAt a cluster with these objects, at noon.
-func lookAt(t *testing.T, objects ...client.Object) *gathering {
+func lookAt(t *testing.T, objects ...client.Object) looker {
 	t.Helper()
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
 			e, _ := o.(*corev1.Event)
 			return []string{string(e.InvolvedObject.UID)}
 		}).Build()
-	return &gathering{&Gatherer{Reader: reader}, &State{Now: noon}}
+	return looker{Reader: reader, now: noon}
 }
 
 // said of an object, so many seconds before noon.
-func said(name string, of types.UID, kind, reason, message string, ago int) *corev1.Event {
+func said(name string, uid types.UID, kind, reason, message string, ago int) *corev1.Event {
 	return &corev1.Event{
-		ObjectMeta: metaOf(name, nil), InvolvedObject: corev1.ObjectReference{UID: of}, Type: kind, Reason: reason, Message: message,
+		ObjectMeta: metaOf(name, nil), InvolvedObject: corev1.ObjectReference{UID: uid}, Type: kind, Reason: reason,
+		Message:       message,
 		LastTimestamp: metav1.NewTime(noon.Add(-time.Duration(ago) * time.Second)),
 	}
 }
 
 func node(ready corev1.ConditionStatus) *corev1.Node {
-	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: "Kubelet stopped posting node status."}}}}
+	n := &corev1.Node{Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: ready, Message: "Kubelet stopped posting node status."}}}}
 	n.Name = "worker"
 	return n
 }
@@ -59,7 +62,8 @@ func waiting(changes ...func(*corev1.Pod)) *corev1.Pod {
 
 // serving is a pod that takes clients, as far as anybody has heard.
 func serving(p *corev1.Pod) {
-	p.Status.Phase, p.Status.ContainerStatuses[0].State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	p.Status.Phase, p.Status.ContainerStatuses[0].State = corev1.PodRunning, corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{}}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
@@ -70,83 +74,125 @@ func unready(p *corev1.Pod) {
 
 // restarted node: what ran in its pods has ended, and their volumes are mounted anew.
 func restarted(p *corev1.Pod) {
-	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
 }
 
-func dyingSince(at time.Time) func(*corev1.Pod) {
+func dyingSince(timestamp time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		serving(p)
-		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: at}, []string{"x"}
+		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: timestamp}, []string{"x"}
 	}
 }
 
 func unplaced(p *corev1.Pod) {
 	p.Spec.NodeName = ""
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "pod has unbound immediate PersistentVolumeClaims"}}
-	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-pvc"}}}}
+	p.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Message: "pod has unbound immediate PersistentVolumeClaims"}}
+	p.Spec.Volumes = []corev1.Volume{
+		{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-pvc"}}}}
 }
 
-// TestWhyPodWaits goes from what Kubernetes shows of each cause to the words that people read. Those of volumes are from
-// kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and pkg/kubelet/volumemanager/volume_manager.go.
+// TestWhyPodWaits goes from what Kubernetes shows of each cause to the words that people read. Those of volumes are
+// from kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
+// pkg/kubelet/volumemanager/volume_manager.go.
 func TestWhyPodWaits(t *testing.T) {
 	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
-	mount := said("mount", "pod", warning, "FailedMount", `MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`, 30)
-	attach := said("attach", "pod", warning, "FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) old`, 30)
-	pending := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("db-pvc", nil), Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+	mount := said("mount", "pod", warning, "FailedMount",
+		`MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`, 30)
+	attach := said("attach", "pod", warning, "FailedAttachVolume",
+		`Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) old`, 30)
+	pending := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("db-pvc", nil),
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
 	pending.UID = "pvc"
 	cases := map[string]struct {
-		reason string
-		pod    *corev1.Pod
-		has    []client.Object
-		says   string
+		reason  string
+		pod     *corev1.Pod
+		objects []client.Object
+		says    string
 	}{
-		"Mount":       {reason: "Only an event says it.", pod: waiting(), has: []client.Object{mount}, says: `pod p on node worker: FailedMount: MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`},
-		"MountAgain":  {reason: "The kubelet says now and then that it still waits.", pod: waiting(), has: []client.Object{mount, said("late", "pod", warning, "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[config]", 5)}, says: "db-config"},
-		"Attach":      {reason: "It is attached elsewhere.", pod: waiting(), has: []client.Object{attach}, says: "FailedAttachVolume: Multi-Attach error"},
-		"Attached":    {reason: "It has got over that.", pod: waiting(), has: []client.Object{attach, said("done", "pod", normal, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", 5)}},
-		"Another":     {reason: "Another pod of the name had that.", pod: waiting(), has: []client.Object{said("mount", "earlier", warning, "FailedMount", "no", 30)}},
-		"Silence":     {reason: "Nobody says anything.", pod: waiting()},
-		"Young":       {reason: "It goes by itself.", pod: waiting(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }), has: []client.Object{mount}},
-		"Started":     {reason: "What it met before it started is over.", pod: waiting(unready), has: []client.Object{mount, node(corev1.ConditionTrue)}},
-		"Status":      {reason: "What its status says is nearer.", pod: waiting(func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = waits("ErrImagePull", "not found", nil) }), has: []client.Object{mount}, says: "pod p: ErrImagePull: not found"},
-		"Remounted":   {reason: "It ran, and its node was started again.", pod: waiting(restarted), has: []client.Object{mount}, says: "FailedMount"},
-		"Node":        {reason: "Nobody hears of it.", pod: waiting(unready), has: []client.Object{node(corev1.ConditionUnknown)}, says: "pod p is on node worker, which is not ready (Kubelet stopped posting node status.): bring the node back or"},
-		"NodeGone":    {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which is gone"},
-		"NodeSlow":    {reason: "A server that starts has a node that is ready.", pod: waiting(unready), has: []client.Object{node(corev1.ConditionTrue)}},
-		"NodeServing": {reason: "It serves, as far as anybody knows.", pod: waiting(serving), has: []client.Object{node(corev1.ConditionUnknown)}},
-		"Ending":      {reason: "It has its grace period, and a moment more.", pod: waiting(dyingSince(noon)), has: []client.Object{node(corev1.ConditionUnknown)}},
-		"Ended":       {reason: "It does not end where nobody hears of it.", pod: waiting(dyingSince(noon.Add(-time.Minute))), has: []client.Object{node(corev1.ConditionUnknown)}, says: "out-of-service=nodeshutdown:NoExecute"},
+		"Mount": {reason: "Only an event says it.", pod: waiting(), objects: []client.Object{mount},
+			says: `pod p on node worker: FailedMount: MountVolume.SetUp failed for volume "config" : configmap "db-config" not found`},
+		"MountAgain": {reason: "The kubelet says now and then that it still waits.", pod: waiting(),
+			objects: []client.Object{mount,
+				said("late", "pod", warning, "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[config]",
+					5)}, says: "db-config"},
+		"Attach": {reason: "It is attached elsewhere.", pod: waiting(), objects: []client.Object{attach},
+			says: "FailedAttachVolume: Multi-Attach error"},
+		"Attached": {reason: "It has got over that.", pod: waiting(),
+			objects: []client.Object{attach,
+				said("done", "pod", normal, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", 5)}},
+		"Another": {reason: "Another pod of the name had that.", pod: waiting(),
+			objects: []client.Object{said("mount", "earlier", warning, "FailedMount", "no", 30)}},
+		"Silence": {reason: "Nobody says anything.", pod: waiting()},
+		"Young": {reason: "It goes by itself.",
+			pod:     waiting(func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }),
+			objects: []client.Object{mount}},
+		"Started": {reason: "What it met before it started is over.", pod: waiting(unready),
+			objects: []client.Object{mount, node(corev1.ConditionTrue)}},
+		"Status": {reason: "What its status says is nearer.",
+			pod:     waiting(func(p *corev1.Pod) { p.Status.ContainerStatuses[0] = waits("ErrImagePull", "not found", nil) }),
+			objects: []client.Object{mount}, says: "pod p: ErrImagePull: not found"},
+		"Remounted": {reason: "It ran, and its node was started again.", pod: waiting(restarted),
+			objects: []client.Object{mount}, says: "FailedMount"},
+		"Node": {reason: "Nobody hears of it.", pod: waiting(unready),
+			objects: []client.Object{node(corev1.ConditionUnknown)},
+			says: "pod p is on node worker, which is not ready (Kubelet stopped posting node status.). " +
+				"Repair the node. If it is shut down permanently"},
+		"NodeGone": {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which does not exist any more"},
+		"NodeSlow": {reason: "A server that starts has a node that is ready.", pod: waiting(unready),
+			objects: []client.Object{node(corev1.ConditionTrue)}},
+		"NodeServing": {reason: "It serves, as far as anybody knows.", pod: waiting(serving),
+			objects: []client.Object{node(corev1.ConditionUnknown)}},
+		"Ending": {reason: "It has its grace period, and a moment more.", pod: waiting(dyingSince(noon)),
+			objects: []client.Object{node(corev1.ConditionUnknown)}},
+		"Ended": {reason: "It does not end where nobody hears of it.", pod: waiting(dyingSince(noon.Add(-time.Minute))),
+			objects: []client.Object{node(corev1.ConditionUnknown)}, says: "out-of-service=nodeshutdown:NoExecute"},
 		"Scratch": {
-			reason: "A quota refuses a volume that goes with it.", pod: waiting(unplaced, scratch), says: "PersistentVolumeClaims. FailedBinding: ephemeral volume data: exceeded quota",
-			has: []client.Object{said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20), said("node", "pod", warning, "FailedScheduling", "0/2 nodes", 5)},
+			reason: "A quota refuses a volume that goes with it.", pod: waiting(unplaced, scratch),
+			says: "PersistentVolumeClaims. FailedBinding: ephemeral volume data: exceeded quota",
+			objects: []client.Object{said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20),
+				said("node", "pod", warning, "FailedScheduling", "0/2 nodes", 5)},
 		},
 		"ScratchMade": {
-			reason: "It was allowed since, and its class is full.", pod: waiting(unplaced, scratch), says: "PersistentVolumeClaim p-data: ProvisioningFailed: no room",
-			has: []client.Object{
-				&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p-data", UID: "scratch"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}},
-				said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20), said("full", "scratch", warning, "ProvisioningFailed", "no room", 10),
+			reason: "It was allowed since, and its class is full.", pod: waiting(unplaced, scratch),
+			says: "PersistentVolumeClaim p-data: ProvisioningFailed: no room",
+			objects: []client.Object{
+				&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p-data", UID: "scratch"},
+					Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}},
+				said("quota", "pod", warning, "FailedBinding", "ephemeral volume data: exceeded quota", 20),
+				said("full", "scratch", warning, "ProvisioningFailed", "no room", 10),
 			},
 		},
 		"Unbound": {
-			reason: "The scheduler does not say why there is no volume.", pod: waiting(unplaced), says: "pod has unbound immediate PersistentVolumeClaims. PersistentVolumeClaim db-pvc: ProvisioningFailed: no such pool",
-			has: []client.Object{pending, said("no", "pvc", warning, "ProvisioningFailed", "no such pool", 20), said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
+			reason: "The scheduler does not say why there is no volume.", pod: waiting(unplaced),
+			says: "pod has unbound immediate PersistentVolumeClaims. PersistentVolumeClaim db-pvc: ProvisioningFailed: no " +
+				"such pool",
+			objects: []client.Object{pending, said("no", "pvc", warning, "ProvisioningFailed", "no such pool", 20),
+				said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
 		},
-		"Place":       {reason: "It may run on one node only, and people hear why.", pod: waiting(unplaced), says: "where the backups of this name are (kubernetes.io/hostname In worker), or it could not be backed up"},
-		"Unprintable": {reason: "Whoever may write events may write anything.", pod: waiting(), has: []client.Object{said("mount", "pod", warning, "FailedMount", "no\n\x1b[2J"+strings.Repeat("x", 5000), 30)}, says: "FailedMount: no [2Jxxx"},
+		"Place": {reason: "It may run on one node only, and people hear why.", pod: waiting(unplaced),
+			says: "on nodes that can use the backup volume of this name (kubernetes.io/hostname In worker), or its data could not be backed up"},
+		"Unprintable": {reason: "Whoever may write events may write anything.", pod: waiting(),
+			objects: []client.Object{said("mount", "pod", warning, "FailedMount", "no\n\x1b[2J"+strings.Repeat("x", 5000), 30)},
+			says:    "FailedMount: no [2Jxxx"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			has := tc.has
-			if !slices.ContainsFunc(has, func(o client.Object) bool { _, ok := o.(*corev1.Node); return ok }) && name != "NodeGone" {
-				has = append(slices.Clone(has), node(corev1.ConditionTrue))
+			objects := tc.objects
+			if !slices.ContainsFunc(objects, func(o client.Object) bool { _, ok := o.(*corev1.Node); return ok }) &&
+				name != "NodeGone" {
+				objects = append(slices.Clone(objects), node(corev1.ConditionTrue))
 			}
-			g := lookAt(t, has...)
-			g.DataPVC = pending
+			basis := &Basis{DataVolumes: DataVolumes{DataPVC: pending}}
 			if name == "Place" {
-				g.XR = &Composite{Status: v1.MySQLStatus{BackupNodes: agent.OnNode("worker").Required}}
+				basis.XR = &Composite{Status: v1.MySQLStatus{InternalStatus: v1.InternalStatus{
+					BackupNodes: agent.OnNode("worker").Required}}}
 			}
-			got := g.looker().whyPodWaits(t.Context(), g.State, tc.pod)
+			got := lookAt(t, objects...).whyPodWaits(t.Context(), basis, nil, tc.pod)
 			if !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
@@ -159,7 +205,8 @@ func TestWhyPodWaits(t *testing.T) {
 
 // scratch volume that goes with a pod.
 func scratch(p *corev1.Pod) {
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
+	p.Spec.Volumes = append(p.Spec.Volumes,
+		corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 }
 
 // TestWhyNoPod: a Job whose pod is refused says so, and not at once, and in the same words at each try.
@@ -171,27 +218,34 @@ func TestWhyNoPod(t *testing.T) {
 		return j
 	}
 	refusal := func(name string) *corev1.Event {
-		return said("refused", "job", corev1.EventTypeWarning, "FailedCreate", `Error creating: pods "backup-db-job-`+name+`" is forbidden: exceeded quota: no-pods`, 5)
+		return said("refused", "job", corev1.EventTypeWarning, "FailedCreate",
+			`Error creating: pods "backup-db-job-`+name+`" is forbidden: exceeded quota: no-pods`, 5)
 	}
 	const words = `Job backup-db-job has no pod: FailedCreate: Error creating: pods "backup-db-job" is forbidden: exceeded quota: no-pods`
 	cases := map[string]struct {
-		reason string
-		job    *Job
-		has    []client.Object
-		says   string
+		reason  string
+		job     *Job
+		objects []client.Object
+		says    string
 	}{
-		"Refused":      {reason: "Its event says by whom.", job: made(time.Minute, func(*Job) {}), has: []client.Object{refusal("x7k2p")}, says: words},
-		"RefusedAgain": {reason: "In the same words.", job: made(time.Minute, func(*Job) {}), has: []client.Object{refusal("b9d4w")}, says: words},
-		"Unknown":      {reason: "Nobody says why.", job: made(time.Minute, func(*Job) {}), says: "kubectl describe job --namespace default backup-db-job says why"},
-		"New":          {reason: "It has not had the time.", job: made(time.Second, func(*Job) {}), has: []client.Object{refusal("x7k2p")}},
-		"Running":      {reason: "It has one.", job: made(time.Minute, func(j *Job) { j.Pods = []corev1.Pod{{}} }), has: []client.Object{refusal("x7k2p")}},
+		"Refused": {reason: "Its event says by whom.", job: made(time.Minute, func(*Job) {}),
+			objects: []client.Object{refusal("x7k2p")}, says: words},
+		"RefusedAgain": {reason: "In the same words.", job: made(time.Minute, func(*Job) {}),
+			objects: []client.Object{refusal("b9d4w")}, says: words},
+		"Unknown": {reason: "Nobody says why.", job: made(time.Minute, func(*Job) {}),
+			says: "For the reason: kubectl describe job --namespace default backup-db-job"},
+		"New": {reason: "It has not had the time.", job: made(time.Second, func(*Job) {}),
+			objects: []client.Object{refusal("x7k2p")}},
+		"Running": {reason: "It has one.", job: made(time.Minute, func(j *Job) { j.Pods = []corev1.Pod{{}} }),
+			objects: []client.Object{refusal("x7k2p")}},
 		"Ended": {reason: "It needs none any more.", job: made(time.Minute, func(j *Job) {
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 		})},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := lookAt(t, tc.has...).looker().whyNoPod(t.Context(), tc.job); !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
+			if got := lookAt(t, tc.objects...).whyNoPod(t.Context(), tc.job); !strings.Contains(got, tc.says) ||
+				(got == "") != (tc.says == "") {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
 		})
@@ -201,37 +255,54 @@ func TestWhyNoPod(t *testing.T) {
 // TestOutlived: a Job is over when its own container is, whatever somebody has added to its pod.
 func TestOutlived(t *testing.T) {
 	ended := func(name string, ago time.Duration, code int32) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(noon.Add(-ago))}}}
+		return corev1.ContainerStatus{Name: name,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code,
+				FinishedAt: metav1.NewTime(noon.Add(-ago))}}}
 	}
 	runs := func(name string) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	}
-	pod := func(phase corev1.PodPhase, of ...corev1.ContainerStatus) corev1.Pod {
-		return corev1.Pod{Status: corev1.PodStatus{Phase: phase, ContainerStatuses: of}}
+	pod := func(phase corev1.PodPhase, statuses ...corev1.ContainerStatus) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{Phase: phase, ContainerStatuses: statuses}}
 	}
 	cases := map[string]struct {
 		reason        string
 		pods          []corev1.Pod
 		over, succeed bool
 	}{
-		"Sidecar": {reason: "Nobody ends it.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("proxy"), ended("backup", time.Minute, 0))}, over: true, succeed: true},
-		"Failed":  {reason: "Nor does it end with a failure.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 1), runs("proxy"))}, over: true},
-		"Soon":    {reason: "What counts is done.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0), runs("proxy"))}, over: true, succeed: true},
-		"Failing": {reason: "It may end by itself, and the Job says whether it is tried again.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 1), runs("proxy"))}},
-		"Works":   {reason: "What counts is at work.", pods: []corev1.Pod{pod(corev1.PodRunning, runs("backup"), ended("proxy", time.Minute, 0))}},
-		"Alone":   {reason: "The kubelet is a moment behind.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0))}, over: true, succeed: true},
-		"Behind":  {reason: "The Job's controller is.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)), pod(corev1.PodSucceeded, ended("backup", time.Second, 0))}, over: true, succeed: true},
-		"Over":    {reason: "Its Job says the rest.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Minute, 0), runs("proxy"))}},
-		"Again":   {reason: "An earlier one has failed.", pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)), pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy"))}, over: true, succeed: true},
-		"Two":     {reason: "One of them is not the Job's.", pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy")), pod(corev1.PodRunning, runs("backup"))}},
+		"Sidecar": {reason: "Nobody ends it.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, runs("proxy"), ended("backup", time.Minute, 0))}, over: true,
+			succeed: true},
+		"Failed": {reason: "Nor does it end with a failure.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 1), runs("proxy"))}, over: true},
+		"Soon": {reason: "What counts is done.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0), runs("proxy"))}, over: true,
+			succeed: true},
+		"Failing": {reason: "It may end by itself, and the Job says whether it is tried again.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 1), runs("proxy"))}},
+		"Works": {reason: "What counts is at work.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, runs("backup"), ended("proxy", time.Minute, 0))}},
+		"Alone": {reason: "The kubelet is a moment behind.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Second, 0))}, over: true, succeed: true},
+		"Behind": {reason: "The Job's controller is.",
+			pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)),
+				pod(corev1.PodSucceeded, ended("backup", time.Second, 0))}, over: true, succeed: true},
+		"Over": {reason: "Its Job says the rest.",
+			pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Minute, 0), runs("proxy"))}},
+		"Again": {reason: "An earlier one has failed.",
+			pods: []corev1.Pod{pod(corev1.PodFailed, ended("backup", time.Hour, 1)),
+				pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy"))}, over: true, succeed: true},
+		"Two": {reason: "One of them is not the Job's.",
+			pods: []corev1.Pod{pod(corev1.PodRunning, ended("backup", time.Minute, 0), runs("proxy")),
+				pod(corev1.PodRunning, runs("backup"))}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			j := &Job{Job: &batchv1.Job{}, Pods: tc.pods}
 			j.Spec.Template.Labels = map[string]string{v1.LabelComponent: v1.ComponentBackup}
 			j.noteEnd(noon)
-			if at, succeeded := j.Finished(); (at != nil) != tc.over || succeeded != tc.succeed {
-				t.Errorf("%s got an end at %v, success %v", tc.reason, at, succeeded)
+			if finished, succeeded := j.Finished(); (finished != nil) != tc.over || succeeded != tc.succeed {
+				t.Errorf("%s got an end at %v, success %v", tc.reason, finished, succeeded)
 			}
 		})
 	}

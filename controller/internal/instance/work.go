@@ -1,308 +1,185 @@
 package instance
 
 import (
-	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Logs of pods.
-type Logs interface {
-	// Tail of a container's log, its last bytes.
-	Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
-	// OfEnded returns the last lines of a container that has ended, or of its previous run.
-	OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error)
+// Work contains the Deployment, Jobs and pods of an instance, and why they do not run. All fields are read during a
+// deletion. Deployment, Jobs and pods are also read during an image change, and pods while the data PVC is being
+// deleted. RestoreJob is also read while the data PVC or the backup PVC is being deleted, and while there is an
+// EarlierBackupPV. PodFailure is also read for a living instance.
+type Work struct {
+	Jobs
+
+	// PodFailure is why a pod of a living instance does not run, or why a pod that uses the data of a deleted
+	// instance does not end. It is empty if there is no failure, and read only while the server does not accept
+	// clients.
+	PodFailure string
+	// Deployment is the Deployment of the server.
+	Deployment *appsv1.Deployment
+	// Pods are the pods that mount the data PVC, except for pods of the product's Jobs.
+	Pods []corev1.Pod
+	// CloneAccess is the Secret with the account that may clone the server, or nil.
+	CloneAccess client.Object
+	// Leftovers are the other objects of this instance.
+	Leftovers []client.Object
+	// Restoring maps names of backups to the composite resources of the namespace that are being restored from them.
+	// It is read in a deletion once older backups may be deleted.
+	Restoring map[string]string
 }
 
-// A jobGathering gathers Jobs and pods.
-type jobGathering struct{ *gathering }
-
-// readJobs of this life, with their pods.
-func (g jobGathering) readJobs(ctx context.Context) error {
-	place := g.JobLocation()
+// readWork reads the Work of an instance. If the start is blocked for a known reason, it does not search for a reason
+// in the pods.
+func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolumes, holdReason string) (Work, error) {
+	lateVolume := l.whyBackupPVCWaits(ctx, volumes)
+	switch {
+	case basis.IsDeleting():
+		return readForDeletion(ctx, l, basis, volumes.BackupPVC)
+	case basis.IsBackedUpInLife():
+		return readForBackup(ctx, l, basis, volumes.BackupPVC, lateVolume)
+	}
+	out := Work{PodFailure: cmp.Or(holdReason, lateVolume)}
+	var restore *Job
 	var err error
-	if g.Restore, err = g.readJob(ctx, g.Life.Namespace, g.Life.Jobs().Restore()); err != nil {
-		return err
-	}
-	for name, to := range map[string]**Job{g.Attempt().Job: &g.Backup, place.WipeJob: &g.Wipe, place.PruneJob: &g.Prune} {
-		if *to, err = g.readJob(ctx, place.Namespace, name); err != nil {
-			return err
+	// A restore Job that has ended holds these PVCs.
+	if isTerminating(basis.DataPVC) || isTerminating(volumes.BackupPVC) || volumes.EarlierBackupPV != nil {
+		if restore, err = readJob(ctx, l, basis.Life, basis.Life.Namespace, basis.Life.Jobs().Restore()); err != nil {
+			return out, err
 		}
 	}
-	if err := g.readAccess(ctx); err != nil {
-		return err
+	switch {
+	case isTerminating(basis.DataPVC):
+		var silentNode string
+		out.Pods, silentNode, err = readPods(ctx, l, basis, volumes.BackupPVC, nil)
+		out.PodFailure = cmp.Or(lateVolume, silentNode)
+	case holdReason == "" && isStarting(basis.XR):
+		restore, out.PodFailure, err = readStart(ctx, l, basis, volumes.BackupPVC, restore, lateVolume)
 	}
-	if !g.isRelocated() {
-		return g.readOvertakenJobs(ctx)
-	}
-	for _, namespace := range []string{g.Life.Namespace, v1.RescueNamespace} {
-		if err := g.readMisplacedJobs(ctx, namespace); err != nil {
-			return err
-		}
-	}
-	return nil
+	out.Jobs = Jobs{RestoreJob: restore}
+	return out, err
 }
 
-// readAccess of the backup Job to a store. Where the controller may not see it, it is not renewed.
-func (g jobGathering) readAccess(ctx context.Context) error {
-	if g.Backup == nil || g.Store() == "" {
-		return nil
-	}
-	place := g.JobLocation()
-	secret, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), place.Namespace, g.Attempt().Access)
-	if kerrors.IsForbidden(err) {
-		return nil
-	}
-	if err != nil || secret == nil {
-		return err
-	}
-	if until, err := time.Parse(time.RFC3339, secret.Annotations[v1.AnnotationAccessUntil]); err == nil && g.OwnsObject(secret) {
-		g.AccessUntil = until
-	}
-	return nil
+func isTerminating(c *corev1.PersistentVolumeClaim) bool {
+	return c != nil && c.DeletionTimestamp != nil
 }
 
-// readOvertakenJobs of a life that a deletion has ended: they write backups that nobody waits for.
-func (g jobGathering) readOvertakenJobs(ctx context.Context) error {
-	if !g.IsDeleting() {
-		return nil
+// readForDeletion reads the objects that a deletion needs.
+func readForDeletion(ctx context.Context, l looker, basis *Basis,
+	backupPVC *corev1.PersistentVolumeClaim) (Work, error) {
+	var out Work
+	var err error
+	if out.Deployment, err = readDeployment(ctx, l, basis.Life); err != nil {
+		return out, err
 	}
-	for _, name := range []string{g.Life.Jobs().ImageChange(), g.Life.Jobs().Request()} {
-		j, err := g.readJob(ctx, g.Life.Namespace, name)
-		if err != nil {
-			return err
-		}
-		if j != nil {
-			g.MisplacedJobs = append(g.MisplacedJobs, j.Job)
-		}
+	if out.Jobs, err = readJobs(ctx, l, basis); err != nil {
+		return out, err
 	}
-	return nil
+	if out.Pods, out.PodFailure, err = readPods(ctx, l, basis, backupPVC, jobsOnVolumes(&out.Jobs)); err != nil {
+		return out, err
+	}
+	if out.Leftovers, err = readLeftovers(ctx, l, basis); err != nil {
+		return out, err
+	}
+	if basis.XR != nil && isProven(basis) && len(basis.Records) > 1 { // Older backups may be deleted.
+		out.Restoring, err = restoring(ctx, l, basis.Life.Namespace, basis.Records)
+	}
+	return out, err
 }
 
-func (g *gathering) readJob(ctx context.Context, namespace, name string) (*Job, error) {
-	j, err := getObject(ctx, g.Reader, &batchv1.Job{}, namespace, name)
-	if j == nil || err != nil || !g.OwnsObject(j) {
+// readForBackup reads the objects that a backup of a running instance needs. A late volume is reported before an
+// unresponsive node.
+func readForBackup(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+	lateVolume string) (Work, error) {
+	var out Work
+	var err error
+	if out.Deployment, err = readDeployment(ctx, l, basis.Life); err != nil {
+		return out, err
+	}
+	if out.Jobs, err = readJobs(ctx, l, basis); err != nil {
+		return out, err
+	}
+	var silentNode string
+	if out.Pods, silentNode, err = readPods(ctx, l, basis, backupPVC, jobsOnVolumes(&out.Jobs)); err != nil {
+		return out, err
+	}
+	out.PodFailure = cmp.Or(lateVolume, silentNode)
+	out.CloneAccess, err = readCloneAccess(ctx, l, &basis.Subject)
+	return out, err
+}
+
+// readDeployment reads the Deployment of the server.
+func readDeployment(ctx context.Context, r client.Reader, life v1.Instance) (*appsv1.Deployment, error) {
+	d, err := getObject(ctx, r, &appsv1.Deployment{}, life.Namespace, life.DeploymentName())
+	if d == nil || err != nil || !Owns(life, d) {
 		return nil, err
 	}
-	log.FromContext(ctx).V(1).Info("Read a Job", "namespace", namespace, "name", name, "active", j.Status.Active, "succeeded", j.Status.Succeeded, "failed", j.Status.Failed)
-	return NewJob(j), nil
+	return d, nil
 }
 
-// NewJob of one that was read. What others say in its conditions is made printable here.
-func NewJob(j *batchv1.Job) *Job {
-	for i := range j.Status.Conditions {
-		c := &j.Status.Conditions[i]
-		c.Message = foreignText(c.Message)
-	}
-	return &Job{Job: j}
-}
-
-// readMisplacedJobs of this life: those that are not where its Jobs are to run now.
-func (g jobGathering) readMisplacedJobs(ctx context.Context, namespace string) error {
-	l := &batchv1.JobList{}
-	if err := g.Reader.List(ctx, l, client.InNamespace(namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
-		return fmt.Errorf("cannot list Jobs: %w", err)
-	}
-	place := g.JobLocation()
-	for i := range l.Items {
-		j := &l.Items[i]
-		here := namespace == place.Namespace && slices.Contains([]string{g.Attempt().Job, place.WipeJob, place.PruneJob}, j.Name)
-		if !here && (g.Restore == nil || j.UID != g.Restore.UID) {
-			g.MisplacedJobs = append(g.MisplacedJobs, j)
+// readPods reads the pods that mount a PVC of the data, and the pods of Jobs with their reports. The text says why
+// the node of a pod that mounts the data does not respond.
+func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
+	jobs []*Job) (pods []corev1.Pod, silentNode string, err error) {
+	home, location := basis.Life.Namespace, basis.JobLocation()
+	for _, namespace := range slices.Compact([]string{home, location.Namespace}) {
+		list := &corev1.PodList{}
+		if err := l.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, "", fmt.Errorf("cannot list pods: %w", err)
 		}
-	}
-	return nil
-}
-
-// readPods of our Jobs, and those that mount a PVC of the data.
-func (g jobGathering) readPods(ctx context.Context) error {
-	place := g.JobLocation()
-	jobs := slices.DeleteFunc([]*Job{g.Backup, g.Wipe, g.Prune}, func(j *Job) bool { return j == nil })
-	for _, namespace := range slices.Compact([]string{g.Life.Namespace, place.Namespace}) {
-		l := &corev1.PodList{}
-		if err := g.Reader.List(ctx, l, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("cannot list pods: %w", err)
-		}
-		for i := range l.Items {
-			p := &l.Items[i]
+		for i := range list.Items {
+			p := &list.Items[i]
 			n := slices.IndexFunc(jobs, func(j *Job) bool { return metav1.IsControlledBy(p, j.Job) })
 			switch {
 			case n >= 0:
 				jobs[n].Pods = append(jobs[n].Pods, *p)
-			case namespace == g.Life.Namespace && mountsPVC(p, g.Life.DataPVCName()) && g.ownPod(p), namespace == place.Namespace && mountsPVC(p, place.Data):
-				g.Pods = append(g.Pods, *p)
+			case namespace == home && mountsPVC(p, basis.Life.DataPVCName()) && isOwnPod(basis, p),
+				namespace == location.Namespace && mountsPVC(p, location.Data):
+				pods = append(pods, *p)
 			}
 		}
 	}
-	for i := range g.Pods {
-		if g.PodFailure == "" {
-			g.PodFailure = g.looker().whyNodeIsSilent(ctx, &g.Pods[i])
+	for i := range pods {
+		if silentNode == "" {
+			silentNode = l.whyNodeIsSilent(ctx, &pods[i])
 		}
 	}
 	for _, j := range jobs {
-		j.PodFailure = g.looker().whyNoPod(ctx, j)
-		g.readPodReports(ctx, j)
+		j.PodFailure = l.whyNoPod(ctx, j)
+		readReports(ctx, l, basis, backupPVC, j)
 	}
-	return nil
+	return pods, silentNode, nil
 }
 
-// ownPod is true if a pod that mounts the usual PVC mounts this life's data. A
-// life that lost its XR may have left that name to a later one.
-func (g jobGathering) ownPod(p *corev1.Pod) bool {
-	return g.Orphan == nil || g.OriginalPVC != nil && g.OriginalPVC.Name == g.Life.DataPVCName() || p.Labels[v1.LabelXR] == string(g.Life.XR)
+// isOwnPod reports whether a pod that mounts the usual PVC mounts this instance's data. An instance that lost its XR
+// may have left that name to a later instance.
+func isOwnPod(basis *Basis, p *corev1.Pod) bool {
+	return basis.Orphan == nil || basis.OriginalPVC != nil && basis.OriginalPVC.Name == basis.Life.DataPVCName() ||
+		p.Labels[v1.LabelXR] == string(basis.Life.XR)
 }
 
-// mountsPVC is true if a pod mounts a PVC, and so may write to its volume.
+// mountsPVC reports whether a pod mounts a PVC, and so may write to its volume.
 func mountsPVC(p *corev1.Pod, pvcName string) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == pvcName
 	})
 }
 
-// readPodReports of a Job.
-func (g jobGathering) readPodReports(ctx context.Context, j *Job) {
-	j.noteEnd(g.Now)
-	j.noteEviction()
-	for i := range j.Pods {
-		p := &j.Pods[i]
-		if why := g.looker().whyPodWaits(ctx, g.State, p); why != "" {
-			j.PodFailure = why
-		}
-		for _, c := range p.Status.InitContainerStatuses {
-			// What comes first is no end, unless it fails.
-			if r := ReportOf(p, &c); r != nil && !r.OK && j.Report == nil {
-				j.Report = r
-			}
-			j.noteClone(&c)
-			if c.State.Running != nil && c.Name == agent.CloneContainerName {
-				j.Progress = g.readProgress(ctx, p, c.Name)
-			}
-		}
-		for k := range p.Status.ContainerStatuses {
-			c := &p.Status.ContainerStatuses[k]
-			// A success is preferred to what another pod says.
-			if r := ReportOf(p, c); r != nil && (j.Report == nil || r.OK) {
-				j.Report = r
-			}
-			if c.State.Running != nil {
-				j.Progress = g.readProgress(ctx, p, c.Name)
-			}
-		}
-	}
-	if r := j.Report; r != nil {
-		log.FromContext(ctx).V(1).Info("Read the report of a Job", "namespace", j.Namespace, "name", j.Name, "command", r.Command, "exitCode", r.ExitCode, "seconds", r.Seconds)
-	}
-}
-
-// noteEviction says why the kubelet ended the newest pod, such as for a node that ran out of disk. Its containers do not know.
-func (j *Job) noteEviction() {
-	var newest *corev1.Pod
-	for i := range j.Pods {
-		if p := &j.Pods[i]; newest == nil || p.CreationTimestamp.After(newest.CreationTimestamp.Time) {
-			newest = p
-		}
-	}
-	if newest != nil && newest.Status.Phase == corev1.PodFailed && newest.Status.Message != "" {
-		j.PodFailure = foreignText(fmt.Sprintf("pod %s: %s: %s", newest.Name, newest.Status.Reason, newest.Status.Message))
-	}
-}
-
-// noteClone that has ended, whatever came of it.
-func (j *Job) noteClone(c *corev1.ContainerStatus) {
-	j.Cloned = j.Cloned || c.Name == agent.CloneContainerName && c.State.Terminated != nil
-}
-
-// maxPodFailure in bytes of what a kubelet or scheduler says, which repeats what
-// registries and servers say.
-const maxPodFailure = 2 * v1.MaxForeignText
-
-// NotePodFailure says what keeps a pod from running.
-func (j *Job) NotePodFailure(p *corev1.PodStatus) {
-	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil && w.Message != "" {
-			j.PodFailure = waitsBecause(w)
-		}
-	}
-	for _, c := range p.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			j.PodFailure = foreignText(c.Message)
-		}
-	}
-}
-
-// ReportOf a container that ended; nil if it has not, or did not get so far as to
-// write one. If the kernel killed a process in it for memory the error says so, also without a report.
-func ReportOf(p *corev1.Pod, c *corev1.ContainerStatus) *agent.Report {
-	t := c.State.Terminated
-	if t == nil {
-		return nil
-	}
-	r := &agent.Report{}
-	if json.Unmarshal([]byte(t.Message), r) != nil || r.Command == "" {
-		r = nil
-	}
-	return withoutMemory(p, c.Name, t, r)
-}
-
-// withoutMemory adds to a report that the kernel killed a process for memory, and which setting to raise. A container that was killed
-// before it wrote a report gets one. That a server was killed says nothing about the data that it ran on.
-func withoutMemory(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated, r *agent.Report) *agent.Report {
-	switch {
-	case r == nil && (t.Reason != reasonOOMKilled || t.ExitCode == 0):
-		return nil
-	case r == nil:
-		return (&agent.Report{Command: container, ExitCode: int(t.ExitCode), Error: whyOOMKilled(p, container, t.ExitCode)}).Printable()
-	case r.OK || t.Reason != reasonOOMKilled && !strings.Contains(r.Error, reasonOOMKilled):
-		return r.Printable()
-	}
-	if r.ExitCode == agent.ExitBroken {
-		r.ExitCode = agent.ExitFailed
-	}
-	r.Error = whyOOMKilled(p, container, t.ExitCode) + ". " + r.Error
-	return r.Printable()
-}
-
-// readProgress as the log shows it, or nil. It is for people; an error is no reason
-// to stop.
-func (g *Gatherer) readProgress(ctx context.Context, p *corev1.Pod, container string) *agent.Progress {
-	if g.Logs == nil {
-		return nil
-	}
-	r, err := g.Logs.Tail(ctx, p.Namespace, p.Name, container)
-	if err != nil {
-		return nil
-	}
-	defer r.Close() //nolint:errcheck // Nothing was written.
-	var last *agent.Progress
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		if p, ok := agent.ParseProgress(lines.Text()); ok {
-			last = &p
-		}
-	}
-	return last
-}
-
-// restKinds are those of the objects that an instance consists of and that may be listed, besides its
-// volumes and Jobs.
+// restKinds returns the kinds that an instance consists of and that the controller may list, except for volumes and
+// Jobs.
 func restKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -311,65 +188,73 @@ func restKinds() []schema.GroupVersionKind {
 	}
 }
 
-// readLeftovers of what was made for this life.
-func (g *gathering) readLeftovers(ctx context.Context) error {
+// readLeftovers reads the remaining objects that were created for this instance.
+func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client.Object, error) {
+	var out []client.Object
+	life, home := basis.Life, basis.Life.Namespace
 	for _, kind := range restKinds() {
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := g.Reader.List(ctx, l, client.InNamespace(g.Life.Namespace), client.MatchingLabels{v1.LabelXR: string(g.Life.XR)}); err != nil {
-			return fmt.Errorf("cannot list what was made for the instance: %w", err)
+		if err := r.List(ctx, l, client.InNamespace(home), client.MatchingLabels{v1.LabelXR: string(life.XR)}); err != nil {
+			return nil, fmt.Errorf("cannot list what was made for the instance: %w", err)
 		}
 		for i := range l.Items {
 			l.Items[i].SetGroupVersionKind(kind)
-			g.Leftovers = append(g.Leftovers, &l.Items[i])
+			out = append(out, &l.Items[i])
 		}
 	}
-	home, place := g.Life.Namespace, g.JobLocation()
-	return errors.Join(
-		g.readNamed(ctx, "ConfigMap", home, g.Life.ConfigMapName()),
-		g.readNamed(ctx, "Secret", place.Namespace, g.Attempt().Access),
-		g.readNamed(ctx, "Secret", home, g.Life.RootSecretName(), g.Life.ConnectionSecretName(), g.Life.PendingSecretName(), g.Life.GeneratedSecretName(), g.Life.TLSSecretName(), g.Life.Accesses().Restore(), g.Life.Accesses().Clone()),
-		g.readAuthorities(ctx),
-	)
+	configs, err := readNamed(ctx, r, life, "ConfigMap", home, life.ConfigMapName())
+	access, aerr := readNamed(ctx, r, life, "Secret", basis.JobLocation().Namespace, basis.Attempt().Access)
+	secrets, serr := readNamed(ctx, r, life, "Secret", home, life.RootSecretName(), life.ConnectionSecretName(),
+		life.PendingSecretName(), life.GeneratedSecretName(), life.TLSSecretName(), life.Accesses().Restore(),
+		life.Accesses().Clone())
+	authorities, terr := readAuthorities(ctx, r, life, basis.Settings.Namespace)
+	return slices.Concat(out, configs, access, secrets, authorities), errors.Join(err, aerr, serr, terr)
 }
 
-// readCloneAccess of a backup for which the server goes on.
-func (g *gathering) readCloneAccess(ctx context.Context) error {
-	if !g.HasCloneAccount() {
-		return nil
+// readCloneAccess reads the Secret of an online backup.
+func readCloneAccess(ctx context.Context, r client.Reader, s *Subject) (client.Object, error) {
+	if !HasCloneAccount(s.XR) {
+		return nil, nil //nolint:nilnil // There is none.
 	}
-	s, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), g.Life.Namespace, g.Life.Accesses().Clone())
-	if kerrors.IsForbidden(err) {
-		return nil // Who may not see it cannot have made it.
+	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace,
+		s.Life.Accesses().Clone())
+	switch {
+	case kerrors.IsForbidden(err): // A controller without this permission cannot have created the Secret.
+		return nil, nil //nolint:nilnil // So it is not there.
+	case err != nil || secret == nil || !Owns(s.Life, secret):
+		return nil, err
 	}
-	if s != nil && g.OwnsObject(s) {
-		g.CloneAccess = s
-	}
-	return err
+	return secret, nil
 }
 
-// readAuthorities of the server: the first, the one after it, and those of an issuer.
-func (g *gathering) readAuthorities(ctx context.Context) error {
-	if own := g.Gatherer.Settings.Namespace; own != "" {
-		return g.readNamed(ctx, "Secret", own, g.Life.AuthorityName(1), g.Life.AuthorityName(2), g.Life.IssuerCAName(1), g.Life.IssuerCAName(2))
+// readAuthorities reads the certificate authorities of the server in the controller's own namespace: the current one,
+// the next one, and those from an issuer.
+func readAuthorities(ctx context.Context, r client.Reader, life v1.Instance,
+	namespace string) ([]client.Object, error) {
+	if namespace == "" {
+		return nil, nil
 	}
-	return nil
+	return readNamed(ctx, r, life, "Secret", namespace, life.AuthorityName(1), life.AuthorityName(2), life.IssuerCAName(1),
+		life.IssuerCAName(2))
 }
 
-// readNamed leftovers: to list them would take the right to read all. Those of a namespace that
-// does not let the controller in, or not any more because it goes, go with the XR that owns them.
-func (g *gathering) readNamed(ctx context.Context, kind, namespace string, names ...string) error {
+// readNamed reads objects by name, because listing them would need the permission to read all of them. If the
+// namespace has not opted in, or is being deleted, its objects are deleted with the XR that owns them.
+func readNamed(ctx context.Context, r client.Reader, life v1.Instance, kind, namespace string,
+	names ...string) ([]client.Object, error) {
+	var out []client.Object
 	for _, name := range names {
-		o, err := getObject(ctx, g.Reader, metadataOf(corev1.SchemeGroupVersion.WithKind(kind)), namespace, name)
+		o, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind(kind)), namespace, name)
 		if kerrors.IsForbidden(err) {
-			return nil
+			return out, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if o != nil && g.OwnsObject(o) {
-			g.Leftovers = append(g.Leftovers, o)
+		if o != nil && Owns(life, o) {
+			out = append(out, o)
 		}
 	}
-	return nil
+	return out, nil
 }

@@ -28,7 +28,7 @@ import (
 // A keepsake is what an instance leaves that is gone: a record, the volume that holds
 // its archive, and the claim of that.
 type keepsake struct {
-	record *v1.MySQLBackup
+	record *v1.BackupRecord
 	volume *corev1.PersistentVolume
 	claim  *corev1.PersistentVolumeClaim
 	lives  []*instance.State
@@ -47,7 +47,9 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	k.record.Status.Phase = v1.BackupProven
 	k.record.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: k.record.Name + "/" + catalog.ArchiveName}
 	k.claim.UID = backupsUID
-	k.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s), Finalizers: []string{v1.Finalizer}}}
+	k.volume = &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s),
+			Finalizers: []string{v1.Finalizer}}}
 	k.volume.Spec.ClaimRef = steps.ReservedFor(home, k.claim.Name)
 	k.volume.Spec.ClaimRef.UID = k.claim.UID
 	noted(k)
@@ -69,7 +71,7 @@ func recordDeleted(k *keepsake) { k.record.DeletionTimestamp = &metav1.Time{Time
 func recordGone(k *keepsake) { k.record = nil }
 
 // mayErase names the record's UID.
-func mayErase(uid string) func(*keepsake) {
+func mayRemove(uid string) func(*keepsake) {
 	return func(k *keepsake) {
 		recordDeleted(k)
 		steps.SetAnnotation(k.record, v1.AnnotationDeleteArchive, uid)
@@ -95,21 +97,21 @@ func recordPhase(p v1.BackupPhase) func(*keepsake) {
 func neverProven(k *keepsake) { k.record.Spec.Archive = nil }
 
 // lives on, or again.
-func lives(how ...variation) func(*keepsake) {
-	return func(k *keepsake) { k.lives = append(k.lives, running(how...)) }
+func lives(changes ...variation) func(*keepsake) {
+	return func(k *keepsake) { k.lives = append(k.lives, running(changes...)) }
 }
 
-func erasing(how ...func(*instance.Job)) func(*keepsake) {
+func erasing(changes ...func(*instance.Job)) func(*keepsake) {
 	return func(k *keepsake) {
-		k.job = catalog.EraseJob(k.archives(), k.record, k.volume)
-		for _, h := range how {
+		k.job = catalog.RemovalJob(k.archives(), k.record, k.volume)
+		for _, h := range changes {
 			h(&instance.Job{Job: k.job})
 		}
 	}
 }
 
 func (k *keepsake) archives() *instance.Archives {
-	var records []v1.MySQLBackup
+	var records []v1.BackupRecord
 	if k.record != nil {
 		records = append(records, *k.record)
 	}
@@ -127,8 +129,8 @@ func (k *keepsake) archives() *instance.Archives {
 // TestNextOfArchives: a record takes nothing with it but itself, unless it says so of
 // itself.
 func TestNextOfArchives(t *testing.T) {
-	other := func(uid types.UID, how ...variation) func(*keepsake) {
-		return lives(append(how, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
+	other := func(uid types.UID, changes ...variation) func(*keepsake) {
+		return lives(append(changes, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
 	}
 	restoring := func(k *keepsake) { k.restoring = "XMySQL later" }
 	cases := map[string]struct {
@@ -137,63 +139,113 @@ func TestNextOfArchives(t *testing.T) {
 		want   []steps.Action
 		says   string
 	}{
-		"Rest":            {reason: "All is as it should be."},
-		"Deleted":         {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted}, want: []steps.Action{catalog.LetRecordGo}, says: "stays where it is"},
-		"DeletedUnnoted":  {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted}, want: []steps.Action{catalog.NoteRecord}},
-		"DeletedUnproven": {reason: "What is not proven needs no note.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted}, want: []steps.Action{catalog.LetRecordGo}},
-		"DeletedInTest":   {reason: "Only the record tells that the Job is ours.", given: []func(*keepsake){recordDeleted, inRestoreTest}, want: []steps.Action{steps.Wait}},
-		"EraseInTest":     {reason: "And the Job reads the archive.", given: []func(*keepsake){mayErase("record"), inRestoreTest}, want: []steps.Action{steps.Wait}},
-		"OtherUID":        {reason: "A word about another record is none about this.", given: []func(*keepsake){mayErase("another")}, want: []steps.Action{catalog.LetRecordGo}},
-		"Unheld":          {reason: "A deletion must be seen.", given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []steps.Action{catalog.HoldRecord}},
-		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted}, want: []steps.Action{catalog.NoteRecord}},
-		"Again":           {reason: "The note names the record that there is.", given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []steps.Action{catalog.NoteRecord}},
-		"Unlabelled":      {reason: "Without its volume nothing can be noted.", given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
+		"Rest": {reason: "All is as it should be."},
+		"Deleted": {reason: "The record goes, and the archive stays.", given: []func(*keepsake){recordDeleted},
+			want: []steps.Action{catalog.LetRecordGo}, says: "so its archive is kept"},
+		"DeletedUnnoted": {reason: "Not before its volume knows of it.", given: []func(*keepsake){unnoted, recordDeleted},
+			want: []steps.Action{catalog.NoteRecord}},
+		"DeletedUnproven": {reason: "What is not proven needs no note.",
+			given: []func(*keepsake){unnoted, recordPhase(v1.BackupFailed), recordDeleted},
+			want:  []steps.Action{catalog.LetRecordGo}},
+		"DeletedInTest": {reason: "Only the record tells that the Job is ours.",
+			given: []func(*keepsake){recordDeleted, inRestoreTest}, want: []steps.Action{steps.Wait}},
+		"EraseInTest": {reason: "And the Job reads the archive.",
+			given: []func(*keepsake){mayRemove("record"), inRestoreTest}, want: []steps.Action{steps.Wait}},
+		"OtherUID": {reason: "A word about another record is none about this.",
+			given: []func(*keepsake){mayRemove("another")}, want: []steps.Action{catalog.LetRecordGo}},
+		"Unheld": {reason: "A deletion must be seen.",
+			given: []func(*keepsake){func(k *keepsake) { k.record.Finalizers = nil }}, want: []steps.Action{catalog.HoldRecord}},
+		"Earlier release": {reason: "Its volume gets the note.", given: []func(*keepsake){unnoted},
+			want: []steps.Action{catalog.NoteRecord}},
+		"Again": {reason: "The note names the record that there is.",
+			given: []func(*keepsake){func(k *keepsake) { k.record.UID = "again" }}, want: []steps.Action{catalog.NoteRecord}},
+		"Unlabelled": {reason: "Without its volume nothing can be noted.",
+			given: []func(*keepsake){unnoted, func(k *keepsake) { k.volume.Annotations = map[string]string{} }}},
 
-		"Lost":     {reason: "Nobody finishes it, and it holds the name.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven}, want: []steps.Action{catalog.TellLost}, says: "if that data is lost for good: kubectl delete mysqlbackup"},
-		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []steps.Action{catalog.TellLost}, says: "have it read (kubectl mysql adopt)"},
-		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), func(k *keepsake) { k.record.Status.Message = catalog.WhyLost(k.record) }}},
+		"Lost": {reason: "Nobody finishes it, and it holds the name.",
+			given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning), neverProven},
+			want:  []steps.Action{catalog.TellLost}, says: "If its data is lost: kubectl delete backuprecord"},
+		"LostNote": {reason: "It was restored without its status and without its volume: what it says of its archive was " +
+			"proven once.", given: []func(*keepsake){unnoted, recordPhase("")}, want: []steps.Action{catalog.TellLost},
+			says: "import its backups (kubectl mysql adopt)"},
+		"LostTold": {reason: "Once.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupRunning),
+			func(k *keepsake) { k.record.Status.Message = catalog.WhyLost(k.record) }}},
 
-		"ItsLife":      {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},
-		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)}, want: []steps.Action{steps.Wait}},
-		"OtherLife":    {reason: "Another life has nothing to do with it.", given: []func(*keepsake){recordDeleted, other("later")}, want: []steps.Action{catalog.LetRecordGo}},
+		"ItsLife": {reason: "Its own life deals with it.", given: []func(*keepsake){unnoted, lives(dead)}},
+		"ItsLifeWaits": {reason: "Also with its deletion.", given: []func(*keepsake){recordDeleted, lives(dead)},
+			want: []steps.Action{steps.Wait}},
+		"OtherLife": {reason: "Another life has nothing to do with it.",
+			given: []func(*keepsake){recordDeleted, other("later")}, want: []steps.Action{catalog.LetRecordGo}},
 
-		"Erase":        {reason: "Its archive goes as it said.", given: []func(*keepsake){mayErase("record")}, want: []steps.Action{catalog.StartErase}},
-		"EraseRuns":    {reason: "It takes a moment.", given: []func(*keepsake){mayErase("record"), erasing()}, want: []steps.Action{steps.Wait}},
-		"EraseDone":    {reason: "What was kept for it goes then.", given: []func(*keepsake){mayErase("record"), erasing(complete)}, want: []steps.Action{catalog.Erased}},
-		"EraseFailed":  {reason: "It says why.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(0, ""))}, want: []steps.Action{catalog.TellRecord}, says: "could not be removed"},
-		"EraseAgain":   {reason: "And tries again.", given: []func(*keepsake){mayErase("record"), erasing(failedAt(-time.Minute, ""))}, want: []steps.Action{catalog.RetryErase}},
-		"EraseElse":    {reason: "A Job counts for the volume that it wrote to.", given: []func(*keepsake){mayErase("record"), erasing(complete), func(k *keepsake) { k.job.Annotations[v1.AnnotationErases] = "other/pv" }}, want: []steps.Action{catalog.RetryErase}},
-		"EraseNoClaim": {reason: "No Job can get there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim = nil }}, want: []steps.Action{catalog.TellRecord}, says: "is gone: it is made again"},
-		"EraseUnbound": {reason: "Nor there.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.claim.UID = "new" }}, want: []steps.Action{catalog.TellRecord}, says: "is not bound to volume"},
-		"EraseLost":    {reason: "Doubt is not absence.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }}, want: []steps.Action{catalog.TellRecord}, says: "bring it back"},
-		"EraseOdd":     {reason: "Nothing is removed but a folder of ours.", given: []func(*keepsake){mayErase("record"), func(k *keepsake) { k.record.Spec.Archive.Path = "x/" + catalog.ArchiveName; noted(k) }}, want: []steps.Action{catalog.TellRecord}, says: "by hand"},
-		"EraseInUse":   {reason: "What is being restored stays.", given: []func(*keepsake){mayErase("record"), restoring}, want: []steps.Action{catalog.TellRecord}, says: "is being restored from it"},
-		"EraseBeside":  {reason: "An instance that runs does not need it.", given: []func(*keepsake){mayErase("record"), other("later")}, want: []steps.Action{catalog.StartErase}},
-		"EraseEmpty":   {reason: "What was never proven has no archive.", given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayErase("record")}, want: []steps.Action{catalog.LetRecordGo}},
+		"Erase": {reason: "Its archive goes as it said.", given: []func(*keepsake){mayRemove("record")},
+			want: []steps.Action{catalog.StartRemoval}},
+		"EraseRuns": {reason: "It takes a moment.", given: []func(*keepsake){mayRemove("record"), erasing()},
+			want: []steps.Action{steps.Wait}},
+		"EraseDone": {reason: "What was kept for it goes then.",
+			given: []func(*keepsake){mayRemove("record"), erasing(complete)}, want: []steps.Action{catalog.ArchiveRemoved}},
+		"EraseFailed": {reason: "It says why.", given: []func(*keepsake){mayRemove("record"), erasing(failedAt(0, ""))},
+			want: []steps.Action{catalog.TellRecord}, says: "could not be deleted"},
+		"EraseAgain": {reason: "And tries again.",
+			given: []func(*keepsake){mayRemove("record"), erasing(failedAt(-time.Minute, ""))},
+			want:  []steps.Action{catalog.RetryRemoval}},
+		"EraseElse": {reason: "A Job counts for the volume that it wrote to.",
+			given: []func(*keepsake){mayRemove("record"), erasing(complete),
+				func(k *keepsake) { k.job.Annotations[v1.AnnotationRemoves] = "other/pv" }}, want: []steps.Action{
+				catalog.RetryRemoval}},
+		"EraseNoClaim": {reason: "No Job can get there.",
+			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) { k.claim = nil }},
+			want:  []steps.Action{catalog.TellRecord}, says: "does not exist. The controller creates it"},
+		"EraseUnbound": {reason: "Nor there.",
+			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) { k.claim.UID = "new" }},
+			want:  []steps.Action{catalog.TellRecord}, says: "is not bound to volume"},
+		"EraseLost": {reason: "Doubt is not absence.",
+			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) { k.volume.Annotations = map[string]string{} }},
+			want:  []steps.Action{catalog.TellRecord}, says: "Restore the volume"},
+		"EraseOdd": {reason: "Nothing is removed but a folder of ours.",
+			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) {
+				k.record.Spec.Archive.Path = "x/" + catalog.ArchiveName
+				noted(k)
+			}}, want: []steps.Action{catalog.TellRecord}, says: "by hand"},
+		"EraseInUse": {reason: "What is being restored stays.", given: []func(*keepsake){mayRemove("record"), restoring},
+			want: []steps.Action{catalog.TellRecord}, says: "is being restored from it"},
+		"EraseBeside": {reason: "An instance that runs does not need it.",
+			given: []func(*keepsake){mayRemove("record"), other("later")}, want: []steps.Action{catalog.StartRemoval}},
+		"EraseEmpty": {reason: "What was never proven has no archive.",
+			given: []func(*keepsake){unnoted, recordPhase(v1.BackupPending), mayRemove("record")},
+			want:  []steps.Action{catalog.LetRecordGo}},
 
-		"Gone":         {reason: "Nobody asks.", given: []func(*keepsake){recordGone}},
-		"Asked":        {reason: "By its name.", given: []func(*keepsake){wants(running().Life.RecordName()), recordGone}, want: []steps.Action{catalog.RemakeRecord}},
-		"AskedForAll":  {reason: "Or with all.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: []steps.Action{catalog.RemakeRecord}},
-		"AskedOther":   {reason: "There is no such backup.", given: []func(*keepsake){wants("other"), recordGone}, want: []steps.Action{catalog.AnswerAsked}},
-		"AskedMade":    {reason: "It is proven next.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordPhase("")}, want: []steps.Action{catalog.ProveRecord}},
-		"AskedDone":    {reason: "Then nobody asks any more.", given: []func(*keepsake){wants(v1.MakeAllRecords)}, want: []steps.Action{catalog.AnswerAsked}},
-		"AskedForgot":  {reason: "What was forgotten can be remembered.", given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone}, want: []steps.Action{catalog.RemakeRecord}},
-		"WithoutState": {reason: "A record that was brought back without its status is what the note says.", given: []func(*keepsake){recordPhase("")}, want: []steps.Action{catalog.ProveRecord}},
-		"Unreadable": {reason: "Nobody can say what it was.", want: []steps.Action{catalog.AnswerAsked}, given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
-			steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
-		}}},
+		"Gone": {reason: "Nobody asks.", given: []func(*keepsake){recordGone}},
+		"Asked": {reason: "By its name.", given: []func(*keepsake){wants(running().Life.RecordName()), recordGone},
+			want: []steps.Action{catalog.RemakeRecord}},
+		"AskedForAll": {reason: "Or with all.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone},
+			want: []steps.Action{catalog.RemakeRecord}},
+		"AskedOther": {reason: "There is no such backup.", given: []func(*keepsake){wants("other"), recordGone},
+			want: []steps.Action{catalog.AnswerAsked}},
+		"AskedMade": {reason: "It is proven next.", given: []func(*keepsake){wants(v1.MakeAllRecords), recordPhase("")},
+			want: []steps.Action{catalog.ProveRecord}},
+		"AskedDone": {reason: "Then nobody asks any more.", given: []func(*keepsake){wants(v1.MakeAllRecords)},
+			want: []steps.Action{catalog.AnswerAsked}},
+		"AskedForgot": {reason: "What was forgotten can be remembered.",
+			given: []func(*keepsake){wants(v1.MakeAllRecords), forgotten("record"), recordGone},
+			want:  []steps.Action{catalog.RemakeRecord}},
+		"WithoutState": {reason: "A record that was brought back without its status is what the note says.",
+			given: []func(*keepsake){recordPhase("")}, want: []steps.Action{catalog.ProveRecord}},
+		"Unreadable": {reason: "Nobody can say what it was.", want: []steps.Action{catalog.AnswerAsked},
+			given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone, func(k *keepsake) {
+				steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+running().Life.RecordName(), "{")
+			}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			next := catalog.NextOfArchives(leaves(t, tc.given...).archives())
 			got := make([]steps.Action, 0, len(next))
-			var said strings.Builder
+			var output strings.Builder
 			for _, step := range next {
 				got = append(got, step.Action)
-				said.WriteString(step.Message)
+				output.WriteString(step.Message)
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" || !strings.Contains(said.String(), tc.says) {
-				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, said.String(), diff)
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" || !strings.Contains(output.String(), tc.says) {
+				t.Errorf("%s\nmessage %q\n-want, +got:\n%s", tc.reason, output.String(), diff)
 			}
 		})
 	}
@@ -232,41 +284,43 @@ func TestRecordDeleted(t *testing.T) {
 		given []func(*keepsake)
 		want  left
 	}{
-		"with the archive":    {given: []func(*keepsake){mayErase("record")}},
+		"with the archive":    {given: []func(*keepsake){mayRemove("record")}},
 		"without it":          {given: []func(*keepsake){recordDeleted}, want: left{Note: true}},
-		"of another":          {given: []func(*keepsake){mayErase("another")}, want: left{Note: true}},
+		"of another":          {given: []func(*keepsake){mayRemove("another")}, want: left{Note: true}},
 		"of an older release": {given: []func(*keepsake){unnoted, recordDeleted}, want: left{Note: true}},
-		"and asked for":       {given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone}, want: left{Record: true, Note: true}},
+		"and asked for": {given: []func(*keepsake){wants(v1.MakeAllRecords), recordGone},
+			want: left{Record: true, Note: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, after := range []bool{false, true} {
-				for at, crashed := 1, true; crashed; at++ {
+				for step, crashed := 1, true; crashed; step++ {
 					ctx, k := context.Background(), leaves(t, tc.given...)
 					objects := []client.Object{k.volume, k.claim, running().Namespace}
 					if k.record != nil {
 						objects = append(objects, k.record)
 					}
-					w := newWorldOf(t, at, after, objects)
+					w := newWorldOf(t, step, after, objects)
 					err := w.runOnArchives(ctx, t)
 					if crashed = errors.Is(err, errCrash); crashed {
 						err = w.runOnArchives(ctx, t)
 					}
 					if err != nil {
-						t.Fatalf("crash at write %d (after it: %t): %v", at, after, err)
+						t.Fatalf("crash at write %d (after it: %t): %v", step, after, err)
 					}
 					v, jobs := &corev1.PersistentVolume{}, &batchv1.JobList{}
 					if err := errors.Join(w.Get(ctx, client.ObjectKey{Name: k.volume.Name}, v), w.List(ctx, jobs)); err != nil {
 						t.Fatal(err)
 					}
-					name, r := running().Life.RecordName(), &v1.MySQLBackup{}
+					name, r := running().Life.RecordName(), &v1.BackupRecord{}
 					rerr := w.Get(ctx, client.ObjectKey{Name: name}, r)
 					got := left{
-						Record: rerr == nil && r.IsProven() && instance.HasFinalizer(r), Note: v.Annotations[v1.AnnotationBackupPrefix+name] != "",
-						Jobs: len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
+						Record: rerr == nil && r.IsProven() && instance.HasFinalizer(r),
+						Note:   v.Annotations[v1.AnnotationBackupPrefix+name] != "",
+						Jobs:   len(jobs.Items) > 0, Asked: v.Annotations[v1.AnnotationMakeRecord] != "",
 					}
 					if diff := cmp.Diff(tc.want, got); diff != "" || !got.Record && !kerrors.IsNotFound(rerr) {
-						t.Fatalf("crash at write %d (after it: %t): record %v, -want, +left:\n%s", at, after, rerr, diff)
+						t.Fatalf("crash at write %d (after it: %t): record %v, -want, +left:\n%s", step, after, rerr, diff)
 					}
 				}
 			}
@@ -274,15 +328,17 @@ func TestRecordDeleted(t *testing.T) {
 	}
 }
 
-// TestEraseJob removes one folder, and reaches nothing else.
-func TestEraseJob(t *testing.T) {
-	k := leaves(t, mayErase("record"))
-	j := catalog.EraseJob(k.archives(), k.record, k.volume)
+// TestRemovalJob removes one folder, and reaches nothing else.
+func TestRemovalJob(t *testing.T) {
+	k := leaves(t, mayRemove("record"))
+	j := catalog.RemovalJob(k.archives(), k.record, k.volume)
 	pod := j.Spec.Template.Spec
-	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name}, pod.Containers[0].Command); diff != "" {
+	if diff := cmp.Diff([]string{agent.Program, "prune", "--volume=/backup", "--folder=" + k.record.Name},
+		pod.Containers[0].Command); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	if len(pod.Volumes) != 1 || pod.Volumes[0].PersistentVolumeClaim.ClaimName != k.claim.Name || *pod.AutomountServiceAccountToken {
+	if len(pod.Volumes) != 1 || pod.Volumes[0].PersistentVolumeClaim.ClaimName != k.claim.Name ||
+		*pod.AutomountServiceAccountToken {
 		t.Errorf("want the backups' volume only, and no token, got %+v", pod)
 	}
 }

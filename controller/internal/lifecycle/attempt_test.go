@@ -21,7 +21,7 @@ import (
 func asks(request string) variation {
 	return func(s *instance.State) {
 		backupsBound(s)
-		s.XR.Spec.Backup.Request, s.XR.Spec.Backup.Method = request, v1.MethodCold
+		s.Requested = instance.Request{Name: request, Method: v1.MethodCold}
 	}
 }
 
@@ -29,7 +29,8 @@ func asks(request string) variation {
 func answered(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		asks(modelRequest)(s)
-		s.XR.Status.RequestedBackup = &v1.LastBackupStatus{Request: modelRequest, Phase: p, BegunAt: metav1.NewTime(now.Add(-time.Minute)), Fence: p == v1.LastBackupRunning || p == v1.LastBackupFailing}
+		s.XR.Status.RequestedBackup = &v1.LastBackupStatus{Request: modelRequest, Phase: p,
+			BegunAt: metav1.NewTime(now.Add(-time.Minute)), Fence: p == v1.LastBackupRunning || p == v1.LastBackupFailing}
 	}
 }
 
@@ -56,7 +57,8 @@ func TestRequested(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
 	proven := func(s *instance.State) {
 		begun(v1.BackupProven, time.Minute)(s)
-		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: s.Records[0].Name + "/" + catalog.ArchiveName}
+		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(),
+			Path: s.Records[0].Name + "/" + catalog.ArchiveName}
 	}
 	late := backup.Patience + time.Second
 	jobPod := func(p corev1.PodPhase) func(*instance.Job) {
@@ -68,51 +70,89 @@ func TestRequested(t *testing.T) {
 		want   steps.Action
 		says   string
 	}{
-		"None":      {reason: "Nobody asks.", state: running(backupsBound), want: steps.NoOp},
-		"Begin":     {reason: "Somebody does.", state: running(asks(modelRequest)), want: steps.BeginBackup, says: `"one" asks for`},
-		"NoMethod":  {reason: "The function says that there is none.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: steps.NoOp},
-		"Silent":    {reason: "It is not there yet.", state: running(asks(modelRequest), silent), want: steps.Wait},
-		"Off":       {reason: "It is taken when the server is back.", state: running(asks(modelRequest), suspended), want: steps.NoOp},
-		"OffSoon":   {reason: "The server would have to stay.", state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: steps.NoOp},
-		"Again":     {reason: "Once.", state: running(answered(v1.LastBackupProven)), want: steps.NoOp},
-		"Failed":    {reason: "Also where it failed.", state: running(answered(v1.LastBackupFailed)), want: steps.NoOp},
-		"Another":   {reason: "That is another one.", state: running(answered(v1.LastBackupProven), asks("two")), want: steps.BeginBackup, says: `"two"`},
-		"AfterFail": {reason: "That, too.", state: running(answered(v1.LastBackupFailed), asks("two")), want: steps.BeginBackup},
-		"Lost":      {reason: "The status was lost, and the record knows.", state: running(proven, func(s *instance.State) { s.XR.Status.RequestedBackup = nil }), want: steps.NoOp},
-		"Image":     {reason: "Another image comes first.", state: running(asks(modelRequest), newImage), want: steps.BeginImageChange},
+		"None": {reason: "Nobody asks.", state: running(backupsBound), want: steps.NoOp},
+		"Begin": {reason: "Somebody does.", state: running(asks(modelRequest)), want: steps.BeginBackup,
+			says: `backup "one"`},
+		"Nobody": {reason: "No Backup asks.",
+			state: running(asks(modelRequest), func(s *instance.State) { s.Requested = instance.Request{} }), want: steps.NoOp},
+		"Silent": {reason: "It is not there yet.", state: running(asks(modelRequest), silent), want: steps.Wait},
+		"Off": {reason: "It is taken when the server is back.", state: running(asks(modelRequest), suspended),
+			want: steps.NoOp},
+		"OffSoon": {reason: "The server would have to stay.",
+			state: running(asks(modelRequest), func(s *instance.State) { s.XR.Spec.Suspend = true }), want: steps.NoOp},
+		"Again":  {reason: "Once.", state: running(answered(v1.LastBackupProven)), want: steps.NoOp},
+		"Failed": {reason: "Also where it failed.", state: running(answered(v1.LastBackupFailed)), want: steps.NoOp},
+		"Another": {reason: "That is another one.", state: running(answered(v1.LastBackupProven), asks("two")),
+			want: steps.BeginBackup, says: `"two"`},
+		"AfterFail": {reason: "That, too.", state: running(answered(v1.LastBackupFailed), asks("two")),
+			want: steps.BeginBackup},
+		"Lost": {reason: "The status was lost, and the record knows.",
+			state: running(proven, func(s *instance.State) { s.XR.Status.RequestedBackup = nil }), want: steps.NoOp},
+		"Image": {reason: "Another image comes first.", state: running(asks(modelRequest), newImage),
+			want: steps.BeginImageChange},
 		"ImageAfter": {
-			reason: "But not in the midst of it.", state: running(begun(v1.BackupRunning, time.Minute), newImage, withJob()), want: steps.Wait,
+			reason: "But not in the midst of it.", state: running(begun(v1.BackupRunning, time.Minute), newImage, withJob()),
+			want: steps.Wait,
 		},
-		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning)), want: steps.CreateBackup, says: `"one" asks for`},
-		"Scaling":  {reason: "Crossplane has not stopped it yet.", state: running(begun(v1.BackupPending, time.Minute), deployment(1)), want: steps.Wait, says: "Waiting for the server to stop"},
-		"Stopping": {reason: "It stops as long as it stops.", state: running(begun(v1.BackupPending, time.Hour), withPod(own, corev1.PodRunning)), want: steps.Wait, says: "Waiting for the server to stop"},
-		"Foreign":  {reason: "Somebody uses the volume.", state: running(begun(v1.BackupPending, time.Minute), withPod(nil, corev1.PodRunning)), want: steps.Wait, says: `Pod "p" uses the data volume`},
+		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning)),
+			want: steps.CreateBackup, says: `backup "one"`},
+		"Scaling": {reason: "Crossplane has not stopped it yet.",
+			state: running(begun(v1.BackupPending, time.Minute), deployment(1)), want: steps.Wait,
+			says: "Waiting for the server to stop"},
+		"Stopping": {reason: "It stops as long as it stops.",
+			state: running(begun(v1.BackupPending, time.Hour), withPod(own, corev1.PodRunning)), want: steps.Wait,
+			says: "Waiting for the server to stop"},
+		"Foreign": {reason: "Somebody uses the volume.",
+			state: running(begun(v1.BackupPending, time.Minute), withPod(nil, corev1.PodRunning)), want: steps.Wait,
+			says: `Pod "p" uses the data volume`},
 		"ForeignStays": {
-			reason: "Clients do not wait for him.", state: running(begun(v1.BackupPending, late), withPod(nil, corev1.PodRunning)), want: steps.GiveUpBackup, says: `Pod "p" uses the data volume`,
+			reason: "Clients do not wait for him.",
+			state:  running(begun(v1.BackupPending, late), withPod(nil, corev1.PodRunning)), want: steps.GiveUpBackup,
+			says: `Pod "p" uses the data volume`,
 		},
-		"Job":       {reason: "It has stopped.", state: running(begun(v1.BackupPending, time.Minute)), want: steps.CreateBackupJob},
-		"Pending":   {reason: "The Job's pod waits for a moment.", state: running(begun(v1.BackupRunning, time.Minute), withJob(jobPod(corev1.PodPending))), want: steps.Wait},
-		"PendingOn": {reason: "It does not come.", state: running(begun(v1.BackupRunning, late), withJob(jobPod(corev1.PodPending))), want: steps.GiveUpBackup},
-		"Copying":   {reason: "That takes as long as it takes.", state: running(begun(v1.BackupRunning, time.Hour), withJob(jobPod(corev1.PodRunning))), want: steps.Wait},
+		"Job": {reason: "It has stopped.", state: running(begun(v1.BackupPending, time.Minute)),
+			want: steps.CreateBackupJob},
+		"Pending": {reason: "The Job's pod waits for a moment.",
+			state: running(begun(v1.BackupRunning, time.Minute), withJob(jobPod(corev1.PodPending))), want: steps.Wait},
+		"PendingOn": {reason: "It does not come.",
+			state: running(begun(v1.BackupRunning, late), withJob(jobPod(corev1.PodPending))), want: steps.GiveUpBackup},
+		"Copying": {reason: "That takes as long as it takes.",
+			state: running(begun(v1.BackupRunning, time.Hour), withJob(jobPod(corev1.PodRunning))), want: steps.Wait},
 		"Refused": {
-			reason: "Nobody changes a quota while clients wait.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) {
+			reason: "Nobody changes a quota while clients wait.",
+			state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) {
 				s.Refusal = &instance.Refusal{Of: string(steps.CreateBackupJob), Message: "exceeded quota"}
 			}), want: steps.GiveUpBackup, says: "Backing up the data: exceeded quota",
 		},
-		"DoneLate":   {reason: "It has come to its end.", state: running(begun(v1.BackupRunning, late), withJob(complete)), want: steps.NoteBackup},
-		"JobFails":   {reason: "It is not tried again.", state: running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken), want: steps.GiveUpBackup, says: "disk broken"},
-		"Held":       {reason: "Clients do not wait for a person.", state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.GiveUpBackup, says: "has lost its volume"},
-		"Note":       {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), withJob(complete)), want: steps.NoteBackup},
-		"Proven":     {reason: "Then the record does.", state: running(begun(v1.BackupRunning, time.Minute), ownNote, withJob(complete)), want: steps.MarkProven},
-		"JobGoes":    {reason: "Its pod holds the volumes.", state: running(proven, withJob(complete)), want: steps.DeleteObjects},
-		"End":        {reason: "The server starts.", state: running(proven), want: steps.EndBackup, says: "is proven"},
-		"FailJob":    {reason: "What is left goes first.", state: running(begun(v1.BackupRunning, time.Minute), failing, withJob()), want: steps.DeleteObjects},
-		"FailRecord": {reason: "It would keep the next instance from starting.", state: running(begun(v1.BackupRunning, time.Minute), failing), want: steps.DeleteUnprovenBackup},
-		"FailEnd":    {reason: "The server starts.", state: running(answered(v1.LastBackupFailing)), want: steps.EndBackup},
-		"FailNoted":  {reason: "What is proven is kept, whatever was said before.", state: running(begun(v1.BackupRunning, time.Minute), failing, ownNote), want: steps.MarkProven},
-		"Withdrawn":  {reason: "What has begun comes to its end.", state: running(begun(v1.BackupPending, time.Minute), asks("")), want: steps.CreateBackupJob},
-		"Deleted":    {reason: "A deletion has its own.", state: running(begun(v1.BackupRunning, time.Minute), dead), want: steps.CreateBackup},
-		"DeletedMid": {reason: "What was begun goes.", state: fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning)), want: steps.DeleteUnprovenBackup},
+		"DoneLate": {reason: "It has come to its end.", state: running(begun(v1.BackupRunning, late), withJob(complete)),
+			want: steps.NoteBackup},
+		"JobFails": {reason: "It is not tried again.",
+			state: running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken),
+			want:  steps.GiveUpBackup, says: "disk broken"},
+		"Held": {reason: "Clients do not wait for a person.",
+			state: running(begun(v1.BackupPending, time.Minute), func(s *instance.State) {
+				s.DataPVC.Status.Phase = corev1.ClaimLost
+			}), want: steps.GiveUpBackup, says: "has lost its volume"},
+		"Note": {reason: "The volume knows it first.",
+			state: running(begun(v1.BackupRunning, time.Minute), withJob(complete)), want: steps.NoteBackup},
+		"Proven": {reason: "Then the record does.",
+			state: running(begun(v1.BackupRunning, time.Minute), ownNote, withJob(complete)), want: steps.MarkProven},
+		"JobGoes": {reason: "Its pod holds the volumes.", state: running(proven, withJob(complete)),
+			want: steps.DeleteObjects},
+		"End": {reason: "The server starts.", state: running(proven), want: steps.EndBackup, says: "Verified backup"},
+		"FailJob": {reason: "What is left goes first.",
+			state: running(begun(v1.BackupRunning, time.Minute), failing, withJob()), want: steps.DeleteObjects},
+		"FailRecord": {reason: "It would keep the next instance from starting.",
+			state: running(begun(v1.BackupRunning, time.Minute), failing), want: steps.DeleteUnprovenBackup},
+		"FailEnd": {reason: "The server starts.", state: running(answered(v1.LastBackupFailing)), want: steps.EndBackup},
+		"FailNoted": {reason: "What is proven is kept, whatever was said before.",
+			state: running(begun(v1.BackupRunning, time.Minute), failing, ownNote), want: steps.MarkProven},
+		"Withdrawn": {reason: "What has begun comes to its end.",
+			state: running(begun(v1.BackupPending, time.Minute), asks("")), want: steps.CreateBackupJob},
+		"Deleted": {reason: "A deletion has its own.", state: running(begun(v1.BackupRunning, time.Minute), dead),
+			want: steps.CreateBackup},
+		"DeletedMid": {reason: "What was begun goes.",
+			state: fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning)), want: steps.DeleteUnprovenBackup},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +160,8 @@ func TestRequested(t *testing.T) {
 			if got.Action != tc.want || !strings.Contains(got.Text(), tc.says) {
 				t.Errorf("%s want %s, got %s: %q", tc.reason, tc.want, got.Action, got.Text())
 			}
-			if !tc.state.XR.IsDeleting() && (got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionHeld, v1.DeletionReleasing}, got.Phase)) {
+			if !tc.state.XR.IsDeleting() &&
+				(got.Hint != "" || slices.Contains([]v1.DeletionPhase{v1.DeletionHeld, v1.DeletionReleasing}, got.Phase)) {
 				t.Errorf("nothing is given up of what lives, but its phase is %q, and %q", got.Phase, got.Hint)
 			}
 		})
@@ -130,13 +171,13 @@ func TestRequested(t *testing.T) {
 // resumed is a cold backup whose server runs again.
 func resumed(s *instance.State) { s.XR.Status.RequestedBackup.Fence = false }
 
-// TestColdBackupLetsServerGo: the server is off for the copy alone. Whatever keeps the backup from being recorded, or its leftovers
-// from being removed, is waited for while the server runs, and not for ever.
+// TestColdBackupLetsServerGo: the server is off for the copy alone. Whatever keeps the backup from being recorded, or
+// its leftovers from being removed, is waited for while the server runs, and not for ever.
 func TestColdBackupLetsServerGo(t *testing.T) {
 	refused := refusedAs(steps.NoteBackup, instance.Refusal{Message: "the store refuses the note", Passing: true})
 	going := func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} }
-	copied := func(more ...variation) *instance.State {
-		return running(append([]variation{begun(v1.BackupRunning, 240*time.Hour), toStore, sentAt(time.Minute)}, more...)...)
+	copied := func(extra ...variation) *instance.State {
+		return running(append([]variation{begun(v1.BackupRunning, 240*time.Hour), toStore, sentAt(time.Minute)}, extra...)...)
 	}
 	provenInStore := func(s *instance.State) { noteInStore(s); s.Records[0].Status.Phase = v1.BackupProven }
 	cases := map[string]struct {
@@ -145,27 +186,47 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 		want   steps.Action
 		says   string
 	}{
-		"Copied":       {reason: "The fence ends with the copy.", state: copied(), want: steps.ResumeServer, says: "copied and verified"},
+		"Copied": {reason: "The fence ends with the copy.", state: copied(), want: steps.ResumeServer,
+			says: "copied and verified"},
 		"Refused":      {reason: "The store refuses the note.", state: copied(refused), want: steps.ResumeServer},
 		"Down":         {reason: "The store does not answer.", state: copied(storeDown), want: steps.ResumeServer},
 		"NotedAlready": {reason: "The record has to be written still.", state: copied(noteInStore), want: steps.ResumeServer},
-		"JobHangs":     {reason: "A node that is gone keeps the pod.", state: running(begun(v1.BackupProven, time.Hour), withJob(complete, going)), want: steps.ResumeServer},
-		"OnVolume":     {reason: "The API server refuses the note.", state: running(begun(v1.BackupRunning, time.Hour), withJob(complete), refusedAs(steps.NoteBackup, instance.Refusal{Message: "again", Passing: true})), want: steps.ResumeServer},
-		"Copying":      {reason: "It needs the data still.", state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs)), want: steps.Wait},
-		"FailedHangs":  {reason: "So does one that has failed.", state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(failedAt(0, "disk broken"), going)), want: steps.ResumeServer},
-		"FailingRuns":  {reason: "It reads the data still.", state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(runs, going)), want: steps.Wait},
+		"JobHangs": {reason: "A node that is gone keeps the pod.",
+			state: running(begun(v1.BackupProven, time.Hour), withJob(complete, going)), want: steps.ResumeServer},
+		"OnVolume": {reason: "The API server refuses the note.",
+			state: running(begun(v1.BackupRunning, time.Hour), withJob(complete),
+				refusedAs(steps.NoteBackup, instance.Refusal{Message: "again", Passing: true})), want: steps.ResumeServer},
+		"Copying": {reason: "It needs the data still.",
+			state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs)), want: steps.Wait},
+		"FailedHangs": {reason: "So does one that has failed.",
+			state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(failedAt(0, "disk broken"), going)),
+			want:  steps.ResumeServer},
+		"FailingRuns": {reason: "It reads the data still.",
+			state: running(begun(v1.BackupRunning, time.Hour), failing, withJob(runs, going)), want: steps.Wait},
 
-		"Then":        {reason: "It is recorded while the server runs.", state: copied(resumed), want: steps.NoteBackup},
-		"ThenRefused": {reason: "That is tried again.", state: copied(resumed, refused), want: steps.NoteBackup, says: "the store refuses the note"},
-		"ThenDown":    {reason: "So it is here.", state: copied(resumed, storeDown), want: steps.Wait},
-		"ThenNoted":   {reason: "The record says so.", state: copied(resumed, noteInStore), want: steps.MarkProven},
-		"ThenRuns":    {reason: "Nobody waits for the server to stop.", state: copied(resumed, deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)), want: steps.NoteBackup},
-		"ThenProven":  {reason: "The Job goes.", state: copied(resumed, provenInStore), want: steps.DeleteObjects},
-		"Overdue":     {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(backup.PatienceOnline), resumed, refused), want: steps.GiveUpBackup, says: "the store refuses the note"},
-		"OverdueDown": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(backup.PatienceOnline), resumed, storeDown), want: steps.GiveUpBackup, says: "the store is down"},
-		"Lost":        {reason: "The data has changed since: no other copy of it is this one.", state: running(begun(v1.BackupRunning, time.Hour), toStore, resumed), want: steps.GiveUpBackup, says: "was lost before it was recorded"},
-		"Unreported":  {reason: "The pod is gone, and what it said.", state: copied(resumed, func(s *instance.State) { s.Backup.Report = nil }), want: steps.GiveUpBackup, says: "was lost"},
-		"StillRuns":   {reason: "A copy of a server that runs is none.", state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs), resumed), want: steps.GiveUpBackup},
+		"Then": {reason: "It is recorded while the server runs.", state: copied(resumed), want: steps.NoteBackup},
+		"ThenRefused": {reason: "That is tried again.", state: copied(resumed, refused), want: steps.NoteBackup,
+			says: "the store refuses the note"},
+		"ThenDown":  {reason: "So it is here.", state: copied(resumed, storeDown), want: steps.Wait},
+		"ThenNoted": {reason: "The record says so.", state: copied(resumed, noteInStore), want: steps.MarkProven},
+		"ThenRuns": {reason: "Nobody waits for the server to stop.",
+			state: copied(resumed, deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)),
+			want:  steps.NoteBackup},
+		"ThenProven": {reason: "The Job goes.", state: copied(resumed, provenInStore), want: steps.DeleteObjects},
+		"Overdue": {reason: "Not for ever.",
+			state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(backup.PatienceOnline), resumed, refused),
+			want:  steps.GiveUpBackup, says: "the store refuses the note"},
+		"OverdueDown": {reason: "Not for ever.",
+			state: running(begun(v1.BackupRunning, time.Hour), toStore, sentAt(backup.PatienceOnline), resumed, storeDown),
+			want:  steps.GiveUpBackup, says: "the store is down"},
+		"Lost": {reason: "The data has changed since: no other copy of it is this one.",
+			state: running(begun(v1.BackupRunning, time.Hour), toStore, resumed), want: steps.GiveUpBackup,
+			says: "was lost before it was recorded"},
+		"Unreported": {reason: "The pod is gone, and what it said.",
+			state: copied(resumed, func(s *instance.State) { s.BackupJob.Report = nil }), want: steps.GiveUpBackup,
+			says: "was lost"},
+		"StillRuns": {reason: "A copy of a server that runs is none.",
+			state: running(begun(v1.BackupRunning, time.Hour), toStore, withJob(runs), resumed), want: steps.GiveUpBackup},
 	}
 	for name, tc := range cases {
 		got := Next(tc.state)
@@ -173,8 +234,8 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 			t.Errorf("%s: %s want %s, got %s: %q", name, tc.reason, tc.want, got.Action, got.Text())
 		}
 		if got.Action == steps.ResumeServer {
-			status, _ := got.Changes[len(got.Changes)-1].Fields[backup.StatusFields[tc.state.Attempt().Origin]].(map[string]any)
-			if fence, said := status["fence"]; !said || fence != nil {
+			status, _ := internalOf(got.Changes[len(got.Changes)-1])[backup.StatusFields[tc.state.Attempt().Origin]].(map[string]any)
+			if fence, ok := status["fence"]; !ok || fence != nil {
 				t.Errorf("%s: the fence stays: %v", name, status)
 			}
 		}
@@ -186,7 +247,7 @@ func TestRequestedStatus(t *testing.T) {
 	fields := func(s *instance.State) (all, requested map[string]any) {
 		t.Helper()
 		for _, c := range Next(s).Changes {
-			if r, ok := c.Fields["requestedBackup"].(map[string]any); ok {
+			if r, ok := internalOf(c)["requestedBackup"].(map[string]any); ok {
 				return c.Fields, r
 			}
 		}
@@ -194,29 +255,34 @@ func TestRequestedStatus(t *testing.T) {
 		return nil, nil
 	}
 	all, r := fields(running(asks(modelRequest)))
-	if r["fence"] != true || r["request"] != modelRequest || r["phase"] != v1.LastBackupRunning || all["backupNumber"] != int64(1) {
+	if r["fence"] != true || r["request"] != modelRequest || r["phase"] != v1.LastBackupRunning ||
+		all["internal"].(map[string]any)["backupNumber"] != int64(1) {
 		t.Errorf("it begins with %v", all)
 	}
 	s := running(begun(v1.BackupProven, time.Minute))
 	all, r = fields(s)
-	if r["fence"] != nil || r["phase"] != v1.LastBackupProven || r["backup"] != s.Record().Name || all["backupNumber"] != int64(2) {
+	if r["fence"] != nil || r["phase"] != v1.LastBackupProven || r["backup"] != s.Record().Name ||
+		all["internal"].(map[string]any)["backupNumber"] != int64(2) {
 		t.Errorf("it ends with %v", all)
 	}
-	if listed, _ := all["backups"].([]v1.ListedBackup); len(listed) != 1 || listed[0].Name != s.Record().Name || listed[0].Phase != v1.BackupProven {
+	if listed, _ := all["backups"].(map[string]any)["recent"].([]v1.ListedBackup); len(listed) != 1 || listed[0].Name != modelRequest ||
+		listed[0].Record != s.Record().Name ||
+		listed[0].Phase != v1.BackupProven {
 		t.Errorf("the claim lists %+v", listed)
 	}
 	if r := s.Record(); r.Spec.Origin != v1.OriginRequest || r.Spec.Request != modelRequest {
 		t.Errorf("its record says %+v", r.Spec)
 	}
 	_, r = fields(running(begun(v1.BackupRunning, time.Minute), withJob(failedAt(0, "disk broken")), broken))
-	if _, said := r["fence"]; said || r["phase"] != v1.LastBackupFailing || !strings.Contains(r["message"].(string), "disk broken") {
+	if _, ok := r["fence"]; ok || r["phase"] != v1.LastBackupFailing ||
+		!strings.Contains(r["message"].(string), "disk broken") {
 		t.Errorf("a failure says %v, before its Job is gone", r)
 	}
 	all, r = fields(running(answered(v1.LastBackupFailing)))
-	if all["backupNumber"] != int64(2) || r["fence"] != nil || r["phase"] != v1.LastBackupFailed {
+	if all["internal"].(map[string]any)["backupNumber"] != int64(2) || r["fence"] != nil || r["phase"] != v1.LastBackupFailed {
 		t.Errorf("it ends with %v, and what lies under its number on the volume would be in the way of the next", all)
 	}
-	if inStore, _ := fields(running(answered(v1.LastBackupFailing), toStore)); inStore["backupNumber"] != nil {
+	if inStore, _ := fields(running(answered(v1.LastBackupFailing), toStore)); inStore["internal"].(map[string]any)["backupNumber"] != nil {
 		t.Errorf("what is in a store is discarded: %v", inStore)
 	}
 	if _, told := r["message"]; told {
@@ -240,19 +306,21 @@ func beforeNext(s *instance.State) *instance.State {
 	return s
 }
 
-// TestRequestedExpire: backups that an instance asks for go beyond those to keep while it goes on, the oldest first, and never
-// the newest that a server has started from. They go before the next planned one begins: where each takes as long as the time to the next,
-// nothing would ever go.
+// TestRequestedExpire: backups that an instance asks for go beyond those to keep while it goes on, the oldest first,
+// and never the newest that a server has started from. They go before the next planned one begins: where each takes as
+// long as the time to the next, nothing would ever go.
 func TestRequestedExpire(t *testing.T) {
 	kept := func(n int, keep int32, restorable ...int) *instance.State {
 		s := running(answered(v1.LastBackupProven))
-		s.XR.Spec.Backup.Keep = new(keep)
+		s.XR.Spec.Backup.Retention.Count = new(keep)
 		for i := n; i >= 0; i-- { // The oldest is of the end of a life.
 			name := s.Life.RecordNameInLife(int64(i))
-			r := v1.MySQLBackup{
-				ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(time.Duration(i-n) * time.Hour))},
-				Spec:       v1.MySQLBackupSpec{Instance: s.BackedUp(), Origin: v1.OriginRequest, Number: int64(i), Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
-				Status:     v1.MySQLBackupStatus{Phase: v1.BackupProven},
+			r := v1.BackupRecord{
+				ObjectMeta: metav1.ObjectMeta{Name: name,
+					CreationTimestamp: metav1.NewTime(now.Add(time.Duration(i-n) * time.Hour))},
+				Spec: v1.BackupRecordSpec{Instance: s.BackedUp(), Origin: v1.OriginRequest, Number: int64(i),
+					Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
+				Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
 			}
 			if i == 0 {
 				r.Spec.Origin = v1.OriginDeletion
@@ -283,15 +351,16 @@ func TestRequestedExpire(t *testing.T) {
 			for _, n := range tc.want {
 				names = append(names, tc.state.Life.RecordNameInLife(int64(n)))
 			}
-			if targets := namesOf(got.Targets); !slices.Equal(targets, names) || (got.Action == steps.CondemnBackups) != (len(names) > 0) {
+			if targets := namesOf(got.Targets); !slices.Equal(targets, names) ||
+				(got.Action == steps.MarkForRemoval) != (len(names) > 0) {
 				t.Errorf("want %v, got %s %v", names, got.Action, targets)
 			}
 			tc.state.XR.Conditions = nil
-			if got := Next(tc.state); got.Action == steps.CondemnBackups {
+			if got := Next(tc.state); got.Action == steps.MarkForRemoval {
 				t.Error("one goes while the server is not there")
 			}
-			tc.state.XR.Status.RequestedBackup, tc.state.XR.Spec.Backup.Request = nil, ""
-			if got := Next(tc.state); got.Action == steps.CondemnBackups {
+			tc.state.XR.Status.RequestedBackup, tc.state.Requested = nil, instance.Request{}
+			if got := Next(tc.state); got.Action == steps.MarkForRemoval {
 				t.Error("who never asked keeps all until the end")
 			}
 		})

@@ -17,8 +17,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// builders of all actions that change something. Where there are several changes, a crash after
-// each of them must be harmless: what is done last is what says that the step is done.
+// builders maps each action that changes something to the function that builds its changes. If an action has several
+// changes, a crash after each of them must be harmless. The last change is therefore the one that marks the step as
+// done.
 var builders = map[steps.Action]steps.Builder{
 	steps.AddFinalizers:        addFinalizers,
 	steps.DeleteOrphanedXR:     deleteOrphanedXR,
@@ -30,7 +31,7 @@ var builders = map[steps.Action]steps.Builder{
 	steps.RetryService:         retryService,
 	steps.ReportHeldClaim:      reportHeldClaim,
 	steps.WarnOfBackup:         warnOfBackup,
-	steps.LetCopyGo:            letCopyGo,
+	steps.LetCopyGo:            releaseCopy,
 	steps.RemoveSettings:       removeSettings,
 	steps.ClearStatus:          clearStatus,
 	steps.NoteRestored:         noteRestored,
@@ -59,17 +60,17 @@ var builders = map[steps.Action]steps.Builder{
 	steps.RemoveClaimFinalizer: removeClaimFinalizer,
 }
 
-// builderOf an action; nil for one that changes nothing.
+// builderOf returns the builder of an action, or nil if the action changes nothing.
 func builderOf(a steps.Action) steps.Builder {
-	for _, of := range []map[steps.Action]steps.Builder{builders, backup.Builders, catalog.Builders} {
-		if build, ok := of[a]; ok {
+	for _, group := range []map[steps.Action]steps.Builder{builders, backup.Builders, catalog.Builders} {
+		if build, ok := group[a]; ok {
 			return build
 		}
 	}
 	return nil
 }
 
-// withChanges is a step with all that is written for it, what people see first.
+// withChanges returns the step with all of its changes. Changes to the status come first, so that users see them.
 func withChanges(s *instance.State, step steps.Step) steps.Step {
 	var changes []change.Change
 	if f := steps.RefusalOf(s, step.Action); f != nil {
@@ -83,16 +84,18 @@ func withChanges(s *instance.State, step steps.Step) steps.Step {
 	return step
 }
 
-// showRefusal of what an instance that lives needs. The function makes a condition of it; a
-// deletion has words of its own.
+// showRefusal stores in the status why an object that a living instance needs was refused. The function turns it into
+// a condition. A deletion reports refusals with its own messages.
 func showRefusal(s *instance.State, step steps.Step) []change.Change {
-	if !step.Refused || step.PhaseText() != "" || s.XR == nil || equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
+	if !step.Refused || step.PhaseText() != "" || s.XR == nil ||
+		equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
 		return nil
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"blockedBy": blocker(s)}).WhoeverWrote()}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured,
+		steps.Internal(map[string]any{"blockedBy": blocker(s)})).WhoeverWrote()}
 }
 
-// addFinalizers to the claim first: it has the name.
+// addFinalizers adds the finalizer to the claim first, because the claim holds the instance's name.
 func addFinalizers(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	for _, c := range []*instance.Composite{s.Claim, s.XR} {
@@ -114,20 +117,23 @@ func removeClaimFinalizer(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{steps.RemoveFinalizer(s.Claim.Unstructured)}
 }
 
-// deleteOrphanedXR deletes it as a person would delete it.
+// deleteOrphanedXR deletes the XR in the background, as kubectl does by default.
 func deleteOrphanedXR(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.DeleteObject(s.XR.Unstructured, metav1.DeletePropagationBackground)}
 }
 
-// recordPreviousBackup writes what the function waits for.
+// recordPreviousBackup writes the status fields that the function waits for before it starts a server.
 func recordPreviousBackup(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{
-		"previousBackup": s.Latest(), "heldBackup": steps.OrNil(backup.HeldBackup(s)), "backupNumber": backup.NextBackupNumber(s), "backupNeeds": steps.OrNil(backup.NeededRoom(s)),
-		"backupNodes": backupNodes(s), "backups": v1.ListBackups(s.Records), "restoreSource": backup.RestoreSourceFields(s),
+	fields := steps.Internal(map[string]any{
+		"previousBackup": s.Latest(), "heldBackup": steps.OrNil(backup.HeldBackup(s)),
+		"backupNumber": backup.NextBackupNumber(s), "backupNeeds": steps.OrNil(backup.NeededRoom(s)),
+		"backupNodes": backupNodes(s), "restoreSource": backup.RestoreSourceFields(s),
 	})
+	fields["backups"] = backup.RecentBackups(s)
+	return steps.PatchXRStatus(s, fields)
 }
 
-// clearStatus but for what Crossplane has there.
+// clearStatus removes all status fields except those that Crossplane owns.
 func clearStatus(s *instance.State, _ steps.Step) []change.Change {
 	fields := map[string]any{}
 	status, _, _ := unstructured.NestedMap(s.XR.Object, "status")
@@ -139,35 +145,37 @@ func clearStatus(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRStatus(s, fields)
 }
 
-// noteRestored writes what the function takes for the Job's end, until that is gone.
+// noteRestored stores the UID of the restore Job, which the function treats as the completion of the Job. It removes
+// the UID when the Job is complete or deleted.
 func noteRestored(s *instance.State, _ steps.Step) []change.Change {
-	if s.Restore == nil || s.Restore.IsComplete() {
-		return steps.PatchXRStatus(s, map[string]any{"restoredBy": nil})
+	if s.RestoreJob == nil || s.RestoreJob.IsComplete() {
+		return steps.PatchXRInternal(s, map[string]any{"restoredBy": nil})
 	}
-	return steps.PatchXRStatus(s, map[string]any{"restoredBy": string(s.Restore.UID)})
+	return steps.PatchXRInternal(s, map[string]any{"restoredBy": string(s.RestoreJob.UID)})
 }
 
-// reportPodFailure writes what the function makes a condition of.
+// reportPodFailure writes the status field that the function turns into a condition.
 func reportPodFailure(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"blockedBy": blocker(s)})
+	return steps.PatchXRInternal(s, map[string]any{"blockedBy": blocker(s)})
 }
 
-// reportSettings for the function, which decides by it what the server runs with.
+// reportSettings stores the verdict on new settings. The function uses it to choose the settings that the server runs
+// with.
 func reportSettings(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"settingsVerdict": s.SettingsVerdict})
+	return steps.PatchXRInternal(s, map[string]any{"settingsVerdict": s.SettingsVerdict})
 }
 
-// fenceServer writes what the function obeys.
+// fenceServer sets the status field that makes the function stop the server.
 func fenceServer(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"pvcDeleted": true})
+	return steps.PatchXRInternal(s, map[string]any{"pvcDeleted": true})
 }
 
 func unfenceServer(s *instance.State, _ steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"pvcDeleted": nil})
+	return steps.PatchXRInternal(s, map[string]any{"pvcDeleted": nil})
 }
 
-// deleteObjects in the foreground: a Job or Deployment that is gone has left no pod behind
-// that could still use a volume.
+// deleteObjects deletes objects in the foreground: when a Job or Deployment is removed, no pod of it can use a volume
+// any more.
 func deleteObjects(_ *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, len(step.Targets))
 	for _, o := range step.Targets {
@@ -176,21 +184,21 @@ func deleteObjects(_ *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// stopServer the way that `kubectl scale` does.
+// stopServer scales the Deployment to zero, as `kubectl scale` does.
 func stopServer(s *instance.State, _ steps.Step) (out []change.Change) {
 	if NeedsBackup(s) {
 		out = backup.CheckData(s)
 	}
-	if s.HasCloneAccount() {
-		// The backup of the deletion is to have no account of a clone. A server that does not answer keeps it, and who restores
-		// takes it away.
+	if instance.HasCloneAccount(s.XR) {
+		// The final backup must not contain the account that a clone uses. If the server does not respond, the backup
+		// contains the account, and a restore removes it.
 		out = append(out, backup.Withdrawal(s).OrNot())
 	}
 	return append(out, change.ScaleDeployment(s.Deployment, 0))
 }
 
-// markNoData writes down that there is nothing to lose, on what goes last. The Job, the PVC or
-// the volume that showed it goes earlier, and after a crash nothing else would say so.
+// markNoData records that there is no data to lose on the object that is deleted last. The Job, PVC or volume that
+// proves it is deleted earlier, and the information would be lost in a crash.
 func markNoData(s *instance.State, _ steps.Step) []change.Change {
 	var on client.Object
 	switch {

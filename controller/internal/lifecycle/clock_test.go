@@ -28,23 +28,24 @@ func unknownTime(s *instance.State) { s.Skew = clock.Skew{Unknown: true} }
 func keptForAMonth(s *instance.State) {
 	backupsBound(s)
 	older(30)(s)
-	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(3)), "30d"
+	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(3)), "30d"
 	s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupProven}
 	for i := range s.Records {
 		r := &s.Records[i]
-		at := now.Add(-time.Duration(i) * 24 * time.Hour)
-		r.Spec.Origin, r.Status.ProvenAt, r.CreationTimestamp = v1.OriginSchedule, &metav1.Time{Time: at}, metav1.NewTime(at)
+		timestamp := now.Add(-time.Duration(i) * 24 * time.Hour)
+		r.Spec.Origin, r.Status.CompletionTime, r.CreationTimestamp = v1.OriginSchedule, &metav1.Time{
+			Time: timestamp}, metav1.NewTime(timestamp)
 	}
-	s.XR.Status.Backups = v1.ListBackups(s.Records)
+	s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
 }
 
-// TestWrongClockDeletesNoBackup: a backup is deleted because of its age only if the clocks of the controller and the API server agree. Until then
-// the claim says what is wrong.
+// TestWrongClockDeletesNoBackup: a backup is deleted because of its age only if the clocks of the controller and the
+// API server agree. Until then the claim says what is wrong.
 func TestWrongClockDeletesNoBackup(t *testing.T) {
 	later := func(d time.Duration) variation { return func(s *instance.State) { s.Now = s.Now.Add(d) } }
 	provenBehind := func(s *instance.State) {
 		for i := range s.Records {
-			s.Records[i].Status.ProvenAt = &metav1.Time{Time: s.Records[i].CreationTimestamp.Add(-month)}
+			s.Records[i].Status.CompletionTime = &metav1.Time{Time: s.Records[i].CreationTimestamp.Add(-month)}
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -53,26 +54,34 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 		deletes int
 		says    string
 	}{
-		"Agree":        {reason: "None is a month old."},
-		"Older":        {reason: "All but three have come of age.", changes: []variation{later(month)}, deletes: 27},
-		"Minutes":      {reason: "Clocks never agree to the second.", changes: []variation{later(month), func(s *instance.State) { s.Skew.Ahead = 2 * time.Minute }}, deletes: 27},
-		"Ahead":        {reason: "They are not that old.", changes: []variation{skewed(month)}, says: "31d ahead"},
-		"Years":        {reason: "Nor by any other wrong clock.", changes: []variation{skewed(4 * 365 * 24 * time.Hour)}, says: "ahead"},
-		"Behind":       {reason: "The API server's may be the wrong one.", changes: []variation{later(month), func(s *instance.State) { s.Skew.Ahead = -month }}, says: "31d behind"},
-		"Unknown":      {reason: "Doubt is not agreement.", changes: []variation{later(month), unknownTime}, says: "does not tell its time"},
-		"ProvenBehind": {reason: "The clock that wrote when they were verified was behind.", changes: []variation{provenBehind}},
-		"ByNumber":     {reason: "No clock is needed to count.", changes: []variation{unknownTime, func(s *instance.State) { s.XR.Spec.Backup.KeepFor = "" }}, deletes: 27},
+		"Agree": {reason: "None is a month old."},
+		"Older": {reason: "All but three have come of age.", changes: []variation{later(month)}, deletes: 27},
+		"Minutes": {reason: "Clocks never agree to the second.",
+			changes: []variation{later(month), func(s *instance.State) { s.Skew.Ahead = 2 * time.Minute }}, deletes: 27},
+		"Ahead": {reason: "They are not that old.", changes: []variation{skewed(month)}, says: "31d ahead"},
+		"Years": {reason: "Nor by any other wrong clock.", changes: []variation{skewed(4 * 365 * 24 * time.Hour)},
+			says: "ahead"},
+		"Behind": {reason: "The API server's may be the wrong one.",
+			changes: []variation{later(month), func(s *instance.State) { s.Skew.Ahead = -month }}, says: "31d behind"},
+		"Unknown": {reason: "Doubt is not agreement.", changes: []variation{later(month), unknownTime},
+			says: "does not report its time"},
+		"ProvenBehind": {reason: "The clock that wrote when they were verified was behind.",
+			changes: []variation{provenBehind}},
+		"ByNumber": {reason: "No clock is needed to count.",
+			changes: []variation{unknownTime, func(s *instance.State) { s.XR.Spec.Backup.Retention.MinAge = "" }}, deletes: 27},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := running(append([]variation{keptForAMonth}, tc.changes...)...)
 			step := Next(s)
 			if tc.says != "" {
-				if step.Action != steps.WarnOfBackup || !strings.Contains(step.Message, tc.says) || !strings.Contains(step.Message, "none is deleted because of its age") {
+				if step.Action != steps.WarnOfBackup || !strings.Contains(step.Message, tc.says) ||
+					!strings.Contains(step.Message, "no backup is deleted because of its age") {
 					t.Fatalf("%s want it said, got %s %q", tc.reason, step.Action, step.Text())
 				}
 				s.XR.Status.BackupWarning = step.Message
 				if step = Next(s); step.Action != steps.NoOp || step.After != untilClocksAgree {
-					t.Errorf("%s want it to wait, got %s of %d backups, another look after %s", tc.reason, step.Action, len(step.Targets), step.After)
+					t.Errorf("%s want it to wait, got %s of %d backups, another look after %s", tc.reason, step.Action,
+						len(step.Targets), step.After)
 				}
 			}
 			if len(step.Targets) != tc.deletes {
@@ -86,14 +95,15 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 	}
 }
 
-// TestWrongClockPrunesNothing: a deletion with a clock that is wrong takes its backup, and deletes no older one because of its age.
+// TestWrongClockPrunesNothing: a deletion with a clock that is wrong takes its backup, and deletes no older one because
+// of its age.
 func TestWrongClockPrunesNothing(t *testing.T) {
 	expires := func(s *instance.State) int { return len(catalog.ExpiredBackups(s)) }
 	aged := func(s *instance.State) {
 		s.Records = append(s.Records, running(older(9)).Records...)
-		s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(1)), "30d"
+		s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(1)), "30d"
 		for i := range s.Records {
-			s.Records[i].Status.ProvenAt = &metav1.Time{Time: now}
+			s.Records[i].Status.CompletionTime = &metav1.Time{Time: now}
 		}
 	}
 	later := func(s *instance.State) { s.Now = s.Now.Add(month) }
@@ -117,11 +127,11 @@ func TestWrongClockPrunesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongClockPlansNoBackup: with a clock that is wrong no backup is started by the schedule, planned or called late. What a wrong clock has
-// planned is planned again.
+// TestWrongClockPlansNoBackup: with a clock that is wrong no backup is started by the schedule, planned or called late.
+// What a wrong clock has planned is planned again.
 func TestWrongClockPlansNoBackup(t *testing.T) {
-	nextAt := func(at time.Time) variation {
-		return func(s *instance.State) { s.XR.Status.BackupSchedule.NextAt = &metav1.Time{Time: at} }
+	nextAt := func(timestamp time.Time) variation {
+		return func(s *instance.State) { s.XR.Status.BackupSchedule.NextAt = &metav1.Time{Time: timestamp} }
 	}
 	four := v1.PlannedAt("2026-11-26T04:00Z")
 	for name, tc := range map[string]struct {
@@ -131,24 +141,39 @@ func TestWrongClockPlansNoBackup(t *testing.T) {
 		after  time.Duration
 		next   time.Time
 	}{
-		"Planned":     {reason: "All is well.", state: running(hourly(0), nextAt(four)), want: steps.NoOp, after: 30 * time.Minute},
-		"Years":       {reason: "A clock four years ahead has planned it.", state: running(hourly(0), nextAt(four.AddDate(4, 0, 0))), want: steps.PlanBackups, next: four},
-		"Tomorrow":    {reason: "So has one that was a day ahead.", state: running(hourly(0), nextAt(four.AddDate(0, 0, 1))), want: steps.PlanBackups, next: four},
-		"AnHour":      {reason: "The one of four would be left out.", state: running(hourly(0), nextAt(four.Add(time.Hour))), want: steps.PlanBackups, next: four},
-		"OtherMinute": {reason: "That is no minute of the schedule.", state: running(hourly(0), nextAt(four.Add(-time.Minute))), want: steps.PlanBackups, next: four},
-		"JustBefore":  {reason: "The clock that planned it was a little ahead.", state: running(hourly(0), nextAt(four.Add(time.Hour)), func(s *instance.State) { s.Now = four.Add(-time.Minute) }), want: steps.NoOp, after: time.Hour + time.Minute},
-		"AheadDue":    {reason: "It is not due.", state: running(hourly(0), nextAt(four), skewed(month)), want: steps.WarnOfBackup},
-		"BehindPlan":  {reason: "Nothing is planned by it.", state: running(hourly(0), skewed(-month), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: steps.WarnOfBackup},
-		"Unplan":      {reason: "That needs no clock.", state: running(hourly(0), skewed(month), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: steps.PlanBackups},
-		"AheadLate":   {reason: "Nor is it late.", state: running(hourly(0), nextAt(four), silent, skewed(month)), want: steps.WarnOfBackup},
+		"Planned": {reason: "All is well.", state: running(hourly(0), nextAt(four)), want: steps.NoOp,
+			after: 30 * time.Minute},
+		"Years": {reason: "A clock four years ahead has planned it.",
+			state: running(hourly(0), nextAt(four.AddDate(4, 0, 0))), want: steps.PlanBackups, next: four},
+		"Tomorrow": {reason: "So has one that was a day ahead.", state: running(hourly(0), nextAt(four.AddDate(0, 0, 1))),
+			want: steps.PlanBackups, next: four},
+		"AnHour": {reason: "The one of four would be left out.", state: running(hourly(0), nextAt(four.Add(time.Hour))),
+			want: steps.PlanBackups, next: four},
+		"OtherMinute": {reason: "That is no minute of the schedule.",
+			state: running(hourly(0), nextAt(four.Add(-time.Minute))), want: steps.PlanBackups, next: four},
+		"JustBefore": {reason: "The clock that planned it was a little ahead.",
+			state: running(hourly(0), nextAt(four.Add(time.Hour)), func(s *instance.State) { s.Now = four.Add(-time.Minute) }),
+			want:  steps.NoOp, after: time.Hour + time.Minute},
+		"AheadDue": {reason: "It is not due.", state: running(hourly(0), nextAt(four), skewed(month)),
+			want: steps.WarnOfBackup},
+		"BehindPlan": {reason: "Nothing is planned by it.",
+			state: running(hourly(0), skewed(-month), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }),
+			want:  steps.WarnOfBackup},
+		"Unplan": {reason: "That needs no clock.",
+			state: running(hourly(0), skewed(month), func(s *instance.State) { s.XR.Spec.Backup.Schedule = nil }),
+			want:  steps.PlanBackups},
+		"AheadLate": {reason: "Nor is it late.", state: running(hourly(0), nextAt(four), silent, skewed(month)),
+			want: steps.WarnOfBackup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Next(tc.state)
 			if got.Action != tc.want || got.Action == steps.NoOp && got.After != tc.after {
-				t.Fatalf("%s want %s after %s, got %s after %s: %q", tc.reason, tc.want, tc.after, got.Action, got.After, got.Text())
+				t.Fatalf("%s want %s after %s, got %s after %s: %q", tc.reason, tc.want, tc.after, got.Action, got.After,
+					got.Text())
 			}
-			if is, _ := fieldsWritten(got)["backupSchedule"].(map[string]any); !tc.next.IsZero() && is["nextAt"] != metav1.NewTime(tc.next) {
-				t.Errorf("%s want %s planned, got %v", tc.reason, tc.next, is)
+			if schedule, _ := fieldsWritten(got)["backupSchedule"].(map[string]any); !tc.next.IsZero() &&
+				schedule["nextAt"] != metav1.NewTime(tc.next) {
+				t.Errorf("%s want %s planned, got %v", tc.reason, tc.next, schedule)
 			}
 			if tc.want != steps.WarnOfBackup {
 				return

@@ -49,12 +49,12 @@ type world struct {
 	violated string
 }
 
-func (w *world) write(do func() error) error {
+func (w *world) write(run func() error) error {
 	w.left--
 	if w.left == 0 && !w.after {
 		return errCrash
 	}
-	if err := do(); err != nil {
+	if err := run(); err != nil {
 		return err
 	}
 	if w.left == 0 {
@@ -99,11 +99,12 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 			t.Fatal(err)
 		}
 	}
-	scheme.AddKnownTypes(v1.GroupVersion, &v1.MySQLBackup{}, &v1.MySQLBackupList{})
+	scheme.AddKnownTypes(v1.GroupVersion, &v1.BackupRecord{}, &v1.BackupRecordList{})
 	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
 	w := &world{left: crashAt, after: after}
 	w.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
-		WithObjects(objects...).WithStatusSubresource(&v1.MySQLBackup{}, &batchv1.Job{}, ofKind(instance.ClaimKind), ofKind(instance.XRKind)).Build(), interceptor.Funcs{
+		WithObjects(objects...).WithStatusSubresource(&v1.BackupRecord{}, &batchv1.Job{}, ofKind(instance.ClaimKind),
+		ofKind(instance.XRKind)).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			o.SetCreationTimestamp(metav1.NewTime(now))
 			return w.write(func() error {
@@ -113,7 +114,8 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 				return c.Create(ctx, o, opts...)
 			})
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			return w.write(func() error {
 				old, err := asItIs(ctx, c, o)
 				if err != nil {
@@ -137,14 +139,16 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 				return c.Delete(ctx, o, opts...)
 			})
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			update := func() error { return c.SubResource(sub).Update(ctx, o, opts...) }
 			if sub != "scale" { // Kubernetes writes it.
 				return update()
 			}
 			return w.write(update)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			return w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	})
@@ -176,14 +180,17 @@ func ofKind(kind schema.GroupVersionKind) *unstructured.Unstructured {
 // deleted instance with all that it consists of, just after Crossplane let go.
 func deleted(way way) []client.Object {
 	onNode := way == onANode
-	at := metav1.NewTime(now)
-	claim := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "resourceRef": map[string]any{"name": "db-x"}}}}
+	timestamp := metav1.NewTime(now)
+	claim := &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup",
+			"resourceRef": map[string]any{"name": "db-x"}}}}
 	claim.SetGroupVersionKind(instance.ClaimKind)
 	claim.SetNamespace(home)
 	claim.SetName("db")
 	xr := &unstructured.Unstructured{Object: map[string]any{
-		"spec":   map[string]any{"storageSize": "1Gi", "backup": map[string]any{"keep": int64(1)}, "claimRef": map[string]any{"kind": "MySQL", "namespace": home, "name": "db"}},
-		"status": map[string]any{"started": true, "volume": volume1, "image": "mysql:8.4"},
+		"spec": map[string]any{"storageSize": "1Gi", "backup": map[string]any{"retention": map[string]any{"count": int64(1)}},
+			"claimRef": map[string]any{"kind": "MySQL", "namespace": home, "name": "db"}},
+		"status": map[string]any{"internal": map[string]any{"started": true}, "volume": volume1, "image": "mysql:8.4"},
 	}}
 	xr.SetGroupVersionKind(instance.XRKind)
 	xr.SetName("db-x")
@@ -191,7 +198,7 @@ func deleted(way way) []client.Object {
 	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": home, "crossplane.io/claim-name": "db"})
 	for _, u := range []*unstructured.Unstructured{claim, xr} {
 		u.SetFinalizers([]string{v1.Finalizer})
-		u.SetDeletionTimestamp(&at)
+		u.SetDeletionTimestamp(&timestamp)
 	}
 	s := running(older(1))
 	s.DataPVC.Labels = s.Life.Labels()
@@ -202,25 +209,28 @@ func deleted(way way) []client.Object {
 	}
 	s.BackupPVC.Namespace, s.BackupPVC.Annotations = home, nil
 	old := &s.Records[0]
-	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(now.Add(-time.Hour))
+	old.Labels, old.CreationTimestamp = map[string]string{v1.LabelInstance: s.Life.Key()}, metav1.NewTime(
+		now.Add(-time.Hour))
 	old.Spec.Instance.Kind, old.Spec.Instance.Namespace, old.Spec.Instance.Name = "MySQL", home, "db"
 	meta := metav1.ObjectMeta{Namespace: home, Name: "db", Labels: s.Life.Labels()}
 	root := meta
 	root.Name = s.Life.RootSecretName()
-	backups := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s)}}
+	backups := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Labels: steps.BackupLabels(s.Life),
+			Annotations: backup.PVAnnotations(s)}}
 	backups.Spec.ClaimRef = steps.ReservedFor(home, s.Life.BackupPVCName())
 	data := []client.Object{s.DataPV, backups, old}
 	switch way {
 	case noDataPVC:
-		s.DataPVC.DeletionTimestamp = &at
+		s.DataPVC.DeletionTimestamp = &timestamp
 	case noNamespace:
-		s.DataPVC.DeletionTimestamp = &at
-		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &at, []string{"kubernetes"}
+		s.DataPVC.DeletionTimestamp = &timestamp
+		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &timestamp, []string{"kubernetes"}
 		claim.SetFinalizers([]string{v1.Finalizer})
 		return append(data, claim, xr, s.DataPVC, s.Namespace) // All else is gone.
 	case noXREmpty:
 		// It goes as soon as we let it, as a volume that Crossplane made.
-		s.DataPV.DeletionTimestamp = &at
+		s.DataPV.DeletionTimestamp = &timestamp
 		return append(data, s.DataPVC, s.BackupPVC, s.Namespace)
 	case noXR:
 		return append(data, s.DataPVC, s.BackupPVC, s.Namespace)
@@ -250,14 +260,18 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 		done := &instance.Job{Job: j}
 		complete(done)
 		j.Status.StartTime = &metav1.Time{Time: now}
-		message := `{"command":"backup","ok":true,"archive":"` + catalog.ArchiveName + `","sha256":"` + strings.Repeat("a", 64) + `","version":"8.4.6"}`
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
+		message := `{"command":"backup","ok":true,"archive":"` + catalog.ArchiveName + `","sha256":"` +
+			strings.Repeat("a", 64) + `","version":"8.4.6"}`
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: j.Name,
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}}}
 		if w.empty {
 			message = `{"command":"backup","ok":true,"empty":true}`
 		}
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			Message: message,
-		}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Message: message,
+			}}}}
 		held := w.left
 		w.left = -1 // The cluster does not crash.
 		if err := w.Status().Update(ctx, j); err != nil {
@@ -282,11 +296,13 @@ func (w *world) apply(ctx context.Context, changes []change.Change) error {
 
 // check that nothing is gone before the proof is there.
 func (w *world) check(ctx context.Context) {
-	r, volume := &v1.MySQLBackup{}, &corev1.PersistentVolume{}
+	r, volume := &v1.BackupRecord{}, &corev1.PersistentVolume{}
 	life := running().Life
-	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven && r.Spec.Archive != nil
-	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.HasFinalizer(volume) && volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.MySQLBackup{}) == nil
+	proof := w.Get(ctx, client.ObjectKey{Name: life.RecordName()}, r) == nil && r.Status.Phase == v1.BackupProven &&
+		r.Spec.Archive != nil
+	held := w.Get(ctx, client.ObjectKey{Name: volume1}, volume) == nil && instance.HasFinalizer(volume) &&
+		volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	old := w.Get(ctx, client.ObjectKey{Name: "old-a"}, &v1.BackupRecord{}) == nil
 	switch {
 	case w.empty:
 	case !proof && !held:
@@ -330,17 +346,17 @@ func TestCrash(t *testing.T) {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			for _, after := range []bool{false, true} {
-				for at, crashed := 1, true; crashed; at++ {
-					w := newWorld(t, at, after, way)
+				for step, crashed := 1, true; crashed; step++ {
+					w := newWorld(t, step, after, way)
 					ctx := context.Background()
 					ended, err := w.run(ctx, t)
 					if crashed = errors.Is(err, errCrash); crashed {
 						ended, err = w.run(ctx, t)
 					}
 					if err != nil || !ended || w.violated != "" {
-						t.Fatalf("crash at write %d (after it: %t): ended %t, %s, %v", at, after, ended, w.violated, err)
+						t.Fatalf("crash at write %d (after it: %t): ended %t, %s, %v", step, after, ended, w.violated, err)
 					}
-					w.settled(ctx, t, at, way)
+					w.settled(ctx, t, step, way)
 				}
 			}
 		})
@@ -365,9 +381,10 @@ func TestClockIsOff(t *testing.T) {
 }
 
 // settled world: what should be there is, and nothing else.
-func (w *world) settled(ctx context.Context, t *testing.T, at int, way way) {
+func (w *world) settled(ctx context.Context, t *testing.T, step int, way way) {
 	t.Helper()
-	records, jobs, claims, services := &v1.MySQLBackupList{}, &batchv1.JobList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}
+	records, jobs, claims, services :=
+		&v1.BackupRecordList{}, &batchv1.JobList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}
 	for _, l := range []client.ObjectList{records, jobs, claims, services} {
 		if err := w.List(ctx, l); err != nil {
 			t.Fatal(err)
@@ -377,25 +394,34 @@ func (w *world) settled(ctx context.Context, t *testing.T, at int, way way) {
 	if way == noXR {
 		keep = 2 // How many are to be kept, nobody knows any more.
 	}
-	ok := len(records.Items) == keep && !slices.ContainsFunc(records.Items, func(r v1.MySQLBackup) bool { return r.Status.Phase != v1.BackupProven }) && len(jobs.Items) == 0 && len(services.Items) == 0 &&
-		!slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Name != "backup-db-pvc" || way == noNamespace })
+	ok := len(records.Items) == keep &&
+		!slices.ContainsFunc(records.Items, func(r v1.BackupRecord) bool { return r.Status.Phase != v1.BackupProven }) &&
+		len(jobs.Items) == 0 && len(services.Items) == 0 &&
+		!slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+			return c.Name != "backup-db-pvc" || way == noNamespace
+		})
 	for _, kind := range []struct {
-		of   *unstructured.Unstructured
-		name client.ObjectKey
-	}{{composite("MySQL", "db", "").Unstructured, client.ObjectKey{Namespace: home, Name: "db"}}, {composite("XMySQL", "db-x", "").Unstructured, client.ObjectKey{Name: "db-x"}}} {
-		kind.of.SetAPIVersion(v1.GroupVersion.String())
-		ok = ok && kerrors.IsNotFound(w.Get(ctx, kind.name, kind.of))
+		object *unstructured.Unstructured
+		name   client.ObjectKey
+	}{{composite("MySQL", "db", "").Unstructured, client.ObjectKey{Namespace: home, Name: "db"}},
+		{composite("XMySQL", "db-x", "").Unstructured, client.ObjectKey{Name: "db-x"}}} {
+		kind.object.SetAPIVersion(v1.GroupVersionClaims.String())
+		ok = ok && kerrors.IsNotFound(w.Get(ctx, kind.name, kind.object))
 	}
 	v := &corev1.PersistentVolume{}
 	if err := w.Get(ctx, client.ObjectKey{Name: volume1}, v); way == noXREmpty {
 		ok = ok && kerrors.IsNotFound(err)
-	} else if err != nil || instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		t.Errorf("crash at write %d: the data volume is not released: %v, %v", at, v.Spec, err)
+	} else if err != nil || instance.HasFinalizer(
+		v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("crash at write %d: the data volume is not released: %v, %v", step, v.Spec, err)
 	}
-	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); way != noXREmpty && (err != nil || !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain) {
-		t.Errorf("crash at write %d: the backup volume is not kept: %v, %v", at, v.Spec, err)
+	if err := w.Get(ctx, client.ObjectKey{Name: "pvc-2"}, v); way != noXREmpty &&
+		(err != nil || !instance.HasFinalizer(v) ||
+			v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain) {
+		t.Errorf("crash at write %d: the backup volume is not kept: %v, %v", step, v.Spec, err)
 	}
 	if !ok {
-		t.Errorf("crash at write %d: left are %d records, %d Jobs, %d claims", at, len(records.Items), len(jobs.Items), len(claims.Items))
+		t.Errorf("crash at write %d: left are %d records, %d Jobs, %d claims", step, len(records.Items), len(jobs.Items),
+			len(claims.Items))
 	}
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// decideDelete of an instance, which is announced, fenced, backed up and released, in this order,
-// whatever happens in between. Where nothing does:
+// decideDelete deletes an instance: it announces, fences, backs up and releases the data, in this order. Without
+// failures the actions are:
 //
-//	CreateBackup          a record says that it begins
-//	StopServer            Crossplane has let the XR go; the server shuts down
-//	DeleteObjects         the Deployment goes: nothing can start a server any more
-//	CreateBackupJob       an agent copies the volume, and reads the copy again
-//	MarkRunning           the record says so, until the Job has ended
-//	RetainBackupPV        where the Job's pod had the volume made only now: it stays, whatever becomes of its PVC
-//	NoteBackup            the volume of the backups knows it: from here on it is proven
-//	MarkProven            the record says so; a restore test is waited for here, if one is required
-//	ReleaseDataPV         too many backups, and what is in a hostPath folder, go before this
-//	DeleteObjects         the Jobs, which hold PVCs
-//	ReleaseDataPVC        is deleted,
-//	ReleaseDataPVC        and then let go: Kubernetes removes it, and the volume
-//	DeleteObjects         the Service, and what else has a name that the next life wants
-//	RemoveXRFinalizer     nothing is left but the backup
-//	RemoveClaimFinalizer  kubectl returns
+//	CreateBackup          the BackupRecord announces the backup.
+//	StopServer            Crossplane has released the XR, and the server shuts down.
+//	DeleteObjects         the Deployment is deleted, so that no server can start.
+//	CreateBackupJob       a Job copies the volume and reads the copy back.
+//	MarkRunning           the BackupRecord reports Running until the Job ends.
+//	RetainBackupPV        a backup volume that was provisioned for the Job is retained if its PVC is deleted.
+//	NoteBackup            the catalog on the backup volume contains the backup, which is now verified.
+//	MarkProven            the BackupRecord reports it; a required restore test runs now.
+//	ReleaseDataPV         expired backups and the contents of a hostPath directory are deleted before this action.
+//	DeleteObjects         the Jobs are deleted, because their pods hold PVCs.
+//	ReleaseDataPVC        the data PVC is deleted.
+//	ReleaseDataPVC        its finalizer is removed, and Kubernetes deletes the PVC and the volume.
+//	DeleteObjects         the Service and other objects are deleted, because the next instance needs their names.
+//	RemoveXRFinalizer     only the backup is left.
+//	RemoveClaimFinalizer  kubectl delete returns.
 func decideDelete(s *instance.State) steps.Step {
 	if s.XR != nil && !s.XR.HasFinalizer() {
-		return awaitRelease(s) // It was never held, or has just been let go.
+		return awaitRelease(s) // The XR never had the finalizer, or the controller has just removed it.
 	}
 	if unreadableSettings(s) != nil {
 		return steps.Step{Action: steps.RemoveSettings, Phase: v1.DeletionStopping}
@@ -44,68 +44,73 @@ func decideDelete(s *instance.State) steps.Step {
 	if c := s.Identity().Copy; c != nil {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: heldByCopy(c)}
 	}
-	if r := s.UnreadableRecord(); r != nil && NeedsBackup(s) {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: r.WhyUnreadable() + ". Until then it is not known whether it is the backup of this instance"}
+	if r := instance.UnreadableRecord(&s.Basis); r != nil && NeedsBackup(s) {
+		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld,
+			Message: r.WhyUnreadable() + ". Until it is repaired, the controller cannot tell whether it is the " +
+				"backup of this instance"}
 	}
 	if n := s.ForeignNote(); n != nil && NeedsBackup(s) {
 		return backup.HeldByForeign(s, n)
 	}
 	if r := s.Record(); r == nil && NeedsBackup(s) && s.OwnNote() == nil {
-		return steps.Step{Action: steps.CreateBackup, Phase: v1.DeletionAnnounced, Message: "A backup of the data is taken before anything goes: " + s.Attempt().Record}
+		return steps.Step{Action: steps.CreateBackup, Phase: v1.DeletionAnnounced,
+			Message: "Taking a backup before anything is deleted: " + s.Attempt().Record}
 	}
 	if s.Node != "" {
 		return nodeAffinityStep(s, steps.Step{Phase: v1.DeletionAnnounced})
 	}
-	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && NeedsBackup(s) && !s.IsDataPVRetained() {
-		return steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", v.Name)}
+	if v := s.DataPV; v != nil && v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && NeedsBackup(s) &&
+		!s.IsDataPVRetained() {
+		return steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced,
+			Message: fmt.Sprintf("Volume %q is retained until a backup of its data is verified", v.Name)}
 	}
 	if step, open := stopForBackup(s); open {
 		return step
 	}
-	switch why := backupSkippedBecause(s); {
+	switch reason := backupSkippedBecause(s); {
 	case !backup.HasProvenBackup(s) && s.OwnNote() != nil:
 		return backup.WriteIndex(s)
-	case !backup.HasProvenBackup(s) && why != "" && mustMarkNoData(s) && !isMarkedNoData(s):
-		return steps.Step{Action: steps.MarkNoData, Phase: v1.DeletionReleasing, Message: why}
+	case !backup.HasProvenBackup(s) && reason != "" && mustMarkNoData(s) && !isMarkedNoData(s):
+		return steps.Step{Action: steps.MarkNoData, Phase: v1.DeletionReleasing, Message: reason}
 	case backup.HasProvenBackup(s) && awaitsRestoreTest(s):
 		return waitForRestoreTest(s)
 	case backup.HasProvenBackup(s):
-		return decideRelease(s, fmt.Sprintf("Backup %q is proven", s.Record().Name))
-	case why != "":
-		return decideRelease(s, why)
+		return decideRelease(s, fmt.Sprintf("Backup %q is verified", s.Record().Name))
+	case reason != "":
+		return decideRelease(s, reason)
 	}
 	return backup.DecideBackup(s)
 }
 
-// NeedsBackup is true if there may be data that only this instance has.
+// NeedsBackup reports whether the instance may have data that exists nowhere else.
 func NeedsBackup(s *instance.State) bool {
 	return !backup.HasProvenBackup(s) && backupSkippedBecause(s) == ""
 }
 
-// HasDataAtStake is true of an instance whose data would be lost if it went now. What is being
-// released already is not at stake, also for those who have not read the notes on volumes.
-func HasDataAtStake(s *instance.State) bool {
-	d := s.XR.Status.Deletion
-	return NeedsBackup(s) && (d == nil || d.Phase != v1.DeletionReleasing)
+// hasDataAtStake reports whether data would be lost if the XR were removed now. Data that is already being released
+// is not at stake. The status shows this even to a caller that has not read the catalog on the volumes.
+func hasDataAtStake(s *instance.State) bool {
+	return NeedsBackup(s) && (s.XR == nil || s.XR.Status.Deletion == nil ||
+		s.XR.Status.Deletion.Phase != v1.DeletionReleasing)
 }
 
-// backupSkippedBecause says why the instance goes without a backup; empty where it does not.
+// backupSkippedBecause returns why the instance is deleted without a backup, or "" if a backup is required.
 func backupSkippedBecause(s *instance.State) string {
 	switch {
-	case s.Word().Policy() == v1.DeletionDiscard:
-		return "The data is discarded, as deletionPolicy says"
-	case s.Word().Skips():
-		return "The backup is skipped, as the annotation " + v1.AnnotationSkipBackup + " says"
+	case s.DeletionIntent().Policy() == v1.DeletionDiscard:
+		return "The data is deleted without a backup, because deletionPolicy is Discard"
+	case s.DeletionIntent().Skips():
+		return "The backup is skipped, as requested by the annotation " + v1.AnnotationSkipBackup
 	case isMarkedNoData(s):
-		return "There is no database on the volume: nothing to back up"
+		return "The volume contains no database, so there is nothing to back up"
 	case wasNeverBound(s):
-		return "The instance never had a volume: nothing to back up"
+		return "The instance never had a volume, so there is nothing to back up"
 	}
 	return ""
 }
 
-// mustMarkNoData is true if what says that the data may go, goes before the rest: the
-// PVC that never had a volume, or the volume of a life that lost its XR.
+// mustMarkNoData reports whether the evidence that there is no data is deleted before other objects. The evidence is
+// a PVC that never had a volume, or the volume of an instance that lost its XR.
 func mustMarkNoData(s *instance.State) bool {
 	if s.Orphan != nil {
 		return s.DataPVC != nil || s.OriginalPVC != nil
@@ -113,13 +118,13 @@ func mustMarkNoData(s *instance.State) bool {
 	return s.XR.Status.Started && wasNeverBound(s)
 }
 
-// isMarkedNoData is true if it was found out after the fence that there is nothing to lose.
+// isMarkedNoData reports whether the controller found, after the server was fenced, that there is no data to lose.
 func isMarkedNoData(s *instance.State) bool {
 	return s.Identity().Annotations[v1.AnnotationNothingToLose] == string(s.Life.XR)
 }
 
-// wasNeverBound is true if there never was a volume. A PVC that waits for one says
-// so; without a PVC, it is an instance that never started.
+// wasNeverBound reports whether the instance never had a data volume. Either its PVC is still pending, or it has no
+// PVC because it never started.
 func wasNeverBound(s *instance.State) bool {
 	c := s.DataPVC
 	if s.OriginalPVC != nil {
@@ -131,9 +136,8 @@ func wasNeverBound(s *instance.State) bool {
 	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.Identity().Started
 }
 
-// stopForBackup fences the data: after it no write can be acknowledged. It is looked at before
-// every later step, and holds until the data is released. Crossplane must have finished first:
-// it could make again what is stopped here.
+// stopForBackup fences the data: after it, the server can acknowledge no write. It is checked before every later step
+// until the data is released. Crossplane must finish first, because it could create again what is stopped here.
 func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 	stopping := steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Phase: v1.DeletionStopping}
 	d := s.Deployment
@@ -146,17 +150,22 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 			step.Hint = backup.WithoutOutsideHint(s)
 		}
 		return step, true
-	case s.Restore != nil && s.Restore.DeletionTimestamp == nil:
-		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore", Targets: []client.Object{s.Restore.Job}}, true
+	case s.RestoreJob != nil && s.RestoreJob.DeletionTimestamp == nil:
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the restore",
+			Targets: []client.Object{s.RestoreJob.Job}}, true
 	}
 	if targets := steps.WithoutDeleted(s.MisplacedJobs); len(targets) > 0 {
-		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping what a deletion has no use for", Targets: targets}, true
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping,
+			Message: "Deleting Jobs that a deletion does not need", Targets: targets}, true
 	}
-	if old := overtakenBackups(s); len(old) > 0 && len(s.MisplacedJobs) == 0 { // A Job that ends may still have something to say.
-		return steps.Step{Action: steps.DeleteUnprovenBackup, Phase: v1.DeletionStopping, Message: "A backup that was begun before goes: that of the deletion has all that it would have", Targets: old}, true
+	// A Job that is ending may still report a result.
+	if old := overtakenBackups(s); len(old) > 0 && len(s.MisplacedJobs) == 0 {
+		return steps.Step{Action: steps.DeleteUnprovenBackup, Phase: v1.DeletionStopping,
+			Message: "Deleting an unfinished backup, because the backup of this deletion replaces it", Targets: old}, true
 	}
 	if p := backup.EndedPod(s); p != nil {
-		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server", Targets: []client.Object{p}}, true
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "Stopping the server",
+			Targets: []client.Object{p}}, true
 	}
 	switch {
 	case len(s.Pods) > 0:
@@ -166,8 +175,9 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 		}
 		return stopping, true
 	case d != nil && d.DeletionTimestamp == nil:
-		// Nobody can scale up what is not there.
-		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "The server has stopped", Targets: []client.Object{d}}, true
+		// A deleted Deployment cannot be scaled up.
+		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "The server has stopped",
+			Targets: []client.Object{d}}, true
 	case d != nil:
 		stopping.Message = "The server has stopped"
 		return stopping, true
@@ -175,22 +185,24 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{}, false
 }
 
-// overtakenBackups were begun while this life went on, and nobody proves them any more: they would
-// keep the next instance of the name from starting.
+// overtakenBackups returns the unverified BackupRecords of earlier attempts. No Job completes them any more, and they
+// would block the next instance of the same name.
 func overtakenBackups(s *instance.State) []client.Object {
 	var out []client.Object
 	for i := range s.Records {
-		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.Attempt().Record && !r.IsProven() && instance.NoteNamed(s, r.Name) == nil {
+		if r := &s.Records[i]; s.IsOwn(r) && r.Name != s.Attempt().Record && !r.IsProven() &&
+			instance.NoteNamed(s, r.Name) == nil {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// unreadableSettings returns the composite resource or claim that is being deleted and has settings in spec.config that the controller
-// cannot read, or nil. The API server rejects every update of such an object, including the removal of a finalizer, because it also
-// validates unchanged values below x-kubernetes-preserve-unknown-fields (ratcheting.go in k8s.io/apiextensions-apiserver). The settings
-// can be removed: Crossplane does not compose a server for an instance that is being deleted.
+// unreadableSettings returns the composite resource or claim that is being deleted and has settings in spec.config
+// that the controller cannot read, or nil. The API server rejects every update of such an object, even the removal of
+// a finalizer. It also validates unchanged values below x-kubernetes-preserve-unknown-fields (ratcheting.go in
+// k8s.io/apiextensions-apiserver). The settings can be removed, because Crossplane does not compose a server for an
+// instance that is being deleted.
 func unreadableSettings(s *instance.State) *instance.Composite {
 	for _, c := range []*instance.Composite{s.XR, s.Claim} {
 		if c != nil && c.IsDeleting() && len(unreadablePaths(c)) > 0 {

@@ -1,7 +1,6 @@
-// Package lifecycle decides what happens to an instance that outlives its
-// composition: that nothing starts before its data is protected, and that no
-// data goes before a proven backup of it exists.
+// Package lifecycle decides what happens to an instance before and after Crossplane composes it. No server starts
+// before its data is protected, and no data is deleted before a verified backup of it exists.
 //
-// Next is pure: it says what is to be done now, and what is written for it. Each step is
-// derived from what is there, so that a crash between any two is harmless.
+// Next is pure: it returns the next action and its changes. Each step is derived from the state of the cluster, so
+// that a crash between two steps is harmless.
 package lifecycle

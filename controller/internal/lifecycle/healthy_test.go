@@ -35,8 +35,8 @@ func TestHealthyDeletion(t *testing.T) {
 	}
 }
 
-// healthyDeletion is what the controller does from the moment a claim is deleted whose server has taken a row. Nobody else
-// moves before it waits.
+// healthyDeletion is what the controller does from the moment a claim is deleted whose server has taken a row. Nobody
+// else moves before it waits.
 func healthyDeletion(t *testing.T) []steps.Action {
 	t.Helper()
 	var out []steps.Action
@@ -51,8 +51,8 @@ func healthyDeletion(t *testing.T) []steps.Action {
 		for _, c := range step.Changes {
 			w.world.write(c)
 		}
-		if why := w.world.check(); why != "" {
-			t.Fatalf("%s after %s", why, step.Action)
+		if reason := w.world.check(); reason != "" {
+			t.Fatalf("%s after %s", reason, step.Action)
 		}
 		switch {
 		case w.world != before && w.world.deletes == 0:
@@ -65,10 +65,10 @@ func healthyDeletion(t *testing.T) []steps.Action {
 	return nil
 }
 
-// next is what Kubernetes, Crossplane, the function and a Job do by themselves; where there is nothing, what users do: a claim,
-// a row, a deletion. False where nobody has anything to do.
+// next is what Kubernetes, Crossplane, the function and a Job do by themselves; where there is nothing, what users do:
+// a claim, a row, a deletion. False where nobody has anything to do.
 func (w *walk) next() bool {
-	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.to == w.world })
+	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.next == w.world })
 	n := slices.IndexFunc(moves, func(x move) bool { return !x.user })
 	if n < 0 {
 		n = len(moves) - 1 // A row is the last of them.

@@ -10,33 +10,35 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A server of a newer series changes the data that it starts on, and none of the series before starts
-// on that again (MySQL manual, 3.4 Downgrading MySQL). So the function holds an image of another series
-// back, and says so (status.pendingImage), until there is a backup to go back to.
+// A server of a newer release series upgrades the data directory, and no server of an older series can start from it
+// again (MySQL manual, 3.4 Downgrading MySQL). The function therefore delays an image of another series and reports
+// it in status.internal.pendingImage until a backup exists.
 
-// decideImageChange of an instance whose image is to be one of another series. What is in between is as in
-// a deletion, with a record of its own:
+// decideImageChange takes a backup before an instance changes to an image of another release series. The backup is
+// taken as in a deletion and has its own BackupRecord:
 //
-//	BeginImageChange   the function stops the server
-//	CreateBackup       a record says that it begins
-//	CreateBackupJob    when the server's pod is gone: an agent copies the volume, and reads the copy again
-//	NoteBackup         from here on it is proven
-//	MarkProven         the record says so
-//	DeleteObjects      the Job, which holds PVCs
-//	AllowImage         the function starts the new image, and the next backup has the next number
-//	EndImageChange     it has taken clients
+//	BeginImageChange   the function stops the server.
+//	CreateBackup       the BackupRecord announces the backup.
+//	CreateBackupJob    when the server's pod is deleted, a Job copies the volume and reads the copy back.
+//	NoteBackup         the backup is verified.
+//	MarkProven         the BackupRecord reports it.
+//	DeleteObjects      the Job is deleted, because its pods hold PVCs.
+//	AllowImage         the function starts the new image, and the next backup gets the next number.
+//	EndImageChange     the new server accepts clients.
 //
-// Where the image is not wanted any more, what is not proven goes, and the server starts as it was. A
-// deletion in between takes its own backup.
+// If the user no longer requests the image, an unverified backup is deleted and the server starts with the previous
+// image. A deletion takes its own backup.
 func decideImageChange(s *instance.State) (step steps.Step, open bool) {
-	is := s.XR.Status
-	switch c := is.ImageChange; {
+	status := s.XR.Status
+	switch c := status.ImageChange; {
 	case s.Attempt().Origin != v1.OriginImageChange:
 		return steps.Step{}, false
-	case is.PendingImage == "":
+	case status.PendingImage == "":
 		step = backup.PutAside(s, steps.EndImageChange)
-	case c == nil || c.From != is.ServedImage:
-		return steps.Step{Action: steps.BeginImageChange, Message: fmt.Sprintf("Image %s is of another series than %s, on whose data no older server starts once it has run: the server is stopped for a backup first", is.PendingImage, is.ServedImage)}, true
+	case c == nil || c.From != status.ServedImage:
+		return steps.Step{Action: steps.BeginImageChange,
+			Message: fmt.Sprintf("Image %s belongs to a different release series than %s, and the data cannot be "+
+				"downgraded. Stopping the server to take a backup first", status.PendingImage, status.ServedImage)}, true
 	default:
 		step = backUpForImage(s)
 	}
@@ -44,31 +46,37 @@ func decideImageChange(s *instance.State) (step steps.Step, open bool) {
 	return step, true
 }
 
-// backUpForImage the data of a server that has been told to stop.
+// backUpForImage takes the backup after the function has stopped the server.
 func backUpForImage(s *instance.State) steps.Step {
-	if step, open := backup.Stopped(s, fmt.Sprintf("A backup of the data is taken before image %s starts: %s", s.XR.Status.PendingImage, s.Attempt().Record)); open {
+	if step, open := backup.Stopped(s,
+		fmt.Sprintf("Taking a backup before image %s starts: %s", s.XR.Status.PendingImage,
+			s.Attempt().Record)); open {
 		return step
 	}
-	return steps.Step{Action: steps.AllowImage, Message: fmt.Sprintf("Backup %q is proven: image %s starts on the data", s.Record().Name, s.XR.Status.PendingImage)}
+	return steps.Step{Action: steps.AllowImage,
+		Message: fmt.Sprintf("Backup %q is verified. Starting image %s", s.Record().Name, s.XR.Status.PendingImage)}
 }
 
-// beginImageChange with a number that no backup has.
+// beginImageChange stores the start of the image change, with a backup number that no other backup has.
 func beginImageChange(s *instance.State, _ steps.Step) []change.Change {
 	fields := backup.CountTo(s, backup.UnusedNumber(s))
 	fields["blockedBy"], fields["imageChange"] = nil, map[string]any{
 		"from": s.XR.Status.ServedImage, "fence": true, "allowed": nil, "backup": nil, "percent": nil, "message": nil,
 	}
-	return append(backup.CheckData(s), steps.PatchXRStatus(s, fields)...)
+	return append(backup.CheckData(s), steps.PatchXRInternal(s, fields)...)
 }
 
-// allowImage, and count the backup: the next one is of what comes after it.
+// allowImage lets the function start the new image, and increments the backup number for the data that the new image
+// writes.
 func allowImage(s *instance.State, _ steps.Step) []change.Change {
 	fields := backup.CountBackup(s)
-	fields["imageChange"] = map[string]any{"fence": nil, "allowed": true, "backup": s.Record().Name, "percent": nil, "message": nil}
-	return steps.PatchXRStatus(s, fields)
+	fields["imageChange"] = map[string]any{"fence": nil, "allowed": true, "backup": s.Record().Name, "percent": nil,
+		"message": nil}
+	return backup.PatchCounted(s, fields)
 }
 
-// endOfImageChange counts a backup that was proven, and then not needed.
+// endOfImageChange ends the image change. It increments the backup number also if a verified backup was not needed in
+// the end.
 func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	fields := map[string]any{}
 	switch c := s.XR.Status.ImageChange; {
@@ -77,6 +85,6 @@ func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	case c != nil && !c.Allowed:
 		fields = backup.LeaveNumber(s)
 	}
-	fields["imageChange"], fields["blockedBy"] = nil, nil // What kept the other image from running.
-	return steps.PatchXRStatus(s, fields)
+	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields delayed the other image.
+	return backup.PatchCounted(s, fields)
 }

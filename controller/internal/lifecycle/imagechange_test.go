@@ -55,47 +55,89 @@ func announced(p v1.BackupPhase) variation {
 // TestImageChange: before a server of another series starts on the data there is a proven backup.
 func TestImageChange(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
-	empty := func(s *instance.State) { s.Backup.Report.Empty, s.Backup.Report.SHA256 = true, "" }
+	empty := func(s *instance.State) { s.BackupJob.Report.Empty, s.BackupJob.Report.SHA256 = true, "" }
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
 		want   steps.Action
 		says   string
 	}{
-		"None":      {reason: "It is the same image.", state: running(func(s *instance.State) { s.XR.Status.ServedImage = runningImage }), want: steps.NoOp},
-		"Begin":     {reason: "The server stops.", state: running(newImage), want: steps.BeginImageChange, says: "mysql:9.7 is of another series than mysql:8.4"},
-		"Again":     {reason: "That backup was of what an earlier server had left.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: "mysql:8.0", Allowed: true})), want: steps.BeginImageChange},
-		"Announce":  {reason: "A record says that it begins.", state: running(stoppedForImage), want: steps.CreateBackup, says: "before image mysql:9.7 starts"},
-		"Scaling":   {reason: "Crossplane has not stopped it yet.", state: running(announced(v1.BackupPending), deployment(1)), want: steps.Wait, says: "Waiting for the server to stop"},
-		"Stopping":  {reason: "A server may still write.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodRunning)), want: steps.Wait, says: "Waiting for the server to stop"},
-		"Ended":     {reason: "Nobody removes a pod that a node could not.", state: running(announced(v1.BackupPending), withPod(own, corev1.PodFailed)), want: steps.DeleteObjects},
-		"Foreign":   {reason: "Nor does anybody else write.", state: running(announced(v1.BackupPending), withPod(nil, corev1.PodRunning)), want: steps.Wait, says: `Pod "p" uses the data volume`},
-		"Job":       {reason: "It has stopped.", state: running(announced(v1.BackupPending)), want: steps.CreateBackupJob},
-		"Running":   {reason: "The Job is at work.", state: running(announced(v1.BackupPending), withJob()), want: steps.MarkRunning},
-		"Copying":   {reason: "It takes as long as it takes.", state: running(announced(v1.BackupRunning), withJob()), want: steps.Wait},
-		"Failed":    {reason: "It is tried again, and nobody is told how to lose data.", state: running(announced(v1.BackupRunning), withJob(failedAt(time.Minute, "disk full")), broken), want: steps.MarkFailed, says: "disk full"},
-		"Retry":     {reason: "Later.", state: running(announced(v1.BackupFailed), withJob(failedAt(-time.Hour, "disk full")), broken, func(s *instance.State) { s.Records[0].Status.Message = "disk full" }), want: steps.DeleteObjects},
-		"Empty":     {reason: "A server had data, and its volume has none: nothing is marked as worthless.", state: running(announced(v1.BackupRunning), withJob(complete), empty), want: steps.MarkFailed, says: "the server had data"},
-		"Note":      {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), withJob(complete)), want: steps.NoteBackup},
-		"Proven":    {reason: "Then the record does.", state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: steps.MarkProven},
-		"Recreated": {reason: "Somebody deleted it.", state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }), want: steps.RecreateBackup},
-		"JobGoes":   {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)), want: steps.DeleteObjects},
-		"Allow":     {reason: "There is a way back.", state: running(announced(v1.BackupProven)), want: steps.AllowImage, says: "image mysql:9.7 starts"},
-		"Allowed":   {reason: "The function goes on.", state: running(newImage, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: steps.NoOp},
-		"End":       {reason: "It has taken clients.", state: running(newImage, unwanted, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: steps.EndImageChange},
-		"StopJob":   {reason: "Its owner has changed his mind.", state: running(announced(v1.BackupRunning), unwanted, withJob()), want: steps.DeleteObjects},
-		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote), want: steps.MarkProven},
-		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted), want: steps.DeleteUnprovenBackup},
-		"Stopped":   {reason: "The server starts again.", state: running(stoppedForImage, unwanted), want: steps.EndImageChange},
-		"Lost":      {reason: "Nobody is told to lose data.", state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.Wait, says: "has lost its volume"},
+		"None": {reason: "It is the same image.",
+			state: running(func(s *instance.State) { s.XR.Status.ServedImage = runningImage }), want: steps.NoOp},
+		"Begin": {reason: "The server stops.", state: running(newImage), want: steps.BeginImageChange,
+			says: "mysql:9.7 belongs to a different release series than mysql:8.4"},
+		"Again": {reason: "That backup was of what an earlier server had left.",
+			state: running(newImage, imageChange(v1.ImageChangeStatus{From: "mysql:8.0", Allowed: true})),
+			want:  steps.BeginImageChange},
+		"Announce": {reason: "A record says that it begins.", state: running(stoppedForImage), want: steps.CreateBackup,
+			says: "before image mysql:9.7 starts"},
+		"Scaling": {reason: "Crossplane has not stopped it yet.",
+			state: running(announced(v1.BackupPending), deployment(1)), want: steps.Wait,
+			says: "Waiting for the server to stop"},
+		"Stopping": {reason: "A server may still write.",
+			state: running(announced(v1.BackupPending), withPod(own, corev1.PodRunning)), want: steps.Wait,
+			says: "Waiting for the server to stop"},
+		"Ended": {reason: "Nobody removes a pod that a node could not.",
+			state: running(announced(v1.BackupPending), withPod(own, corev1.PodFailed)), want: steps.DeleteObjects},
+		"Foreign": {reason: "Nor does anybody else write.",
+			state: running(announced(v1.BackupPending), withPod(nil, corev1.PodRunning)), want: steps.Wait,
+			says: `Pod "p" uses the data volume`},
+		"Job": {reason: "It has stopped.", state: running(announced(v1.BackupPending)), want: steps.CreateBackupJob},
+		"Running": {reason: "The Job is at work.", state: running(announced(v1.BackupPending), withJob()),
+			want: steps.MarkRunning},
+		"Copying": {reason: "It takes as long as it takes.", state: running(announced(v1.BackupRunning), withJob()),
+			want: steps.Wait},
+		"Failed": {reason: "It is tried again, and nobody is told how to lose data.",
+			state: running(announced(v1.BackupRunning), withJob(failedAt(time.Minute, "disk full")), broken),
+			want:  steps.MarkFailed, says: "disk full"},
+		"Retry": {reason: "Later.",
+			state: running(announced(v1.BackupFailed), withJob(failedAt(-time.Hour, "disk full")), broken,
+				func(s *instance.State) { s.Records[0].Status.Message = "disk full" }), want: steps.DeleteObjects},
+		"Empty": {reason: "A server had data, and its volume has none: nothing is marked as worthless.",
+			state: running(announced(v1.BackupRunning), withJob(complete), empty), want: steps.MarkFailed,
+			says: "the server had data"},
+		"Note": {reason: "The volume knows it first.", state: running(announced(v1.BackupRunning), withJob(complete)),
+			want: steps.NoteBackup},
+		"Proven": {reason: "Then the record does.",
+			state: running(announced(v1.BackupRunning), ownNote, withJob(complete)), want: steps.MarkProven},
+		"Recreated": {reason: "Somebody deleted it.",
+			state: running(announced(v1.BackupRunning), ownNote, func(s *instance.State) { s.Records = nil }),
+			want:  steps.RecreateBackup},
+		"JobGoes": {reason: "Its pod holds the volumes.", state: running(announced(v1.BackupProven), withJob(complete)),
+			want: steps.DeleteObjects},
+		"Allow": {reason: "There is a way back.", state: running(announced(v1.BackupProven)), want: steps.AllowImage,
+			says: "Starting image mysql:9.7"},
+		"Allowed": {reason: "The function goes on.",
+			state: running(newImage, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})), want: steps.NoOp},
+		"End": {reason: "It has taken clients.",
+			state: running(newImage, unwanted, imageChange(v1.ImageChangeStatus{From: runningImage, Allowed: true})),
+			want:  steps.EndImageChange},
+		"StopJob": {reason: "Its owner has changed his mind.",
+			state: running(announced(v1.BackupRunning), unwanted, withJob()), want: steps.DeleteObjects},
+		"StopNoted": {reason: "What is proven is kept.", state: running(announced(v1.BackupRunning), unwanted, ownNote),
+			want: steps.MarkProven},
+		"StopBegun": {reason: "What is not never will be.", state: running(announced(v1.BackupRunning), unwanted),
+			want: steps.DeleteUnprovenBackup},
+		"Stopped": {reason: "The server starts again.", state: running(stoppedForImage, unwanted),
+			want: steps.EndImageChange},
+		"Lost": {reason: "Nobody is told to lose data.",
+			state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }),
+			want:  steps.Wait, says: "has lost its volume"},
 
 		// A deletion comes first, and takes its own.
-		"Deleted":     {reason: "It has a record of its own.", state: running(announced(v1.BackupRunning), dead), want: steps.CreateBackup},
-		"DeletedJob":  {reason: "What the other Job reports is of another archive.", state: fenced(func(s *instance.State) { s.MisplacedJobs = []client.Object{&corev1.Pod{}} }), want: steps.DeleteObjects},
-		"DeletedMid":  {reason: "What was begun would keep the next instance from starting.", state: fenced(inLife(v1.BackupRunning)), want: steps.DeleteUnprovenBackup},
-		"DeletedLate": {reason: "What is noted is proven when the life has ended.", state: fenced(inLife(v1.BackupRunning), noteInLife), want: steps.CreateBackupJob},
-		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inLife(v1.BackupProven)), want: steps.CreateBackupJob},
-		"Data":        {reason: "Its Job holds the PVC that goes.", state: running(announced(v1.BackupRunning), withJob(), claimDies, stopped), want: steps.DeleteObjects},
+		"Deleted": {reason: "It has a record of its own.", state: running(announced(v1.BackupRunning), dead),
+			want: steps.CreateBackup},
+		"DeletedJob": {reason: "What the other Job reports is of another archive.",
+			state: fenced(func(s *instance.State) { s.MisplacedJobs = []client.Object{&corev1.Pod{}} }),
+			want:  steps.DeleteObjects},
+		"DeletedMid": {reason: "What was begun would keep the next instance from starting.",
+			state: fenced(inLife(v1.BackupRunning)), want: steps.DeleteUnprovenBackup},
+		"DeletedLate": {reason: "What is noted is proven when the life has ended.",
+			state: fenced(inLife(v1.BackupRunning), noteInLife), want: steps.CreateBackupJob},
+		"DeletedDone": {reason: "It has its backup, and that stays.", state: fenced(inLife(v1.BackupProven)),
+			want: steps.CreateBackupJob},
+		"Data": {reason: "Its Job holds the PVC that goes.",
+			state: running(announced(v1.BackupRunning), withJob(), claimDies, stopped), want: steps.DeleteObjects},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -137,17 +179,18 @@ func TestImageChangeCounts(t *testing.T) {
 	if first.Spec.Number != 1 || first.Spec.Since != 0 || first.Spec.Origin != v1.OriginImageChange {
 		t.Errorf("want the first one, got %+v", first.Spec)
 	}
-	fields := Next(s).Changes[0].Fields
+	fields := internalOf(Next(s).Changes[0])
 	if fields["backupNumber"] != int64(2) {
 		t.Errorf("want the next one to be the second, got %v", fields)
 	}
 	s.XR.Status.ImageChange = nil
-	if fields := Next(s).Changes[0].Fields; fields["backupNumber"] != int64(2) {
+	if fields := internalOf(Next(s).Changes[0]); fields["backupNumber"] != int64(2) {
 		t.Errorf("want one that nobody has counted not to pass for the next, got %v", fields)
 	}
 	s.XR.Status.BackupNumber = 2
 	second := backup.NewRecord(apply(s, []variation{dead}))
-	if second.Spec.Number != 2 || second.Spec.Since != 1 || second.Spec.Origin != v1.OriginDeletion || second.Name == first.Name {
+	if second.Spec.Number != 2 || second.Spec.Since != 1 || second.Spec.Origin != v1.OriginDeletion ||
+		second.Name == first.Name {
 		t.Errorf("want the second one, got %s %+v", second.Name, second.Spec)
 	}
 	other := second.DeepCopy()
@@ -168,14 +211,15 @@ const anothers = "anothers"
 // came is a proven backup of another life that is there since this one began.
 func came(number, since int64) variation {
 	return func(s *instance.State) {
-		r := v1.MySQLBackup{}
-		r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase = "came", anothers, number, since, v1.BackupProven
+		r := v1.BackupRecord{}
+		r.Name, r.Spec.Instance.XR, r.Spec.Number, r.Spec.Since, r.Status.Phase =
+			"came", anothers, number, since, v1.BackupProven
 		s.Records = append(s.Records, r)
 	}
 }
 
-// TestNumberTaken: backups that came to the name once an instance had begun, such as by an adoption, are rivals of that instance's own,
-// whatever their numbers: neither has the other's rows.
+// TestNumberTaken: backups that came to the name once an instance had begun, such as by an adoption, are rivals of that
+// instance's own, whatever their numbers: neither has the other's rows.
 func TestNumberTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		came          variation
@@ -188,18 +232,21 @@ func TestNumberTaken(t *testing.T) {
 		s := running(dead, tc.came, func(s *instance.State) { s.XR.Status.BackupNumber = 2 })
 		r := backup.NewRecord(s)
 		if r.Spec.Number != tc.number || r.Spec.Since != tc.since || r.IsRivalOf(&s.Records[0]) != (tc.since > 0) {
-			t.Errorf("%s: want %d since %d, got %d since %d, a rival: %t", name, tc.number, tc.since, r.Spec.Number, r.Spec.Since, r.IsRivalOf(&s.Records[0]))
+			t.Errorf("%s: want %d since %d, got %d since %d, a rival: %t", name, tc.number, tc.since, r.Spec.Number,
+				r.Spec.Since, r.IsRivalOf(&s.Records[0]))
 		}
 	}
-	if r := backup.NewRecord(running(came(9, 0), func(s *instance.State) { s.XR.Status.BackupNumber = 2 })); r.Spec.Number != 2 {
+	if r := backup.NewRecord(running(came(9, 0), func(s *instance.State) {
+		s.XR.Status.BackupNumber = 2
+	})); r.Spec.Number != 2 {
 		t.Errorf("one in a life is called by the number that its status has, got %d", r.Spec.Number)
 	}
 }
 
-// TestFirstNumber: what this life began with is known whatever its numbers have been since, and so is who lived beside it: tries that came to
-// nothing, and what was adopted meanwhile, leave no record of this life.
+// TestFirstNumber: what this life began with is known whatever its numbers have been since, and so is who lived beside
+// it: tries that came to nothing, and what was adopted meanwhile, leave no record of this life.
 func TestFirstNumber(t *testing.T) {
-	first := func(s *instance.State) any { return Next(s).Changes[0].Fields["firstBackupNumber"] }
+	first := func(s *instance.State) any { return internalOf(Next(s).Changes[0])["firstBackupNumber"] }
 	for name, s := range map[string]*instance.State{
 		"Left":    running(answered(v1.LastBackupFailing)),
 		"Adopted": running(asks(modelRequest), came(3, 0)),
@@ -211,12 +258,15 @@ func TestFirstNumber(t *testing.T) {
 	if got := first(running(asks(modelRequest))); got != nil {
 		t.Errorf("nothing has changed, and %v is said", got)
 	}
-	s := running(dead, came(3, 0), func(s *instance.State) { s.XR.Status.BackupNumber, s.XR.Status.FirstBackupNumber = 4, 1 })
+	s := running(dead, came(3, 0),
+		func(s *instance.State) { s.XR.Status.BackupNumber, s.XR.Status.FirstBackupNumber = 4, 1 })
 	if got := backup.CountTo(s, 5); got["firstBackupNumber"] != nil {
 		t.Errorf("it is said again: %v", got)
 	}
 	kept := backup.IdentityAnnotations(s)
-	lost := running(dead, came(3, 0), func(s *instance.State) { s.XR.Status.BackupNumber, s.DataPV.Labels = 4, s.Life.Labels() })
+	lost := running(dead, came(3, 0), func(s *instance.State) {
+		s.XR.Status.BackupNumber, s.DataPV.Labels = 4, s.Life.Labels()
+	})
 	if r := backup.NewRecord(lost); r.Spec.Since != 0 {
 		t.Errorf("nothing says that it began with another number, and its record is since %d", r.Spec.Since)
 	}
@@ -224,17 +274,19 @@ func TestFirstNumber(t *testing.T) {
 	if r := backup.NewRecord(lost); r.Spec.Since != 1 {
 		t.Errorf("its volume knows what a lost status has said, and its record is since %d", r.Spec.Since)
 	}
-	if lost.DataPV.Labels[v1.LabelXR] = anothers; backup.NewRecord(lost).Spec.Since != 0 || backup.IdentityAnnotations(lost)[v1.AnnotationFirstBackupNumber] != "" {
+	if lost.DataPV.Labels[v1.LabelXR] = anothers; backup.NewRecord(lost).Spec.Since != 0 ||
+		backup.IdentityAnnotations(lost)[v1.AnnotationFirstBackupNumber] != "" {
 		t.Error("what another life began with is taken for its own")
 	}
-	if _, said := backup.IdentityAnnotations(lost)[v1.AnnotationFirstBackupNumber]; !said {
+	if _, ok := backup.IdentityAnnotations(lost)[v1.AnnotationFirstBackupNumber]; !ok {
 		t.Error("what another life began with stays on the volume")
 	}
 	if r := backup.NewRecord(s); r.Spec.Number != 4 || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
 		t.Errorf("its record is %d since %d", r.Spec.Number, r.Spec.Since)
 	}
 	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 4, FirstBackupNumber: 1}
-	if r := backup.NewRecord(s); kept[v1.AnnotationFirstBackupNumber] != "1" || r.Spec.Since != 1 || !r.IsRivalOf(&s.Records[0]) {
+	if r := backup.NewRecord(s); kept[v1.AnnotationFirstBackupNumber] != "1" || r.Spec.Since != 1 ||
+		!r.IsRivalOf(&s.Records[0]) {
 		t.Errorf("the volume says %v, and the record is %d since %d", kept, r.Spec.Number, r.Spec.Since)
 	}
 }
@@ -250,7 +302,8 @@ func TestImageChangeLeavesNumber(t *testing.T) {
 		"Store":   {running(stoppedForImage, unwanted, toStore), nil},
 	} {
 		step := Next(tc.state)
-		if got := step.Changes[len(step.Changes)-1].Fields["backupNumber"]; step.Action != steps.EndImageChange || got != tc.want {
+		if got := internalOf(step.Changes[len(step.Changes)-1])["backupNumber"]; step.Action != steps.EndImageChange ||
+			got != tc.want {
 			t.Errorf("%s: %s leaves %v, want %v", name, step.Action, got, tc.want)
 		}
 	}

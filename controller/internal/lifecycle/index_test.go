@@ -27,10 +27,10 @@ func crowded(records int) variation {
 	}
 }
 
-// TestIndexFull: a backup that a full index cannot take is waited for while older ones go that retention would remove anyway. What
-// is kept stays, and people are told what to do.
+// TestIndexFull: a backup that a full index cannot take is waited for while older ones go that retention would remove
+// anyway. What is kept stays, and people are told what to do.
 func TestIndexFull(t *testing.T) {
-	keep := func(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Keep = new(n) } }
+	keep := func(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Retention.Count = new(n) } }
 	dying := func(s *instance.State) {
 		for i := range s.Records {
 			if s.Records[i].IsProven() {
@@ -46,23 +46,32 @@ func TestIndexFull(t *testing.T) {
 		targets int
 		says    string
 	}{
-		"Room":     {reason: "There is room.", state: copied(withJob(complete), older(5), keep(2)), want: steps.NoteBackup},
-		"Prunes":   {reason: "The oldest go first.", state: copied(withJob(complete), crowded(5), keep(2)), want: steps.CondemnBackups, targets: 3, says: "no room to record another one"},
-		"AFew":     {reason: "No more at a time than are needed.", state: copied(withJob(complete), crowded(40), keep(2)), want: steps.CondemnBackups, targets: catalog.PrunedForIndex},
-		"Going":    {reason: "Until they are gone.", state: copied(withJob(complete), crowded(5), keep(2), dying), want: steps.Wait, says: "waiting for the removal"},
-		"Kept":     {reason: "Retention keeps them.", state: copied(withJob(complete), crowded(5), keep(5)), want: steps.Wait, says: "has no room to record it"},
-		"InStore":  {reason: "A store has no such index.", state: copied(toStore, withJob(sent), older(5), keep(2)), want: steps.NoteBackup},
-		"KeptByXR": {reason: "The newest are kept in any case.", state: copied(withJob(complete), crowded(2), keep(2)), want: steps.Wait, says: "kubectl annotate mysqlbackup"},
+		"Room": {reason: "There is room.", state: copied(withJob(complete), older(5), keep(2)), want: steps.NoteBackup},
+		"Prunes": {reason: "The oldest go first.", state: copied(withJob(complete), crowded(5), keep(2)),
+			want: steps.MarkForRemoval, targets: 3, says: "no room to record another one"},
+		"AFew": {reason: "No more at a time than are needed.", state: copied(withJob(complete), crowded(40), keep(2)),
+			want: steps.MarkForRemoval, targets: catalog.PrunedForIndex},
+		"Going": {reason: "Until they are gone.", state: copied(withJob(complete), crowded(5), keep(2), dying),
+			want: steps.Wait, says: "older backups are deleted"},
+		"Kept": {reason: "Retention keeps them.", state: copied(withJob(complete), crowded(5), keep(5)), want: steps.Wait,
+			says: "has no room to record it"},
+		"InStore": {reason: "A store has no such index.", state: copied(toStore, withJob(sent), older(5), keep(2)),
+			want: steps.NoteBackup},
+		"KeptByXR": {reason: "The newest are kept in any case.", state: copied(withJob(complete), crowded(2), keep(2)),
+			want: steps.Wait, says: "kubectl annotate backuprecord"},
 	}
 	for name, tc := range cases {
 		got := Next(tc.state)
-		if got.Action != tc.want || tc.want == steps.CondemnBackups && len(got.Targets) != tc.targets || !strings.Contains(got.Text(), tc.says) {
-			t.Errorf("%s: %s want %s of %d, got %s of %d: %q", name, tc.reason, tc.want, tc.targets, got.Action, len(got.Targets), got.Text())
+		if got.Action != tc.want || tc.want == steps.MarkForRemoval && len(got.Targets) != tc.targets ||
+			!strings.Contains(got.Text(), tc.says) {
+			t.Errorf("%s: %s want %s of %d, got %s of %d: %q", name, tc.reason, tc.want, tc.targets, got.Action,
+				len(got.Targets), got.Text())
 		}
 	}
 }
 
-// TestIndexKeepsRoomForDeletion: a backup in life leaves the room in the index that the deletion needs, and the server goes on.
+// TestIndexKeepsRoomForDeletion: a backup in life leaves the room in the index that the deletion needs, and the server
+// goes on.
 func TestIndexKeepsRoomForDeletion(t *testing.T) {
 	v := &corev1.PersistentVolume{}
 	steps.SetAnnotation(v, "example.org/others", strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200))
@@ -81,19 +90,24 @@ func TestIndexKeepsRoomForDeletion(t *testing.T) {
 	}
 }
 
-// TestIndexBound: what the index takes is never more than the API server does, and a volume has room for as many backups as
-// a schedule may keep on it, and for those of deletions.
+// TestIndexBound: what the index takes is never more than the API server does, and a volume has room for as many
+// backups as a schedule may keep on it, and for those of deletions.
 func TestIndexBound(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-0aa1c2b4-0000-4000-8000-000000000000"}}
-	of := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "mysql-instance", XR: "0aa1c2b4-0000-4000-8000-00000000000a"}
+	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "mysql-instance",
+		XR: "0aa1c2b4-0000-4000-8000-00000000000a"}
 	n := 0
 	for ; ; n++ {
-		r := &v1.MySQLBackup{
-			ObjectMeta: metav1.ObjectMeta{Name: of.RecordNameInLife(int64(n)), UID: types.UID(fmt.Sprintf("0aa1c2b4-0000-4000-8000-%012d", n)), CreationTimestamp: metav1.Now()},
-			Spec: v1.MySQLBackupSpec{
-				Instance: v1.BackedUpInstance{Kind: of.Kind, Namespace: of.Namespace, NamespaceUID: "0aa1c2b4-0000-4000-8000-00000000000b", Name: of.Name, XR: of.XR},
-				Image:    "mysql:8.4.6", Version: "8.4.6", CleanShutdown: true, StorageSize: "10Gi", StorageClass: "standard", Number: int64(n + 1), Since: 1, Origin: v1.OriginSchedule, Method: v1.MethodOnline, Request: "2026-11-20T10:00Z",
-				Archive: &v1.Archive{PVCName: of.BackupPVCName(), Path: of.RecordNameInLife(int64(n)) + "/" + catalog.ArchiveName, SHA256: fmt.Sprintf("%064d", n), Size: "3706215", DataBytes: 104857600},
+		r := &v1.BackupRecord{
+			ObjectMeta: metav1.ObjectMeta{Name: instance.RecordNameInLife(int64(n)),
+				UID: types.UID(fmt.Sprintf("0aa1c2b4-0000-4000-8000-%012d", n)), CreationTimestamp: metav1.Now()},
+			Spec: v1.BackupRecordSpec{
+				Instance: v1.BackedUpInstance{Kind: instance.Kind, Namespace: instance.Namespace,
+					NamespaceUID: "0aa1c2b4-0000-4000-8000-00000000000b", Name: instance.Name, XR: instance.XR},
+				Image: "mysql:8.4.6", Version: "8.4.6", CleanShutdown: true, StorageSize: "10Gi", StorageClass: "standard",
+				Number: int64(n + 1), Since: 1, Origin: v1.OriginSchedule, Method: v1.MethodOnline, Request: "2026-11-20T10:00Z",
+				Archive: &v1.Archive{PVCName: instance.BackupPVCName(), Path: instance.RecordNameInLife(int64(n)) + "/" +
+					catalog.ArchiveName, SHA256: fmt.Sprintf("%064d", n), Size: "3706215", DataBytes: 104857600},
 			},
 		}
 		if !catalog.HasRoomInIndex(v, r, 0) {
@@ -104,25 +118,26 @@ func TestIndexBound(t *testing.T) {
 			t.Fatalf("backup %d is one too many for the API server: %v", n, errs.ToAggregate())
 		}
 	}
-	if most := (&v1.MySQLPlatformSpec{}).MostBackups(false); int64(n) < most+20 {
+	if most := (&v1.PlatformSpec{}).MostBackups(false); int64(n) < most+20 {
 		t.Errorf("a volume records %d backups, and schedules may keep %d", n, most)
 	}
 }
 
-// TestFullIndexLosesNoArchive: a record whose archive no volume has recorded does not go while there is no room to record it.
+// TestFullIndexLosesNoArchive: a record whose archive no volume has recorded does not go while there is no room to
+// record it.
 func TestFullIndexLosesNoArchive(t *testing.T) {
 	full := func(k *keepsake) {
 		steps.SetAnnotation(k.volume, "example.org/others", strings.Repeat("x", catalog.MaxIndex))
 	}
 	for name, tc := range map[string]struct {
-		of   *keepsake
-		want steps.Action
+		owner *keepsake
+		want  steps.Action
 	}{
 		"Dying":    {leaves(t, unnoted, recordDeleted, full), catalog.TellRecord},
 		"DyingFit": {leaves(t, unnoted, recordDeleted), catalog.NoteRecord},
 		"Stays":    {leaves(t, unnoted, full), steps.NoOp},
 	} {
-		next := catalog.NextOfArchives(tc.of.archives())
+		next := catalog.NextOfArchives(tc.owner.archives())
 		got := steps.NoOp
 		if len(next) > 0 {
 			got = next[0].Action
@@ -133,28 +148,32 @@ func TestFullIndexLosesNoArchive(t *testing.T) {
 	}
 }
 
-// TestFunctionGetsNewestRecords: the function is asked with the newest records of an instance alone, and with the newest of each life.
+// TestFunctionGetsNewestRecords: the function is asked with the newest records of an instance alone, and with the
+// newest of each life.
 func TestFunctionGetsNewestRecords(t *testing.T) {
-	record := func(n int, xr types.UID) v1.MySQLBackup {
-		r := v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%04d", xr, n), Finalizers: []string{v1.Finalizer}}, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven}}
+	record := func(n int, xr types.UID) v1.BackupRecord {
+		r := v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%04d", xr, n),
+			Finalizers: []string{v1.Finalizer}}, Status: v1.BackupRecordStatus{Phase: v1.BackupProven}}
 		r.Spec.Instance.XR, r.Spec.Number = xr, int64(n)
 		return r
 	}
-	var records []v1.MySQLBackup
+	var records []v1.BackupRecord
 	for n := 1600; n > 0; n-- {
 		records = append(records, record(n, "new"))
 	}
 	records = append(records, record(2, "old"), record(1, "old"))
 	records[500].Status.Phase = v1.BackupFailed
 	older := catalog.OlderRecords(records)
-	if len(older) != len(records)-catalog.RecordsForFunction-2 || older[records[0].Name] || older["old-0002"] || !older["old-0001"] || older[records[500].Name] {
+	if len(older) != len(records)-catalog.RecordsForFunction-2 || older[records[0].Name] || older["old-0002"] ||
+		!older["old-0001"] || older[records[500].Name] {
 		t.Errorf("%d of %d records are older", len(older), len(records))
 	}
 	a := &instance.Archives{Life: v1.Instance{Kind: v1.KindMySQL, Namespace: home, Name: "db"}, Records: records, Now: now}
 	moved := 0
 	for _, step := range catalog.NextOfArchives(a) {
 		for _, c := range step.Changes {
-			if step.Action == catalog.LabelRecord && c.Verb == change.Patch && c.Object.GetLabels()[v1.LabelInstance] == a.Life.OlderKey() {
+			if step.Action == catalog.LabelRecord && c.Verb == change.Patch &&
+				c.Object.GetLabels()[v1.LabelInstance] == a.Life.OlderKey() {
 				moved++
 			}
 		}

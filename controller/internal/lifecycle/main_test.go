@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// long are tests that take half a minute or more of a processor, with what make test shows of the same. Those without a word put a bug into
-// a decision and see that the model finds it; shorter ones of their kind stay.
+// long are tests that take half a minute or more of a processor, with what make test shows of the same. Those without a
+// word put a bug into a decision and see that the model finds it; shorter ones of their kind stay.
 var long = map[string]string{
-	"TestModelStore/store_down,_record_deleted":       "TestModelStore/store,_record_deleted has the same records and no outage",
+	"TestModelStore/store_down,_record_deleted": "TestModelStore/store,_record_deleted has the same records and " +
+		"no outage",
 	"TestModelStoreFindsBugs/silence_is_consent":      "",
 	"TestModelStoreFindsBugs/published_unwritten":     "",
 	"TestModelStoreFindsBugs/only_the_PVC_knows":      "",
@@ -22,13 +23,18 @@ var long = map[string]string{
 	"TestModelFindsBugs/restore_test_first":           "",
 	"TestModelFindsBugs/image_overtaken":              "",
 	"TestModelFindsBugs/Job_left":                     "",
+	"TestModelFindsBugs/no_other_try":                 "",
+	"TestModelFindsBugs/in_the_way":                   "",
+	"TestModelFindsBugs/no_word":                      "",
+	"TestModelStoreFindsBugs/removed_unasked":         "",
+	"TestModelStoreFindsBugs/proven_before_published": "",
 }
 
 // leavesToAll skips a long test, which make test-all runs.
 func leavesToAll(t *testing.T) {
 	t.Helper()
-	if why, ok := long[t.Name()]; ok && os.Getenv("ALL") == "" {
-		t.Skip("It takes long, and make test-all runs it. " + why)
+	if reason, ok := long[t.Name()]; ok && os.Getenv("ALL") == "" {
+		t.Skip("It takes long, and make test-all runs it. " + reason)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 
 // written is the world after each of some changes, as far as it differs: the controller may end
 // after any of them. All of them were decided on this very world.
-func (m model) written(what string, changes []change.Change) []move {
+func (m model) written(subject string, changes []change.Change) []move {
 	var out []move
 	w := m
 	for i, c := range changes {
@@ -39,11 +39,12 @@ func (m model) written(what string, changes []change.Change) []move {
 		if c.Verb == change.OfferClone { // The account is made first.
 			half := w
 			half.lives[numberOf(c.Server.Of.XR)].image.cloner = true
-			out = append(out, move{name: what + " (the account, and no Secret)", to: half})
+			out = append(out, move{name: subject + " (the account, and no Secret)", next: half})
 		}
 		before := w
 		if w.write(c); w != before {
-			out = append(out, move{name: what + " (" + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(changes)) + ")", to: w})
+			out = append(out, move{name: subject + " (" + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(changes)) + ")",
+				next: w})
 		}
 	}
 	return out
@@ -86,20 +87,23 @@ func holds(c change.Change, now client.Object) bool {
 }
 
 // find the object that is meant by another; nil for none.
-func find(there []client.Object, like client.Object) client.Object {
-	n := slices.IndexFunc(there, func(o client.Object) bool {
+func find(existing []client.Object, like client.Object) client.Object {
+	n := slices.IndexFunc(existing, func(o client.Object) bool {
 		return kindOf(o) == kindOf(like) && o.GetNamespace() == like.GetNamespace() && o.GetName() == like.GetName()
 	})
 	if n < 0 {
 		return nil
 	}
-	return there[n]
+	return existing[n]
 }
 
 // writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
 var writtenAnnotations = []string{
-	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive, v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
-	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName, v1.AnnotationBackupStore, v1.AnnotationPublished,
+	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive,
+	v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
+	v1.AnnotationReclaimPolicy, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber,
+	v1.AnnotationEarlierNamespaces, v1.AnnotationClaimKind, v1.AnnotationClaimNamespace, v1.AnnotationClaimName,
+	v1.AnnotationBackupStore, v1.AnnotationPublished,
 }
 
 // unknownAnnotation that a patch changes; empty if the model knows all of them.
@@ -107,10 +111,11 @@ func unknownAnnotation(c change.Change) string {
 	if c.Verb != change.Patch {
 		return ""
 	}
-	was, is := c.Read.GetAnnotations(), c.Object.GetAnnotations()
-	for key := range maps.Keys(mergedKeys(was, is)) {
-		known := slices.Contains(writtenAnnotations, key) || strings.HasPrefix(key, v1.AnnotationBackupPrefix) || strings.HasPrefix(key, v1.AnnotationForgetPrefix)
-		if was[key] != is[key] && !known {
+	before, after := c.Read.GetAnnotations(), c.Object.GetAnnotations()
+	for key := range maps.Keys(mergedKeys(before, after)) {
+		known := slices.Contains(writtenAnnotations, key) || strings.HasPrefix(key, v1.AnnotationBackupPrefix) ||
+			strings.HasPrefix(key, v1.AnnotationForgetPrefix)
+		if before[key] != after[key] && !known {
 			return key
 		}
 	}
@@ -152,7 +157,7 @@ func (m *model) write(c change.Change) {
 		m.writeDataPV(slices.Index(volumeNames, o.Name), c)
 	case *corev1.PersistentVolumeClaim:
 		m.writePVC(n, c, o)
-	case *v1.MySQLBackup:
+	case *v1.BackupRecord:
 		m.writeRecord(n, c)
 	case *batchv1.Job:
 		m.writeJob(n, c, o)
@@ -222,7 +227,14 @@ func (m *model) writeXR(n int, c change.Change) {
 	}
 }
 
-func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
+// writeXRStatus takes over what is remembered. All else in a status is for people.
+func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
+	fields, _ := status[v1.StatusInternal].(map[string]any)
+	for field := range status {
+		if !slices.Contains([]string{v1.StatusInternal, "message", "reason", "backups", "deletion"}, field) {
+			m.broken = "the model does not know status." + field
+		}
+	}
 	for field, value := range fields {
 		switch field {
 		case "previousBackup":
@@ -240,12 +252,13 @@ func (m *model) writeXRStatus(l *modelLife, fields map[string]any) {
 			l.image.writeRequestStatus(value)
 		case "imageChange":
 			l.image.writeImageStatus(value)
-		case "deletion": // For people.
 		case "pvcDeleted":
 			l.fenced = value == true
-		case "message", "blockedBy", "restoredBy", "restoreSource", "backups", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning", "refusedService": // For people, and for what the model has not: pods that never end.
+		// For what the model has not: pods that never end.
+		case "blockedBy", "restoredBy", "restoreSource", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning",
+			"refusedService":
 		default:
-			m.broken = "the model does not know status." + field
+			m.broken = "the model does not know status.internal." + field
 		}
 	}
 }
@@ -262,7 +275,8 @@ func (m *model) numberNamed(name any) int8 {
 
 func isRetained(o client.Object) bool {
 	v, ok := o.(*corev1.PersistentVolume)
-	return ok && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && instance.HasFinalizer(v) // One that is set aside is lost.
+	// One that is set aside is lost.
+	return ok && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && instance.HasFinalizer(v)
 }
 
 func claimRefOf(o client.Object) corev1.ObjectReference {
@@ -321,13 +335,13 @@ func (m *model) writeBackupPV(v *modelVolume, c change.Change) {
 	}
 	if differs(c, claimRefOf) {
 		ref := claimRefOf(c.Object)
-		v.at, v.free = atHome, true
+		v.namespace, v.free = atHome, true
 		if ref.Namespace == v1.RescueNamespace {
-			v.at = atRescue
+			v.namespace = atRescue
 		}
 	}
 	if o := as[*corev1.PersistentVolume](c.Object); differs(c, annotationOf(v1.AnnotationNamespaceUID)) {
-		v.of = namespaceNumber(instance.NamespaceOf(o))
+		v.owner = namespaceNumber(instance.NamespaceOf(o))
 		if earlier := instance.EarlierNamespaces(o); len(earlier) > 0 {
 			v.from = namespaceNumber(types.UID(earlier[0]))
 		}
@@ -407,7 +421,9 @@ func isBackupPVC(o *corev1.PersistentVolumeClaim) bool {
 
 // rescuedBackups is the life that has a backup PVC elsewhere, and -1 for the usual one.
 func rescuedBackups(o *corev1.PersistentVolumeClaim) int {
-	return slices.IndexFunc(uids, func(uid string) bool { return key().Life(types.UID(uid)).RescueName("backups") == o.Name })
+	return slices.IndexFunc(uids, func(uid string) bool {
+		return key().Life(types.UID(uid)).RescueName("backups") == o.Name
+	})
 }
 
 func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim) {
@@ -443,11 +459,11 @@ func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 func (m *model) makeBackupVolume() {
 	m.backupPending = false
 	v := &m.volumes[m.backupOn]
-	if v.at, v.free = m.backupAt, false; v.made == 0 {
+	if v.namespace, v.free = m.backupAt, false; v.made == 0 {
 		if v.made = m.current; m.backupAt == atRescue {
 			v.made = m.lives[m.rescued()].born
 		}
-		v.of = v.made
+		v.owner = v.made
 	}
 }
 
@@ -464,7 +480,7 @@ func (m *model) writeRecord(n int, c change.Change) {
 		l.recordDying = true
 	case change.Patch:
 		if differs(c, annotationOf(v1.AnnotationDeleteArchive)) {
-			l.condemned = true
+			l.markedForRemoval = true
 		}
 		if l.recordHeld = instance.HasFinalizer(c.Object); l.recordDying && !l.recordHeld {
 			if l.turn != turnNone {
@@ -478,7 +494,7 @@ func (m *model) writeRecord(n int, c change.Change) {
 }
 
 func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
-	if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
+	if phase := as[*v1.BackupRecord](c.Object).Status.Phase; phase != "" {
 		if phase == v1.BackupProven && l.record != recordProven && l.foreign != foreignNone {
 			m.broken = "a record is proven by the note of another cluster"
 		}
@@ -499,7 +515,7 @@ func phaseNumber(p v1.BackupPhase) int8 { return int8(slices.Index(recordPhases,
 
 // turnIn a record.
 func turnIn(o client.Object) int8 {
-	switch t := as[*v1.MySQLBackup](o).Status.RestoreTest; {
+	switch t := as[*v1.BackupRecord](o).Status.RestoreTest; {
 	case t == nil:
 		return turnNone
 	case t.Job == "":
@@ -510,13 +526,13 @@ func turnIn(o client.Object) int8 {
 
 // isConcluded is true of a record whose restore test has had its say.
 func isConcluded(o client.Object) bool {
-	t := as[*v1.MySQLBackup](o).Status.RestoreTest
+	t := as[*v1.BackupRecord](o).Status.RestoreTest
 	return t != nil && t.Concluded
 }
 
 // concludedIn a record is when it got its verdict.
 func concludedIn(o client.Object) metav1.Time {
-	c := apimeta.FindStatusCondition(as[*v1.MySQLBackup](o).Status.Conditions, v1.ConditionRestorable)
+	c := apimeta.FindStatusCondition(as[*v1.BackupRecord](o).Status.Conditions, v1.ConditionRestorable)
 	if c == nil {
 		return metav1.Time{}
 	}
@@ -525,7 +541,7 @@ func concludedIn(o client.Object) metav1.Time {
 
 // verdictIn a record.
 func verdictIn(o client.Object) int8 {
-	c := apimeta.FindStatusCondition(as[*v1.MySQLBackup](o).Status.Conditions, v1.ConditionRestorable)
+	c := apimeta.FindStatusCondition(as[*v1.BackupRecord](o).Status.Conditions, v1.ConditionRestorable)
 	if c == nil {
 		return verdictNone
 	}
@@ -536,7 +552,7 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 	l := &m.lives[n]
 	deleted := c.Verb == change.Delete
 	switch o.Name {
-	case v1.EraseJobName(lifeOf(n).RecordName()):
+	case v1.RemovalJobName(lifeOf(n).RecordName()):
 		if l.erase = alive1; deleted {
 			l.erase = dying1
 			return
@@ -552,7 +568,7 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 			return
 		}
 		if m.trial.job == none {
-			m.trial = modelTrial{job: alive1, of: int8(n + 1)} //nolint:gosec // There are two.
+			m.trial = modelTrial{job: alive1, backup: int8(n + 1)} //nolint:gosec // There are two.
 		}
 	case lifeOf(n).Jobs().Backup(), lifeOf(n).RescueName(v1.ComponentBackup):
 		if deleted {
@@ -560,7 +576,8 @@ func (m *model) writeJob(n int, c change.Change, o *batchv1.Job) {
 			return
 		}
 		if l.job == none {
-			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name, lifeOf(n).Jobs().Backup()), false, false, false
+			l.job, l.jobPlace, l.jobDone, l.jobFailed, l.jobMoved = alive1, placeOfObject(o.Namespace, o.Name,
+				lifeOf(n).Jobs().Backup()), false, false, false
 		}
 	default:
 		m.broken = "the model does not know Job " + o.Name
@@ -580,6 +597,6 @@ func publishedNumber(n int, o client.Object) int8 {
 
 // recordNumber of a life's record with such a UID.
 func recordNumber(n int, uid types.UID) int8 {
-	again := strings.TrimPrefix(string(uid), "record-"+uidOf(n))
-	return int8(1 + strings.Count(again, "-again")) //nolint:gosec // There are few.
+	suffix := strings.TrimPrefix(string(uid), "record-"+uidOf(n))
+	return int8(1 + strings.Count(suffix, "-again")) //nolint:gosec // There are few.
 }

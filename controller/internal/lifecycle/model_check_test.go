@@ -27,7 +27,7 @@ type decision func(*instance.State) steps.Step
 type second func(*restoretest.State) restoretest.Step
 
 // controller's moves: a step of each life. A crash is a step that comes later.
-func (m model) controller(t *testing.T, next decision, then second, decide third) (out []move, held bool) {
+func (m model) controller(t *testing.T, next decision, decideTest second, decide third) (out []move, held bool) {
 	t.Helper()
 	lives, err := m.gather()
 	if err != nil {
@@ -40,7 +40,7 @@ func (m model) controller(t *testing.T, next decision, then second, decide third
 			out = append(out, m.written("the controller does "+string(step.Action), step.Changes)...)
 		}
 	}
-	what, tests, err := m.restoreTestChanges(then)
+	subject, tests, err := m.restoreTestChanges(decideTest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func (m model) controller(t *testing.T, next decision, then second, decide third
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.Concat(out, m.written(what, tests), archived), held
+	return slices.Concat(out, m.written(subject, tests), archived), held
 }
 
 // idle is true if a step writes nothing that the model knows.
@@ -57,7 +57,7 @@ func idle(step steps.Step) bool {
 }
 
 // restoreTestChanges are what is done for one now: nothing in a world without them.
-func (m model) restoreTestChanges(then second) (what string, changes []change.Change, err error) {
+func (m model) restoreTestChanges(decideTest second) (subject string, changes []change.Change, err error) {
 	if !m.testsRestores {
 		return "", nil, nil
 	}
@@ -65,13 +65,14 @@ func (m model) restoreTestChanges(then second) (what string, changes []change.Ch
 	if err != nil {
 		return "", nil, err
 	}
-	step := then(s)
+	step := decideTest(s)
 	return "the controller does " + string(step.Action), step.Changes, nil
 }
 
 // explore all that can happen, until a promise is broken. The trace is a shortest
 // one.
-func explore(t *testing.T, next decision, then second, decide third, start model) (states, held int, trace []string) {
+func explore(t *testing.T, next decision, decideTest second, decide third, start model) (states, held int,
+	trace []string) {
 	t.Helper()
 	type way struct {
 		from model
@@ -79,8 +80,8 @@ func explore(t *testing.T, next decision, then second, decide third, start model
 	}
 	seen := map[model]way{start: {}}
 	queue := []model{start}
-	told := func(m model, why string) []string {
-		out := []string{why}
+	told := func(m model, reason string) []string {
+		out := []string{reason}
 		for ; seen[m].name != ""; m = seen[m].from {
 			out = append(out, seen[m].name)
 		}
@@ -90,21 +91,21 @@ func explore(t *testing.T, next decision, then second, decide third, start model
 	for len(queue) > 0 {
 		m := queue[0]
 		queue = queue[1:]
-		if why := m.check(); why != "" {
-			return len(seen), held, told(m, why)
+		if reason := m.check(); reason != "" {
+			return len(seen), held, told(m, reason)
 		}
-		ours, waits := m.controller(t, next, then, decide)
-		moves := slices.DeleteFunc(append(m.moves(), ours...), func(x move) bool { return x.to == m })
-		if why := m.stuck(); why != "" && !slices.ContainsFunc(moves, func(x move) bool { return !x.user }) {
+		ours, waits := m.controller(t, next, decideTest, decide)
+		moves := slices.DeleteFunc(append(m.moves(), ours...), func(x move) bool { return x.next == m })
+		if reason := m.stuck(); reason != "" && !slices.ContainsFunc(moves, func(x move) bool { return !x.user }) {
 			if !waits {
-				return len(seen), held, told(m, why)
+				return len(seen), held, told(m, reason)
 			}
 			held++
 		}
 		for _, x := range moves {
-			if _, ok := seen[x.to]; !ok {
-				seen[x.to] = way{m, x.name}
-				queue = append(queue, x.to)
+			if _, ok := seen[x.next]; !ok {
+				seen[x.next] = way{m, x.name}
+				queue = append(queue, x.next)
 			}
 		}
 	}
@@ -126,24 +127,34 @@ func modelStarts() map[string]model {
 		"namespace again, allowed": base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow = 1, 1, 0, true }),
 		"finalizers":               base.with(func(m *model) { m.strips = 1 }),
 		"tested":                   base.with(func(m *model) { m.testsRestores, m.failures = true, 1 }),
-		"required":                 base.with(func(m *model) { m.testsRestores, m.required, m.failures, m.relents, m.creates = true, true, 1, 1, 1 }),
+		"required": base.with(func(m *model) {
+			m.testsRestores, m.required, m.failures, m.relents, m.creates = true, true, 1, 1, 1
+		}),
 		"required, namespace": base.with(func(m *model) {
 			m.testsRestores, m.required, m.relents, m.namespaces, m.deletes, m.creates = true, true, 1, 1, 0, 1
 		}),
-		"store":                  base.with(func(m *model) { m.store, m.outages = true, 1 }),
-		"store, failed":          base.with(func(m *model) { m.store, m.failures = true, 1 }),
-		"store, copied":          base.with(func(m *model) { m.store, m.copies, m.creates = true, 1, 1 }),
-		"store, data PVC":        base.with(func(m *model) { m.store, m.claims, m.outages, m.creates = true, 1, 1, 1 }),
-		"store, namespace again": base.with(func(m *model) { m.store, m.namespaces, m.remakes, m.deletes, m.allow = true, 1, 1, 0, true }),
-		"image":                  base.with(func(m *model) { m.imageChanges, m.imageReverts, m.creates = 1, 1, 1 }),
-		"image, late":            base.with(func(m *model) { m.imageChanges, m.late, m.creates, m.failures, m.deletes = 1, true, 1, 1, 0 }),
-		"image, backup PVC":      base.with(func(m *model) { m.imageChanges, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
-		"image, data PVC":        base.with(func(m *model) { m.imageChanges, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
-		"request":                base.with(func(m *model) { m.requests, m.failures, m.creates = 1, 1, 1 }),
-		"request, late":          base.with(func(m *model) { m.requests, m.late, m.creates = 1, true, 1 }),
-		"request, backup PVC":    base.with(func(m *model) { m.requests, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0 }),
-		"request, online":        base.with(func(m *model) { m.requests, m.online, m.failures, m.creates = 1, true, 1, 1 }),
-		"planned":                base.with(func(m *model) { m.requests, m.planned, m.failures, m.creates = 1, true, 1, 1 }),
+		"store":           base.with(func(m *model) { m.store, m.outages = true, 1 }),
+		"store, failed":   base.with(func(m *model) { m.store, m.failures = true, 1 }),
+		"store, copied":   base.with(func(m *model) { m.store, m.copies, m.creates = true, 1, 1 }),
+		"store, data PVC": base.with(func(m *model) { m.store, m.claims, m.outages, m.creates = true, 1, 1, 1 }),
+		"store, namespace again": base.with(func(m *model) {
+			m.store, m.namespaces, m.remakes, m.deletes, m.allow = true, 1, 1, 0, true
+		}),
+		"image": base.with(func(m *model) { m.imageChanges, m.imageReverts, m.creates = 1, 1, 1 }),
+		"image, late": base.with(func(m *model) {
+			m.imageChanges, m.late, m.creates, m.failures, m.deletes = 1, true, 1, 1, 0
+		}),
+		"image, backup PVC": base.with(func(m *model) {
+			m.imageChanges, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0
+		}),
+		"image, data PVC": base.with(func(m *model) { m.imageChanges, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
+		"request":         base.with(func(m *model) { m.requests, m.failures, m.creates = 1, 1, 1 }),
+		"request, late":   base.with(func(m *model) { m.requests, m.late, m.creates = 1, true, 1 }),
+		"request, backup PVC": base.with(func(m *model) {
+			m.requests, m.backupDeletes, m.creates, m.deletes = 1, 1, 1, 0
+		}),
+		"request, online": base.with(func(m *model) { m.requests, m.online, m.failures, m.creates = 1, true, 1, 1 }),
+		"planned":         base.with(func(m *model) { m.requests, m.planned, m.failures, m.creates = 1, true, 1, 1 }),
 		"request, online, late": base.with(func(m *model) {
 			m.requests, m.online, m.late, m.backupDeletes, m.creates, m.deletes = 1, true, true, 1, 1, 0
 		}),
@@ -155,14 +166,20 @@ func modelStarts() map[string]model {
 		out["store, finalizers"] = base.with(func(m *model) { m.store, m.strips = true, 1 })
 		out["two deletes"] = base.with(func(m *model) { m.deletes, m.writes = 2, 2 })
 		out["finalizers, namespace"] = base.with(func(m *model) { m.strips, m.namespaces, m.creates = 1, 1, 1 })
-		out["image, failed"] = base.with(func(m *model) { m.imageChanges, m.imageReverts, m.failures, m.creates = 1, 1, 1, 1 })
+		out["image, failed"] = base.with(func(m *model) {
+			m.imageChanges, m.imageReverts, m.failures, m.creates = 1, 1, 1, 1
+		})
 		out["image, finalizers"] = base.with(func(m *model) { m.imageChanges, m.strips, m.creates = 1, 1, 1 })
 		out["image, namespace"] = base.with(func(m *model) { m.imageChanges, m.namespaces, m.creates = 1, 1, 1 })
 		out["request, online, namespace"] = base.with(func(m *model) {
 			m.requests, m.online, m.namespaces, m.creates, m.deletes, m.writes = 1, true, 1, 1, 0, 0
 		})
-		out["request, online, data PVC"] = base.with(func(m *model) { m.requests, m.online, m.claims, m.creates, m.deletes = 1, true, 1, 1, 1 })
-		out["planned, online"] = base.with(func(m *model) { m.requests, m.planned, m.online, m.failures, m.creates = 1, true, true, 1, 1 })
+		out["request, online, data PVC"] = base.with(func(m *model) {
+			m.requests, m.online, m.claims, m.creates, m.deletes = 1, true, 1, 1, 1
+		})
+		out["planned, online"] = base.with(func(m *model) {
+			m.requests, m.planned, m.online, m.failures, m.creates = 1, true, true, 1, 1
+		})
 		out["request, finalizers"] = base.with(func(m *model) { m.requests, m.strips, m.creates = 1, 1, 1 })
 		out["request, namespace"] = base.with(func(m *model) { m.requests, m.namespaces, m.creates = 1, 1, 1 })
 		out["late, data PVC"] = base.with(func(m *model) { m.late, m.claims = true, 1 })
@@ -198,132 +215,150 @@ func TestModel(t *testing.T) {
 
 // A bug that was put into a decision on purpose.
 type bug struct {
-	reason string
-	start  string
-	next   decision
-	then   second
+	reason     string
+	start      string
+	next       decision
+	decideTest second
 }
 
 // bugsOfRestoreTest are those of package restoretest.
 func bugsOfRestoreTest() map[string]bug {
 	return map[string]bug{
-		"doubt": {reason: "It takes a restore test that came to nothing for one that went well.", start: "required", then: func(s *restoretest.State) restoretest.Step {
-			for container, r := range s.Reports {
-				if r.ExitCode == 1 {
-					s.Reports[container] = agent.Report{OK: true}
+		"doubt": {reason: "It takes a restore test that came to nothing for one that went well.", start: "required",
+			decideTest: func(s *restoretest.State) restoretest.Step {
+				for container, r := range s.Reports {
+					if r.ExitCode == 1 {
+						s.Reports[container] = agent.Report{OK: true}
+					}
 				}
-			}
-			return restoretest.Next(s)
-		}},
-		"no other try": {reason: "One failure of a restore test holds the data for ever.", start: "required", then: func(s *restoretest.State) restoretest.Step {
-			if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
+				return restoretest.Next(s)
+			}},
+		"no other try": {reason: "One failure of a restore test holds the data for ever.", start: "required",
+			decideTest: func(s *restoretest.State) restoretest.Step {
+				if s.Record != nil && len(s.Record.Status.Conditions) > 0 && s.Job == nil {
+					return restoretest.Step{Action: restoretest.NoOp}
+				}
+				return restoretest.Next(s)
+			}},
+		"restore test first": {reason: "A restore test keeps the volume from a life that is to be restored.", start: "tested",
+			decideTest: func(s *restoretest.State) restoretest.Step {
+				if step := restoretest.Next(s); s.Home != nil || step.Action == restoretest.Start {
+					return step
+				}
 				return restoretest.Step{Action: restoretest.NoOp}
-			}
-			return restoretest.Next(s)
-		}},
-		"restore test first": {reason: "A restore test keeps the volume from a life that is to be restored.", start: "tested", then: func(s *restoretest.State) restoretest.Step {
-			if step := restoretest.Next(s); s.Home != nil || step.Action == restoretest.Start {
-				return step
-			}
-			return restoretest.Step{Action: restoretest.NoOp}
-		}},
-		"Job left": {reason: "A Job that was heard stays.", start: "tested", then: func(s *restoretest.State) restoretest.Step {
-			if step := restoretest.Next(s); step.Action != restoretest.Remove {
-				return step
-			}
-			return restoretest.Step{Action: restoretest.NoOp}
-		}},
+			}},
+		"Job left": {reason: "A Job that was heard stays.", start: "tested",
+			decideTest: func(s *restoretest.State) restoretest.Step {
+				if step := restoretest.Next(s); step.Action != restoretest.Remove {
+					return step
+				}
+				return restoretest.Step{Action: restoretest.NoOp}
+			}},
 	}
 }
 
 // bugsOfHeldClaims leave a claim of a volume to a pod that has ended.
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
-		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.", start: "backup PVC", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.DeleteObjects || !steps.IsGoing(s.BackupPVC) || s.Backup == nil {
-				return step
-			}
-			return steps.Step{Action: steps.Wait}
-		}},
-		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.", start: "data PVC", next: func(s *instance.State) steps.Step {
-			if s.XR != nil && !s.XR.IsDeleting() {
-				s.Restore = nil
-			}
-			return Next(s)
-		}},
+		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.",
+			start: "backup PVC", next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.DeleteObjects || !steps.IsGoing(s.BackupPVC) || s.BackupJob == nil {
+					return step
+				}
+				return steps.Step{Action: steps.Wait}
+			}},
+		"held by a restore": {reason: "The pod of a restore that has ended holds the data PVC, which goes, for ever.",
+			start: "data PVC", next: func(s *instance.State) steps.Step {
+				if s.XR != nil && !s.XR.IsDeleting() {
+					s.RestoreJob = nil
+				}
+				return Next(s)
+			}},
 	}
 }
 
 // bugsOfImages start another server without a backup, or leave what was made for one.
 func bugsOfImages() map[string]bug {
 	return map[string]bug{
-		"image without proof": {reason: "A server of another series starts on data of which there is no backup.", start: "image", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.CreateBackupJob || s.IsDeleting() {
-				return step
-			}
-			return withChanges(s, steps.Step{Action: steps.AllowImage})
-		}},
-		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC", next: func(s *instance.State) steps.Step {
-			if s.Attempt().Origin == v1.OriginImageChange {
-				s.Deployment = nil
-			}
-			return Next(s)
-		}},
-		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image", next: func(s *instance.State) steps.Step {
-			if s.Attempt().Origin == v1.OriginImageChange && s.XR.Status.PendingImage == "" {
-				return steps.Step{Action: steps.NoOp}
-			}
-			return Next(s)
-		}},
-		"image overtaken": {reason: "A deletion leaves a backup that nobody finishes.", start: "image", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.DeleteUnprovenBackup || !s.IsDeleting() {
-				return step
-			}
-			s.Records = slices.DeleteFunc(s.Records, func(r v1.MySQLBackup) bool { return r.Spec.Origin == v1.OriginImageChange })
-			return Next(s)
-		}},
-		"image's Job": {reason: "A deletion takes its Job for its own.", start: "image", next: func(s *instance.State) steps.Step {
-			if !s.IsDeleting() || len(s.MisplacedJobs) == 0 {
+		"image without proof": {reason: "A server of another series starts on data of which there is no backup.",
+			start: "image", next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.CreateBackupJob || s.IsDeleting() {
+					return step
+				}
+				return withChanges(s, steps.Step{Action: steps.AllowImage})
+			}},
+		"image beside a server": {reason: "A server may be started that nobody sees yet.", start: "image, data PVC",
+			next: func(s *instance.State) steps.Step {
+				if s.Attempt().Origin == v1.OriginImageChange {
+					s.Deployment = nil
+				}
 				return Next(s)
-			}
-			s.MisplacedJobs = nil
-			return Next(s)
-		}},
+			}},
+		"image kept": {reason: "What the backup was taken for is written over by what came later.", start: "image",
+			next: func(s *instance.State) steps.Step {
+				if s.Attempt().Origin == v1.OriginImageChange && s.XR.Status.PendingImage == "" {
+					return steps.Step{Action: steps.NoOp}
+				}
+				return Next(s)
+			}},
+		"image overtaken": {reason: "A deletion leaves a backup that nobody finishes.", start: "image",
+			next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.DeleteUnprovenBackup || !s.IsDeleting() {
+					return step
+				}
+				s.Records = slices.DeleteFunc(s.Records, func(r v1.BackupRecord) bool {
+					return r.Spec.Origin == v1.OriginImageChange
+				})
+				return Next(s)
+			}},
+		"image's Job": {reason: "A deletion takes its Job for its own.", start: "image",
+			next: func(s *instance.State) steps.Step {
+				if !s.IsDeleting() || len(s.MisplacedJobs) == 0 {
+					return Next(s)
+				}
+				s.MisplacedJobs = nil
+				return Next(s)
+			}},
 	}
 }
 
 // bugsOfRequests keep a server stopped, or copy the data of one that runs.
 func bugsOfRequests() map[string]bug {
 	return map[string]bug{
-		"request beside a server": {reason: "A server may run while its data is copied.", start: "request", next: func(s *instance.State) steps.Step {
-			if a := s.Attempt(); a.IsAnswer() {
-				s.Deployment, s.Pods = nil, nil
-			}
-			return Next(s)
-		}},
-		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.GiveUpBackup {
+		"request beside a server": {reason: "A server may run while its data is copied.", start: "request",
+			next: func(s *instance.State) steps.Step {
+				if a := s.Attempt(); a.IsAnswer() {
+					s.Deployment, s.Pods = nil, nil
+				}
+				return Next(s)
+			}},
+		"request for ever": {reason: "A backup that cannot be taken keeps the server stopped.", start: "request",
+			next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.GiveUpBackup {
+					return step
+				}
+				return steps.Step{Action: steps.Wait}
+			}},
+		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned",
+			next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.BeginBackup {
+					return step
+				}
+				return withChanges(s, steps.Step{Action: steps.PlanBackups})
+			}},
+		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online",
+			next: func(s *instance.State) steps.Step {
+				step := Next(s)
+				step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool { return c.Verb == change.WithdrawClone })
 				return step
-			}
-			return steps.Step{Action: steps.Wait}
-		}},
-		"planned, and not taken": {reason: "A backup that is due is not begun, and never is.", start: "planned", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.BeginBackup {
-				return step
-			}
-			return withChanges(s, steps.Step{Action: steps.PlanBackups})
-		}},
-		"clone for ever": {reason: "The account of a clone stays in the server.", start: "request, online", next: func(s *instance.State) steps.Step {
-			step := Next(s)
-			step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool { return c.Verb == change.WithdrawClone })
-			return step
-		}},
-		"request overtaken": {reason: "A deletion leaves its Job.", start: "request", next: func(s *instance.State) steps.Step {
-			if s.IsDeleting() {
-				s.MisplacedJobs = nil
-			}
-			return Next(s)
-		}},
+			}},
+		"request overtaken": {reason: "A deletion leaves its Job.", start: "request",
+			next: func(s *instance.State) steps.Step {
+				if s.IsDeleting() {
+					s.MisplacedJobs = nil
+				}
+				return Next(s)
+			}},
 	}
 }
 
@@ -333,7 +368,10 @@ func bugsOfFinalizers() map[string]bug {
 		"not ours": {reason: "It removes Crossplane's finalizer.", start: "delete", next: func(s *instance.State) steps.Step {
 			step := Next(s)
 			if s.XR != nil && s.XR.IsDeleting() && s.XR.IsComposing() {
-				step.Changes = []change.Change{change.PatchObject(s.XR.Unstructured, func(u *unstructured.Unstructured) { u.SetFinalizers([]string{v1.Finalizer}) })}
+				step.Changes = []change.Change{
+					change.PatchObject(s.XR.Unstructured, func(u *unstructured.Unstructured) {
+						u.SetFinalizers([]string{v1.Finalizer})
+					})}
 			}
 			return step
 		}},
@@ -344,76 +382,85 @@ func bugsOfFinalizers() map[string]bug {
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]bug{
-		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.", start: "store, copied", next: func(s *instance.State) steps.Step {
-			if n := s.ForeignNote(); n != nil && s.XR != nil {
-				s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: n.PublishedArchive()})
-			}
-			return Next(s)
-		}},
-		"no proof": {reason: "It releases what has no proven backup.", start: "delete", next: func(s *instance.State) steps.Step {
-			if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
-				r.Status.Phase = v1.BackupProven
-			}
-			return Next(s)
-		}},
+		"foreign note": {reason: "It takes the note of another cluster with the same objects for its own.",
+			start: "store, copied", next: func(s *instance.State) steps.Step {
+				if n := s.ForeignNote(); n != nil && s.XR != nil {
+					s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: n.PublishedArchive()})
+				}
+				return Next(s)
+			}},
+		"no proof": {reason: "It releases what has no proven backup.", start: "delete",
+			next: func(s *instance.State) steps.Step {
+				if r := s.Record(); r != nil && r.Status.Phase == v1.BackupPending {
+					r.Status.Phase = v1.BackupProven
+				}
+				return Next(s)
+			}},
 		"no fence": {reason: "It copies beside a running server.", start: "delete", next: func(s *instance.State) steps.Step {
 			if s.IsDeleting() && s.Record() != nil {
 				s.Deployment, s.Pods = nil, nil
 			}
 			return Next(s)
 		}},
-		"no announcement": {reason: "The next life starts empty.", start: "finalizers", next: func(s *instance.State) steps.Step {
-			if s.Orphan != nil {
-				return steps.Step{Action: steps.NoOp}
-			}
-			s.PredecessorTerminating = false
-			return Next(s)
-		}},
-		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.", start: "finalizers", next: func(s *instance.State) steps.Step {
-			s.OrphanedFromClaim = false
-			return Next(s)
-		}},
+		"no announcement": {reason: "The next life starts empty.", start: "finalizers",
+			next: func(s *instance.State) steps.Step {
+				if s.Orphan != nil {
+					return steps.Step{Action: steps.NoOp}
+				}
+				s.PredecessorTerminating = false
+				return Next(s)
+			}},
+		"superseded": {reason: "Nobody deletes an XR whose claim was taken from it, and the next one waits for ever.",
+			start: "finalizers", next: func(s *instance.State) steps.Step {
+				s.OrphanedFromClaim = false
+				return Next(s)
+			}},
 		"name first": {reason: "It never lets the claim go.", start: "delete", next: func(s *instance.State) steps.Step {
 			if step := Next(s); step.Action != steps.RemoveClaimFinalizer {
 				return step
 			}
 			return steps.Step{Action: steps.NoOp}
 		}},
-		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused", next: func(s *instance.State) steps.Step {
-			step := Next(s)
-			if s.XR != nil && !s.XR.IsDeleting() && s.BackupPVC == nil && isUndecided(s) {
-				s.EarlierBackupPV = backupsOn(backupPVNames[0], "ns-1")
-				step, _ = decideAdoption(s)
-				return withChanges(s, step)
-			}
-			return step
-		}},
-		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.", start: "namespace again, allowed", next: func(s *instance.State) steps.Step {
-			if step := Next(s); s.XR == nil || s.XR.IsDeleting() || s.DataPVC == nil || s.BackupPVC != nil || !isUndecided(s) {
+		"no word": {reason: "It gives a namespace what an earlier one left.", start: "namespace again, refused",
+			next: func(s *instance.State) steps.Step {
+				step := Next(s)
+				if s.XR != nil && !s.XR.IsDeleting() && s.BackupPVC == nil && isUndecided(s) {
+					s.EarlierBackupPV = backupsOn(backupPVNames[0], "ns-1")
+					step, _ = decideAdoption(s)
+					return withChanges(s, step)
+				}
 				return step
-			}
-			return withChanges(s, steps.Step{Action: steps.CreateBackupPVC})
-		}},
-		"not required": {reason: "It releases data whose backup no server has run on.", start: "required", next: func(s *instance.State) steps.Step {
-			if r := s.Record(); r != nil {
-				r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
-			}
-			return Next(s)
-		}},
-		"policy first": {reason: "A volume gets its policy back before its backup is proven.", start: "delete", next: func(s *instance.State) steps.Step {
-			step := Next(s)
-			if step.Action == steps.NoteBackup && s.DataPV != nil {
-				step.Changes = append(releaseDataPV(s, step), step.Changes...)
-			}
-			return step
-		}},
-		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC", next: func(s *instance.State) steps.Step {
-			step := Next(s)
-			if step.Action == steps.RetainDataPV && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
-				return withChanges(s, backup.DeletePVCStep(s.DataPVC, steps.Step{}))
-			}
-			return step
-		}},
+			}},
+		"in the way": {reason: "It makes a volume before the function has chosen, and the restore finds nothing there.",
+			start: "namespace again, allowed", next: func(s *instance.State) steps.Step {
+				if step := Next(s); s.XR == nil || s.XR.IsDeleting() || s.DataPVC == nil || s.BackupPVC != nil || !isUndecided(s) {
+					return step
+				}
+				return withChanges(s, steps.Step{Action: steps.CreateBackupPVC})
+			}},
+		"not required": {reason: "It releases data whose backup no server has run on.", start: "required",
+			next: func(s *instance.State) steps.Step {
+				if r := s.Record(); r != nil {
+					r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: metav1.ConditionTrue}}
+				}
+				return Next(s)
+			}},
+		"policy first": {reason: "A volume gets its policy back before its backup is proven.", start: "delete",
+			next: func(s *instance.State) steps.Step {
+				step := Next(s)
+				if step.Action == steps.NoteBackup && s.DataPV != nil {
+					step.Changes = append(releaseDataPV(s, step), step.Changes...)
+				}
+				return step
+			}},
+		"volume not kept": {reason: "It lets a claim go whose volume goes with it.", start: "data PVC",
+			next: func(s *instance.State) steps.Step {
+				step := Next(s)
+				if step.Action == steps.RetainDataPV && s.DataPVC != nil && s.DataPVC.DeletionTimestamp != nil {
+					return withChanges(s, backup.DeletePVCStep(s.DataPVC, steps.Step{}))
+				}
+				return step
+			}},
 	}
 	maps.Copy(bugs, bugsOfRestoreTest())
 	maps.Copy(bugs, bugsOfHeldClaims())
@@ -427,11 +474,11 @@ func TestModelFindsBugs(t *testing.T) {
 			if bug.next == nil {
 				bug.next = Next
 			}
-			if bug.then == nil {
-				bug.then = restoretest.Next
+			if bug.decideTest == nil {
+				bug.decideTest = restoretest.Next
 			}
 			start := modelStarts()[bug.start]
-			states, held, trace := explore(t, bug.next, bug.then, catalog.NextOfArchives, start)
+			states, held, trace := explore(t, bug.next, bug.decideTest, catalog.NextOfArchives, start)
 			if trace == nil && (held == 0 || start.mayWait()) {
 				t.Errorf("%s It is not found in %d states", bug.reason, states)
 			}

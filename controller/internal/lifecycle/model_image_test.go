@@ -18,15 +18,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// What status.imageChange says.
+// What status.internal.imageChange says.
 const (
 	imageNone int8 = iota
 	imageFenced
 	imageAllowed
 )
 
-// A modelImage is the change of a life's image to one of another series, with the backup before it; or the backup that its claim
-// asks for, with nothing after it.
+// A modelImage is the change of a life's image to one of another series, with the backup before it; or the backup that
+// its claim asks for, with nothing after it.
 type modelImage struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
 	modelClone
 
@@ -35,7 +35,7 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	// The data is as a server of it has left it, who took clients.
 	changed, served bool
 	says            int8
-	// A backup is asked for, and what status.requestedBackup says.
+	// A backup is asked for, and what status.internal.requestedBackup says.
 	asked    bool
 	answered v1.LastBackupPhase
 	// The server runs again before its backup is recorded.
@@ -64,7 +64,7 @@ func (i modelImage) waits() bool { return i.wanted && !i.served && i.says != ima
 func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
 	i := l.image
-	change := func(how func(*modelImage)) func(*model) { return func(w *model) { how(&w.lives[n].image) } }
+	change := func(change func(*modelImage)) func(*model) { return func(w *model) { change(&w.lives[n].image) } }
 	if l.xr == alive1 && m.namespace == alive1 && l.cross {
 		m.requestsOf(n, add)
 		add("the image is changed", true, m.imageChanges > 0 && l.pod && !i.wanted, func(w *model) {
@@ -77,18 +77,23 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 		})
 	}
 	if l.xr != none && l.cross && m.namespace == alive1 && l.born == m.current {
-		add("the function says which image is pending", false, i.pending != (i.wanted && !i.served), change(func(i *modelImage) { i.pending = i.wanted && !i.served }))
-		add("the function changes the image", false, l.deployment != none && !i.waits() && i.composed != i.wanted, func(w *model) {
-			w.lives[n].image.composed = i.wanted
-			if i.stops() {
-				w.lives[n].deployment = 1
-			}
-		})
-		add("the function stops the server for a backup", false, l.deployment == 2 && i.stops(), func(w *model) { w.lives[n].deployment = 1 })
-		add("the function sees that the image has taken clients", false, l.pod && i.running && !i.served, change(func(i *modelImage) { i.served = true }))
+		add("the function says which image is pending", false, i.pending != (i.wanted && !i.served),
+			change(func(i *modelImage) { i.pending = i.wanted && !i.served }))
+		add("the function changes the image", false, l.deployment != none && !i.waits() && i.composed != i.wanted,
+			func(w *model) {
+				w.lives[n].image.composed = i.wanted
+				if i.stops() {
+					w.lives[n].deployment = 1
+				}
+			})
+		add("the function stops the server for a backup", false, l.deployment == 2 && i.stops(),
+			func(w *model) { w.lives[n].deployment = 1 })
+		add("the function sees that the image has taken clients", false, l.pod && i.running && !i.served,
+			change(func(i *modelImage) { i.served = true }))
 	}
 	mounts := i.online || m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome
-	runs := i.job == alive1 && !i.done && mounts && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 && !m.tries()
+	runs := i.job == alive1 && !i.done && mounts && m.backup == alive1 && m.backupAt == atHome && m.namespace == alive1 &&
+		!m.tries()
 	add("the volume of the image's backup is made", false, runs && m.backupPending, (*model).makeBackupVolume)
 	runs = runs && !m.backupPending
 	m.clones(n, runs, add)
@@ -104,8 +109,10 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 		w.failures--
 		w.lives[n].image.done, w.lives[n].image.failed = true, true
 	})
-	add("the image's Job is gone", false, i.job == dying1 || i.job != none && m.namespace == none, change(func(i *modelImage) { i.job, i.done, i.failed, i.moved, i.cloned = none, false, false, false, 0 }))
-	add("the image's Job of the namespace goes", false, i.job == alive1 && m.namespace == dying1, change(func(i *modelImage) { i.job = dying1 }))
+	add("the image's Job is gone", false, i.job == dying1 || i.job != none && m.namespace == none,
+		change(func(i *modelImage) { i.job, i.done, i.failed, i.moved, i.cloned = none, false, false, false, 0 }))
+	add("the image's Job of the namespace goes", false, i.job == alive1 && m.namespace == dying1,
+		change(func(i *modelImage) { i.job = dying1 }))
 }
 
 // startImage of the pod that starts now.
@@ -120,21 +127,22 @@ func (m *model) startImage(l *modelLife) {
 	}
 }
 
-// statusOfImage in the XR.
-func (l modelLife) statusOfImage(status map[string]any) {
+// statusOfImage in the XR, and what is remembered there.
+func (l modelLife) statusOfImage(status, remembered map[string]any) {
 	i := l.image
 	if !l.started {
 		return
 	}
-	if status["servedImage"] = runningImage; i.served {
-		status["servedImage"] = nextImage
+	if remembered["servedImage"] = runningImage; i.served {
+		remembered["servedImage"] = nextImage
 	}
 	if i.pending {
-		status["pendingImage"] = nextImage
+		remembered["pendingImage"] = nextImage
 	}
-	l.statusOfRequest(status)
+	l.statusOfRequest(status, remembered)
 	if i.says != imageNone {
-		status["imageChange"] = map[string]any{"from": runningImage, "fence": i.says == imageFenced, "allowed": i.says == imageAllowed}
+		remembered["imageChange"] = map[string]any{"from": runningImage, "fence": i.says == imageFenced,
+			"allowed": i.says == imageAllowed}
 	}
 }
 
@@ -153,10 +161,13 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	if i.job == none {
 		return out
 	}
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.jobNameOfImage(n), UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.jobNameOfImage(n),
+		UID: types.UID("image-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(i.job)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "image-" + uidOf(n),
+		OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, life.DataPVCName()), agent.PVCVolume(steps.VolumeBackup, "backups")}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, life.DataPVCName()),
+		agent.PVCVolume(steps.VolumeBackup, "backups")}
 	if i.online {
 		i.showClone(j, p)
 	}
@@ -167,17 +178,19 @@ func (l modelLife) imageObjects(n int) []client.Object {
 	return append(out, j, p)
 }
 
-func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
+func (l modelLife) recordOfImage(n int) *v1.BackupRecord {
 	life := lifeOf(n)
-	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{
-		Name: l.recordNameOfImage(n), UID: types.UID("image-record-" + uidOf(n)), Labels: life.Labels(), Finalizers: []string{v1.Finalizer}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{
+		Name: l.recordNameOfImage(n), UID: types.UID("image-record-" + uidOf(n)), Labels: life.Labels(),
+		Finalizers: []string{v1.Finalizer}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
 	}}
 	if l.image.recordDying {
 		r.DeletionTimestamp = deletedAt(dying1)
 	}
-	r.Spec = v1.MySQLBackupSpec{
-		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born), Name: life.Name, XR: life.XR},
-		Image:    runningImage, Version: "8.4.6", Number: 1, Origin: l.image.originOfImage(),
+	r.Spec = v1.BackupRecordSpec{
+		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: namespaceUID(l.born),
+			Name: life.Name, XR: life.XR},
+		Image: runningImage, Version: "8.4.6", Number: 1, Origin: l.image.originOfImage(),
 		Request: l.requestOfImage(), Method: l.image.method(),
 		Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName},
 	}
@@ -185,7 +198,7 @@ func (l modelLife) recordOfImage(n int) *v1.MySQLBackup {
 	return r
 }
 
-// writeImageStatus is what becomes of status.imageChange.
+// writeImageStatus is what becomes of status.internal.imageChange.
 func (i *modelImage) writeImageStatus(value any) {
 	c, ok := value.(map[string]any)
 	switch {
@@ -212,7 +225,7 @@ func (m *model) writeImageRecord(n int, c change.Change) {
 			i.record, i.recordDying = recordNone, false
 		}
 	case change.PatchStatus:
-		if phase := as[*v1.MySQLBackup](c.Object).Status.Phase; phase != "" {
+		if phase := as[*v1.BackupRecord](c.Object).Status.Phase; phase != "" {
 			i.record = phaseNumber(phase)
 		}
 	}
@@ -238,10 +251,13 @@ func (i *modelImage) losePVC(lost bool, volume int8) {
 
 // endJob with its report.
 func endJob(j *batchv1.Job, p *corev1.Pod, failed bool) {
-	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+catalog.ArchiveName+`","sha256":"`+strings.Repeat("a", 64)+`"}`
+	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+catalog.ArchiveName+`","sha256":"`+
+		strings.Repeat("a", 64)+`"}`
 	if failed {
 		kind, message = batchv1.JobFailed, `{"command":"backup","ok":false,"error":"`+modelFailure+`"}`
 	}
-	j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	j.Status.Conditions = []batchv1.JobCondition{
+		{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
 }

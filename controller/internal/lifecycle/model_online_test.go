@@ -37,13 +37,17 @@ func (m model) clones(n int, runs bool, add adder) {
 			w.broken = "a Job has an account, and no Secret says so"
 		}
 	})
-	add("the clone is refused", false, runs && l.pod && !i.cloner, func(w *model) { w.lives[n].image.done, w.lives[n].image.failed = true, true })
-	add("the clone finds no server", false, runs && !l.pod, func(w *model) { w.lives[n].image.done, w.lives[n].image.failed = true, true })
+	add("the clone is refused", false, runs && l.pod && !i.cloner,
+		func(w *model) { w.lives[n].image.done, w.lives[n].image.failed = true, true })
+	add("the clone finds no server", false, runs && !l.pod, func(w *model) {
+		w.lives[n].image.done, w.lives[n].image.failed = true, true
+	})
 }
 
 // accessOf a life's Job to its server.
 func accessOf(n int) client.Object {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: lifeOf(n).Accesses().Clone(), UID: "access", Labels: lifeOf(n).Labels()}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: lifeOf(n).Accesses().Clone(),
+		UID: "access", Labels: lifeOf(n).Labels()}}
 }
 
 // showClone in a Job, which mounts no data.
@@ -52,7 +56,10 @@ func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
 	j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[1:]
 	j.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: agent.CloneContainerName}}
 	if c.cloned > 0 {
-		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: agent.CloneContainerName, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"clone","ok":true}`}}}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+			{Name: agent.CloneContainerName,
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					Message: `{"command":"clone","ok":true}`}}}}
 	}
 }
 

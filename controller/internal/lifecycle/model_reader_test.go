@@ -35,16 +35,16 @@ func uidType(s string) types.UID { return types.UID(s) }
 
 // A modelReader answers the real Gatherer with the objects of a model.
 type modelReader struct {
-	of      model
+	world   model
 	objects []client.Object
 }
 
 // Get an object as it is, without a copy: nobody changes it.
-func (r modelReader) Get(_ context.Context, k client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	kind := kindOf(into)
+func (r modelReader) Get(_ context.Context, k client.ObjectKey, target client.Object, _ ...client.GetOption) error {
+	kind := kindOf(target)
 	for _, o := range r.objects {
 		if kindOf(o) == kind && o.GetNamespace() == k.Namespace && o.GetName() == k.Name {
-			fill(into, o)
+			fill(target, o)
 			return nil
 		}
 	}
@@ -63,33 +63,36 @@ func (r modelReader) List(_ context.Context, l client.ObjectList, opts ...client
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
 	kind := strings.TrimSuffix(listKind(l), "List")
-	for _, have := range r.objects {
-		if kindOf(have) != kind || o.Namespace != "" && o.Namespace != have.GetNamespace() || o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(have.GetLabels())) {
+	for _, object := range r.objects {
+		if kindOf(object) != kind || o.Namespace != "" && o.Namespace != object.GetNamespace() || o.LabelSelector != nil &&
+			!o.LabelSelector.Matches(labels.Set(object.GetLabels())) {
 			continue
 		}
 		switch l := l.(type) {
 		case *corev1.PersistentVolumeList:
-			l.Items = append(l.Items, *as[*corev1.PersistentVolume](have))
+			l.Items = append(l.Items, *as[*corev1.PersistentVolume](object))
 		case *corev1.PersistentVolumeClaimList:
-			l.Items = append(l.Items, *as[*corev1.PersistentVolumeClaim](have))
+			l.Items = append(l.Items, *as[*corev1.PersistentVolumeClaim](object))
 		case *corev1.PodList:
-			l.Items = append(l.Items, *as[*corev1.Pod](have))
+			l.Items = append(l.Items, *as[*corev1.Pod](object))
 		case *batchv1.JobList:
-			l.Items = append(l.Items, *as[*batchv1.Job](have))
-		case *v1.MySQLBackupList:
-			l.Items = append(l.Items, *as[*v1.MySQLBackup](have))
+			l.Items = append(l.Items, *as[*batchv1.Job](object))
+		case *v1.BackupList:
+			l.Items = append(l.Items, *as[*v1.Backup](object))
+		case *v1.BackupRecordList:
+			l.Items = append(l.Items, *as[*v1.BackupRecord](object))
 		case *unstructured.UnstructuredList:
-			l.Items = append(l.Items, *as[*unstructured.Unstructured](have))
+			l.Items = append(l.Items, *as[*unstructured.Unstructured](object))
 		case *metav1.PartialObjectMetadataList:
 			m := metav1.PartialObjectMetadata{}
-			fill(&m, have)
+			fill(&m, object)
 			l.Items = append(l.Items, m)
 		}
 	}
 	return nil
 }
 
-func (r modelReader) model() model { return r.of }
+func (r modelReader) model() model { return r.world }
 
 func as[T client.Object](o client.Object) T {
 	t, ok := o.(T)
@@ -114,28 +117,30 @@ func listKind(l client.ObjectList) string {
 }
 
 // fill what was asked for.
-func fill(into, from client.Object) {
-	switch into := into.(type) {
+func fill(target, from client.Object) {
+	switch target := target.(type) {
 	case *metav1.PartialObjectMetadata:
-		into.Name, into.Namespace, into.UID = from.GetName(), from.GetNamespace(), from.GetUID()
-		into.Labels, into.Annotations, into.Finalizers = from.GetLabels(), from.GetAnnotations(), from.GetFinalizers()
-		into.DeletionTimestamp = from.GetDeletionTimestamp()
+		target.Name, target.Namespace, target.UID = from.GetName(), from.GetNamespace(), from.GetUID()
+		target.Labels, target.Annotations, target.Finalizers = from.GetLabels(), from.GetAnnotations(), from.GetFinalizers()
+		target.DeletionTimestamp = from.GetDeletionTimestamp()
 	case *unstructured.Unstructured:
-		into.Object = as[*unstructured.Unstructured](from).Object
+		target.Object = as[*unstructured.Unstructured](from).Object
 	case *corev1.PersistentVolume:
-		*into = *as[*corev1.PersistentVolume](from)
+		*target = *as[*corev1.PersistentVolume](from)
 	case *corev1.PersistentVolumeClaim:
-		*into = *as[*corev1.PersistentVolumeClaim](from)
+		*target = *as[*corev1.PersistentVolumeClaim](from)
 	case *corev1.Namespace:
-		*into = *as[*corev1.Namespace](from)
-	case *v1.MySQLPlatform:
-		*into = *as[*v1.MySQLPlatform](from)
+		*target = *as[*corev1.Namespace](from)
+	case *v1.Backup:
+		*target = *as[*v1.Backup](from)
+	case *v1.Platform:
+		*target = *as[*v1.Platform](from)
 	case *appsv1.Deployment:
-		*into = *as[*appsv1.Deployment](from)
+		*target = *as[*appsv1.Deployment](from)
 	case *batchv1.Job:
-		*into = *as[*batchv1.Job](from)
+		*target = *as[*batchv1.Job](from)
 	default:
-		panic(fmt.Sprintf("nobody asked for a %T before", into))
+		panic(fmt.Sprintf("nobody asked for a %T before", target))
 	}
 }
 
@@ -150,7 +155,7 @@ func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
 	lives, err := g.Gather(context.Background(), key())
 	for _, s := range lives {
 		if s.XR != nil {
-			s.XR.Status.Backups = v1.ListBackups(s.Records)
+			s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
 		}
 	}
 	return lives, err
@@ -166,7 +171,8 @@ func gathererOf(r worldReader) *instance.Gatherer {
 }
 
 func gathererFrom(r client.Reader) *instance.Gatherer {
-	return &instance.Gatherer{Reader: r, Settings: instance.Settings{AgentImage: "agent"}, Clock: func() time.Time { return now }}
+	return &instance.Gatherer{Reader: r, Settings: instance.Settings{AgentImage: "agent"},
+		Clock: func() time.Time { return now }}
 }
 
 // restoreTestState is what package restoretest decides on.
@@ -182,7 +188,8 @@ func (m model) restoreTestState() (*restoretest.State, error) {
 	return s, nil
 }
 
-var verdicts = []metav1.ConditionStatus{verdictUnknown: metav1.ConditionUnknown, verdictFalse: metav1.ConditionFalse, verdictTrue: metav1.ConditionTrue}
+var verdicts = []metav1.ConditionStatus{verdictUnknown: metav1.ConditionUnknown, verdictFalse: metav1.ConditionFalse,
+	verdictTrue: metav1.ConditionTrue}
 
 func verdictOf(s metav1.ConditionStatus) int8 { return int8(slices.Index(verdicts, s)) } //nolint:gosec // There are three.
 
@@ -191,11 +198,13 @@ func (m model) trialObjects() []client.Object {
 	if m.trial.job == none {
 		return nil
 	}
-	n := int(m.trial.of) - 1
+	n := int(m.trial.backup) - 1
 	life := lifeOf(n)
 	labels := life.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	meta := metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels, Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now), DeletionTimestamp: deletedAt(m.trial.job)}
+	meta := metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().RestoreTest(), UID: trialOf(n), Labels: labels,
+		Annotations: map[string]string{v1.AnnotationRestoreTest: string(turnOf(n))}, CreationTimestamp: metav1.NewTime(now),
+		DeletionTimestamp: deletedAt(m.trial.job)}
 	j := &batchv1.Job{ObjectMeta: meta}
 	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume("backup", "backups")}
 	j.Annotations[v1.AnnotationPVCs] = fmt.Sprintf(`{"backup":%q}`, backupsUID)
@@ -206,12 +215,15 @@ func (m model) trialObjects() []client.Object {
 	if m.trial.says == verdictNone {
 		return []client.Object{j, p}
 	}
-	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	j.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	message := map[int8]string{
-		verdictTrue: `{"command":"bootcheck","ok":true}`, verdictUnknown: `{"command":"bootcheck","exitCode":1,"error":"killed"}`,
-		verdictFalse: fmt.Sprintf(`{"command":"bootcheck","exitCode":%d,"error":"corrupt"}`, agent.ExitBroken),
+		verdictTrue:    `{"command":"bootcheck","ok":true}`,
+		verdictUnknown: `{"command":"bootcheck","exitCode":1,"error":"killed"}`,
+		verdictFalse:   fmt.Sprintf(`{"command":"bootcheck","exitCode":%d,"error":"corrupt"}`, agent.ExitBroken),
 	}[m.trial.says]
-	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}}}
 	return []client.Object{j, p}
 }
 
@@ -219,12 +231,12 @@ func deletedAt(state int8) *metav1.Time {
 	if state != dying1 {
 		return nil
 	}
-	at := metav1.NewTime(now.Add(-time.Hour))
-	return &at
+	timestamp := metav1.NewTime(now.Add(-time.Hour))
+	return &timestamp
 }
 
-func ourFinalizer(has bool) []string {
-	if !has {
+func ourFinalizer(present bool) []string {
+	if !present {
 		return nil
 	}
 	return []string{v1.Finalizer}
@@ -232,9 +244,12 @@ func ourFinalizer(has bool) []string {
 
 // objects of a model.
 func (m model) objects() []client.Object {
-	out := []client.Object{&v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{BackupStores: []string{modelStore}}}}
+	out := []client.Object{&v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
+		Spec: v1.PlatformSpec{AllowedBackupStores: []string{modelStore}}}}
 	if m.namespace != none {
-		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: namespaceUID(m.current), DeletionTimestamp: deletedAt(m.namespace)}})
+		out = append(out, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "default", UID: namespaceUID(m.current),
+				DeletionTimestamp: deletedAt(m.namespace)}})
 	}
 	if m.claim != none {
 		out = append(out, m.claimObject())
@@ -256,11 +271,13 @@ func (m model) objects() []client.Object {
 		out = append(out, m.backupPVC())
 	}
 	out = append(out, m.trialObjects()...)
+	out = append(out, m.backupObjects()...)
 	for n := range m.lives {
 		out = append(out, m.lives[n].objects(n, m.required)...)
-		out = append(out, m.eraseObject(n)...)
+		out = append(out, m.removeObject(n)...)
 		if l := m.lives[n]; l.handle != none {
-			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), handleUID, l.handle, l.handleHeld))
+			out = append(out, m.claimOf(n, placeName(l.handlePlace), lifeOf(n).RescueName("data"), handleUID, l.handle,
+				l.handleHeld))
 		}
 	}
 	return out
@@ -284,7 +301,8 @@ func (m model) claimObject() client.Object {
 	u.SetName("db")
 	u.SetFinalizers(ourFinalizer(m.claimOurs))
 	u.SetDeletionTimestamp(deletedAt(m.claim))
-	spec := map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": m.required}}
+	spec := map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup",
+		"backup": map[string]any{"finalBackup": map[string]any{"requireRestoreTest": m.required}}}
 	if m.claimXR > 0 {
 		spec["resourceRef"] = map[string]any{"name": "x" + strconv.Itoa(int(m.claimXR))}
 	}
@@ -312,11 +330,11 @@ func (m model) claimOf(n int, namespace, name, uid string, state int8, held bool
 	if l.pv {
 		c.Spec.VolumeName = volumeNames[n]
 	}
-	at := atHome
+	home := atHome
 	if uid == handleUID {
-		at = l.handlePlace
+		home = l.handlePlace
 	}
-	if l.pv && l.ref == refBound && l.refPlace == at {
+	if l.pv && l.ref == refBound && l.refPlace == home {
 		c.Status.Phase = corev1.ClaimBound
 	}
 	return c
@@ -331,26 +349,29 @@ var backupPVNames = []string{"pv-b", "pv-c"}
 func volumeNumber(name string) int8 { return int8(slices.Index(backupPVNames, name)) } //nolint:gosec // There are two.
 
 func (m model) backupPV(n int) client.Object {
-	have := m.volumes[n]
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: backupPVNames[n], Finalizers: ourFinalizer(have.retained), Annotations: map[string]string{}}}
+	volume := m.volumes[n]
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: backupPVNames[n], Finalizers: ourFinalizer(volume.retained),
+			Annotations: map[string]string{}}}
 	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-	if have.retained {
+	if volume.retained {
 		v.Labels, v.Spec.PersistentVolumeReclaimPolicy = steps.BackupLabels(lifeOf(0)), corev1.PersistentVolumeReclaimRetain
-		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationReclaimPolicy] = string(namespaceUID(have.of)), string(corev1.PersistentVolumeReclaimDelete)
+		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationReclaimPolicy] = string(
+			namespaceUID(volume.owner)), string(corev1.PersistentVolumeReclaimDelete)
 	}
-	if have.from > 0 {
-		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(have.from))
+	if volume.from > 0 {
+		v.Annotations[v1.AnnotationEarlierNamespaces] = string(namespaceUID(volume.from))
 	}
 	m.annotated(v, n)
-	v.Spec.ClaimRef = steps.ReservedFor(placeName(have.at), m.backupName(have.at))
-	if !have.free {
+	v.Spec.ClaimRef = steps.ReservedFor(placeName(volume.namespace), m.backupName(volume.namespace))
+	if !volume.free {
 		v.Spec.ClaimRef.UID = backupsUID
 	}
 	return v
 }
 
-func (m model) backupName(at int8) string {
-	if at == atRescue {
+func (m model) backupName(namespace int8) string {
+	if namespace == atRescue {
 		return m.rescuing().RescueName("backups")
 	}
 	return lifeOf(0).BackupPVCName()
@@ -360,11 +381,15 @@ func (m model) backupName(at int8) string {
 func (m model) rescuing() v1.Instance { return lifeOf(m.rescued()) }
 
 func (m model) rescued() int {
-	return max(slices.IndexFunc(m.lives[:], func(l modelLife) bool { return l.handlePlace == atRescue && l.handle != none }), 0)
+	return max(slices.IndexFunc(m.lives[:], func(l modelLife) bool {
+		return l.handlePlace == atRescue && l.handle != none
+	}), 0)
 }
 
 func (m model) backupPVC() client.Object {
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: backupsUID, DeletionTimestamp: deletedAt(m.backup)}}
+	c := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: placeName(m.backupAt), Name: m.backupName(m.backupAt), UID: backupsUID,
+			DeletionTimestamp: deletedAt(m.backup)}}
 	c.Spec.StorageClassName, c.Status.Phase = new("fast"), corev1.ClaimPending
 	if !m.backupPending {
 		c.Spec.VolumeName, c.Status.Phase = backupPVNames[m.backupOn], corev1.ClaimBound
@@ -385,7 +410,8 @@ func (l modelLife) objects(n int, required bool) []client.Object {
 		out = append(out, l.xrObject(n, required))
 	}
 	if l.deployment != none {
-		out = append(out, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(l.deployment - 1))}})
+		out = append(out, &appsv1.Deployment{ObjectMeta: meta,
+			Spec: appsv1.DeploymentSpec{Replicas: new(int32(l.deployment - 1))}})
 	}
 	if l.service {
 		out = append(out, &corev1.Service{ObjectMeta: meta})
@@ -418,23 +444,24 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	}
 	u.SetFinalizers(finalizers)
 	u.SetDeletionTimestamp(deletedAt(l.xr))
-	status := map[string]any{"started": l.started, "pvcDeleted": l.fenced}
+	remembered := map[string]any{"started": l.started, "pvcDeleted": l.fenced}
+	status := map[string]any{v1.StatusInternal: remembered}
 	if l.volume {
 		status["volume"] = volumeNames[n]
 	}
 	if l.toStore {
-		status["backupStore"] = modelStore
+		remembered["backupStore"] = modelStore
 	}
 	if l.looked {
-		status["previousBackup"], status["backupNumber"] = v1.PreviousNone, l.backupNumber()
+		remembered["previousBackup"], remembered["backupNumber"] = v1.PreviousNone, l.backupNumber()
 		if l.image.counted {
-			status["firstBackupNumber"] = l.backupNumber() - 1
+			remembered["firstBackupNumber"] = l.backupNumber() - 1
 		}
 		if l.previous < 0 {
-			status["previousBackup"], status["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
+			remembered["previousBackup"], remembered["heldBackup"] = v1.PreviousHeld, lifeOf(int(-l.previous-1)).RecordName()
 		}
 		if l.previous > 0 {
-			status["previousBackup"] = lifeOf(int(l.previous - 1)).RecordName()
+			remembered["previousBackup"] = lifeOf(int(l.previous - 1)).RecordName()
 		}
 	}
 	if l.restore > 0 {
@@ -444,7 +471,7 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 		}
 		status["restore"] = map[string]any{"backup": lifeOf(int(l.restore - 1)).RecordName(), "phase": string(phase)}
 	}
-	l.statusOfImage(status)
+	l.statusOfImage(status, remembered)
 	marks := map[string]string{}
 	if l.marked {
 		marks[v1.AnnotationNothingToLose] = uidOf(n)
@@ -455,7 +482,9 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	if len(marks) > 0 {
 		u.SetAnnotations(marks)
 	}
-	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup", "backup": map[string]any{"requireRestorable": required}, "claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
+	u.Object["spec"] = map[string]any{"storageSize": "1Gi", "deletionPolicy": "Backup",
+		"backup":   map[string]any{"finalBackup": map[string]any{"requireRestoreTest": required}},
+		"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}
 	l.image.showRequest(as[*unstructured.Unstructured](u).Object["spec"].(map[string]any))
 	u.Object["status"] = status
 	return u
@@ -472,7 +501,9 @@ func (l modelLife) backupNumber() int64 {
 
 func (l modelLife) volumeObject(n int) client.Object {
 	life := lifeOf(n)
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held), Annotations: map[string]string{}}}
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: volumeNames[n], Finalizers: ourFinalizer(l.held),
+			Annotations: map[string]string{}}}
 	v.Spec.PersistentVolumeReclaimPolicy, v.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeBound
 	if l.retain {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
@@ -480,7 +511,8 @@ func (l modelLife) volumeObject(n int) client.Object {
 	if l.labelled {
 		v.Labels = life.Labels()
 		v.Annotations = agent.Annotations(life)
-		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(namespaceUID(l.born)), "Backup"
+		v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationDeletionPolicy] = string(
+			namespaceUID(l.born)), "Backup"
 		v.Annotations[v1.AnnotationReclaimPolicy] = "Delete"
 		if l.toStore {
 			v.Annotations[v1.AnnotationBackupStore] = modelStore
@@ -536,9 +568,12 @@ func (l modelLife) jobPVCs() string {
 // restoreObjects are the Job of a restore that has ended, and its pod.
 func (l modelLife) restoreObjects(n int) []client.Object {
 	life := lifeOf(n)
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(), UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
-	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n), Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(),
+		UID: types.UID("restore-" + uidOf(n)), Labels: life.Labels()}}
+	j.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restore-" + uidOf(n),
+		Labels: life.Labels(), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", life.DataPVCName())}
 	p.Status.Phase = corev1.PodSucceeded
 	return []client.Object{j, p}
@@ -552,14 +587,17 @@ func (l modelLife) jobObjects(n int) []client.Object {
 	if l.jobPlace != atHome {
 		name = lifeOf(n).RescueName(v1.ComponentBackup)
 	}
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name, UID: types.UID("job-" + uidOf(n)), Labels: lifeOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n), OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: placeName(l.jobPlace), Name: name,
+		UID: types.UID("job-" + uidOf(n)), Labels: lifeOf(n).Labels(), DeletionTimestamp: deletedAt(l.job)}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: "agent-" + uidOf(n),
+		OwnerReferences: []metav1.OwnerReference{{UID: j.UID, Controller: new(true)}}}}
 	mounts := lifeOf(n).DataPVCName()
 	if l.jobPlace != atHome {
 		mounts = lifeOf(n).RescueName("data")
 	}
 	p.Spec.Volumes = []corev1.Volume{agent.PVCVolume("data", mounts)}
-	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, mounts), agent.PVCVolume(steps.VolumeBackup, "backups")}
+	j.Spec.Template.Spec.Volumes = []corev1.Volume{agent.PVCVolume(steps.VolumeData, mounts),
+		agent.PVCVolume(steps.VolumeBackup, "backups")}
 	if l.toStore {
 		j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[:1]
 	}

@@ -26,21 +26,21 @@ import (
 func (m model) records(add adder) {
 	for n := range m.lives {
 		l := m.lives[n]
-		there := l.record != recordNone
-		add("the record is deleted", true, m.drops > 0 && there && !l.recordDying, func(w *model) {
+		exists := l.record != recordNone
+		add("the record is deleted", true, m.drops > 0 && exists && !l.recordDying, func(w *model) {
 			w.drops--
 			w.lives[n].recordDying = true
 		})
-		add("the record is deleted with its archive", true, m.drops > 0 && there && !l.recordDying, func(w *model) {
+		add("the record is deleted with its archive", true, m.drops > 0 && exists && !l.recordDying, func(w *model) {
 			w.drops--
-			w.lives[n].recordDying, w.lives[n].condemned = true, true
+			w.lives[n].recordDying, w.lives[n].markedForRemoval = true, true
 		})
-		add("the record's finalizer is taken off, and it is gone", true, m.drops > 0 && there, func(w *model) {
+		add("the record's finalizer is taken off, and it is gone", true, m.drops > 0 && exists, func(w *model) {
 			w.drops--
 			w.lives[n].loseRecord()
 		})
 		add("the record is gone", false, l.recordDying && !l.recordHeld, func(w *model) { w.lives[n].loseRecord() })
-		lacks := l.noted > 0 && !there
+		lacks := l.noted > 0 && !exists
 		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted && !l.toStore, func(w *model) {
 			w.words--
 			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
@@ -61,17 +61,19 @@ func (m model) records(add adder) {
 		})
 		add("the archive is removed", false, l.erase == alive1 && !l.erased && m.reaches(l), func(w *model) {
 			w.lives[n].erased, w.lives[n].archived = true, 0
-			if !l.condemned {
+			if !l.markedForRemoval {
 				w.broken = "an archive is removed that nobody named"
 			}
 			w.truth = w.remaining()
 		})
-		add("the erasing Job is gone", false, l.erase == dying1 || l.erase != none && m.namespace == none, func(w *model) { w.lives[n].erase, w.lives[n].erased = none, false })
+		add("the erasing Job is gone", false, l.erase == dying1 || l.erase != none && m.namespace == none,
+			func(w *model) { w.lives[n].erase, w.lives[n].erased = none, false })
 	}
 }
 
 func (l *modelLife) loseRecord() {
-	l.record, l.recordDying, l.condemned, l.recordHeld, l.verdict, l.turn, l.heard = recordNone, false, false, false, verdictNone, turnNone, false
+	l.record, l.recordDying, l.markedForRemoval, l.recordHeld, l.verdict, l.turn, l.heard =
+		recordNone, false, false, false, verdictNone, turnNone, false
 }
 
 func (l *modelLife) makeRecord() {
@@ -105,7 +107,7 @@ func (m model) beside(n int) bool {
 // waitsForRecord is true while a record of another life is being deleted, which a
 // Job cannot get at.
 func (m model) waitsForRecord(n int) bool {
-	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.recordDying && l.condemned }) && n >= 0
+	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.recordDying && l.markedForRemoval }) && n >= 0
 }
 
 // remaining rows, once a person gave some up.
@@ -159,7 +161,8 @@ func (m model) quiet() bool {
 		if i := l.image; i.record != recordNone && (i.recordDying || i.noted != (i.record == recordProven)) {
 			return true
 		}
-		return l.record != recordNone && (l.recordDying || !l.recordHeld || proven != (l.noted == l.recordNo) || !proven && l.noted > 0)
+		return l.record != recordNone &&
+			(l.recordDying || !l.recordHeld || proven != (l.noted == l.recordNo) || !proven && l.noted > 0)
 	})
 }
 
@@ -168,12 +171,14 @@ func idleArchive(step catalog.ArchiveStep) bool {
 	return step.Action == steps.Wait || step.Action == catalog.TellRecord
 }
 
-var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven, recordNew: ""}
+var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven,
+	recordNew: ""}
 
 // recordObject of a life, the nth of its name.
-func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
+func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
 	life := lifeOf(n)
-	r := backup.NewRecord(&instance.State{Life: life, XR: composite("XMySQL", "x", uidOf(n)), Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}})
+	r := backup.NewRecord(instance.NewState(instance.Subject{Life: life, XR: composite("XMySQL", "x", uidOf(n)),
+		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: namespaceUID(l.born)}}}))
 	r.Name, r.Spec.Origin = life.RecordName(), v1.OriginDeletion
 	r.UID = types.UID("record-" + uidOf(n) + strings.Repeat("-again", int(number)-1))
 	r.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(n) * time.Minute))
@@ -181,7 +186,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	if l.recordDying {
 		r.DeletionTimestamp = deletedAt(dying1)
 	}
-	if l.condemned {
+	if l.markedForRemoval {
 		r.Annotations = map[string]string{v1.AnnotationDeleteArchive: string(r.UID)}
 	}
 	r.Status.Phase = recordPhases[l.record]
@@ -192,54 +197,58 @@ func (l modelLife) recordObject(n int, number int8) *v1.MySQLBackup {
 	}
 	r.Spec.Archive = &v1.Archive{PVCName: life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	if l.toStore {
-		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst", SHA256: strings.Repeat("a", 64)}
+		r.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(r.Spec.Instance, r.Name) + "/aaaaaaaaaa.tar.zst",
+			SHA256: strings.Repeat("a", 64)}
 	}
 	if l.turn != turnNone {
-		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartedAt: metav1.NewTime(now), Concluded: l.heard}
+		r.Status.RestoreTest = &v1.RestoreTest{ID: turnOf(n), StartTime: metav1.NewTime(now), Concluded: l.heard}
 	}
 	if l.turn == turnNamed {
 		r.Status.RestoreTest.Job = trialOf(n)
 	}
 	if l.verdict != verdictNone {
-		r.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+		r.Status.Conditions = []metav1.Condition{
+			{Type: v1.ConditionRestorable, Status: verdicts[l.verdict], LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
 	}
 	return r
 }
 
 // annotated with what a volume for backups knows of them.
-func (m model) annotated(v *corev1.PersistentVolume, at int) {
+func (m model) annotated(v *corev1.PersistentVolume, index int) {
 	for n, l := range m.lives {
 		name := lifeOf(n).RecordName()
-		if l.image.noted && int(l.image.archivedOn) == at {
+		if l.image.noted && int(l.image.archivedOn) == index {
 			v.Annotations[v1.AnnotationBackupPrefix+l.recordNameOfImage(n)] = catalog.NoteText(l.recordOfImage(n))
 		}
 		if l.toStore {
 			continue
 		}
-		if l.noted > 0 && int(l.archivedOn) == at {
+		if l.noted > 0 && int(l.archivedOn) == index {
 			v.Annotations[v1.AnnotationBackupPrefix+name] = catalog.NoteText(l.recordObject(n, l.noted))
 		}
-		if l.forgotten > 0 && int(l.archivedOn) == at {
+		if l.forgotten > 0 && int(l.archivedOn) == index {
 			v.Annotations[v1.AnnotationForgetPrefix+name] = string(l.recordObject(n, l.forgotten).UID)
 		}
 	}
-	if of := m.volumes[at].asked; of > 0 {
-		v.Annotations[v1.AnnotationMakeRecord] = lifeOf(int(of) - 1).RecordName()
+	if life := m.volumes[index].asked; life > 0 {
+		v.Annotations[v1.AnnotationMakeRecord] = lifeOf(int(life) - 1).RecordName()
 	}
 }
 
-// eraseObject is the Job that removes the archive of a life.
-func (m model) eraseObject(n int) []client.Object {
+// removeObject is the Job that removes the archive of a life.
+func (m model) removeObject(n int) []client.Object {
 	l, life := m.lives[n], lifeOf(n)
 	if l.erase == none {
 		return nil
 	}
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: v1.EraseJobName(life.RecordName()), UID: types.UID("erase-" + uidOf(n)), Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
-		Annotations: map[string]string{v1.AnnotationErases: "backups/" + backupPVNames[l.archivedOn]},
+		Namespace: "default", Name: v1.RemovalJobName(life.RecordName()), UID: types.UID("erase-" + uidOf(n)),
+		Labels: life.Labels(), DeletionTimestamp: deletedAt(l.erase),
+		Annotations: map[string]string{v1.AnnotationRemoves: "backups/" + backupPVNames[l.archivedOn]},
 	}}
 	if l.erased {
-		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+		j.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
 	}
 	return []client.Object{j}
 }
@@ -253,13 +262,15 @@ func recordStarts() map[string]model {
 		"store, record deleted":      base.with(func(m *model) { m.store, m.words = true, 1 }),
 		"store down, record deleted": base.with(func(m *model) { m.store, m.outages = true, 1 }),
 		"record deleted, and a word": base.with(func(m *model) { m.words = 2 }),
-		"record deleted, namespace":  base.with(func(m *model) { m.namespaces, m.remakes, m.deletes, m.allow, m.words = 1, 1, 0, true, 1 }),
-		"tested record deleted":      base.with(func(m *model) { m.testsRestores, m.words = true, 1 }),
-		"two records deleted":        base.with(func(m *model) { m.deletes, m.drops, m.words, m.writes = 2, 2, 1, 2 }),
+		"record deleted, namespace": base.with(func(m *model) {
+			m.namespaces, m.remakes, m.deletes, m.allow, m.words = 1, 1, 0, true, 1
+		}),
+		"tested record deleted": base.with(func(m *model) { m.testsRestores, m.words = true, 1 }),
+		"two records deleted":   base.with(func(m *model) { m.deletes, m.drops, m.words, m.writes = 2, 2, 1, 2 }),
 		"two records lost": base.with(func(m *model) {
 			over := modelLife{born: 1, rows: 1, archived: 2, noted: 1, recordNo: 1}
 			m.creates, m.deletes, m.drops, m.words, m.lives = 0, 0, 0, 4, [2]modelLife{over, over}
-			m.backup, m.backupRetained, m.volumes[0] = alive1, true, modelVolume{made: 1, of: 1, retained: true}
+			m.backup, m.backupRetained, m.volumes[0] = alive1, true, modelVolume{made: 1, owner: 1, retained: true}
 		}),
 	}
 }
@@ -301,52 +312,61 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 		third   third
 	}{
 		"records are the truth": {creates: 2, reason: "What has no record is not there.", next: withoutNotes},
-		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.", next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.NoteBackup {
-				return step
-			}
-			s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
-			return withChanges(s, backup.WriteIndex(s))
-		}},
-		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.", third: func(a *instance.Archives) []catalog.ArchiveStep {
-			for i := range a.Records {
-				a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
-			}
-			return catalog.NextOfArchives(a)
-		}},
-		"erased without a Job": {creates: 1, reason: "The note goes before the archive.", third: func(a *instance.Archives) []catalog.ArchiveStep {
-			next := catalog.NextOfArchives(a)
-			for i := range next {
-				if r := next[i].Record; next[i].Action == catalog.StartErase {
-					next[i].Changes = append(catalog.RemoveNotes(a.Volumes, r.Name), steps.RemoveFinalizer(r))
+		"proven before noted": {creates: 2, reason: "The volume does not know what the record says.",
+			next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.NoteBackup {
+					return step
 				}
-			}
-			return next
-		}},
-		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.", next: func(s *instance.State) steps.Step {
-			if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsProven() && s.Backup == nil) {
-				s.Notes = nil
-			}
-			return Next(s)
-		}},
-		"a finalizer too early": {creates: 1, reason: "The record goes before the Job that is found by it.", third: func(a *instance.Archives) []catalog.ArchiveStep {
-			steps := catalog.NextOfArchives(a)
-			for i := range steps {
-				if c := steps[i].Changes; steps[i].Action == catalog.Erased {
-					c[len(c)-1], c[len(c)-2] = c[len(c)-2], c[len(c)-1]
+				s.Notes = []instance.Note{{Name: s.Record().Name, BackupNote: s.Record().Note()}}
+				return withChanges(s, backup.WriteIndex(s))
+			}},
+		"a word is not waited for": {creates: 1, reason: "A record takes its archive along that nobody named.",
+			third: func(a *instance.Archives) []catalog.ArchiveStep {
+				for i := range a.Records {
+					a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
 				}
-			}
-			return steps
-		}},
-		"a turn is not waited for": {creates: 1, tested: true, reason: "The record goes before the Job that it names.", third: func(a *instance.Archives) []catalog.ArchiveStep {
-			for i := range a.Records {
-				a.Records[i].Status.RestoreTest = nil
-			}
-			return catalog.NextOfArchives(a)
-		}},
-		"never let go": {creates: 1, reason: "Records that are deleted stay.", third: func(a *instance.Archives) []catalog.ArchiveStep {
-			return slices.DeleteFunc(catalog.NextOfArchives(a), func(s catalog.ArchiveStep) bool { return s.Action == catalog.LetRecordGo })
-		}},
+				return catalog.NextOfArchives(a)
+			}},
+		"erased without a Job": {creates: 1, reason: "The note goes before the archive.",
+			third: func(a *instance.Archives) []catalog.ArchiveStep {
+				next := catalog.NextOfArchives(a)
+				for i := range next {
+					if r := next[i].Record; next[i].Action == catalog.StartRemoval {
+						next[i].Changes = append(catalog.RemoveNotes(a.Volumes, r.Name), steps.RemoveFinalizer(r))
+					}
+				}
+				return next
+			}},
+		"announced again": {creates: 1, reason: "A record that goes after the data is waited for in vain.",
+			next: func(s *instance.State) steps.Step {
+				if r := s.Record(); s.IsDeleting() && (r == nil || !r.IsProven() && s.BackupJob == nil) {
+					s.Notes = nil
+				}
+				return Next(s)
+			}},
+		"a finalizer too early": {creates: 1, reason: "The record goes before the Job that is found by it.",
+			third: func(a *instance.Archives) []catalog.ArchiveStep {
+				steps := catalog.NextOfArchives(a)
+				for i := range steps {
+					if c := steps[i].Changes; steps[i].Action == catalog.ArchiveRemoved {
+						c[len(c)-1], c[len(c)-2] = c[len(c)-2], c[len(c)-1]
+					}
+				}
+				return steps
+			}},
+		"a turn is not waited for": {creates: 1, tested: true, reason: "The record goes before the Job that it names.",
+			third: func(a *instance.Archives) []catalog.ArchiveStep {
+				for i := range a.Records {
+					a.Records[i].Status.RestoreTest = nil
+				}
+				return catalog.NextOfArchives(a)
+			}},
+		"never let go": {creates: 1, reason: "Records that are deleted stay.",
+			third: func(a *instance.Archives) []catalog.ArchiveStep {
+				return slices.DeleteFunc(catalog.NextOfArchives(a), func(s catalog.ArchiveStep) bool {
+					return s.Action == catalog.LetRecordGo
+				})
+			}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
@@ -26,15 +27,17 @@ func (m model) requestsOf(n int, add adder) {
 	})
 }
 
-// statusOfRequest in the XR.
-func (l modelLife) statusOfRequest(status map[string]any) {
+// statusOfRequest in the XR, and what is remembered there.
+func (l modelLife) statusOfRequest(status, remembered map[string]any) {
 	i := l.image
 	if i.asked && l.pod {
 		status["conditions"] = []any{map[string]any{"type": v1.ConditionServing, "status": "True"}}
 	}
 	if i.answered != "" {
-		status[i.fieldOfRequest()] = map[string]any{
-			"request": i.request(), "phase": string(i.answered), "fence": i.isAnswering() && !i.online && !i.resumed, "method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
+		remembered[i.fieldOfRequest()] = map[string]any{
+			"request": i.request(), "uid": i.uidOfRequest(), "phase": string(i.answered),
+			"fence":  i.isAnswering() && !i.online && !i.resumed,
+			"method": string(i.method()), "begunAt": metav1.NewTime(now.Add(-time.Minute)).UTC().Format(time.RFC3339),
 		}
 	}
 	if i.planned {
@@ -42,8 +45,34 @@ func (l modelLife) statusOfRequest(status map[string]any) {
 		if i.due {
 			next = now.Add(-time.Minute)
 		}
-		status["backupSchedule"] = map[string]any{"schedule": modelSchedule, "nextAt": next.UTC().Format(time.RFC3339)}
+		remembered["backupSchedule"] = map[string]any{"schedule": modelSchedule, "nextAt": next.UTC().Format(time.RFC3339)}
 	}
+}
+
+// modelBackupUID is that of the Backup that asks.
+const modelBackupUID = "backup-uid"
+
+// uidOfRequest is the Backup's; a planned backup has none.
+func (i modelImage) uidOfRequest() string {
+	if i.planned {
+		return ""
+	}
+	return modelBackupUID
+}
+
+// backupObjects of the namespace. Nobody has told the Backup what became of it.
+func (m model) backupObjects() []client.Object {
+	var i modelImage
+	for n := range m.lives { // The last one is the one that goes on.
+		if m.lives[n].xr != none {
+			i = m.lives[n].image
+		}
+	}
+	if !i.asked || i.planned {
+		return nil
+	}
+	return []client.Object{&v1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: key().Namespace, Name: modelRequest, UID: modelBackupUID},
+		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: v1.KindMySQL, Name: key().Name}, Method: i.method()}}}
 }
 
 // modelSchedule has a minute of each hour.
@@ -67,11 +96,8 @@ func (i modelImage) request() string {
 // showRequest in the spec.
 func (i modelImage) showRequest(spec map[string]any) {
 	backup, _ := spec["backup"].(map[string]any)
-	switch {
-	case i.planned:
-		backup["schedule"], backup["method"] = modelSchedule, string(i.method())
-	case i.asked:
-		backup["request"], backup["method"] = modelRequest, string(i.method())
+	if i.planned {
+		backup["schedule"] = map[string]any{"cron": modelSchedule, "method": string(i.method())}
 	}
 }
 
@@ -90,13 +116,13 @@ func (l modelLife) jobNameOfImage(n int) string {
 	return lifeOf(n).Jobs().ImageChange()
 }
 
-// writeRequestStatus is what becomes of status.requestedBackup.
+// writeRequestStatus is what becomes of status.internal.requestedBackup.
 func (i *modelImage) writeRequestStatus(value any) {
 	b, _ := value.(map[string]any)
-	if p, said := b["phase"].(v1.LastBackupPhase); said {
+	if p, ok := b["phase"].(v1.LastBackupPhase); ok {
 		i.answered = p
 	}
-	if fence, said := b["fence"]; said {
+	if fence, ok := b["fence"]; ok {
 		i.resumed = fence != true
 	}
 }

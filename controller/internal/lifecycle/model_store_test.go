@@ -21,16 +21,17 @@ import (
 const modelStore = "offsite"
 
 // modelStores are what the real Gatherer asks.
-type modelStores struct{ of worldReader }
+type modelStores struct{ reader worldReader }
 
 var errStoreDown = errors.New("the store is down")
 
-func (s modelStores) ReadNote(_ context.Context, _ string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
-	m := s.of.model()
+func (s modelStores) ReadNote(_ context.Context, _ string, origin v1.BackedUpInstance, record string) (*v1.StoreNote,
+	error) {
+	m := s.reader.model()
 	if m.down {
 		return nil, errStoreDown
 	}
-	n := numberOf(of.XR)
+	n := numberOf(origin.XR)
 	if n >= 0 && m.lives[n].foreign != foreignNone && record == lifeOf(n).RecordName() {
 		return m.lives[n].foreignNote(n), nil
 	}
@@ -40,15 +41,17 @@ func (s modelStores) ReadNote(_ context.Context, _ string, of v1.BackedUpInstanc
 	return m.lives[n].storeNote(n), nil
 }
 
-func (s modelStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]instance.FoundNote, error) {
-	m := s.of.model()
+func (s modelStores) FindNotes(_ context.Context, namespace types.UID, isKnown func(string) bool) ([]instance.FoundNote,
+	error) {
+	m := s.reader.model()
 	if m.down {
 		return nil, errStoreDown
 	}
 	var out []instance.FoundNote
 	for n, l := range m.lives {
 		if name := lifeOf(n).RecordName(); l.toStore && l.noted > 0 && namespaceUID(l.born) == namespace && !isKnown(name) {
-			out = append(out, instance.FoundNote{StoreNote: l.storeNote(n), Store: modelStore, Record: name, XR: types.UID(uidOf(n)), Forgotten: l.forgotten == l.noted})
+			out = append(out, instance.FoundNote{StoreNote: l.storeNote(n), Store: modelStore, Record: name,
+				XR: types.UID(uidOf(n)), Forgotten: l.forgotten == l.noted})
 		}
 	}
 	return out, nil
@@ -87,16 +90,16 @@ func (m *model) writeStore(n int, c change.Change) {
 			l.noted = recordNumber(n, c.Remote.Note.Record)
 		}
 	case change.Remove:
-		if !l.condemned {
+		if !l.markedForRemoval {
 			m.broken = "an archive is removed that nobody named"
 		}
 		l.archived, l.noted = 0, 0
 		m.truth = m.remaining()
-	case change.Discard:
+	case change.RemoveAttempts:
 		if c.Remote.Record == m.lives[n].recordNameOfImage(n) && m.lives[n].image.job != none {
 			m.broken = "what a Job may still write to is discarded"
 		}
-	case change.Tidy:
+	case change.RemoveLeftovers:
 		if l.foreign != foreignNone {
 			m.broken = "the archive that this cluster's Job has reported is removed, and another cluster's is kept"
 		}
@@ -106,8 +109,8 @@ func (m *model) writeStore(n int, c change.Change) {
 	}
 }
 
-// TestModelStore: whatever becomes of a record whose archive lies in a store, or of the store, no server starts empty beside that
-// archive, and none goes but one that was named.
+// TestModelStore: whatever becomes of a record whose archive lies in a store, or of the store, no server starts empty
+// beside that archive, and none goes but one that was named.
 func TestModelStore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"store, record deleted", "store down, record deleted"} {
@@ -128,48 +131,56 @@ func TestModelStoreFindsBugs(t *testing.T) {
 		next   decision
 		third  third
 	}{
-		"silence is consent": {reason: "A store that does not answer has no backups.", start: recordStarts()["store down, record deleted"], next: func(s *instance.State) steps.Step {
-			if !s.IsDeleting() {
-				s.StoreFailure = ""
-			}
-			return Next(s)
-		}},
-		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
-			if !s.IsDeleting() {
-				s.Notes = nil
-			}
-			return Next(s)
-		}},
-		"proven before published": {reason: "The store does not know what the record says, and the record may go.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
-			if step := Next(s); step.Action != steps.NoteBackup {
-				return step
-			}
-			s.Notes = []instance.Note{{Name: s.Record().Name, Store: modelStore, BackupNote: s.Record().Note()}}
-			return withChanges(s, backup.WriteIndex(s))
-		}},
-		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
-			step := Next(s)
-			step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool {
-				return c.Verb == change.Patch && c.Object.GetAnnotations()[v1.AnnotationPublished] != c.Read.GetAnnotations()[v1.AnnotationPublished]
-			})
-			return step
-		}},
-		"removed unasked": {reason: "A record takes its archive along that nobody named.", start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
-			for i := range a.Records {
-				a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
-			}
-			return catalog.NextOfArchives(a)
-		}},
-		"record first": {reason: "The record goes before its archive, which nobody removes then.", start: recordStarts()["store down, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
-			steps := catalog.NextOfArchives(a)
-			for i := range steps {
-				if c := steps[i].Changes; steps[i].Action == catalog.EraseFromStore {
-					c[0], c[1] = c[1], c[0]
+		"silence is consent": {reason: "A store that does not answer has no backups.",
+			start: recordStarts()["store down, record deleted"], next: func(s *instance.State) steps.Step {
+				if !s.IsDeleting() {
+					s.StoreFailure = ""
 				}
-			}
-			return steps
-		}},
-		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
+				return Next(s)
+			}},
+		"stores are not asked": {reason: "What has no record is not there.", start: recordStarts()["store, record deleted"],
+			next: func(s *instance.State) steps.Step {
+				if !s.IsDeleting() {
+					s.Notes = nil
+				}
+				return Next(s)
+			}},
+		"proven before published": {reason: "The store does not know what the record says, and the record may go.",
+			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
+				if step := Next(s); step.Action != steps.NoteBackup {
+					return step
+				}
+				s.Notes = []instance.Note{{Name: s.Record().Name, Store: modelStore, BackupNote: s.Record().Note()}}
+				return withChanges(s, backup.WriteIndex(s))
+			}},
+		"published unwritten": {reason: "Nothing says of a note that it is this cluster's own, once the record is gone.",
+			start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
+				step := Next(s)
+				step.Changes = slices.DeleteFunc(step.Changes, func(c change.Change) bool {
+					return c.Verb == change.Patch &&
+						c.Object.GetAnnotations()[v1.AnnotationPublished] != c.Read.GetAnnotations()[v1.AnnotationPublished]
+				})
+				return step
+			}},
+		"removed unasked": {reason: "A record takes its archive along that nobody named.",
+			start: recordStarts()["store, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
+				for i := range a.Records {
+					a.Records[i].Annotations = map[string]string{v1.AnnotationDeleteArchive: string(a.Records[i].UID)}
+				}
+				return catalog.NextOfArchives(a)
+			}},
+		"record first": {reason: "The record goes before its archive, which nobody removes then.",
+			start: recordStarts()["store down, record deleted"], third: func(a *instance.Archives) []catalog.ArchiveStep {
+				steps := catalog.NextOfArchives(a)
+				for i := range steps {
+					if c := steps[i].Changes; steps[i].Action == catalog.RemoveFromStore {
+						c[0], c[1] = c[1], c[0]
+					}
+				}
+				return steps
+			}},
+		"only the PVC knows": {reason: "When that is gone nobody asks the store any more, and a backup is announced that " +
+			"is never taken.", start: recordStarts()["store, record deleted"], next: func(s *instance.State) steps.Step {
 			if s.XR != nil && s.XR.IsDeleting() && s.DataPVC == nil && s.DataPV == nil {
 				s.XR.Status.BackupStore, s.Notes = "", nil
 			}

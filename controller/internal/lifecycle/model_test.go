@@ -93,15 +93,15 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 	heard                           bool // What came of it: that, too.
 	// The record, counted from one: one that is made again is another. Which of them
 	// the volume's note names, and which a person said to forget.
-	recordNo, noted, forgotten int8
-	recordDying, condemned     bool
-	recordHeld                 bool
-	wanted                     bool // A person's last word asks for the record.
-	erase                      int8 // The Job that removes the archive.
-	erased                     bool
-	handle, handlePlace        int8
-	handleHeld                 bool
-	toStore                    bool // Its backup goes to a store, and has no volume.
+	recordNo, noted, forgotten    int8
+	recordDying, markedForRemoval bool
+	recordHeld                    bool
+	wanted                        bool // A person's last word asks for the record.
+	erase                         int8 // The Job that removes the archive.
+	erased                        bool
+	handle, handlePlace           int8
+	handleHeld                    bool
+	toStore                       bool // Its backup goes to a store, and has no volume.
 	// The record, counted from one, that the XR and the volume say is published in the store.
 	xrMark, pvMark, claimMark int8
 	// foreign is what another cluster with the same objects has published in this backup's place.
@@ -111,17 +111,17 @@ type modelLife struct { //nolint:recvcheck // A value is a state; what performs 
 
 // A modelVolume is one for backups. Namespaces are counted from one.
 type modelVolume struct {
-	made, of, from int8
-	at             int8
-	free           bool
-	retained       bool // It stays when its claim goes.
-	asked          int8 // The life whose record is asked for, counted from one.
+	made, owner, from int8
+	namespace         int8
+	free              bool
+	retained          bool // It stays when its claim goes.
+	asked             int8 // The life whose record is asked for, counted from one.
 }
 
 // A modelTrial is the Job that starts a server from a life's backup.
 type modelTrial struct {
-	job, of int8
-	says    int8 // A verdict, once it has ended.
+	job, backup int8
+	says        int8 // A verdict, once it has ended.
 }
 
 // A model of a cluster in which an instance lives, dies and lives again.
@@ -180,11 +180,11 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 type move struct {
 	name string
 	user bool
-	to   model
+	next model
 }
 
-func (m model) with(how func(*model)) model {
-	how(&m)
+func (m model) with(change func(*model)) model {
+	change(&m)
 	return m
 }
 
@@ -200,9 +200,9 @@ func lifeOf(n int) v1.Instance { return key().Life(uidType(uidOf(n))) }
 // moves of users, Kubernetes and Crossplane. Those of the controller are Next's.
 func (m model) moves() []move {
 	var out []move
-	add := func(name string, user, possible bool, how func(*model)) {
+	add := func(name string, user, possible bool, change func(*model)) {
 		if possible {
-			out = append(out, move{name, user, m.with(how)})
+			out = append(out, move{name, user, m.with(change)})
 		}
 	}
 	m.users(add)
@@ -219,7 +219,7 @@ func (m model) moves() []move {
 	return out
 }
 
-type adder func(name string, user, possible bool, how func(*model))
+type adder func(name string, user, possible bool, change func(*model))
 
 func (m model) users(add adder) {
 	add("a claim is created", true, m.creates > 0 && m.claim == none && m.namespace == alive1, func(w *model) {
@@ -232,8 +232,10 @@ func (m model) users(add adder) {
 		w.claim, w.claimOurs, w.claimXR = none, false, 0
 	})
 	add("the data PVC is deleted", true, m.claims > 0 && m.pvc == alive1, func(w *model) { w.claims--; w.pvc = dying1 })
-	add("the backup PVC is deleted", true, m.backupDeletes > 0 && m.backup == alive1, func(w *model) { w.backupDeletes--; w.backup = dying1 })
-	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1, func(w *model) { w.namespaces--; w.namespace = dying1 })
+	add("the backup PVC is deleted", true, m.backupDeletes > 0 && m.backup == alive1,
+		func(w *model) { w.backupDeletes--; w.backup = dying1 })
+	add("the namespace is deleted", true, m.namespaces > 0 && m.namespace == alive1,
+		func(w *model) { w.namespaces--; w.namespace = dying1 })
 	add("the namespace is made again", true, m.remakes > 0 && m.namespace == none && m.cleared(), func(w *model) {
 		w.remakes--
 		w.namespace = alive1
@@ -255,11 +257,13 @@ func (m model) users(add adder) {
 			w.copies--
 			w.lives[n].foreign = foreignRecord
 		})
-		add("another cluster publishes its backup under the same record", true, copied && l.record != recordNone, func(w *model) {
-			w.copies--
-			w.lives[n].foreign = foreignSum
-		})
-		add("a person moves the other cluster's backup away", false, l.foreign != foreignNone, func(w *model) { w.lives[n].foreign = foreignNone })
+		add("another cluster publishes its backup under the same record", true, copied && l.record != recordNone,
+			func(w *model) {
+				w.copies--
+				w.lives[n].foreign = foreignSum
+			})
+		add("a person moves the other cluster's backup away", false, l.foreign != foreignNone,
+			func(w *model) { w.lives[n].foreign = foreignNone })
 		add("a row is written", true, m.writes > 0 && l.pod, func(w *model) {
 			w.writes--
 			w.lives[n].rows++
@@ -281,17 +285,21 @@ func (m model) cleared() bool {
 
 func (m model) crossplane(add adder) {
 	bound := int(m.claimXR) - 1
-	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives), func(w *model) {
-		w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current, toStore: m.store}
-		w.born++
-		w.claimXR = w.born
-	})
-	add("Crossplane deletes the XR", false, m.claim == dying1 && bound >= 0 && m.lives[max(bound, 0)].xr == alive1, func(w *model) { w.lives[bound].xr = dying1 })
-	add("the claim is gone", false, m.claim == dying1 && !m.claimOurs && (bound < 0 || m.lives[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
+	add("Crossplane makes an XR", false, m.claim == alive1 && m.claimXR == 0 && int(m.born) < len(m.lives),
+		func(w *model) {
+			w.lives[w.born] = modelLife{xr: alive1, cross: true, born: m.current, toStore: m.store}
+			w.born++
+			w.claimXR = w.born
+		})
+	add("Crossplane deletes the XR", false, m.claim == dying1 && bound >= 0 && m.lives[max(bound, 0)].xr == alive1,
+		func(w *model) { w.lives[bound].xr = dying1 })
+	add("the claim is gone", false, m.claim == dying1 && !m.claimOurs &&
+		(bound < 0 || m.lives[max(bound, 0)].xr != alive1), func(w *model) { w.claim, w.claimXR = none, 0 })
 	for n := range m.lives {
 		l := m.lives[n]
 		add("Crossplane lets the XR go", false, l.xr == dying1 && l.cross, func(w *model) { w.lives[n].cross = false })
-		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours, func(w *model) { w.lives[n].xr, w.lives[n].xrMark = none, 0 })
+		add("the XR is gone", false, l.xr == dying1 && !l.cross && !l.ours,
+			func(w *model) { w.lives[n].xr, w.lives[n].xrMark = none, 0 })
 	}
 }
 
@@ -306,21 +314,28 @@ func (m model) function(n int, add adder) { //nolint:gocyclo // One line for eac
 		w.pvc, w.pvcHeld, w.pvcMarked, w.pvcLife = alive1, true, false, int8(n+1) //nolint:gosec // There are two.
 	})
 	add("the function sees the volume", false, mine && l.pv && !l.volume, func(w *model) { w.lives[n].volume = true })
-	taken := slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.deployment != none }) || m.lives[1-n].service
-	add("the function makes the Deployment and the Service", false, !taken, func(w *model) { w.lives[n].deployment, w.lives[n].service = 1, true })
-	add("the function stops the server", false, l.deployment == 2 && l.fenced, func(w *model) { w.lives[n].deployment = 1 })
-	add("the function starts the server", false, l.deployment == 1 && !l.fenced && !l.image.stops() && (l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0), func(w *model) {
-		w.lives[n].deployment, w.lives[n].started = 2, true
-		if !l.image.waits() {
-			w.lives[n].image.composed = l.image.wanted
-		}
-		if !l.started && !l.restored && m.beside(n) {
-			w.broken = "a server starts empty beside an archive of its name"
-		}
-	})
-	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) && l.previous > 0 && m.newest(n) == l.previous && !m.lives[max(l.previous, 1)-1].recordDying && m.allowed(n), func(w *model) {
-		w.lives[n].restore = l.previous
-	})
+	taken := slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.deployment != none }) ||
+		m.lives[1-n].service
+	add("the function makes the Deployment and the Service", false, !taken,
+		func(w *model) { w.lives[n].deployment, w.lives[n].service = 1, true })
+	add("the function stops the server", false, l.deployment == 2 && l.fenced,
+		func(w *model) { w.lives[n].deployment = 1 })
+	add("the function starts the server", false, l.deployment == 1 && !l.fenced && !l.image.stops() &&
+		(l.started || l.restored || l.looked && l.restore == 0 && l.previous == 0 && m.settled(n) && m.newest(n) == 0),
+		func(w *model) {
+			w.lives[n].deployment, w.lives[n].started = 2, true
+			if !l.image.waits() {
+				w.lives[n].image.composed = l.image.wanted
+			}
+			if !l.started && !l.restored && m.beside(n) {
+				w.broken = "a server starts empty beside an archive of its name"
+			}
+		})
+	add("the function chooses a backup", false, l.looked && !l.started && l.restore == 0 && m.settled(n) &&
+		l.previous > 0 && m.newest(n) == l.previous && !m.lives[max(l.previous, 1)-1].recordDying && m.allowed(n),
+		func(w *model) {
+			w.lives[n].restore = l.previous
+		})
 }
 
 // settled is true if no record of another life is unfinished, or failed.
@@ -357,17 +372,23 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
 		w.lives[n].pv, w.lives[n].refPlace, w.lives[n].ref = true, atHome, refBound
 	})
-	add("the data PVC is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
-	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree, func(w *model) { w.lives[n].ref = refBound })
-	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 && l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
+	add("the data PVC is bound", false, mine && l.pv && l.refPlace == atHome && l.ref == refFree,
+		func(w *model) { w.lives[n].ref = refBound })
+	add("the handle is bound", false, l.handle != none && l.pv && l.refPlace == l.handlePlace && l.ref == refFree,
+		func(w *model) { w.lives[n].ref = refBound })
+	add("the server starts", false, l.deployment == 2 && !l.pod && mine && m.pvc == alive1 && m.namespace == alive1 &&
+		l.pv && l.refPlace == atHome && l.ref == refBound, func(w *model) {
 		w.lives[n].pod = true
 		w.startImage(&w.lives[n])
 		if l.rows < m.truth {
 			w.broken = "a server takes clients without rows that were acknowledged"
 		}
 	})
-	add("the server stops", false, l.pod && (l.deployment != 2 || m.namespace != alive1 || l.image.running != l.image.composed), func(w *model) { w.lives[n].pod = false })
-	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale, func(w *model) { w.lives[n].pv, w.lives[n].rows, w.lives[n].pvMark = false, 0, 0 })
+	add("the server stops", false,
+		l.pod && (l.deployment != 2 || m.namespace != alive1 || l.image.running != l.image.composed),
+		func(w *model) { w.lives[n].pod = false })
+	add("the volume is removed", false, l.pv && !l.held && !l.retain && l.ref == refStale,
+		func(w *model) { w.lives[n].pv, w.lives[n].rows, w.lives[n].pvMark = false, 0, 0 })
 	idle := l.job == none || l.jobDone || l.jobPlace != l.handlePlace
 	add("the handle is gone", false, l.handle == dying1 && !l.handleHeld && idle, func(w *model) {
 		w.lives[n].handle = none
@@ -379,18 +400,21 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 
 func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
 	l := m.lives[n]
-	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 && int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
+	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 &&
+		int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
 		m.namespace == alive1 && m.restorable(m.lives[max(l.restore, 1)-1]), func(w *model) {
 		w.lives[n].restored, w.lives[n].rows, w.lives[n].restoreJob = true, m.lives[l.restore-1].archived-1, true
 	})
-	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome && l.handle == alive1
+	mountable := l.jobPlace == atHome && m.pvc == alive1 && int(m.pvcLife) == n+1 || l.jobPlace != atHome &&
+		l.handle == alive1
 	mountable = mountable && l.ref == refBound && l.refPlace == l.jobPlace
 	if l.toStore {
 		mountable = mountable && !m.down
 	} else {
 		mountable = mountable && m.backup == alive1 && (m.backupAt == atRescue) == (l.jobPlace == atRescue)
 	}
-	scheduled := l.job == alive1 && !l.jobDone && mountable && !m.tries() && (l.jobPlace == atRescue || m.namespace == alive1)
+	scheduled := l.job == alive1 && !l.jobDone && mountable && !m.tries() &&
+		(l.jobPlace == atRescue || m.namespace == alive1)
 	add("the volume of the backups is made", false, scheduled && m.backupPending && !l.toStore, (*model).makeBackupVolume)
 	runs := scheduled && (l.toStore || !m.backupPending)
 	add("the backup is done", false, runs, func(w *model) {
@@ -403,10 +427,12 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 		w.failures--
 		w.lives[n].jobDone, w.lives[n].jobFailed = true, true
 	})
-	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRescue && m.namespace == none, func(w *model) {
-		w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed, w.lives[n].jobMoved = none, false, false, false
-	})
-	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none), func(w *model) { w.lives[n].restoreJob = false })
+	add("the Job is gone", false, l.job == dying1 || l.job != none && l.jobPlace != atRescue && m.namespace == none,
+		func(w *model) {
+			w.lives[n].job, w.lives[n].jobDone, w.lives[n].jobFailed, w.lives[n].jobMoved = none, false, false, false
+		})
+	add("the restore's Job is gone", false, l.restoreJob && (m.namespace != alive1 || l.xr == none),
+		func(w *model) { w.lives[n].restoreJob = false })
 }
 
 // restorable is true of a life whose archive a restore gets at.
@@ -421,7 +447,7 @@ func (m model) restorable(l modelLife) bool {
 // does, the backup volume is mounted on its node.
 func (m model) restoreTest(add adder) {
 	runs := m.tries() && m.backupIsHome() && m.namespace == alive1
-	n := max(m.trial.of, 1) - 1
+	n := max(m.trial.backup, 1) - 1
 	says := func(verdict int8) func(*model) {
 		return func(w *model) { w.trial.says, w.lives[n].ran = verdict, w.lives[n].ran || verdict == verdictTrue }
 	}
@@ -435,8 +461,10 @@ func (m model) restoreTest(add adder) {
 			says(end.verdict)(w)
 		})
 	}
-	add("the restore test's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none, func(w *model) { w.trial = modelTrial{} })
-	add("the restore test of the namespace goes", false, m.namespace == dying1 && m.trial.job == alive1, func(w *model) { w.trial.job = dying1 })
+	add("the restore test's Job is gone", false, m.trial.job == dying1 || m.trial.job != none && m.namespace == none,
+		func(w *model) { w.trial = modelTrial{} })
+	add("the restore test of the namespace goes", false, m.namespace == dying1 && m.trial.job == alive1,
+		func(w *model) { w.trial.job = dying1 })
 }
 
 // tries is true while a restore test has the backup volume.
@@ -447,10 +475,13 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing 
 	for n := range m.lives {
 		l := m.lives[n]
 		collects := l.xr == none || m.namespace != alive1
-		add("the Deployment is collected", false, l.deployment != none && collects, func(w *model) { w.lives[n].deployment = none })
+		add("the Deployment is collected", false, l.deployment != none && collects,
+			func(w *model) { w.lives[n].deployment = none })
 		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
-		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none, func(w *model) { w.pvc = dying1 })
-		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome // Also a pod that has ended.
+		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none,
+			func(w *model) { w.pvc = dying1 })
+		// Also a pod that has ended.
+		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife, w.lives[n].claimMark = none, 0, 0
 			if l.refPlace == atHome && l.ref == refBound {
@@ -458,15 +489,19 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing 
 			}
 		})
 		dies := m.namespace == dying1
-		add("the Jobs of the namespace go", false, dies && l.job == alive1 && l.jobPlace != atRescue, func(w *model) { w.lives[n].job = dying1 })
-		add("the handle of the namespace goes", false, dies && l.handle == alive1 && l.handlePlace == besideHome, func(w *model) { w.lives[n].handle = dying1 })
+		add("the Jobs of the namespace go", false, dies && l.job == alive1 && l.jobPlace != atRescue,
+			func(w *model) { w.lives[n].job = dying1 })
+		add("the handle of the namespace goes", false, dies && l.handle == alive1 && l.handlePlace == besideHome,
+			func(w *model) { w.lives[n].handle = dying1 })
 	}
 	dies := m.namespace == dying1
 	add("the claim of the namespace is deleted", false, dies && m.claim == alive1, func(w *model) { w.claim = dying1 })
 	add("the data PVC of the namespace is deleted", false, dies && m.pvc == alive1, func(w *model) { w.pvc = dying1 })
-	add("the backup PVC of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(), (*model).loseBackupPVC)
+	add("the backup PVC of the namespace is gone", false, dies && m.backup != none && m.backupAt == atHome && !m.mounted(),
+		(*model).loseBackupPVC)
 	add("the backup PVC is gone", false, m.backup == dying1 && !m.mounted(), (*model).loseBackupPVC)
-	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none && (m.backup == none || m.backupAt != atHome) && !m.handled(besideHome), func(w *model) { w.namespace = none })
+	add("the namespace is gone", false, dies && m.claim == none && m.pvc == none &&
+		(m.backup == none || m.backupAt != atHome) && !m.handled(besideHome), func(w *model) { w.namespace = none })
 }
 
 func (m *model) loseBackupPVC() {
@@ -527,7 +562,7 @@ func (m model) mounted() bool {
 func (m model) check() string {
 	for i, v := range m.volumes {
 		bound := m.backup != none && int(m.backupOn) == i && m.backupAt == atHome && m.namespace == alive1
-		if !m.allow && v.made > 0 && (v.of != v.made || bound && v.made != m.current) {
+		if !m.allow && v.made > 0 && (v.owner != v.made || bound && v.made != m.current) {
 			return "a later namespace has the backups of an earlier one, which nobody allowed"
 		}
 	}
@@ -535,7 +570,8 @@ func (m model) check() string {
 		return m.broken
 	}
 	for _, l := range m.lives {
-		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth && (l.toStore || m.volumes[l.archivedOn].made > 0) {
+		if l.pv && l.rows == m.truth || (l.record == recordProven || l.noted > 0) && l.archived > m.truth &&
+			(l.toStore || m.volumes[l.archivedOn].made > 0) {
 			return ""
 		}
 	}
@@ -580,11 +616,12 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each thing that
 			return "the turn of a restore test is never over"
 		case l.erase != none && l.record == recordNone:
 			return "the erasing Job is never gone"
-		case l.recordDying && l.over() && (!l.condemned || m.reaches(l)):
+		case l.recordDying && l.over() && (!l.markedForRemoval || m.reaches(l)):
 			return "the record is never gone"
 		case l.xr == alive1 && m.namespace == alive1 && l.image.wanted && !l.image.served && l.pod:
 			return "the image is never changed"
-		case l.xr == alive1 && m.namespace == alive1 && l.image.asked && (l.image.answered == "" || l.image.isAnswering()) && l.pod:
+		case l.xr == alive1 && m.namespace == alive1 && l.image.asked && (l.image.answered == "" || l.image.isAnswering()) &&
+			l.pod:
 			return "the backup that is asked for comes to no end"
 		case l.xr == alive1 && l.pod && (l.image.cloner || l.image.access):
 			return "the account of a clone is never taken away"
@@ -592,7 +629,8 @@ func (m model) stuck() string { //nolint:gocyclo // One line for each thing that
 			return "a person asked for a record, and it is never made"
 		case l.record == recordProven && l.noted != l.recordNo && !l.recordDying && !l.toStore:
 			return "the volume does not know the backup"
-		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 && !m.waitsForRecord(n):
+		case l.xr == alive1 && m.claim == alive1 && !l.pod && m.namespace == alive1 && m.allowed(n) && l.previous >= 0 &&
+			!m.waitsForRecord(n):
 			return "the server never starts"
 		}
 	}

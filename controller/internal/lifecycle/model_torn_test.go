@@ -29,8 +29,8 @@ type walk struct {
 	rand  *rand.Rand
 	world model
 	trace []string
-	// patience of users: one in so many moves may be theirs.
-	patience int
+	// oddsOfUser is the number of moves of which one may be a user's.
+	oddsOfUser int
 	// Bugs that were put in on purpose: data PVCs come from a cache; changes have no
 	// precondition.
 	lags, rash bool
@@ -57,12 +57,12 @@ func walksOfStart(t *testing.T) int {
 }
 
 func newWalk(number int, start model) *walk {
-	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, patience: 1 << (number % 4)} //nolint:gosec // Each run is to be the same.
+	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, oddsOfUser: 1 << (number % 4)} //nolint:gosec // Each run is to be the same.
 }
 
-func (w *walk) objects(of model) modelReader {
-	if w.seen.objects == nil || w.seenOf != of {
-		w.seen, w.seenOf = modelReader{of, of.objects()}, of
+func (w *walk) objects(world model) modelReader {
+	if w.seen.objects == nil || w.seenOf != world {
+		w.seen, w.seenOf = modelReader{world, world.objects()}, world
 	}
 	return w.seen
 }
@@ -70,50 +70,51 @@ func (w *walk) objects(of model) modelReader {
 // A tornReader answers one gathering, and lets the world go on before one of the
 // answers.
 type tornReader struct {
-	of *walk
+	walk *walk
 	// before the gathering.
 	before model
-	// at so many reads from now the world goes on.
-	at int
+	// countdown is the number of reads before the world changes.
+	countdown int
 }
 
 func (w *walk) torn() *tornReader {
-	return &tornReader{of: w, before: w.world, at: 1 + w.rand.IntN(16)}
+	return &tornReader{walk: w, before: w.world, countdown: 1 + w.rand.IntN(16)}
 }
 
-func (r *tornReader) Get(ctx context.Context, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (r *tornReader) Get(ctx context.Context, k client.ObjectKey, target client.Object,
+	opts ...client.GetOption) error {
 	r.meanwhile()
-	from := r.of.world
-	if _, ok := into.(*corev1.PersistentVolumeClaim); ok && r.of.lags && k.Name == lifeOf(0).DataPVCName() {
+	from := r.walk.world
+	if _, ok := target.(*corev1.PersistentVolumeClaim); ok && r.walk.lags && k.Name == lifeOf(0).DataPVCName() {
 		from = r.before
 	}
-	return r.of.objects(from).Get(ctx, k, into, opts...)
+	return r.walk.objects(from).Get(ctx, k, target, opts...)
 }
 
 func (r *tornReader) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	r.meanwhile()
-	return r.of.objects(r.of.world).List(ctx, l, opts...)
+	return r.walk.objects(r.walk.world).List(ctx, l, opts...)
 }
 
 func (r *tornReader) model() model {
 	r.meanwhile()
-	return r.of.world
+	return r.walk.world
 }
 
 // meanwhile much happens at one moment of a gathering, and nothing at the others.
 func (r *tornReader) meanwhile() {
-	if r.at--; r.at != 0 {
+	if r.countdown--; r.countdown != 0 {
 		return
 	}
-	for range 1 + r.of.rand.IntN(10) {
-		r.of.others(true)
+	for range 1 + r.walk.rand.IntN(10) {
+		r.walk.others(true)
 	}
 }
 
 // others than the controller do something; false if they do not.
 func (w *walk) others(users bool) bool {
-	users = users && w.rand.IntN(w.patience) == 0
-	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.to == w.world || x.user && !users })
+	users = users && w.rand.IntN(w.oddsOfUser) == 0
+	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.next == w.world || x.user && !users })
 	if len(moves) == 0 {
 		return false
 	}
@@ -122,8 +123,8 @@ func (w *walk) others(users bool) bool {
 }
 
 func (w *walk) take(x move) {
-	if x.to != w.world {
-		w.trace, w.world = append(w.trace, x.name), x.to
+	if x.next != w.world {
+		w.trace, w.world = append(w.trace, x.name), x.next
 	}
 }
 
@@ -150,11 +151,11 @@ func (w *walk) pass(r worldReader) error {
 		n := slices.Sorted(maps.Keys(next))[w.rand.IntN(len(next))]
 		w.write("the controller does "+string(next[n].Action), next[n].Changes)
 	}
-	what, tests, err := w.world.restoreTestChanges(restoretest.Next)
+	subject, tests, err := w.world.restoreTestChanges(restoretest.Next)
 	if err != nil {
 		return err
 	}
-	w.write(what, tests)
+	w.write(subject, tests)
 	return w.archivesPass(r)
 }
 
@@ -178,7 +179,7 @@ func (w *walk) archivesPass(r worldReader) error {
 
 // write changes as the API server takes them. Before each of them the world may go on, and
 // much may happen: a controller that was held up writes what it decided long ago.
-func (w *walk) write(what string, changes []change.Change) {
+func (w *walk) write(subject string, changes []change.Change) {
 	mine := map[string]client.Object{}
 	for _, c := range changes {
 		if w.rand.IntN(4) == 0 {
@@ -195,17 +196,17 @@ func (w *walk) write(what string, changes []change.Change) {
 			}
 			return
 		} else if elsewhere {
-			to := w.world
-			to.write(c)
-			w.take(move{name: what, to: to})
+			next := w.world
+			next.write(c)
+			w.take(move{name: subject, next: next})
 			continue
 		}
 		name := kindOf(c.Object) + " " + c.Object.GetNamespace() + "/" + c.Object.GetName()
 		now := find(w.objects(w.world).objects, c.Object)
-		switch own, again := mine[name]; {
-		case again && own == nil:
+		switch own, written := mine[name]; {
+		case written && own == nil:
 			continue // Somebody else made it.
-		case again && c.If == change.AsRead && !reflect.DeepEqual(now, own), !again && !holds(c, now):
+		case written && c.If == change.AsRead && !reflect.DeepEqual(now, own), !written && !holds(c, now):
 			return
 		case c.Verb == change.Create && now != nil:
 			mine[name] = nil
@@ -213,9 +214,9 @@ func (w *walk) write(what string, changes []change.Change) {
 		case now == nil && c.Verb != change.Create:
 			continue
 		}
-		to := w.world
-		to.write(c)
-		w.take(move{name: what, to: to})
+		next := w.world
+		next.write(c)
+		w.take(move{name: subject, next: next})
 		mine[name] = find(w.objects(w.world).objects, c.Object)
 	}
 }
@@ -230,8 +231,8 @@ func (w *walk) why(mayWait bool) string {
 				return err.Error()
 			}
 		}
-		if why := w.world.check(); why != "" {
-			return why
+		if reason := w.world.check(); reason != "" {
+			return reason
 		}
 		if w.world == before && len(w.world.moves()) == 0 {
 			break
@@ -243,9 +244,9 @@ func (w *walk) why(mayWait bool) string {
 			return err.Error()
 		}
 		rests := !w.others(false) && w.world == before
-		switch why := w.world.check(); {
-		case why != "":
-			return why
+		switch reason := w.world.check(); {
+		case reason != "":
+			return reason
 		case rests && w.held && mayWait:
 			return ""
 		case rests && w.held:
@@ -274,8 +275,8 @@ func walkAll(t *testing.T, start model, walks int) {
 	t.Helper()
 	for number := range walks {
 		w := newWalk(number, start)
-		if why := w.why(start.mayWait()); why != "" {
-			t.Fatalf("walk %d: %s:\n%s", number, why, strings.Join(w.trace, "\n"))
+		if reason := w.why(start.mayWait()); reason != "" {
+			t.Fatalf("walk %d: %s:\n%s", number, reason, strings.Join(w.trace, "\n"))
 		}
 	}
 }
@@ -287,15 +288,17 @@ func TestModelTornFindsBugs(t *testing.T) {
 		start  model
 		put    func(*walk)
 	}{
-		"cache":           {reason: "With a data PVC from a cache, a volume looks as if its claim were gone.", start: modelStarts()["data PVC"], put: func(w *walk) { w.lags = true }},
-		"no precondition": {reason: "What a person asked for meanwhile is thrown away.", start: recordStarts()["two records lost"], put: func(w *walk) { w.rash = true }},
+		"cache": {reason: "With a data PVC from a cache, a volume looks as if its claim were gone.",
+			start: modelStarts()["data PVC"], put: func(w *walk) { w.lags = true }},
+		"no precondition": {reason: "What a person asked for meanwhile is thrown away.",
+			start: recordStarts()["two records lost"], put: func(w *walk) { w.rash = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for number := range walks {
 				w := newWalk(number, bug.start)
 				bug.put(w)
-				if why := w.why(true); why != "" {
-					t.Logf("walk %d: %s", number, why)
+				if reason := w.why(true); reason != "" {
+					t.Logf("walk %d: %s", number, reason)
 					return
 				}
 			}

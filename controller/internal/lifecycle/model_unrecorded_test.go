@@ -10,7 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// refusesNote is a cluster in which no backup of an instance that goes on is ever recorded: what is written for that is refused.
+// refusesNote is a cluster in which no backup of an instance that goes on is ever recorded: what is written for that is
+// refused.
 func refusesNote(next decision) decision {
 	return func(s *instance.State) steps.Step {
 		if s.IsDeleting() {
@@ -38,8 +39,8 @@ func hasFullIndex(next decision) decision {
 	}
 }
 
-// TestModelUnrecorded: a backup that is never recorded, because the note is refused or the index is full, loses no row, keeps no server
-// off, and holds no deletion up.
+// TestModelUnrecorded: a backup that is never recorded, because the note is refused or the index is full, loses no row,
+// keeps no server off, and holds no deletion up.
 func TestModelUnrecorded(t *testing.T) {
 	t.Parallel()
 	for name, world := range map[string]func(decision) decision{"note refused": refusesNote, "index full": hasFullIndex} {
@@ -55,7 +56,8 @@ func TestModelUnrecorded(t *testing.T) {
 				}
 				return steps.Step{Action: steps.Wait}
 			}
-			if states, _, trace := explore(t, world(off), restoretest.Next, catalog.NextOfArchives, modelStarts()["request"]); trace == nil {
+			if states, _, trace := explore(t, world(off), restoretest.Next, catalog.NextOfArchives,
+				modelStarts()["request"]); trace == nil {
 				t.Errorf("a server that stays off is not found in %d states", states)
 			}
 		})

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// Next is the one thing to do now, with all that is written for it.
+// Next returns the next step with all of its changes.
 func Next(s *instance.State) steps.Step { return withChanges(s, decide(s)) }
 
 func decide(s *instance.State) steps.Step {
@@ -27,55 +27,62 @@ func decide(s *instance.State) steps.Step {
 	return seesUnsynced(s, decideLiving(s))
 }
 
-// nameUnreadable fields of claim and XR in the message of a deletion, which goes on from what can be read.
+// nameUnreadable adds the unreadable fields of the claim and the XR to the message of a deletion. The deletion
+// continues with the fields that can be read.
 func nameUnreadable(s *instance.State, step steps.Step) steps.Step {
-	if why := s.WhyUnreadable(); why != "" && step.Phase != "" && step.Action != steps.RemoveXRFinalizer {
-		step.Message = strings.TrimPrefix(step.Message+". "+why, ". ")
+	if reason := s.WhyUnreadable(); reason != "" && step.Phase != "" && step.Action != steps.RemoveXRFinalizer {
+		step.Message = strings.TrimPrefix(step.Message+". "+reason, ". ")
 	}
 	return step
 }
 
-// decideNoXR: without an XR there is only a name, which is free when nothing holds data
-// under it.
+// decideNoXR handles an instance without an XR. Its name is free when no object holds data under it.
 func decideNoXR(s *instance.State) steps.Step {
 	switch c := s.DataPVC; {
 	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c) && c.Spec.VolumeName == "":
-		return steps.Step{Action: steps.ReleaseDataPVC, Message: "The instance never had a volume: nothing to back up"}
+		return steps.Step{Action: steps.ReleaseDataPVC, Message: "The instance never had a volume, so there is " +
+			"nothing to back up"}
 	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c):
 		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld, Message: fmt.Sprintf(
-			"The composite resource is gone without a backup; volume %q still holds the data. Copy it away, then remove the finalizer %s from PersistentVolumeClaim %s/%s and PersistentVolume %q",
+			"The composite resource was deleted without a backup, but volume %q still contains the data. Copy the "+
+				"data to another place. Then remove the finalizer %s from PersistentVolumeClaim %s/%s and "+
+				"PersistentVolume %q",
 			c.Spec.VolumeName, v1.Finalizer, c.Namespace, c.Name, c.Spec.VolumeName)}
 	case s.Claim == nil:
 		return steps.Step{Action: steps.NoOp}
 	case s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
 		return awaitRelease(s)
 	case s.Ephemeral() && !s.Claim.HasFinalizer():
-		return steps.Step{Action: steps.NoOp} // There will be nothing to keep.
+		return steps.Step{Action: steps.NoOp} // There is no data to protect.
 	case s.Claim.IsDeleting() && s.Claim.HasFinalizer():
-		return steps.Step{Action: steps.RemoveClaimFinalizer, Message: "All is released, and the name is free"}
+		return steps.Step{Action: steps.RemoveClaimFinalizer, Message: "The deletion is complete, and the name can " +
+			"be used again"}
 	case !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
 		return steps.Step{Action: steps.AddFinalizers}
 	}
 	return steps.Step{Action: steps.NoOp}
 }
 
-// decideLiving protects an instance before anything starts, and keeps it so.
+// decideLiving protects the data of an instance before a server starts, and keeps it protected. The order is:
 //
-//	finalizers ─▶ backup volume ─▶ previousBackup ─▶ the function starts the server ─▶ Retain
+//	finalizers ─▶ backup volume ─▶ previousBackup ─▶ the function starts the server ─▶ reclaim policy Retain
 //
-// Where there is a backup of an earlier namespace, the function chooses first:
+// If there is a backup of a previous namespace, the function chooses first:
 //
-//	finalizers ─▶ previousBackup ─▶ the function chooses ─▶ that backup's volume, or a new one
+//	finalizers ─▶ previousBackup ─▶ the function chooses ─▶ the volume of that backup, or a new one
 func decideLiving(s *instance.State) steps.Step {
 	switch {
 	case s.XR.Stale:
 		return steps.Step{Action: steps.ClearStatus}
 	case s.OrphanedFromClaim && (s.Ephemeral() || s.XR.HasFinalizer()):
-		return steps.Step{Action: steps.DeleteOrphanedXR, Message: fmt.Sprintf("No claim has composite resource %q any more, nor will one have it: it is deleted, and its data backed up before", s.XR.GetName())}
+		return steps.Step{Action: steps.DeleteOrphanedXR,
+			Message: fmt.Sprintf("Deleting orphaned composite resource %q, because no claim refers to it. Its data "+
+				"is backed up first", s.XR.GetName())}
 	case s.Ephemeral() && !s.XR.HasFinalizer():
-		return decideBeforeStart(s) // It just goes.
-	case !s.XR.HasFinalizer() || s.Claim != nil && !s.Claim.IsDeleting() && !s.Claim.HasFinalizer():
-		return steps.Step{Action: steps.AddFinalizers, Message: "Nothing of this instance goes before a backup of it is proven"}
+		return decideBeforeStart(s) // Nothing protects this instance, and it can be deleted.
+	case len(Unprotected(s)) > 0:
+		return steps.Step{Action: steps.AddFinalizers,
+			Message: "The data of this instance is now protected until a backup of it is verified"}
 	case s.Claim != nil && s.Claim.IsDeleting():
 		return awaitCrossplane(s)
 	case s.PredecessorTerminating && !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
@@ -85,32 +92,34 @@ func decideLiving(s *instance.State) steps.Step {
 	case s.IsDataPVReservedElsewhere():
 		return steps.Step{Action: steps.ReserveDataPV}
 	case s.DataPVC == nil:
-		return steps.Step{Action: steps.NoOp} // The function makes it next, or says why not.
+		return steps.Step{Action: steps.NoOp} // The function creates it next, or reports why it cannot.
 	case s.DataPVC.DeletionTimestamp != nil:
 		return replaceDeletedPVC(s)
 	case isFenced(s) && s.DataPVC.Status.Phase == corev1.ClaimBound:
-		return steps.Step{Action: steps.UnfenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s is back on its volume %q: the server starts again", s.DataPVC.Name, s.DataPVC.Spec.VolumeName)}
+		return steps.Step{Action: steps.UnfenceServer,
+			Message: fmt.Sprintf("PersistentVolumeClaim %s is bound to its volume %q again. Starting the server", s.DataPVC.Name,
+				s.DataPVC.Spec.VolumeName)}
 	}
-	if isVerdictNew(s) { // First: a server may be down until then.
+	if isVerdictNew(s) { // This is first because a server may be down until the verdict is stored.
 		return steps.Step{Action: steps.ReportSettings}
 	}
 	return protectData(s)
 }
 
-// isVerdictNew reports whether the status does not say yet what became of new settings.
+// isVerdictNew reports whether the verdict on new settings is not in the status yet.
 func isVerdictNew(s *instance.State) bool {
 	return !equality.Semantic.DeepEqual(s.XR.Status.SettingsVerdict, s.SettingsVerdict)
 }
 
-// protectData keeps what outlives the instance in order.
+// protectData maintains the objects that outlive the instance.
 func protectData(s *instance.State) steps.Step {
 	if s.PredecessorTerminating {
-		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // What it leaves decides what this one starts from.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // The previous instance decides what this one starts from.
 	}
 	if step, open := decideAdoption(s); open {
 		return step
 	}
-	if step, open := giveWay(s); open {
+	if step, open := deleteUnusedBackupPVC(s); open {
 		return step
 	}
 	switch {
@@ -119,9 +128,12 @@ func protectData(s *instance.State) steps.Step {
 	case s.BackupPVC == nil && isDataPVUnknown(s):
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}
 	case s.BackupPVC == nil && needsBackupPVC(s) && !isUndecided(s) && !instance.EarlierBackupPVMissing(s):
-		return steps.Step{Action: steps.CreateBackupPVC, Message: fmt.Sprintf("Making PersistentVolumeClaim %s for the backups, which outlives the instance", s.Life.BackupPVCName())}
+		return steps.Step{Action: steps.CreateBackupPVC,
+			Message: fmt.Sprintf("Creating PersistentVolumeClaim %s for the backups. It stays when the instance is "+
+				"deleted",
+				s.Life.BackupPVCName())}
 	case s.BackupPVCAwaited:
-		return decideBeforeStart(s) // Where it is decides where the server may be.
+		return decideBeforeStart(s) // The location of the backup volume decides where the server can run.
 	case !s.XR.Status.Started && s.StoreFailure != "":
 		return waitForStore(s)
 	case !s.XR.Status.Started && !knowsEarlierBackups(s):
@@ -131,14 +143,16 @@ func protectData(s *instance.State) steps.Step {
 	case s.Node != "":
 		return nodeAffinityStep(s, steps.Step{})
 	case s.DataPV != nil && !isDataPVMarked(s):
-		return steps.Step{Action: steps.RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+		return steps.Step{Action: steps.RetainDataPV,
+			Message: fmt.Sprintf("Volume %q is retained until a backup of its data is verified", s.DataPV.Name)}
 	case s.BackupPVC == nil && s.Store() == "":
-		return decideBeforeStart(s) // The function chooses first, or a person brings the volume back.
+		return decideBeforeStart(s) // The function chooses first, or a user restores the volume.
 	}
 	if step, open := keepBackupPVC(s); open {
 		return step
 	}
-	for _, decide := range []func(*instance.State) (steps.Step, bool){decideWarning, backup.FollowAttempt, decideImageChange, backup.DecideRequested, backup.ForgetExpired, backup.DecideScheduled} {
+	for _, decide := range []func(*instance.State) (steps.Step, bool){decideWarning, backup.FollowAttempt,
+		decideImageChange, backup.DecideRequested, backup.PruneExpired, backup.DecideScheduled} {
 		if step, open := decide(s); open {
 			return step
 		}
@@ -150,10 +164,11 @@ func protectData(s *instance.State) steps.Step {
 	return step
 }
 
-// needsBackupPVC is true if backups go to a volume, or there is one with those of an earlier life.
+// needsBackupPVC reports whether backups are written to a volume, or a volume with backups of a previous instance
+// exists.
 func needsBackupPVC(s *instance.State) bool { return s.Store() == "" || s.BackupPV != nil }
 
-// keepBackupPVC in order. One that no backup goes to any more stays as it is.
+// keepBackupPVC creates, expands or replaces the backup PVC. A PVC that receives no more backups stays unchanged.
 func keepBackupPVC(s *instance.State) (step steps.Step, open bool) {
 	switch c := s.BackupPVC; {
 	case c == nil:
@@ -172,7 +187,7 @@ func keepBackupPVC(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{}, false
 }
 
-// decideBeforeStart says what keeps a server from taking clients.
+// decideBeforeStart reports what keeps a server from accepting clients.
 func decideBeforeStart(s *instance.State) steps.Step {
 	if step, open := endOutlivedRestore(s); open {
 		return step
@@ -182,48 +197,53 @@ func decideBeforeStart(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.ReportSettings}
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return steps.Step{Action: steps.ReportPodFailure, Message: steps.Sentence(s.PodFailure)}
-	case s.Restore != nil && s.XR.Status.RestoredBy == "" && s.XR.Status.Restore.IsRunning():
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon} // A server waits for it. What takes long is looked at less and less often.
+	case s.RestoreJob != nil && s.XR.Status.RestoredBy == "" && s.XR.Status.Restore.IsRunning():
+		// A server waits for this. The interval grows with the time that it takes.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}
 	case s.Source != nil:
-		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // No event of another claim's backups leads here.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // Backups of another claim cause no event for this instance.
 	case s.XR.IsBeginning() || s.BackupPVCAwaited || isSettling(s.XR.Status.Settings):
-		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // Its pods are not a source of events.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // The controller does not watch these pods.
 	}
 	return steps.Step{Action: steps.NoOp}
 }
 
 // isSettling reports whether new settings are being validated or are on trial.
-func isSettling(is *v1.SettingsStatus) bool {
-	return is != nil && (is.Phase == v1.SettingsValidating || is.Phase == v1.SettingsOnTrial)
+func isSettling(status *v1.SettingsStatus) bool {
+	return status != nil && (status.Phase == v1.SettingsValidating || status.Phase == v1.SettingsOnTrial)
 }
 
-// endOutlivedRestore ends the Job of a restore whose pod goes on without the product's own
-// container. One that has restored all is noted first, so that the function does not make it
-// again; one that has failed loses its pod, and is tried again as any other.
+// endOutlivedRestore ends a restore Job whose pod is kept alive by a container that another component injected. If
+// the restore succeeded, the controller stores that first, so that the function does not create the Job again. If it
+// failed, the controller deletes the pod, and the Job retries as usual.
 func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
-	j, by := s.Restore, s.XR.Status.RestoredBy
+	j, restoredBy := s.RestoreJob, s.XR.Status.RestoredBy
 	switch {
-	case j == nil && by != "":
+	case j == nil && restoredBy != "":
 		return steps.Step{Action: steps.NoteRestored}, true
-	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && by != j.UID:
-		return steps.Step{Action: steps.NoteRestored}, true // Nobody has to wait for the Job to say so.
-	case j != nil && by == j.UID && j.IsComplete():
-		return steps.Step{Action: steps.NoteRestored}, !s.XR.Status.Restore.IsRunning() // The Job says it now.
+	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && restoredBy != j.UID:
+		return steps.Step{Action: steps.NoteRestored}, true // The controller does not wait for the Job to complete.
+	case j != nil && restoredBy == j.UID && j.IsComplete():
+		return steps.Step{Action: steps.NoteRestored}, !s.XR.Status.Restore.IsRunning() // The Job itself reports the completion now.
 	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
 		return steps.Step{}, false
 	}
 	switch _, succeeded := j.Finished(); {
 	case !succeeded:
 		return steps.DeleteAndWait([]client.Object{j.Going})
-	case by != j.UID:
-		return steps.Step{Action: steps.NoteRestored, Message: fmt.Sprintf("All is restored; a container that somebody added to pod %s goes on, and is ended with it", j.Going.Name)}, true
+	case restoredBy != j.UID:
+		return steps.Step{Action: steps.NoteRestored,
+			Message: fmt.Sprintf("The restore is complete. A container that another client added to pod %s still "+
+				"runs, and is stopped with the pod",
+				j.Going.Name)}, true
 	case s.XR.Status.Restore.IsRunning():
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true // The function says that it is over, and the Job may go.
+		// The function reports the end of the restore, and the Job can be deleted then.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true
 	}
 	return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{j.Job}}, true
 }
 
-// reportAction that writes status.blockedBy.
+// reportAction returns the action that writes status.internal.blockedBy.
 func reportAction(s *instance.State) steps.Action {
 	if s.PredecessorCopy != nil {
 		return steps.ReportCopy
@@ -231,7 +251,7 @@ func reportAction(s *instance.State) steps.Action {
 	return steps.ReportPodFailure
 }
 
-// blocker of a living instance, or nil.
+// blocker returns what blocks a living instance, or nil.
 func blocker(s *instance.State) *v1.Blocker {
 	switch {
 	case s.Refusal != nil:
@@ -248,41 +268,47 @@ func blocker(s *instance.State) *v1.Blocker {
 	return &v1.Blocker{Reason: v1.ReasonPodFailure, Message: s.PodFailure}
 }
 
-// nodeAffinityStep pins hostPath volumes to their node before their pod goes away: on another
-// node the folder is empty. Both at once: when the data is pinned nobody looks for the node any more.
+// nodeAffinityStep pins hostPath volumes to their node before the pod is deleted, because the directory is empty on
+// another node. It pins both volumes in one step: after the data volume is pinned, the controller does not look up
+// the node again.
 func nodeAffinityStep(s *instance.State, step steps.Step) steps.Step {
 	if c := s.BackupPVC; c != nil && c.Spec.VolumeName != "" && s.BackupPV == nil {
 		return backup.KeepBackupPV(s, step)
 	}
-	return steps.Step{Action: steps.SetNodeAffinity, Message: fmt.Sprintf("The data is in a folder of node %s, and stays there", s.Node)}
+	return steps.Step{Action: steps.SetNodeAffinity,
+		Message: fmt.Sprintf("The data is stored in a directory of node %s, so its volumes are pinned to that node", s.Node)}
 }
 
-// knowsEarlierBackups is true if the status says which backup is the newest, and what comes after it.
+// knowsEarlierBackups reports whether the status contains the latest backup and the number of the next one.
 func knowsEarlierBackups(s *instance.State) bool {
-	is := s.XR.Status
-	return is.PreviousBackup == s.Latest() && equality.Semantic.DeepEqual(is.RestoreSource, backup.RestoreSource(s)) && is.HeldBackup == backup.HeldBackup(s) && is.BackupNumber == backup.NextBackupNumber(s) && is.BackupNeeds == backup.NeededRoom(s) &&
-		equality.Semantic.DeepEqual(is.BackupNodes, backupNodes(s)) && equality.Semantic.DeepEqual(is.Backups, v1.ListBackups(s.Records))
+	status := s.XR.Status
+	return status.PreviousBackup == s.Latest() &&
+		equality.Semantic.DeepEqual(status.RestoreSource, backup.RestoreSource(s)) &&
+		status.HeldBackup == backup.HeldBackup(s) && status.BackupNumber == backup.NextBackupNumber(s) &&
+		status.BackupNeeds == backup.NeededRoom(s) &&
+		equality.Semantic.DeepEqual(status.BackupNodes, backupNodes(s)) &&
+		equality.Semantic.DeepEqual(status.ListedBackups(), v1.ListBackups(s.Records))
 }
 
 func previousBackupMessage(s *instance.State) string {
 	previous := s.Latest()
 	switch previous {
 	case v1.PreviousNone:
-		return "There is no backup of an earlier instance of this name"
+		return "There is no backup of a previous instance of this name"
 	case v1.PreviousHeld:
-		return fmt.Sprintf("Backup %q of an earlier instance of this name is there without its record: no server starts empty beside it", s.Missing().Name)
+		return fmt.Sprintf("Backup %q of a previous instance of this name exists, but its BackupRecord is missing. "+
+			"No empty server is started until this is resolved", s.Missing().Name)
 	}
-	return fmt.Sprintf("Backup %q of an earlier instance of this name is there", previous)
+	return fmt.Sprintf("Backup %q of a previous instance of this name exists", previous)
 }
 
-// isDataPVMarked is true if the data volume stays whatever becomes of its PVC, and
-// says whose it is.
+// isDataPVMarked reports whether the data volume is retained if its PVC is deleted, and is labeled with its instance.
 func isDataPVMarked(s *instance.State) bool {
 	v := s.DataPV
-	if v.Status.Phase != corev1.VolumeBound && s.DataPVC.Status.Phase != corev1.ClaimBound {
-		return true // It is marked when it is bound.
+	if !isDataBound(s) {
+		return true // The volume is marked when it is bound.
 	}
-	if !instance.HasFinalizer(v) || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
+	if len(DataRisks(s)) > 0 || v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		return false
 	}
 	for key, want := range backup.IdentityAnnotations(s) {
@@ -290,17 +316,18 @@ func isDataPVMarked(s *instance.State) bool {
 			return false
 		}
 	}
-	return v.Labels[v1.LabelXR] == string(s.Life.XR) && steps.IsMarkedUID(v) && steps.IsMarkedUID(s.DataPVC)
+	return steps.IsMarkedUID(v) && steps.IsMarkedUID(s.DataPVC)
 }
 
-// isDataPVUnknown is true while the volume of a data PVC of no class is not seen yet. It may be
-// a folder on a node, and then the backup volume is made beside it.
+// isDataPVUnknown reports whether the volume of a data PVC without a StorageClass has not been read yet. If it is a
+// hostPath volume, the backup volume is created next to it.
 func isDataPVUnknown(s *instance.State) bool {
 	class := s.DataPVC.Spec.StorageClassName
 	return s.DataPV == nil && class != nil && *class == ""
 }
 
-// waitForStore that does not say what it has: it may be the only copy of the rows. Nothing tells when it does.
+// waitForStore waits for a store whose contents cannot be read, because the store may have the only copy of the data.
+// No event reports when the store responds again.
 func waitForStore(s *instance.State) steps.Step {
 	if step := decideBeforeStart(s); step.Action != steps.NoOp {
 		return step

@@ -19,13 +19,13 @@ import (
 
 // online is a backup for which the server goes on.
 func online(s *instance.State) {
-	s.XR.Spec.Backup.Method = v1.MethodOnline
+	s.Requested.Method = v1.MethodOnline
 	if b := s.XR.Status.RequestedBackup; b != nil {
 		b.Method, b.Fence = v1.MethodOnline, false
 	}
 	deployment(1)(s)
 	withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)(s)
-	s.XR.Status.TLS = &v1.TLSStatus{Authorities: "an authority"}
+	s.XR.Status.TLS, s.XR.Status.Authorities = &v1.TLSStatus{}, "an authority"
 }
 
 // access is the Secret with the account.
@@ -35,9 +35,9 @@ func access(s *instance.State) {
 }
 
 // answeredBy a server that does not do the last step, for a reason.
-func answeredBy(of steps.Action, why string, passing bool) variation {
+func answeredBy(action steps.Action, reason string, passing bool) variation {
 	return func(s *instance.State) {
-		s.Refusal = &instance.Refusal{Of: string(of), Message: why, Passing: passing}
+		s.Refusal = &instance.Refusal{Of: string(action), Message: reason, Passing: passing}
 	}
 }
 
@@ -58,7 +58,8 @@ func TestOnline(t *testing.T) {
 	}
 	proven := func(s *instance.State) {
 		begun(v1.BackupProven, time.Minute)(s)
-		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: s.Records[0].Name + "/" + catalog.ArchiveName}
+		s.Records[0].Spec.Request, s.Records[0].Spec.Archive = modelRequest, &v1.Archive{PVCName: s.Life.BackupPVCName(),
+			Path: s.Records[0].Name + "/" + catalog.ArchiveName}
 	}
 	late := backup.PatienceOnline + time.Second
 	cases := map[string]struct {
@@ -69,39 +70,79 @@ func TestOnline(t *testing.T) {
 		does   []change.Verb
 		late   bool
 	}{
-		"Begin":    {reason: "The server goes on.", state: running(asks(modelRequest), online), want: steps.BeginBackup, says: "and the server goes on", does: []change.Verb{change.PatchStatus}},
-		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning), online), want: steps.CreateBackup},
-		"Offer":    {reason: "A Job clones the server, while that runs.", state: running(begun(v1.BackupPending, time.Minute), online), want: steps.CreateBackupJob, does: []change.Verb{change.OfferClone, change.Create}},
+		"Begin": {reason: "The server goes on.", state: running(asks(modelRequest), online), want: steps.BeginBackup,
+			says: "while the server runs", does: []change.Verb{change.PatchStatus}},
+		"Announce": {reason: "A record says that it begins.", state: running(answered(v1.LastBackupRunning), online),
+			want: steps.CreateBackup},
+		"Offer": {reason: "A Job clones the server, while that runs.",
+			state: running(begun(v1.BackupPending, time.Minute), online), want: steps.CreateBackupJob,
+			does: []change.Verb{change.OfferClone, change.Create}},
 		"Down": {
-			reason: "It comes back, and nobody waits.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(steps.CreateBackupJob, "connection refused", true)),
-			want: steps.CreateBackupJob, says: "connection refused", does: []change.Verb{change.PatchStatus, change.OfferClone, change.Create},
+			reason: "It comes back, and nobody waits.",
+			state: running(begun(v1.BackupPending, time.Minute), online,
+				answeredBy(steps.CreateBackupJob, "connection refused", true)),
+			want: steps.CreateBackupJob, says: "connection refused",
+			does: []change.Verb{change.PatchStatus, change.OfferClone, change.Create},
 		},
-		"DownLong": {reason: "It does not.", state: running(begun(v1.BackupPending, late), online, answeredBy(steps.CreateBackupJob, "connection refused", true)), want: steps.GiveUpBackup},
-		"Engine":   {reason: "Somebody has to change that.", state: running(begun(v1.BackupPending, time.Minute), online, answeredBy(steps.CreateBackupJob, "shop.log (MyISAM)", false)), want: steps.GiveUpBackup, says: "shop.log (MyISAM)"},
-		"Crashed":  {reason: "A Secret without a Job is from before: another one is made for that.", state: running(begun(v1.BackupPending, time.Minute), online, access), want: steps.WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
-		"Cloning":  {reason: "It is being cloned.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs)), want: steps.Wait, does: nil},
-		"Cloned":   {reason: "Nobody has to log in any more.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs, cloned)), want: steps.WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
-		"Archives": {reason: "That takes as long as it takes.", state: running(begun(v1.BackupRunning, late), online, withJob(runs, cloned)), want: steps.Wait},
-		"JobFails": {reason: "It is tried again: nobody waits for it.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(0, "the clone has failed")), broken), want: steps.MarkFailed, says: "the clone has failed"},
+		"DownLong": {reason: "It does not.",
+			state: running(begun(v1.BackupPending, late), online, answeredBy(steps.CreateBackupJob, "connection refused", true)),
+			want:  steps.GiveUpBackup},
+		"Engine": {reason: "Somebody has to change that.",
+			state: running(begun(v1.BackupPending, time.Minute), online,
+				answeredBy(steps.CreateBackupJob, "shop.log (MyISAM)",
+					false)), want: steps.GiveUpBackup, says: "shop.log (MyISAM)"},
+		"Crashed": {reason: "A Secret without a Job is from before: another one is made for that.",
+			state: running(begun(v1.BackupPending, time.Minute), online, access), want: steps.WithdrawClone,
+			does: []change.Verb{change.WithdrawClone, change.Delete}},
+		"Cloning": {reason: "It is being cloned.",
+			state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs)), want: steps.Wait, does: nil},
+		"Cloned": {reason: "Nobody has to log in any more.",
+			state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(runs, cloned)),
+			want:  steps.WithdrawClone, does: []change.Verb{change.WithdrawClone, change.Delete}},
+		"Archives": {reason: "That takes as long as it takes.",
+			state: running(begun(v1.BackupRunning, late), online, withJob(runs, cloned)), want: steps.Wait},
+		"JobFails": {reason: "It is tried again: nobody waits for it.",
+			state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(0, "the clone has failed")), broken),
+			want:  steps.MarkFailed, says: "the clone has failed"},
 		"Again": {
-			reason: "The Job goes first.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(-time.Hour, "broken")), broken, func(s *instance.State) {
-				s.Records[0].Status.Phase, s.Records[0].Status.Message = v1.BackupFailed, "broken"
-			}), want: steps.DeleteObjects,
+			reason: "The Job goes first.",
+			state: running(begun(v1.BackupRunning, time.Minute), online, withJob(failedAt(-time.Hour, "broken")), broken,
+				func(s *instance.State) {
+					s.Records[0].Status.Phase, s.Records[0].Status.Message = v1.BackupFailed, "broken"
+				}), want: steps.DeleteObjects,
 		},
-		"JobFailsLate": {reason: "Not for ever.", state: running(begun(v1.BackupRunning, late), online, withJob(failedAt(0, "the clone has failed"))), want: steps.GiveUpBackup},
-		"FailedAccess": {reason: "It has ended.", state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(failedAt(0, "broken"))), want: steps.WithdrawClone},
-		"Lost":         {reason: "What has become of the data PVC is not the clone's.", state: running(begun(v1.BackupPending, time.Minute), online, func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.CreateBackupJob},
-		"Note":         {reason: "The volume knows it first.", state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: steps.NoteBackup},
-		"JobGoes":      {reason: "Its pod holds the volume.", state: running(proven, online, withJob(complete)), want: steps.DeleteObjects},
-		"End":          {reason: "Whoever was here before may have left an account.", state: running(proven, online), want: steps.EndBackup, says: "is proven", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
+		"JobFailsLate": {reason: "Not for ever.",
+			state: running(begun(v1.BackupRunning, late), online, withJob(failedAt(0, "the clone has failed"))),
+			want:  steps.GiveUpBackup},
+		"FailedAccess": {reason: "It has ended.",
+			state: running(begun(v1.BackupRunning, time.Minute), online, access, withJob(failedAt(0, "broken"))),
+			want:  steps.WithdrawClone},
+		"Lost": {reason: "What has become of the data PVC is not the clone's.",
+			state: running(begun(v1.BackupPending, time.Minute), online,
+				func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.CreateBackupJob},
+		"Note": {reason: "The volume knows it first.",
+			state: running(begun(v1.BackupRunning, time.Minute), online, withJob(complete)), want: steps.NoteBackup},
+		"JobGoes": {reason: "Its pod holds the volume.", state: running(proven, online, withJob(complete)),
+			want: steps.DeleteObjects},
+		"End": {reason: "Whoever was here before may have left an account.", state: running(proven, online),
+			want: steps.EndBackup, says: "Verified backup", does: []change.Verb{change.WithdrawClone, change.PatchStatus}},
 		"EndDown": {
-			reason: "It is not over before.", state: running(proven, online, answeredBy(steps.EndBackup, "connection refused", true)),
-			want: steps.EndBackup, says: "connection refused", does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
+			reason: "It is not over before.",
+			state:  running(proven, online, answeredBy(steps.EndBackup, "connection refused", true)),
+			want:   steps.EndBackup, says: "connection refused",
+			does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.PatchStatus},
 		},
-		"FailEnd":      {reason: "And after a failure, too.", state: running(answered(v1.LastBackupFailing), online, access), want: steps.EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"FailEndLate":  {reason: "A server that lets nobody in is no reason to take no other backup.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late), answeredBy(steps.EndBackup, "connection refused", true)), want: steps.EndBackup, does: []change.Verb{change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
-		"FailEndFirst": {reason: "It may well let us in.", state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late)), want: steps.EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
-		"Deleted":      {reason: "A deletion stops the server, with or without its answer.", state: fenced(answered(v1.LastBackupRunning), online), want: steps.StopServer},
+		"FailEnd": {reason: "And after a failure, too.", state: running(answered(v1.LastBackupFailing), online, access),
+			want: steps.EndBackup, does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"FailEndLate": {reason: "A server that lets nobody in is no reason to take no other backup.",
+			state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late),
+				answeredBy(steps.EndBackup, "connection refused", true)), want: steps.EndBackup, does: []change.Verb{
+				change.PatchStatus, change.WithdrawClone, change.Delete, change.PatchStatus}, late: true},
+		"FailEndFirst": {reason: "It may well let us in.",
+			state: running(answered(v1.LastBackupFailing), online, access, begunAgo(late)), want: steps.EndBackup,
+			does: []change.Verb{change.WithdrawClone, change.Delete, change.PatchStatus}},
+		"Deleted": {reason: "A deletion stops the server, with or without its answer.",
+			state: fenced(answered(v1.LastBackupRunning), online), want: steps.StopServer},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +154,7 @@ func TestOnline(t *testing.T) {
 				t.Errorf("%s want %v, got %v", tc.reason, tc.does, verbs(got))
 			}
 			for _, c := range got.Changes {
-				if _, blocks := c.Fields["blockedBy"]; blocks {
+				if _, blocks := internalOf(c)["blockedBy"]; blocks {
 					t.Error("a server that runs is said to be blocked")
 				}
 				if c.Server != nil && (c.Server.Of != tc.state.Life || c.Server.Authorities != "an authority") {
@@ -144,7 +185,8 @@ func TestOnlineJob(t *testing.T) {
 	if clone.Image != "mysql:8.4.6" || !slices.Equal(mounts(clone), []string{"tools", "donor", "data"}) {
 		t.Errorf("%s clones, with %v", clone.Image, mounts(clone))
 	}
-	if len(pod.Containers) != 1 || archiver.Image != s.Settings.AgentImage || !slices.Equal(mounts(archiver), []string{"data", "backup"}) {
+	if len(pod.Containers) != 1 || archiver.Image != s.Settings.AgentImage ||
+		!slices.Equal(mounts(archiver), []string{"data", "backup"}) {
 		t.Errorf("%s archives, with %v", archiver.Image, mounts(archiver))
 	}
 	for _, v := range pod.Volumes {
@@ -156,8 +198,9 @@ func TestOnlineJob(t *testing.T) {
 		t.Error("a volume that is there says itself which nodes can use it")
 	}
 	s.BackupPVC.Status.Phase = corev1.ClaimPending
-	if of := backup.NewJob(s).Spec.Template.Spec.Affinity; of == nil || of.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[v1.LabelInstance] != s.Life.Key() {
-		t.Errorf("its volume is made anywhere: %+v", of)
+	if affinity := backup.NewJob(s).Spec.Template.Spec.Affinity; affinity == nil ||
+		affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels[v1.LabelInstance] != s.Life.Key() {
+		t.Errorf("its volume is made anywhere: %+v", affinity)
 	}
 	s.XR.Status.BackupStore = "offsite"
 	if backup.NewJob(s).Spec.Template.Spec.Affinity != nil {
@@ -167,11 +210,13 @@ func TestOnlineJob(t *testing.T) {
 
 // TestOnlineRecord says how it was taken, and that of a deletion in the midst of one does not.
 func TestOnlineRecord(t *testing.T) {
-	if r := backup.NewRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline || r.Spec.Origin != v1.OriginRequest {
+	if r := backup.NewRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline ||
+		r.Spec.Origin != v1.OriginRequest {
 		t.Errorf("it says %+v", r.Spec)
 	}
 	s := fenced(answered(v1.LastBackupRunning), online)
-	if r, a := backup.NewRecord(s), s.Attempt(); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion || a.IsOnline() {
+	if r, a := backup.NewRecord(s), s.Attempt(); r.Spec.Method != v1.MethodCold || r.Spec.Origin != v1.OriginDeletion ||
+		a.IsOnline() {
 		t.Errorf("it says %+v", r.Spec)
 	}
 }
@@ -185,21 +230,21 @@ func TestBackupProgress(t *testing.T) {
 		want   int32
 		says   string
 	}{
-		"Clone":     {true, agent.PhaseClone, 50, 16, ", 16%: cloning it"},
+		"Clone":     {true, agent.PhaseClone, 50, 16, ", 16%: cloning"},
 		"CloneCopy": {true, agent.PhaseCopy, 50, 50, ", 50%"},
-		"CloneRead": {true, agent.PhaseProve, 50, 83, ", 83%: reading it back"},
+		"CloneRead": {true, agent.PhaseProve, 50, 83, ", 83%: verifying"},
 		"Copy":      {false, agent.PhaseCopy, 50, 25, ", 25%"},
-		"Read":      {false, agent.PhaseProve, 50, 75, ", 75%: reading it back"},
+		"Read":      {false, agent.PhaseProve, 50, 75, ", 75%: verifying"},
 		"Other":     {false, "boot", 40, 20, ", 20%"},
-		"TooMuch":   {false, agent.PhaseProve, 400, 100, ", 100%: reading it back"},
+		"TooMuch":   {false, agent.PhaseProve, 400, 100, ", 100%: verifying"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := running(begun(v1.BackupRunning, time.Minute), withJob())
-			s.Backup.Progress = &agent.Progress{Phase: tc.phase, Percent: tc.done}
+			s.BackupJob.Progress = &agent.Progress{Phase: tc.phase, Percent: tc.done}
 			if tc.clones {
-				s.Backup.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: agent.CloneContainerName}}
+				s.BackupJob.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: agent.CloneContainerName}}
 			}
-			if got, says := backup.Progress(s.Backup); got != tc.want || !strings.HasSuffix(says, tc.says) {
+			if got, says := backup.Progress(s.BackupJob); got != tc.want || !strings.HasSuffix(says, tc.says) {
 				t.Errorf("want %d, %q, got %d, %q", tc.want, tc.says, got, says)
 			}
 		})

@@ -16,12 +16,14 @@ import (
 
 // beginsAgain is an instance whose server is not up.
 func beginsAgain(s *instance.State) {
-	meta.SetStatusCondition(&s.XR.Conditions, metav1.Condition{Type: v1.ConditionServing, Status: metav1.ConditionUnknown, Reason: "FatalError"})
+	meta.SetStatusCondition(&s.XR.Conditions,
+		metav1.Condition{Type: v1.ConditionServing, Status: metav1.ConditionUnknown, Reason: "FatalError"})
 }
 
 func publishesIn(name string) variation {
 	return func(s *instance.State) {
-		if err := unstructured.SetNestedField(s.Claim.Object, name, "spec", "writeConnectionSecretToRef", "name"); err != nil {
+		if err := unstructured.SetNestedField(s.Claim.Object, name, "spec", "writeConnectionSecretToRef",
+			"name"); err != nil {
 			panic(err)
 		}
 	}
@@ -30,7 +32,9 @@ func publishesIn(name string) variation {
 // claimUnsynced is what Crossplane has said of a claim for so long.
 func claimUnsynced(message string, since time.Duration) variation {
 	return func(s *instance.State) {
-		s.Claim.Conditions = []metav1.Condition{{Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reasonError, Message: message, LastTransitionTime: metav1.NewTime(s.Now.Add(-since))}}
+		s.Claim.Conditions = []metav1.Condition{
+			{Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reasonError, Message: message,
+				LastTransitionTime: metav1.NewTime(s.Now.Add(-since))}}
 	}
 }
 
@@ -38,14 +42,16 @@ func claimUnsynced(message string, since time.Duration) variation {
 func refusedServiceFor(since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Status.RefusedService = &v1.RefusedService{Digest: "d", Message: "no"}
-		s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{Type: conditionSynced, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.Now.Add(-since))})
+		s.XR.Conditions = append(s.XR.Conditions,
+			metav1.Condition{Type: conditionSynced, Status: metav1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(s.Now.Add(-since))})
 	}
 }
 
-// TestCrossplaneReachesTheMessage: what Crossplane cannot do for a claim or its composite resource is written for the function, once it
-// lasts, and is taken away when it is over.
+// TestCrossplaneReachesTheMessage: what Crossplane cannot do for a claim or its composite resource is written for the
+// function, once it lasts, and is taken away when it is over.
 func TestCrossplaneReachesTheMessage(t *testing.T) {
-	own := "spec.writeConnectionSecretToRef.name: Secret default/db-connection is one that this instance makes itself"
+	own := "spec.writeConnectionSecretToRef.name: the controller creates Secret default/db-connection,"
 	invalid := func(s *instance.State) { s.Uncomposed = "spec.ports: is used up" }
 	told := func(s *instance.State) { s.XR.Status.CrossplaneWarning = crossplaneWarning(s) }
 	cases := map[string]struct {
@@ -55,23 +61,42 @@ func TestCrossplaneReachesTheMessage(t *testing.T) {
 		says   string
 		after  time.Duration
 	}{
-		"Fine":       {reason: "There is nothing to say.", state: running(), want: steps.NoOp},
-		"OwnSecret":  {reason: "Crossplane says so at the end only.", state: running(publishesIn("db-connection")), want: steps.WarnOfCrossplane, says: own},
-		"OtherOwn":   {reason: "It is not there yet, and is the instance's all the same.", state: running(publishesIn("db-connection-pending")), want: steps.WarnOfCrossplane, says: "db-connection-pending is one that this instance makes itself"},
-		"OwnTold":    {reason: "Once.", state: running(publishesIn("db-connection"), told), want: steps.NoOp, says: own},
-		"Foreign":    {reason: "It is another Secret.", state: running(publishesIn("for-clients")), want: steps.NoOp},
-		"Claim":      {reason: "The claim's own condition is not the composite resource's.", state: running(claimUnsynced("cannot propagate connection details", time.Minute)), want: steps.WarnOfCrossplane, says: "Crossplane cannot do its part for the claim: cannot propagate connection details"},
-		"ClaimTold":  {reason: "Crossplane copies the function's message to the claim.", state: running(claimUnsynced("cannot propagate connection details", time.Minute), told), want: steps.NoOp, says: "cannot propagate"},
-		"ClaimStuck": {reason: "Crossplane copies nothing to the claim.", state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told), want: steps.ReportHeldClaim, says: "cannot bind and sync claim"},
-		"ClaimSaid": {reason: "Once.", state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told, func(s *instance.State) {
-			s.Claim.Status.Message = "Crossplane cannot do its part for the claim: cannot bind and sync claim"
-		}), want: steps.NoOp, says: "cannot bind and sync claim"},
-		"ClaimSoon":  {reason: "It may get over that.", state: running(claimUnsynced("conflict", time.Second)), want: steps.Wait, after: unsyncedFor},
-		"Invalid":    {reason: "The event says why.", state: running(unsynced(reasonError, "Unsynced resources: service", time.Minute), invalid), want: steps.WarnOfCrossplane, says: "for the composite resource: Unsynced resources: service (spec.ports: is used up)"},
-		"Over":       {reason: "It is synced again.", state: running(func(s *instance.State) { s.XR.Status.CrossplaneWarning = "old" }), want: steps.WarnOfCrossplane},
-		"Refused":    {reason: "It is tried again later.", state: running(refusedServiceFor(4 * time.Minute)), want: steps.Wait, after: 6 * time.Minute},
-		"RefusedNow": {reason: "Ten minutes are over.", state: running(refusedServiceFor(retryServiceAfter)), want: steps.RetryService},
-		"RefusedNot": {reason: "Crossplane has not come to its end without the Service.", state: running(refusedServiceFor(time.Hour), unsyncedNow, told), want: steps.NoOp, says: "Unsynced resources: config"},
+		"Fine": {reason: "There is nothing to say.", state: running(), want: steps.NoOp},
+		"OwnSecret": {reason: "Crossplane says so at the end only.", state: running(publishesIn("db-connection")),
+			want: steps.WarnOfCrossplane, says: own},
+		"OtherOwn": {reason: "It is not there yet, and is the instance's all the same.",
+			state: running(publishesIn("db-connection-pending")), want: steps.WarnOfCrossplane,
+			says: "db-connection-pending, so Crossplane cannot write"},
+		"OwnTold": {reason: "Once.", state: running(publishesIn("db-connection"), told), want: steps.NoOp, says: own},
+		"Foreign": {reason: "It is another Secret.", state: running(publishesIn("for-clients")), want: steps.NoOp},
+		"Claim": {reason: "The claim's own condition is not the composite resource's.",
+			state: running(claimUnsynced("cannot propagate connection details", time.Minute)), want: steps.WarnOfCrossplane,
+			says: "Crossplane cannot reconcile the claim: cannot propagate connection details"},
+		"ClaimTold": {reason: "Crossplane copies the function's message to the claim.",
+			state: running(claimUnsynced("cannot propagate connection details", time.Minute), told), want: steps.NoOp,
+			says: "cannot propagate"},
+		"ClaimStuck": {reason: "Crossplane copies nothing to the claim.",
+			state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told), want: steps.ReportHeldClaim,
+			says: "cannot bind and sync claim"},
+		"ClaimSaid": {reason: "Once.",
+			state: running(claimUnsynced("cannot bind and sync claim", time.Minute), told, func(s *instance.State) {
+				s.Claim.Status.Message = "Crossplane cannot reconcile the claim: cannot bind and sync claim"
+			}), want: steps.NoOp, says: "cannot bind and sync claim"},
+		"ClaimSoon": {reason: "It may get over that.", state: running(claimUnsynced("conflict", time.Second)),
+			want: steps.Wait, after: unsyncedFor},
+		"Invalid": {reason: "The event says why.",
+			state: running(unsynced(reasonError, "Unsynced resources: service", time.Minute), invalid),
+			want:  steps.WarnOfCrossplane,
+			says:  "the composite resource: Unsynced resources: service (spec.ports: is used up)"},
+		"Over": {reason: "It is synced again.",
+			state: running(func(s *instance.State) { s.XR.Status.CrossplaneWarning = "old" }), want: steps.WarnOfCrossplane},
+		"Refused": {reason: "It is tried again later.", state: running(refusedServiceFor(4 * time.Minute)),
+			want: steps.Wait, after: 6 * time.Minute},
+		"RefusedNow": {reason: "Ten minutes are over.", state: running(refusedServiceFor(retryServiceAfter)),
+			want: steps.RetryService},
+		"RefusedNot": {reason: "Crossplane has not come to its end without the Service.",
+			state: running(refusedServiceFor(time.Hour), unsyncedNow, told), want: steps.NoOp,
+			says: "Unsynced resources: config"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +119,8 @@ func TestClaimWithoutXRSaysWhy(t *testing.T) {
 	s := running(claimUnsynced("cannot apply composite resource: denied by a webhook", time.Minute))
 	s.XR, s.DataPVC = nil, nil
 	step := Next(s)
-	if step.Action != steps.ReportHeldClaim || step.Message != "Crossplane cannot do its part for the claim: cannot apply composite resource: denied by a webhook" {
+	if step.Action != steps.ReportHeldClaim ||
+		step.Message != "Crossplane cannot reconcile the claim: cannot apply composite resource: denied by a webhook" {
 		t.Errorf("want the claim to say so, got %+v", step)
 	}
 	s.Claim.Status.Message = step.Message
@@ -105,5 +131,7 @@ func TestClaimWithoutXRSaysWhy(t *testing.T) {
 
 // unsyncedNow is an instance that Crossplane is not synced with.
 func unsyncedNow(s *instance.State) {
-	meta.SetStatusCondition(&s.XR.Conditions, metav1.Condition{Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reasonError, Message: "Unsynced resources: config", LastTransitionTime: metav1.NewTime(s.Now.Add(-time.Hour))})
+	meta.SetStatusCondition(&s.XR.Conditions,
+		metav1.Condition{Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reasonError,
+			Message: "Unsynced resources: config", LastTransitionTime: metav1.NewTime(s.Now.Add(-time.Hour))})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestAskedBeforeStop: a server that runs is asked for data outside of its data directory before it stops for a backup, because
-// only it can move that data. Nobody is asked about data that is given up.
+// TestAskedBeforeStop: a server that runs is asked for data outside of its data directory before it stops for a backup,
+// because only it can move that data. Nobody is asked about data that is given up.
 func TestAskedBeforeStop(t *testing.T) {
 	runs := withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)
 	gaveUp := func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: xrUID}) }
@@ -25,10 +25,13 @@ func TestAskedBeforeStop(t *testing.T) {
 		state  *instance.State
 		want   []change.Verb
 	}{
-		"Runs":      {reason: "It can still move them.", state: fenced(deployment(1), runs), want: []change.Verb{change.CheckData, change.Scale}},
-		"Gone":      {reason: "Nobody answers.", state: fenced(deployment(1)), want: []change.Verb{change.Scale}},
-		"Discarded": {reason: "There is no backup.", state: fenced(deployment(1), runs, discard), want: []change.Verb{change.Scale}},
-		"GivenUp":   {reason: "A person has said so.", state: fenced(deployment(1), runs, gaveUp), want: []change.Verb{change.Scale}},
+		"Runs": {reason: "It can still move them.", state: fenced(deployment(1), runs),
+			want: []change.Verb{change.CheckData, change.Scale}},
+		"Gone": {reason: "Nobody answers.", state: fenced(deployment(1)), want: []change.Verb{change.Scale}},
+		"Discarded": {reason: "There is no backup.", state: fenced(deployment(1), runs, discard),
+			want: []change.Verb{change.Scale}},
+		"GivenUp": {reason: "A person has said so.", state: fenced(deployment(1), runs, gaveUp),
+			want: []change.Verb{change.Scale}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -41,24 +44,27 @@ func TestAskedBeforeStop(t *testing.T) {
 	}
 }
 
-// TestOutsideHint: whoever waits for data outside reads what is outside, and the command that gives up that data and no other.
+// TestOutsideHint: whoever waits for data outside reads what is outside, and the command that gives up that data and no
+// other.
 func TestOutsideHint(t *testing.T) {
-	const said = "`shop`.`orders` (/tmp/shop/orders.ibd)"
-	found := func(s *instance.State) { s.Backup.Report.ExitCode = agent.ExitOutside }
+	const tables = "`shop`.`orders` (/tmp/shop/orders.ibd)"
+	found := func(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitOutside }
 	noted := func(s *instance.State) {
-		s.Records[0].Status = v1.MySQLBackupStatus{Phase: v1.BackupFailed, Message: said}
+		s.Records[0].Status = v1.BackupRecordStatus{Phase: v1.BackupFailed, Message: tables}
 	}
 	cases := map[string]struct {
 		state *instance.State
 		want  string
 	}{
-		"BeforeStop": {fenced(deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning), answeredBy(steps.StopServer, said, true)), "lose what is stored outside: kubectl annotate xmysql "},
-		"AfterStop":  {fenced(withJob(failedAt(0, said)), noted, found), "ended with the server's pod"},
+		"BeforeStop": {fenced(deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning),
+			answeredBy(steps.StopServer, tables, true)), "lose the files outside of it: kubectl annotate xmysql "},
+		"AfterStop": {fenced(withJob(failedAt(0, tables)), noted, found), "were deleted with the server's pod"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			step := Next(tc.state)
-			if !strings.Contains(step.Message, said) || !strings.Contains(step.Hint, tc.want) || !strings.HasSuffix(step.Hint, v1.AnnotationWithoutOutside+"="+xrUID) {
+			if !strings.Contains(step.Message, tables) || !strings.Contains(step.Hint, tc.want) ||
+				!strings.HasSuffix(step.Hint, v1.AnnotationWithoutOutside+"="+xrUID) {
 				t.Errorf("%s says %q, %q", step.Action, step.Message, step.Hint)
 			}
 		})

@@ -11,10 +11,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// showProgress of a deletion in the status of claim and XR. The status of what lives is the
-// function's. Where the step writes to one of them afterwards, it stands on what was read: then
-// this does, too, or its own write would hide another's from the API server.
-func showProgress(s *instance.State, step steps.Step, then []change.Change) []change.Change {
+// showProgress writes the progress of a deletion to the status of the claim and the XR. The function writes the
+// status of a living instance. If the step changes one of these objects afterwards, this write has the same
+// precondition on the resource version. Without it, this write would hide a concurrent update from the API server's
+// conflict check.
+func showProgress(s *instance.State, step steps.Step, changes []change.Change) []change.Change {
 	switch {
 	case step.Attempt != "":
 		return showInLife(s, step)
@@ -32,12 +33,14 @@ func showProgress(s *instance.State, step steps.Step, then []change.Change) []ch
 		if c == nil || shows(c, want) {
 			continue
 		}
-		// Fields that are empty now must go, and a merge patch keeps what it does not
-		// name.
-		p := change.PatchStatusFields(c.Unstructured, map[string]any{"message": "Deleting. " + step.Text(), "deletion": map[string]any{
-			"phase": want.Phase, "backup": want.Backup, "percent": want.Percent, "message": want.Message,
-		}}).OrGone()
-		if !slices.ContainsFunc(then, func(next change.Change) bool { return next.If == change.AsRead && next.Object.GetUID() == c.GetUID() }) {
+		// A merge patch keeps fields that it does not name, so empty fields must be set to null.
+		p := change.PatchStatusFields(c.Unstructured,
+			map[string]any{"message": "Deleting. " + step.Text(), "reason": want.Phase, "deletion": map[string]any{
+				"phase": want.Phase, "backup": want.Backup, "percent": want.Percent, "message": want.Message,
+			}}).OrGone()
+		if !slices.ContainsFunc(changes, func(next change.Change) bool {
+			return next.If == change.AsRead && next.Object.GetUID() == c.GetUID()
+		}) {
 			p = p.WhoeverWrote()
 		}
 		out = append(out, p)
@@ -45,8 +48,10 @@ func showProgress(s *instance.State, step steps.Step, then []change.Change) []ch
 	return out
 }
 
-// showInRecord what a life waits for that has neither XR nor claim: nothing else says it, and the next claim of its name waits for it. The
-// record of a backup that has failed has why already, and one that somebody deletes what keeps it. Others repeat it, so it has no hint.
+// showInRecord writes to the BackupRecord what an instance without XR and claim waits for. No other object can show
+// it, and the next claim of the same name waits for it. A failed BackupRecord already contains the reason, and a
+// BackupRecord that is being deleted reports what delays its deletion. The message has no hint, because other objects
+// repeat it.
 func showInRecord(s *instance.State, step steps.Step) []change.Change {
 	r := s.Record()
 	switch {
@@ -55,20 +60,21 @@ func showInRecord(s *instance.State, step steps.Step) []change.Change {
 	case step.Action != steps.Wait && !step.Refused, step.Percent > 0, instance.SaysSame(r.Status.Message, step.Message):
 		return nil
 	}
-	return []change.Change{catalog.PatchRecordStatus(r, func(st *v1.MySQLBackupStatus) { st.Message = step.Message })}
+	return []change.Change{catalog.PatchRecordStatus(r, func(st *v1.BackupRecordStatus) { st.Message = step.Message })}
 }
 
 func shows(c *instance.Composite, want v1.DeletionStatus) bool {
 	d := c.Status.Deletion
-	return d != nil && d.Phase == want.Phase && d.Backup == want.Backup && d.Percent == want.Percent && d.Message == want.Message
+	return d != nil && d.Phase == want.Phase && d.Backup == want.Backup && d.Percent == want.Percent &&
+		d.Message == want.Message
 }
 
-// enoughProgress in percent is worth another write.
+// enoughProgress is the progress in percent that is worth another write.
 const enoughProgress = 10
 
-// showInLife how far a backup of an instance that goes on is, in the status of the XR: the function tells people. Only what takes its
-// time is shown, as each write is a reason for Crossplane to compose once more, which it does 50 times in a row and then
-// every 30 seconds (internal/circuit of Crossplane).
+// showInLife writes the progress of a living instance's backup to the status of the XR, and the function reports it.
+// It writes only for a step that waits, because each write makes Crossplane reconcile. Crossplane throttles after 50
+// reconciles in a row to one every 30 seconds (internal/circuit of Crossplane).
 func showInLife(s *instance.State, step steps.Step) []change.Change {
 	if step.Action != steps.Wait && step.Action != steps.MarkFailed && !step.Refused {
 		return nil
@@ -77,28 +83,30 @@ func showInLife(s *instance.State, step steps.Step) []change.Change {
 		backup, message string
 		percent         int32
 	}
-	var was shown
-	switch is := &s.XR.Status; s.Attempt().Origin { //nolint:exhaustive // No other is of an instance that goes on.
+	var before shown
+	switch status := &s.XR.Status; s.Attempt().Origin { //nolint:exhaustive // No other is of an instance that goes on.
 	case v1.OriginRequest:
-		was = shown{is.RequestedBackup.Backup, is.RequestedBackup.Message, is.RequestedBackup.Percent}
+		before = shown{status.RequestedBackup.Backup, status.RequestedBackup.Message, status.RequestedBackup.Percent}
 	case v1.OriginSchedule:
-		was = shown{is.ScheduledBackup.Backup, is.ScheduledBackup.Message, is.ScheduledBackup.Percent}
+		before = shown{status.ScheduledBackup.Backup, status.ScheduledBackup.Message, status.ScheduledBackup.Percent}
 	case v1.OriginImageChange:
-		if is.ImageChange == nil {
+		if status.ImageChange == nil {
 			return nil
 		}
-		was = shown{is.ImageChange.Backup, is.ImageChange.Message, is.ImageChange.Percent}
+		before = shown{status.ImageChange.Backup, status.ImageChange.Message, status.ImageChange.Percent}
 	default:
 		return nil
 	}
-	is := shown{was.backup, step.Message, step.Percent}
+	after := shown{before.backup, step.Message, step.Percent}
 	if r := s.Record(); r != nil {
-		is.backup = r.Name
+		after.backup = r.Name
 	}
-	if is == was || was.percent > 0 && is.percent > was.percent && is.percent < was.percent+enoughProgress {
+	if after == before || before.percent > 0 && after.percent > before.percent &&
+		after.percent < before.percent+enoughProgress {
 		return nil
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{backup.StatusFields[s.Attempt().Origin]: map[string]any{
-		"backup": steps.OrNil(is.backup), "percent": is.percent, "message": is.message,
-	}}).WhoeverWrote()}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured,
+		steps.Internal(map[string]any{backup.StatusFields[s.Attempt().Origin]: map[string]any{
+			"backup": steps.OrNil(after.backup), "percent": after.percent, "message": after.message,
+		}})).WhoeverWrote()}
 }

@@ -21,9 +21,12 @@ func TestHint(t *testing.T) {
 		state  *instance.State
 		hint   string
 	}{
-		"Failed":     {reason: "It is tried again.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken), hint: v1.AnnotationSkipBackup + "=" + xrUID},
-		"Held":       {reason: "A person has to act.", state: fenced(func(s *instance.State) { s.PVCNameConflict = true }), hint: v1.AnnotationSkipBackup + "=" + xrUID},
-		"NotStarted": {reason: "The backup may be the only copy, and no server runs on it.", state: provenState(requireRestorable, restorable(0, metav1.ConditionFalse)), hint: `"requireRestorable":false`},
+		"Failed": {reason: "It is tried again.", state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken),
+			hint: v1.AnnotationSkipBackup + "=" + xrUID},
+		"Held": {reason: "A person has to act.", state: fenced(func(s *instance.State) { s.PVCNameConflict = true }),
+			hint: v1.AnnotationSkipBackup + "=" + xrUID},
+		"NotStarted": {reason: "The backup may be the only copy, and no server runs on it.",
+			state: provenState(requireRestoreTest, restorable(0, metav1.ConditionFalse)), hint: `"requireRestoreTest":false`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -52,24 +55,29 @@ func TestHint(t *testing.T) {
 // TestShowInRecord: what waits without XR and claim says so in its record, where nothing else has been said.
 func TestShowInRecord(t *testing.T) {
 	waits := func(s *instance.State) { s.PVCNameConflict = true }
-	said := func(s *instance.State) { s.Record().Status.Message = Next(s).Message }
+	announced := func(s *instance.State) { s.Record().Status.Message = Next(s).Message }
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
 		want   bool
 	}{
-		"Waits":   {reason: "The next claim waits for it.", state: fenced(orphaned, originGone, waits), want: true},
-		"Said":    {reason: "Once is enough.", state: fenced(orphaned, originGone, waits, said)},
-		"Failed":  {reason: "It has why.", state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken)},
-		"Runs":    {reason: "Percentages are for a status.", state: fenced(orphaned, originGone, mounted, phase(v1.BackupRunning), withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }))},
-		"Has XR":  {reason: "That has it.", state: fenced(waits)},
-		"Refused": {reason: "A quota has no room for its Job.", state: fenced(orphaned, originGone, mounted, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
+		"Waits": {reason: "The next claim waits for it.", state: fenced(orphaned, originGone, waits), want: true},
+		"Said":  {reason: "Once is enough.", state: fenced(orphaned, originGone, waits, announced)},
+		"Failed": {reason: "It has why.",
+			state: fenced(orphaned, originGone, mounted, withJob(failedAt(0, "full")), failedForRoom, broken)},
+		"Runs": {reason: "Percentages are for a status.",
+			state: fenced(orphaned, originGone, mounted, phase(v1.BackupRunning),
+				withJob(func(j *instance.Job) { j.Progress = &agent.Progress{Phase: agent.PhaseCopy, Percent: 84} }))},
+		"Has XR": {reason: "That has it.", state: fenced(waits)},
+		"Refused": {reason: "A quota has no room for its Job.",
+			state: fenced(orphaned, originGone, mounted,
+				refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "exceeded quota"})), want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			step, says := Next(tc.state), ""
 			for _, c := range step.Changes {
-				if r, ok := c.Object.(*v1.MySQLBackup); ok && c.Verb == change.PatchStatus && step.Action != steps.MarkRunning {
+				if r, ok := c.Object.(*v1.BackupRecord); ok && c.Verb == change.PatchStatus && step.Action != steps.MarkRunning {
 					says = r.Status.Message
 				}
 			}

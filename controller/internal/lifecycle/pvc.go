@@ -15,28 +15,37 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim only
-// mounts it. A PVC that is being deleted cannot be mounted by a new pod and cannot be
-// brought back: it is let go when nothing uses it, and made again on its volume.
+// A PersistentVolume is the identity of the data, and a PersistentVolumeClaim only mounts it. A PVC that is being
+// deleted cannot be mounted by a new pod and cannot be recovered. The controller releases it when no pod uses it, and
+// a new PVC is created for the same volume.
 
-// replaceDeletedPVC of a living instance. Its volume is retained first, or it would go with
-// the PVC; then the server stops, and the function makes the PVC again.
+// replaceDeletedPVC replaces the PVC of a living instance after a client deleted it. The volume is retained first,
+// because it would be deleted with the PVC. The server is then stopped, and the function creates the PVC again.
 func replaceDeletedPVC(s *instance.State) steps.Step {
 	c := s.DataPVC
 	switch {
 	case c.Spec.VolumeName == "":
-		return backup.DeletePVCStep(c, steps.Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume: it is made again", c.Name)})
+		return backup.DeletePVCStep(c,
+			steps.Step{Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted before it had a volume, and is "+
+				"created again",
+				c.Name)})
 	case s.DataPV == nil:
-		return steps.Step{Action: steps.NoOp, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q cannot be found: it stays as it is. Bring the volume back", c.Name, c.Spec.VolumeName)}
+		return steps.Step{Action: steps.NoOp,
+			Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted, and its volume %q does not exist. The "+
+				"controller waits: restore the volume", c.Name, c.Spec.VolumeName)}
 	case !s.IsDataPVRetained() || !isDataPVMarked(s):
-		return steps.Step{Action: steps.RetainDataPV, Message: fmt.Sprintf("Volume %q is kept until the data on it has a proven backup", s.DataPV.Name)}
+		return steps.Step{Action: steps.RetainDataPV,
+			Message: fmt.Sprintf("Volume %q is retained until a backup of its data is verified", s.DataPV.Name)}
 	case !isFenced(s):
-		return steps.Step{Action: steps.FenceServer, Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted: the server stops until it is back on its volume %q", c.Name, c.Spec.VolumeName)}
+		return steps.Step{Action: steps.FenceServer,
+			Message: fmt.Sprintf("PersistentVolumeClaim %s was deleted. The server is stopped until it is created "+
+				"again on its volume %q",
+				c.Name, c.Spec.VolumeName)}
 	}
-	if step, more := backup.FreePVC(s); more {
+	if step, hasMore := backup.FreePVC(s); hasMore {
 		return step
 	}
-	if step, more := steps.DeleteAndWait(backup.JobsOnData(s)); more {
+	if step, hasMore := steps.DeleteAndWait(backup.JobsOnData(s)); hasMore {
 		return step
 	}
 	if len(s.Pods) > 0 {
@@ -45,8 +54,8 @@ func replaceDeletedPVC(s *instance.State) steps.Step {
 	return backup.DeletePVCStep(c, steps.Step{})
 }
 
-// deletePVC deletes PVCs, and drops the finalizer of those that are being deleted. A
-// crash in between leaves that to the next step, not to Crossplane.
+// deletePVC deletes PVCs, and removes the finalizer from PVCs that are already being deleted. After a crash in
+// between, the next step removes the finalizer.
 func deletePVC(_ *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, len(step.Targets))
 	for _, c := range step.Targets {
@@ -55,7 +64,7 @@ func deletePVC(_ *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// reserveDataPV makes the volume one for the PVC that is wanted now, and for no other.
+// reserveDataPV reserves the volume for the PVC that is needed now.
 func reserveDataPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef = steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Data)
@@ -66,12 +75,13 @@ func createPVC(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.NewObject(pvcOnDataPV(s))}
 }
 
-// pvcOnDataPV is a PVC of the data volume, with what must be known of it.
+// pvcOnDataPV returns a PVC for the data volume, with the annotations that describe the data.
 func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	v := s.DataPV
 	annotations := agent.Annotations(s.Life)
 	for _, key := range []string{
-		v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber, v1.AnnotationFirstBackupNumber, v1.AnnotationChoice,
+		v1.AnnotationImage, v1.AnnotationVersion, v1.AnnotationDeletionPolicy, v1.AnnotationBackupNumber,
+		v1.AnnotationFirstBackupNumber, v1.AnnotationChoice,
 		v1.AnnotationBackupStore, v1.AnnotationNodes,
 	} {
 		maps.Copy(annotations, entryOf(v.Annotations, key))
@@ -81,11 +91,13 @@ func pvcOnDataPV(s *instance.State) *corev1.PersistentVolumeClaim {
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Data, Labels: s.Life.Labels(), Annotations: annotations, Finalizers: []string{v1.Finalizer},
+			Namespace: s.JobLocation().Namespace, Name: s.JobLocation().Data, Labels: s.Life.Labels(), Annotations: annotations,
+			Finalizers: []string{v1.Finalizer},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes:      v.Spec.AccessModes,
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: v.Spec.Capacity[corev1.ResourceStorage]}},
+			AccessModes: v.Spec.AccessModes,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: v.Spec.Capacity[corev1.ResourceStorage]}},
 			StorageClassName: &v.Spec.StorageClassName,
 			VolumeName:       v.Name,
 		},
@@ -99,7 +111,7 @@ func entryOf(from map[string]string, key string) map[string]string {
 	return nil
 }
 
-// isFenced is true if a living instance's server must not run.
+// isFenced reports whether the server of a living instance must not run.
 func isFenced(s *instance.State) bool {
 	return s.XR.Status.PVCDeleted
 }

@@ -39,8 +39,10 @@ func TestEndlessClaim(t *testing.T) {
 		change func(*instance.State)
 		want   steps.Action
 	}{
-		"Bound":   {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {}, want: steps.ExpandBackupPVC},
-		"Refused": {reason: "What was refused is not asked for again.", change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: steps.NoOp},
+		"Bound": {reason: "Kubernetes lets it be corrected, or says why not.", change: func(*instance.State) {},
+			want: steps.ExpandBackupPVC},
+		"Refused": {reason: "What was refused is not asked for again.",
+			change: func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = "1Gi" }, want: steps.NoOp},
 		"Unbound": {reason: "No volume will ever be so large.", change: backupUnbound, want: steps.DeleteBackupPVC},
 	}
 	for name, tc := range cases {

@@ -32,7 +32,8 @@ func TestBackupNumber(t *testing.T) {
 	xr := s.XR
 	s.XR, s.Orphan = nil, &instance.Identity{BackupNumber: 8}
 	if r := backup.NewRecord(s); kept[v1.AnnotationBackupNumber] != "8" || r.Spec.Number != 13 || r.Spec.Since != 8 {
-		t.Errorf("want it to be of both since the number that the volume knows, which is %q, got %d since %d", kept[v1.AnnotationBackupNumber], r.Spec.Number, r.Spec.Since)
+		t.Errorf("want it to be of both since the number that the volume knows, which is %q, got %d since %d",
+			kept[v1.AnnotationBackupNumber], r.Spec.Number, r.Spec.Since)
 	}
 	s.Records[0].Spec.Number = 5
 	if r := backup.NewRecord(s); r.Spec.Number != 8 || r.Spec.Since != 0 {
@@ -46,11 +47,12 @@ func TestBackupNumber(t *testing.T) {
 	}
 }
 
-// TestNodesAreKept: the Jobs that read the data run where the instance may, also where the XR is gone and the volume alone knows it;
-// and a record says it to those that read its backup.
+// TestNodesAreKept: the Jobs that read the data run where the instance may, also where the XR is gone and the volume
+// alone knows it; and a record says it to those that read its backup.
 func TestNodesAreKept(t *testing.T) {
 	s := running()
-	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}}}
+	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"},
+		Tolerations: []corev1.Toleration{{Key: "databases", Operator: corev1.TolerationOpExists}}}
 	s.XR.Status.Nodes, s.XR.Status.UID = want, s.Life.XR
 	if isDataPVMarked(s) {
 		t.Error("want the volume marked again: it does not know the nodes")
@@ -64,7 +66,8 @@ func TestNodesAreKept(t *testing.T) {
 	if diff := cmp.Diff(want, backup.NewRecord(s).Spec.Nodes); diff != "" {
 		t.Errorf("The record: -want, +got:\n%s", diff)
 	}
-	if pod := backup.NewJob(s).Spec.Template.Spec; len(pod.NodeSelector) > 0 || len(pod.Tolerations) != 1 || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if pod := backup.NewJob(s).Spec.Template.Spec; len(pod.NodeSelector) > 0 || len(pod.Tolerations) != 1 ||
+		pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		t.Errorf("want a Job that tolerates what the server does, and is bound to no node, got %+v", pod)
 	}
 	s = running()

@@ -13,23 +13,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// decideRelease of what the instance held, its XR last; the name is free after that. The data
-// volume's finalizer goes right after the wipe, and so says that it was done. The Job that did
-// it goes after that, or the wipe would begin anew.
-func decideRelease(s *instance.State, why string) steps.Step {
+// decideRelease releases all objects of the instance. The XR is last, and the name is free after that. The finalizer
+// of the data volume is removed directly after the wipe and so marks the wipe as done. The wipe Job is deleted after
+// that, because the wipe would otherwise start again.
+func decideRelease(s *instance.State, reason string) steps.Step {
 	for _, next := range releases(s) {
-		if step, more := next(s); more {
+		if step, hasMore := next(s); hasMore {
 			step.Phase, step.Percent = v1.DeletionReleasing, 100
 			if step.Message == "" {
-				step.Message = why + "; releasing the volume"
+				step.Message = reason + "; releasing the volume"
 			}
 			return step
 		}
 	}
-	return steps.Step{Action: steps.RemoveXRFinalizer, Phase: v1.DeletionReleasing, Percent: 100, Message: why}
+	return steps.Step{Action: steps.RemoveXRFinalizer, Phase: v1.DeletionReleasing, Percent: 100, Message: reason}
 }
 
-// releases in their order. What a life without an XR is found by goes last: its PVC or, where there is none, its volume.
+// releases returns the release steps in order. The object by which an instance without an XR is found is last. This
+// is its PVC, or its volume if it has no PVC.
 func releases(s *instance.State) []func(*instance.State) (steps.Step, bool) {
 	type list = []func(*instance.State) (steps.Step, bool)
 	first, rest := list{decidePrune, decideWipe}, list{decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup}
@@ -42,51 +43,55 @@ func releases(s *instance.State) []func(*instance.State) (steps.Step, bool) {
 	return slices.Concat(first, list{decideJobs}, rest, list{decideDataPV, decideOvertaken})
 }
 
-// decideOvertaken waits for the Jobs of backups that were begun before the deletion: their records go after them.
+// decideOvertaken waits for the Jobs of backups that started before the deletion. Their BackupRecords are deleted
+// after the Jobs.
 func decideOvertaken(s *instance.State) (steps.Step, bool) {
-	return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, len(overtakenBackups(s)) > 0 && len(s.MisplacedJobs) > 0
+	return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, len(overtakenBackups(s)) > 0 &&
+		len(s.MisplacedJobs) > 0
 }
 
-// canMountData is true if a Job can still run beside the data.
+// canMountData reports whether a Job can still mount the data volume.
 func canMountData(s *instance.State) bool {
 	return s.DataPV != nil && instance.HasFinalizer(s.DataPV)
 }
 
-// decidePrune removes backups that are too many. One that cannot be removed is no reason to
-// keep the instance: it is tried again with the next one.
+// decidePrune deletes expired backups. If a backup cannot be deleted, the deletion of the instance continues, and the
+// next instance tries again.
 func decidePrune(s *instance.State) (steps.Step, bool) {
 	if !backup.HasProvenBackup(s) || !canMountData(s) {
 		return steps.Step{}, false
 	}
 	if s.Store() != "" {
-		return catalog.CondemnExpired(s)
+		return catalog.MarkExpired(s)
 	}
-	j := s.Prune
+	j := s.PruneJob
 	unmounted := s.BackupPVC == nil || steps.IsGoing(s.BackupPVC)
 	if j == nil {
 		old := catalog.ExpiredBackups(s)
 		return steps.Step{Action: steps.CreatePruneJob, Targets: old}, len(old) > 0 && !unmounted
 	}
-	at, succeeded := j.Finished()
+	finished, succeeded := j.Finished()
 	switch {
-	case at == nil && unmounted && !steps.IsRunning(j):
-		return steps.DeleteAndWait([]client.Object{j.Job}) // It waits for the volume in vain.
-	case at == nil && slices.ContainsFunc(backupsToPrune(s), func(r client.Object) bool { return s.Restoring[r.GetName()] != "" }):
-		return steps.DeleteAndWait([]client.Object{j.Job}) // Another one is made without what has been chosen since.
-	case at == nil:
-		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Message: "Removing older backups"}, true
+	case finished == nil && unmounted && !steps.IsRunning(j):
+		return steps.DeleteAndWait([]client.Object{j.Job}) // The pod of the Job waits for a volume that it cannot get.
+	case finished == nil && slices.ContainsFunc(backupsToPrune(s),
+		func(r client.Object) bool { return s.Restoring[r.GetName()] != "" }):
+		return steps.DeleteAndWait([]client.Object{j.Job}) // The Job is created again without backups that are in use now.
+	case finished == nil:
+		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Message: "Deleting older backups"}, true
 	}
 	pruned := backupsToPrune(s)
-	return steps.Step{Action: steps.DeleteOldBackups, Targets: pruned, Message: "Older backups are removed"}, succeeded && len(pruned) > 0 && !backup.HasMoved(s, j)
+	return steps.Step{Action: steps.DeleteOldBackups, Targets: pruned, Message: "Older backups are deleted"}, succeeded &&
+		len(pruned) > 0 && !backup.HasMoved(s, j)
 }
 
-// backupsToPrune are those that the prune Job was made for and that are still there.
-// Who may make Jobs in the namespace can write any names into one, so it takes none along
-// that the controller could not have given it: those of another volume, such as an earlier
-// namespace's, which may have been another owner's.
+// backupsToPrune returns the existing backups that the prune Job was created for. A user who can create Jobs in the
+// namespace can write any names into a Job. The function therefore returns only backups that the controller could
+// have selected. It excludes backups on another volume, such as the volume of a previous namespace, which may have
+// had another owner.
 func backupsToPrune(s *instance.State) []client.Object {
 	var names []string
-	if err := json.Unmarshal([]byte(s.Prune.Annotations[v1.AnnotationPruned]), &names); err != nil {
+	if err := json.Unmarshal([]byte(s.PruneJob.Annotations[v1.AnnotationPruned]), &names); err != nil {
 		return nil
 	}
 	var out []client.Object
@@ -98,7 +103,7 @@ func backupsToPrune(s *instance.State) []client.Object {
 	return out
 }
 
-// decideWipe has the folder of a hostPath volume emptied: nobody else does it.
+// decideWipe empties the directory of a hostPath volume, because Kubernetes does not.
 func decideWipe(s *instance.State) (steps.Step, bool) {
 	if !canMountData(s) || !s.HostPath() {
 		return steps.Step{}, false
@@ -109,42 +114,43 @@ func decideWipe(s *instance.State) (steps.Step, bool) {
 	if s.DataPVC == nil || s.DataPVC.DeletionTimestamp != nil {
 		return steps.Step{}, false
 	}
-	if s.Wipe == nil {
+	if s.WipeJob == nil {
 		return steps.Step{Action: steps.CreateWipeJob}, true
 	}
-	at, succeeded := s.Wipe.Finished()
+	finished, succeeded := s.WipeJob.Finished()
 	switch {
-	case at == nil:
+	case finished == nil:
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true
-	case succeeded && backup.HasMoved(s, s.Wipe):
-		return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{s.Wipe.Job}}, true
+	case succeeded && backup.HasMoved(s, s.WipeJob):
+		return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{s.WipeJob.Job}}, true
 	case succeeded:
 		return steps.Step{}, false
 	}
-	pause := max(at.Add(steps.Soonest).Sub(s.Now), steps.RequeueSoon)
-	if at.Add(steps.Soonest).Before(s.Now) {
-		return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{s.Wipe.Job}}, true
+	pause := max(finished.Add(steps.Soonest).Sub(s.Now), steps.RequeueSoon)
+	if finished.Add(steps.Soonest).Before(s.Now) {
+		return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{s.WipeJob.Job}}, true
 	}
-	return steps.Step{Action: steps.Wait, After: pause, Message: "The volume's folder could not be emptied, which is tried again: " + steps.FailureOf(s.Wipe)}, true
+	return steps.Step{Action: steps.Wait, After: pause,
+		Message: "The volume's directory could not be emptied. This is retried: " + steps.FailureOf(s.WipeJob)}, true
 }
 
-// decideDataPV gives the data volume up. A prune that failed is told, and holds nothing up.
+// decideDataPV releases the data volume. A failed prune is reported and does not block the release.
 func decideDataPV(s *instance.State) (steps.Step, bool) {
 	step := steps.Step{Action: steps.ReleaseDataPV}
-	if j := s.Prune; j != nil {
-		if at, succeeded := j.Finished(); at != nil && !succeeded {
-			step.Message = "Older backups could not be removed, which is tried again with the next one: " + steps.FailureOf(j)
+	if j := s.PruneJob; j != nil {
+		if finished, succeeded := j.Finished(); finished != nil && !succeeded {
+			step.Message = "Older backups could not be deleted. This is retried with the next backup: " + steps.FailureOf(j)
 		}
 	}
 	return step, s.DataPV != nil && instance.HasFinalizer(s.DataPV)
 }
 
-// decideJobs deletes this life's Jobs with their pods: even a completed pod holds its PVCs.
+// decideJobs deletes the Jobs of this instance with their pods, because even a completed pod holds its PVCs.
 func decideJobs(s *instance.State) (steps.Step, bool) {
 	return steps.DeleteAndWait(backup.JobsOnData(s))
 }
 
-// decideDataPVC lets the data PVC go, and before it the one that the data had earlier.
+// decideDataPVC releases the data PVC. The original PVC of the data is released first.
 func decideDataPVC(s *instance.State) (steps.Step, bool) {
 	if s.OriginalPVC != nil {
 		return backup.DeletePVCStep(s.OriginalPVC, steps.Step{}), true
@@ -158,8 +164,8 @@ func decideDataPVC(s *instance.State) (steps.Step, bool) {
 	return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true
 }
 
-// decideRescueBackupPVC deletes the PVC that a rescue had on the backup volume, which the
-// next life binds again.
+// decideRescueBackupPVC deletes the PVC of the backup volume in the recovery namespace. The next instance binds the
+// volume again.
 func decideRescueBackupPVC(s *instance.State) (steps.Step, bool) {
 	c := s.BackupPVC
 	if c == nil || c.Namespace == s.Life.Namespace {
@@ -168,13 +174,12 @@ func decideRescueBackupPVC(s *instance.State) (steps.Step, bool) {
 	return steps.DeleteAndWait([]client.Object{c})
 }
 
-// decideLeftovers deletes what else was made for the instance: the finalizer keeps the XR,
-// without whose end the garbage collector takes nothing, and after an orphaning deletion
-// it would take nothing at all.
+// decideLeftovers deletes the other objects of the instance. The garbage collector does not delete them while the
+// finalizer keeps the XR, and never deletes them after an orphaning deletion.
 func decideLeftovers(s *instance.State) (steps.Step, bool) { return steps.DeleteAndWait(s.Leftovers) }
 
-// decideUnprovenBackup deletes a record that was announced and will never be proven: it would
-// keep the next instance of this name from starting.
+// decideUnprovenBackup deletes a BackupRecord that was announced and will never be verified, because it would block
+// the next instance of the same name.
 func decideUnprovenBackup(s *instance.State) (steps.Step, bool) {
 	r := s.Record()
 	if r == nil || backup.HasProvenBackup(s) {

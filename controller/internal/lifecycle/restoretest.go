@@ -11,33 +11,37 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// awaitsRestoreTest is true if the data has to stay, its proven backup notwithstanding:
-// a server must have started from that first.
+// awaitsRestoreTest reports whether the data must be kept although its backup is verified, because the required
+// restore test has not passed yet.
 func awaitsRestoreTest(s *instance.State) bool {
-	return s.Word().RequiresRestorable() && backupSkippedBecause(s) == "" && canMountData(s) &&
+	return s.DeletionIntent().RequiresRestorable() && backupSkippedBecause(s) == "" && canMountData(s) &&
 		!meta.IsStatusConditionTrue(s.Record().Status.Conditions, v1.ConditionRestorable)
 }
 
-// waitForRestoreTest waits for the word of the restore test, which is package restoretest's work.
+// waitForRestoreTest waits for the result of the restore test, which package restoretest runs.
 func waitForRestoreTest(s *instance.State) steps.Step {
 	r := s.Record()
 	c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
-	step := steps.Step{Action: steps.Wait, After: steps.RequeueLater, Phase: v1.DeletionRestoreTest, Percent: 100, Message: fmt.Sprintf("Backup %q is proven; a server is started from a copy of it before anything goes, as backup.requireRestorable says", r.Name)}
+	step := steps.Step{Action: steps.Wait, After: steps.RequeueLater, Phase: v1.DeletionRestoreTest, Percent: 100,
+		Message: fmt.Sprintf("Backup %q is verified. Before the data is deleted, a server is started from a copy "+
+			"of it, because backup.finalBackup.requireRestoreTest is true", r.Name)}
 	if c == nil {
 		return step
 	}
 	step.After, step.Phase = steps.RequeueForPerson, v1.DeletionHeld
-	step.Message = fmt.Sprintf("Backup %q is proven, but no server has run on it: %s. It is tried again every few minutes", r.Name, c.Message)
-	step.Hint = "To let the data go without: " + unrequireHint(s)
+	step.Message = fmt.Sprintf("Backup %q is verified, but no server has started from it: %s. The restore test is "+
+		"retried every few minutes",
+		r.Name, c.Message)
+	step.Hint = "To delete the data without a restore test: " + unrequireHint(s)
 	return step
 }
 
-// unrequireHint is the command by which a person decides otherwise.
+// unrequireHint returns the command that removes the requirement of a restore test.
 func unrequireHint(s *instance.State) string {
-	const patch = `--type=merge --patch '{"spec":{"backup":{"requireRestorable":false}}}'`
-	kind := strings.ToLower(s.Life.Kind)
+	const patch = `--type=merge --patch '{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}'`
 	if s.Claim != nil {
-		return fmt.Sprintf("kubectl patch %s --namespace %s %s %s", kind, s.Life.Namespace, s.Life.Name, patch)
+		return fmt.Sprintf("kubectl patch %s --namespace %s %s %s", strings.ToLower(s.Life.Kind), s.Life.Namespace, s.Life.Name,
+			patch)
 	}
-	return fmt.Sprintf("kubectl patch x%s %s %s", kind, s.XR.GetName(), patch)
+	return fmt.Sprintf("kubectl patch %s %s", s.XR.InKubectl(), patch)
 }

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
@@ -21,36 +22,40 @@ func hourly(in time.Duration) variation {
 	return func(s *instance.State) {
 		backupsBound(s)
 		s.Now = v1.PlannedAt("2026-11-26T03:30Z")
-		s.XR.Spec.Backup.Schedule, s.XR.Spec.Backup.Method = "0 * * * *", v1.MethodOnline
-		s.XR.Status.BackupSchedule = &v1.BackupScheduleStatus{Schedule: "0 * * * *", NextAt: &metav1.Time{Time: v1.PlannedAt("2026-11-26T03:30Z").Add(in)}}
+		s.XR.Spec.Backup.Schedule = &v1.BackupSchedule{Cron: "0 * * * *", Method: v1.MethodOnline}
+		s.XR.Status.BackupSchedule = &v1.BackupScheduleStatus{Schedule: "0 * * * *",
+			NextAt: &metav1.Time{Time: v1.PlannedAt("2026-11-26T03:30Z").Add(in)}}
 	}
 }
 
 // due is at a minute of the schedule.
-func due(at string) variation {
+func due(minute string) variation {
 	return func(s *instance.State) {
 		hourly(0)(s)
-		s.XR.Status.BackupSchedule.NextAt = &metav1.Time{Time: v1.PlannedAt("2026-11-26T" + at + "Z")}
+		s.XR.Status.BackupSchedule.NextAt = &metav1.Time{Time: v1.PlannedAt("2026-11-26T" + minute + "Z")}
 	}
 }
 
 // planned backup of three o'clock that has come so far.
 func planned(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
-		s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline, BegunAt: metav1.NewTime(s.Now), Message: "disk broken"}
+		s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline,
+			BegunAt: metav1.NewTime(s.Now), Message: "disk broken"}
 	}
 }
 
 // startingSince a time, as the function says.
 func startingSince(ago time.Duration) variation {
 	return func(s *instance.State) {
-		s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonStarting, LastTransitionTime: metav1.NewTime(s.Now.Add(-ago))}}
+		s.XR.Conditions = []metav1.Condition{
+			{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonStarting,
+				LastTransitionTime: metav1.NewTime(s.Now.Add(-ago))}}
 	}
 }
 
-func missed(at string) variation {
+func missed(minute string) variation {
 	return func(s *instance.State) {
-		s.XR.Status.BackupSchedule.MissedAt = &metav1.Time{Time: v1.PlannedAt("2026-11-26T" + at + "Z")}
+		s.XR.Status.BackupSchedule.MissedAt = &metav1.Time{Time: v1.PlannedAt("2026-11-26T" + minute + "Z")}
 	}
 }
 
@@ -58,15 +63,22 @@ func missed(at string) variation {
 func fieldsWritten(step steps.Step) map[string]any {
 	out := map[string]any{}
 	for _, c := range step.Changes {
-		maps.Copy(out, c.Fields)
+		maps.Copy(out, internalOf(c))
 	}
 	return out
 }
 
-// TestScheduled: a backup begins in its minute, once; one that was missed is made up for once; and nothing else is in its way for ever.
+// internalOf are the fields of status.internal that a change writes.
+func internalOf(c change.Change) map[string]any {
+	fields, _ := c.Fields[v1.StatusInternal].(map[string]any)
+	return fields
+}
+
+// TestScheduled: a backup begins in its minute, once; one that was missed is made up for once; and nothing else is in
+// its way for ever.
 func TestScheduled(t *testing.T) {
-	soon := v1.PlannedAt("2026-11-26T04:00Z")
-	at := func(minute string) metav1.Time { return metav1.NewTime(v1.PlannedAt("2026-11-26T" + minute + "Z")) }
+	tomorrow := v1.PlannedAt("2026-11-26T04:00Z")
+	minuteOf := func(minute string) metav1.Time { return metav1.NewTime(v1.PlannedAt("2026-11-26T" + minute + "Z")) }
 	cases := map[string]struct {
 		reason string
 		state  *instance.State
@@ -78,33 +90,68 @@ func TestScheduled(t *testing.T) {
 		next   any
 		missed any
 	}{
-		"Plan":        {reason: "The next one is.", state: running(hourly(0), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: steps.PlanBackups, says: "planned for 2026-11-26T04:00Z", next: metav1.NewTime(soon)},
-		"Replan":      {reason: "It is another one.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "45 * * * *" }), want: steps.PlanBackups, next: at("03:45")},
-		"Zone":        {reason: "There, 3:30 is 9:00.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Asia/Kolkata" }), want: steps.PlanBackups, next: metav1.NewTime(soon.Add(-30 * time.Minute).Add(time.Hour))},
-		"NoZone":      {reason: "The claim says so.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: steps.PlanBackups, says: "IANA", missed: at("03:30")},
-		"NoZoneYet":   {reason: "It has been missing since then.", state: running(hourly(time.Minute), missed("01:00"), func(s *instance.State) { s.XR.Spec.Backup.TimeZone = "Mars/Olympus" }), want: steps.PlanBackups, says: "IANA"},
-		"Unplan":      {reason: "None is.", state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = "" }), want: steps.PlanBackups, says: "any more"},
-		"Not yet":     {reason: "It is looked at again then.", state: running(hourly(30 * time.Minute)), want: steps.NoOp, after: 30 * time.Minute},
-		"Due":         {reason: "It begins.", state: running(due("03:30")), want: steps.BeginBackup, says: "backup.schedule at 2026-11-26T03:30Z asks for", begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"Missed":      {reason: "One makes up for all.", state: running(due("00:00")), want: steps.BeginBackup, begins: "2026-11-26T03:00Z", next: metav1.NewTime(soon)},
-		"Taken":       {reason: "The status was lost, and the record knows.", state: running(due("03:00"), planned(v1.LastBackupProven)), want: steps.PlanBackups, next: metav1.NewTime(soon)},
-		"Request":     {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)), want: steps.BeginBackup, says: `backup.request "one"`},
-		"Silent":      {reason: "It begins when the server is there.", state: running(due("03:30"), silent), want: steps.Wait},
-		"Late":        {reason: "People are told.", state: running(due("03:00"), silent), want: steps.ReportLateBackup, says: "does not take clients", missed: at("03:00")},
-		"Off":         {reason: "Nothing changes meanwhile, and it is taken when the server is back.", state: running(due("03:00"), suspended), want: steps.NoOp},
-		"OffSoon":     {reason: "The server is about to stop.", state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspended = true }), want: steps.NoOp},
-		"Resumed":     {reason: "It was off until then.", state: running(due("03:00"), startingSince(time.Minute)), want: steps.Wait},
-		"ResumedLate": {reason: "It does not come.", state: running(due("03:00"), startingSince(backup.Lateness)), want: steps.ReportLateBackup, says: "does not take clients", missed: at("03:00")},
-		"LateYet":     {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: steps.Wait},
+		"Plan": {reason: "The next one is.",
+			state: running(hourly(0), func(s *instance.State) { s.XR.Status.BackupSchedule = nil }), want: steps.PlanBackups,
+			says: "scheduled for 2026-11-26T04:00Z", next: metav1.NewTime(tomorrow)},
+		"Replan": {reason: "It is another one.",
+			state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule.Cron = "45 * * * *" }),
+			want:  steps.PlanBackups, next: minuteOf("03:45")},
+		"Zone": {reason: "There, 3:30 is 9:00.",
+			state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule.TimeZone = "Asia/Kolkata" }),
+			want:  steps.PlanBackups, next: metav1.NewTime(tomorrow.Add(-30 * time.Minute).Add(time.Hour))},
+		"NoZone": {reason: "The claim says so.",
+			state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule.TimeZone = "Mars/Olympus" }),
+			want:  steps.PlanBackups, says: "IANA", missed: minuteOf("03:30")},
+		"NoZoneYet": {reason: "It has been missing since then.",
+			state: running(hourly(time.Minute), missed("01:00"), func(s *instance.State) {
+				s.XR.Spec.Backup.Schedule.TimeZone = "Mars/Olympus"
+			}), want: steps.PlanBackups, says: "IANA"},
+		"Unplan": {reason: "None is.",
+			state: running(hourly(time.Minute), func(s *instance.State) { s.XR.Spec.Backup.Schedule = nil }),
+			want:  steps.PlanBackups, says: "any more"},
+		"Not yet": {reason: "It is looked at again then.", state: running(hourly(30 * time.Minute)), want: steps.NoOp,
+			after: 30 * time.Minute},
+		"Due": {reason: "It begins.", state: running(due("03:30")), want: steps.BeginBackup,
+			says: "the scheduled backup of 2026-11-26T03:30Z", begins: "2026-11-26T03:30Z", next: metav1.NewTime(tomorrow)},
+		"Missed": {reason: "One makes up for all.", state: running(due("00:00")), want: steps.BeginBackup,
+			begins: "2026-11-26T03:00Z", next: metav1.NewTime(tomorrow)},
+		"Taken": {reason: "The status was lost, and the record knows.",
+			state: running(due("03:00"), planned(v1.LastBackupProven)), want: steps.PlanBackups, next: metav1.NewTime(tomorrow)},
+		"Request": {reason: "Somebody waits for that.", state: running(due("03:00"), asks(modelRequest)),
+			want: steps.BeginBackup, says: `backup "one"`},
+		"Silent": {reason: "It begins when the server is there.", state: running(due("03:30"), silent),
+			want: steps.Wait},
+		"Late": {reason: "People are told.", state: running(due("03:00"), silent), want: steps.ReportLateBackup,
+			says: "does not accept clients", missed: minuteOf("03:00")},
+		"Off": {reason: "Nothing changes meanwhile, and it is taken when the server is back.",
+			state: running(due("03:00"), suspended), want: steps.NoOp},
+		"OffSoon": {reason: "The server is about to stop.",
+			state: running(due("03:30"), func(s *instance.State) { s.XR.Spec.Suspend = true }), want: steps.NoOp},
+		"Resumed": {reason: "It was off until then.", state: running(due("03:00"), startingSince(time.Minute)),
+			want: steps.Wait},
+		"ResumedLate": {reason: "It does not come.", state: running(due("03:00"), startingSince(backup.Lateness)),
+			want: steps.ReportLateBackup, says: "does not accept clients", missed: minuteOf("03:00")},
+		"LateYet": {reason: "Once.", state: running(due("03:00"), silent, missed("02:00")), want: steps.Wait},
 		"NoMethod": {
-			reason: "The function refuses it, and nobody looks twice a second.", state: running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Method = "" }), want: steps.NoOp,
+			reason: "The function refuses it, and nobody looks twice a second.",
+			state:  running(due("03:00"), missed("02:00"), func(s *instance.State) { s.XR.Spec.Backup.Schedule.Method = "" }),
+			want:   steps.NoOp,
 		},
-		"UnderWay":  {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.LastBackupRunning), online), want: steps.CreateBackup, says: "backup.schedule at 2026-11-26T03:00Z asks for"},
-		"AfterFail": {reason: "The next is another one.", state: running(due("03:30"), planned(v1.LastBackupFailed), missed("03:00")), want: steps.BeginBackup, begins: "2026-11-26T03:30Z", next: metav1.NewTime(soon)},
-		"FailEnd":   {reason: "That is one that is missing.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), online), want: steps.EndBackup, missed: at("03:00")},
-		"FailAgain": {reason: "The first is told.", state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), missed("01:00"), online), want: steps.EndBackup},
-		"Deleted":   {reason: "It has its own.", state: running(due("03:00"), dead), want: steps.CreateBackup, says: "before anything goes"},
-		"Image":     {reason: "Another image comes first.", state: running(due("03:30"), newImage), want: steps.BeginImageChange},
+		"UnderWay": {reason: "The one before goes on.", state: running(due("03:30"), planned(v1.LastBackupRunning), online),
+			want: steps.CreateBackup, says: "the scheduled backup of 2026-11-26T03:00Z"},
+		"AfterFail": {reason: "The next is another one.",
+			state: running(due("03:30"), planned(v1.LastBackupFailed), missed("03:00")), want: steps.BeginBackup,
+			begins: "2026-11-26T03:30Z", next: metav1.NewTime(tomorrow)},
+		"FailEnd": {reason: "That is one that is missing.",
+			state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), online), want: steps.EndBackup,
+			missed: minuteOf("03:00")},
+		"FailAgain": {reason: "The first is told.",
+			state: running(hourly(30*time.Minute), planned(v1.LastBackupFailing), missed("01:00"), online),
+			want:  steps.EndBackup},
+		"Deleted": {reason: "It has its own.", state: running(due("03:00"), dead), want: steps.CreateBackup,
+			says: "before anything is deleted"},
+		"Image": {reason: "Another image comes first.", state: running(due("03:30"), newImage),
+			want: steps.BeginImageChange},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -117,15 +164,16 @@ func TestScheduled(t *testing.T) {
 			}
 			fields := fieldsWritten(got)
 			begun, _ := fields["scheduledBackup"].(map[string]any)
-			if request, _ := begun["request"].(string); request != tc.begins || tc.begins != "" && begun["method"] != v1.MethodOnline {
+			if request, _ := begun["request"].(string); request != tc.begins || tc.begins != "" &&
+				begun["method"] != v1.MethodOnline {
 				t.Errorf("%s want one of %q, got %v", tc.reason, tc.begins, begun)
 			}
-			is, _ := fields["backupSchedule"].(map[string]any)
-			if tc.next != nil && is["nextAt"] != tc.next {
-				t.Errorf("%s want the next at %v, got %v", tc.reason, tc.next, is["nextAt"])
+			schedule, _ := fields["backupSchedule"].(map[string]any)
+			if tc.next != nil && schedule["nextAt"] != tc.next {
+				t.Errorf("%s want the next at %v, got %v", tc.reason, tc.next, schedule["nextAt"])
 			}
-			if is["missedAt"] != tc.missed {
-				t.Errorf("%s want it said that %v was missed, got %v", tc.reason, tc.missed, is["missedAt"])
+			if schedule["missedAt"] != tc.missed {
+				t.Errorf("%s want it said that %v was missed, got %v", tc.reason, tc.missed, schedule["missedAt"])
 			}
 		})
 	}
@@ -138,12 +186,14 @@ func TestScheduledProven(t *testing.T) {
 	if r.Spec.Origin != v1.OriginSchedule || r.Spec.Request != "2026-11-26T03:00Z" || r.Spec.Method != v1.MethodOnline {
 		t.Errorf("its record says %+v", r.Spec)
 	}
-	r.Status.Phase, r.Spec.Archive = v1.BackupProven, &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
-	s.Records = []v1.MySQLBackup{*r}
+	r.Status.Phase, r.Spec.Archive = v1.BackupProven, &v1.Archive{PVCName: s.Life.BackupPVCName(),
+		Path: r.Name + "/" + catalog.ArchiveName}
+	s.Records = []v1.BackupRecord{*r}
 	got := Next(s)
-	is, _ := fieldsWritten(got)["backupSchedule"].(map[string]any)
-	if missedAt, said := is["missedAt"]; got.Action != steps.EndBackup || !said || missedAt != nil || is["lastAt"] != metav1.NewTime(s.Now) {
-		t.Errorf("%s says %v", got.Action, is)
+	schedule, _ := fieldsWritten(got)["backupSchedule"].(map[string]any)
+	if missedAt, ok := schedule["missedAt"]; got.Action != steps.EndBackup || !ok || missedAt != nil ||
+		schedule["lastAt"] != metav1.NewTime(s.Now) {
+		t.Errorf("%s says %v", got.Action, schedule)
 	}
 	s.XR.Status.ScheduledBackup = nil
 	due("03:00")(s)
@@ -155,25 +205,27 @@ func TestScheduledProven(t *testing.T) {
 // TestKeepFor: a backup goes once it is older, and beyond those to keep.
 func TestKeepFor(t *testing.T) {
 	s := running(hourly(30*time.Minute), planned(v1.LastBackupProven))
-	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(2)), "48h"
+	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(2)), "48h"
 	for i := 5; i > 0; i-- {
 		name := s.Life.RecordNameInLife(int64(i))
-		s.Records = append(s.Records, v1.MySQLBackup{
+		s.Records = append(s.Records, v1.BackupRecord{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1.MySQLBackupSpec{Instance: s.BackedUp(), Origin: v1.OriginSchedule, Number: int64(i), Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
-			Status:     v1.MySQLBackupStatus{Phase: v1.BackupProven, ProvenAt: &metav1.Time{Time: s.Now.Add(time.Duration(i-5) * 24 * time.Hour)}},
+			Spec: v1.BackupRecordSpec{Instance: s.BackedUp(), Origin: v1.OriginSchedule, Number: int64(i),
+				Archive: &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName}},
+			Status: v1.BackupRecordStatus{Phase: v1.BackupProven,
+				CompletionTime: &metav1.Time{Time: s.Now.Add(time.Duration(i-5) * 24 * time.Hour)}},
 		})
 	}
-	s.XR.Status.Backups = v1.ListBackups(s.Records)
+	s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
 	want := []string{s.Life.RecordNameInLife(3), s.Life.RecordNameInLife(2), s.Life.RecordNameInLife(1)}
-	if got := Next(s); got.Action != steps.CondemnBackups || !slices.Equal(namesOf(got.Targets), want) {
+	if got := Next(s); got.Action != steps.MarkForRemoval || !slices.Equal(namesOf(got.Targets), want) {
 		t.Errorf("want those of two days and more, %v, got %s %v", want, got.Action, namesOf(got.Targets))
 	}
-	s.XR.Spec.Backup.KeepFor = "1w"
+	s.XR.Spec.Backup.Retention.MinAge = "1w"
 	if got := Next(s); got.Action != steps.NoOp {
 		t.Errorf("they are not a week old: %s", got.Action)
 	}
-	s.XR.Spec.Backup.Keep, s.XR.Spec.Backup.KeepFor = new(int32(4)), "1h"
+	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(4)), "1h"
 	if got := Next(s); !slices.Equal(namesOf(got.Targets), want[2:]) {
 		t.Errorf("four are kept however old they are: %v", namesOf(got.Targets))
 	}

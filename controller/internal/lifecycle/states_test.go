@@ -37,35 +37,40 @@ type variation func(*instance.State)
 // running instance: all is protected, and nothing is to be done.
 func running(changes ...variation) *instance.State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
-	s := &instance.State{
+	s := instance.NewState(instance.Subject{
 		Settings: instance.Settings{AgentImage: "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"},
 		Life:     life, Now: now,
 		Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}},
 		Claim:     composite("MySQL", "db", "claim"),
 		XR:        composite("XMySQL", "db-x", xrUID),
-		DataPVC: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.DataPVCName(), Namespace: "default", UID: "claim", Finalizers: []string{v1.Finalizer}},
-			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume1, StorageClassName: new("fast")},
-			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
-		},
-		DataPV: &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: life.Labels()},
-			Spec: corev1.PersistentVolumeSpec{
-				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-				ClaimRef:                      &corev1.ObjectReference{Namespace: "default", Name: life.DataPVCName(), UID: "claim"},
-			},
-			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
-		},
-		BackupPVC: &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: steps.BackupLabels(life), Annotations: map[string]string{v1.AnnotationRetainedPV: "pvc-2"}},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				VolumeName: "pvc-2", StorageClassName: new("fast"),
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			},
-			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
-		},
+	})
+	s.DataPVC = &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: life.DataPVCName(), Namespace: "default", UID: "claim",
+			Finalizers: []string{v1.Finalizer}},
+		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: volume1, StorageClassName: new("fast")},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
-	s.XR.Status = v1.MySQLStatus{Started: true, Volume: volume1, Image: runningImage, PreviousBackup: v1.PreviousNone, BackupNumber: 1}
+	s.DataPV = &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: volume1, Finalizers: []string{v1.Finalizer}, Labels: life.Labels()},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: life.DataPVCName(),
+				UID: "claim"},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+	s.BackupPVC = &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: life.BackupPVCName(), Namespace: "default", Labels: steps.BackupLabels(life),
+			Annotations: map[string]string{v1.AnnotationRetainedPV: "pvc-2"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeName: "pvc-2", StorageClassName: new("fast"),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
+	s.XR.Status = v1.MySQLStatus{Volume: volume1, Image: runningImage,
+		InternalStatus: v1.InternalStatus{Started: true, PreviousBackup: v1.PreviousNone, BackupNumber: 1}}
 	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 	s.XR.Spec.StorageSize, s.XR.Spec.DeletionPolicy = new("1Gi"), v1.DeletionBackup
 	s.Claim.Spec = s.XR.Spec
@@ -79,7 +84,7 @@ func running(changes ...variation) *instance.State {
 // fenced instance: deleted a minute ago, announced, and its server is gone.
 func fenced(changes ...variation) *instance.State {
 	s := running(dead, backupsBound)
-	s.Records = []v1.MySQLBackup{*backup.NewRecord(s)}
+	s.Records = []v1.BackupRecord{*backup.NewRecord(s)}
 	s.Records[0].Status.Phase = v1.BackupPending
 	return apply(s, changes)
 }
@@ -87,7 +92,8 @@ func fenced(changes ...variation) *instance.State {
 // backupsBound is the volume of the backup PVC, where it is read.
 func backupsBound(s *instance.State) {
 	s.BackupPV = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: s.BackupPVC.Spec.VolumeName, Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s), Finalizers: []string{v1.Finalizer},
+		Name: s.BackupPVC.Spec.VolumeName, Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s),
+		Finalizers: []string{v1.Finalizer},
 	}}
 	s.BackupPV.Spec.ClaimRef = steps.ReservedFor(s.BackupPVC.Namespace, s.BackupPVC.Name)
 	s.BackupPV.Spec.ClaimRef.UID = s.BackupPVC.UID
@@ -102,8 +108,9 @@ func apply(s *instance.State, changes []variation) *instance.State {
 	for _, c := range changes {
 		c(s)
 	}
-	if s.XR != nil && !slices.ContainsFunc(s.XR.Status.Backups, func(b v1.ListedBackup) bool { return b.Name == unlisted }) {
-		s.XR.Status.Backups = v1.ListBackups(s.Records)
+	if s.XR != nil && !slices.ContainsFunc(s.XR.Status.ListedBackups(),
+		func(b v1.ListedBackup) bool { return b.Name == unlisted }) {
+		s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
 	}
 	return s
 }
@@ -112,20 +119,21 @@ func apply(s *instance.State, changes []variation) *instance.State {
 const unlisted = "unlisted"
 
 func composite(kind, name, uid string) *instance.Composite {
-	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "uid": uid}}}
+	u := &unstructured.Unstructured{
+		Object: map[string]any{"kind": kind, "metadata": map[string]any{"name": name, "uid": uid}}}
 	u.SetFinalizers([]string{v1.Finalizer})
 	return &instance.Composite{Unstructured: u}
 }
 
 // blocked XR, as its status has it.
-func blocked(reason, by string) variation {
-	return func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Reason: reason, Message: by} }
+func blocked(reason, blocker string) variation {
+	return func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Reason: reason, Message: blocker} }
 }
 
 func dead(s *instance.State) {
-	at := metav1.NewTime(now.Add(-time.Minute))
-	s.Claim.SetDeletionTimestamp(&at)
-	s.XR.SetDeletionTimestamp(&at)
+	timestamp := metav1.NewTime(now.Add(-time.Minute))
+	s.Claim.SetDeletionTimestamp(&timestamp)
+	s.XR.SetDeletionTimestamp(&timestamp)
 }
 
 // nothingLeft is left, nor data.
@@ -226,8 +234,9 @@ func silent(s *instance.State) { s.XR.Conditions = nil }
 
 // suspended, as the function says.
 func suspended(s *instance.State) {
-	s.XR.Spec.Suspended = true
-	s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonSuspended}}
+	s.XR.Spec.Suspend = true
+	s.XR.Conditions = []metav1.Condition{
+		{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonSuspended}}
 }
 
 func phase(p v1.BackupPhase) variation {
@@ -235,14 +244,16 @@ func phase(p v1.BackupPhase) variation {
 }
 
 func complete(j *instance.Job) {
-	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
+	j.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	j.Report = &agent.Report{Command: "backup", OK: true, Archive: catalog.ArchiveName, SHA256: strings.Repeat("a", 64)}
 }
 
-func failedAt(at time.Duration, why string) func(*instance.Job) {
+func failedAt(elapsed time.Duration, reason string) func(*instance.Job) {
 	return func(j *instance.Job) {
-		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(at))}}
-		j.Report = &agent.Report{Command: "backup", Error: why, ExitCode: agent.ExitNoSpace}
+		j.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(elapsed))}}
+		j.Report = &agent.Report{Command: "backup", Error: reason, ExitCode: agent.ExitNoSpace}
 	}
 }
 
@@ -265,7 +276,9 @@ func needs(size string) variation {
 }
 
 func warned(s *instance.State) {
-	s.XR.Status.BackupWarning = "The next backup will hardly fit: it and those that are there need 3Gi, and PersistentVolumeClaim backup-db-pvc, which cannot grow by itself, has 1Gi. Make room there, or keep fewer (spec.backup.keep)"
+	s.XR.Status.BackupWarning = "The next backup probably does not fit: it needs 3Gi together with the existing " +
+		"backups, and PersistentVolumeClaim backup-db-pvc has 1Gi and cannot be expanded. Delete files that are " +
+		"not needed there, or keep fewer backups (spec.backup.retention.count)"
 }
 
 // archivesOf all records are so large.
@@ -282,24 +295,26 @@ func refusedSize(size string) variation {
 	return func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = size }
 }
 
-func withJob(how ...func(*instance.Job)) variation {
+func withJob(changes ...func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Backup = &instance.Job{Job: backup.NewJob(s)}
-		for _, h := range how {
-			h(s.Backup)
+		s.BackupJob = &instance.Job{Job: backup.NewJob(s)}
+		for _, h := range changes {
+			h(s.BackupJob)
 		}
 	}
 }
 
 func withPod(labels map[string]string, phase corev1.PodPhase) variation {
 	return func(s *instance.State) {
-		s.Pods = append(s.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels}, Status: corev1.PodStatus{Phase: phase}})
+		s.Pods = append(s.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels},
+			Status: corev1.PodStatus{Phase: phase}})
 	}
 }
 
 func deployment(replicas int32) variation {
 	return func(s *instance.State) {
-		s.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+		s.Deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "db"},
+			Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
 	}
 }
 
@@ -307,13 +322,13 @@ func older(n int) variation {
 	return func(s *instance.State) {
 		for i := range n {
 			name := "old-" + string(rune('a'+i))
-			s.Records = append(s.Records, v1.MySQLBackup{
+			s.Records = append(s.Records, v1.BackupRecord{
 				ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec: v1.MySQLBackupSpec{
+				Spec: v1.BackupRecordSpec{
 					Instance: v1.BackedUpInstance{XR: "earlier", NamespaceUID: "ns"},
 					Archive:  &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: name + "/" + catalog.ArchiveName},
 				},
-				Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
+				Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
 			})
 		}
 	}
@@ -378,14 +393,15 @@ func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 func unsynced(reason, message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{
-			Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(s.Now.Add(-since)),
+			Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+			LastTransitionTime: metav1.NewTime(s.Now.Add(-since)),
 		})
 	}
 }
 
 // refused is a step that a quota has refused.
-func refused(of steps.Action) variation {
-	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(of), Message: "exceeded quota"} }
+func refused(action steps.Action) variation {
+	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(action), Message: "exceeded quota"} }
 }
 
 // outlived is a restore whose program has ended with a code in a pod that goes on.
@@ -395,7 +411,7 @@ func outlived(code int32, phase v1.RestorePhase) variation {
 		j.Name, j.UID = "restore-job", "job"
 		p := corev1.Pod{}
 		p.Name = "restore-pod"
-		s.Restore = &instance.Job{Job: j, Going: &p, Outlived: &corev1.ContainerStateTerminated{ExitCode: code}}
+		s.RestoreJob = &instance.Job{Job: j, Going: &p, Outlived: &corev1.ContainerStateTerminated{ExitCode: code}}
 		s.XR.Status.Restore = &v1.RestoreStatus{Backup: "b", Phase: phase}
 	}
 }
@@ -405,7 +421,7 @@ func doneRestoring() variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
 		j.Name, j.UID = "restore-job", "job"
-		s.Restore = &instance.Job{Job: j, Succeeded: &corev1.ContainerStateTerminated{}}
+		s.RestoreJob = &instance.Job{Job: j, Succeeded: &corev1.ContainerStateTerminated{}}
 	}
 }
 
@@ -413,13 +429,13 @@ func doneRestoring() variation {
 func completeRestore() variation {
 	return func(s *instance.State) {
 		doneRestoring()(s)
-		s.Restore.Succeeded = nil
-		s.Restore.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		s.RestoreJob.Succeeded = nil
+		s.RestoreJob.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	}
 }
 
-func restorePhase(is v1.RestorePhase) variation {
-	return func(s *instance.State) { s.XR.Status.Restore = &v1.RestoreStatus{Backup: "b", Phase: is} }
+func restorePhase(phase v1.RestorePhase) variation {
+	return func(s *instance.State) { s.XR.Status.Restore = &v1.RestoreStatus{Backup: "b", Phase: phase} }
 }
 
 func restoredBy(uid types.UID) variation {
@@ -427,11 +443,12 @@ func restoredBy(uid types.UID) variation {
 }
 
 // restoring since that many seconds after the backup PVC's deletion.
-func restoring(seconds int, how ...func(*instance.Job)) variation {
+func restoring(seconds int, changes ...func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Restore = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))}}}
-		for _, h := range how {
-			h(s.Restore)
+		s.RestoreJob = &instance.Job{Job: &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second))}}}
+		for _, h := range changes {
+			h(s.RestoreJob)
 		}
 	}
 }
@@ -449,7 +466,7 @@ func classless(s *instance.State) { s.DataPVC.Spec.StorageClassName = new("") }
 func released(s *instance.State) { s.DataPV.Finalizers = nil }
 
 // broken Job, of something that has nothing to do with room.
-func broken(s *instance.State) { s.Backup.Report.ExitCode = agent.ExitFailed }
+func broken(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitFailed }
 
 // backupUnbound is a backup PVC that nothing has used yet.
 func backupUnbound(s *instance.State) {
@@ -460,7 +477,7 @@ func larger(s *instance.State) { s.XR.Spec.StorageSize = new("2Gi") }
 
 func going(s *instance.State) { s.BackupPVC.DeletionTimestamp = &metav1.Time{Time: now} }
 
-func noClaim(s *instance.State) { s.DataPVC, s.DataPV, s.Backup = nil, nil, nil }
+func noClaim(s *instance.State) { s.DataPVC, s.DataPV, s.BackupJob = nil, nil, nil }
 
 // ephemeral Database: nothing of it outlives its pod, and nothing is protected.
 func ephemeral(s *instance.State) {
@@ -474,6 +491,7 @@ func ephemeral(s *instance.State) {
 
 func asDatabase(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
+	s.XR.SetKind(v1.KindXDatabase)
 	s.DataPV.Spec.ClaimRef.Name = s.Life.DataPVCName()
 	for i := range s.Records {
 		s.Records[i].Name = s.Attempt().Record
@@ -496,26 +514,27 @@ func neverHadVolume(s *instance.State) {
 
 // failedForRoom is a record that says already what the Job says: full.
 func failedForRoom(s *instance.State) {
-	s.Records[0].Status = v1.MySQLBackupStatus{Phase: v1.BackupFailed, Message: "full"}
+	s.Records[0].Status = v1.BackupRecordStatus{Phase: v1.BackupFailed, Message: "full"}
 }
 
-func pruned(how func(*instance.Job)) variation {
+func pruned(change func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Prune = &instance.Job{Job: backup.PruneJob(s, catalog.ExpiredBackups(s))}
-		how(s.Prune)
+		s.PruneJob = &instance.Job{Job: backup.PruneJob(s, catalog.ExpiredBackups(s))}
+		change(s.PruneJob)
 	}
 }
 
-func wiped(how func(*instance.Job)) variation {
+func wiped(change func(*instance.Job)) variation {
 	return func(s *instance.State) {
-		s.Wipe = &instance.Job{Job: backup.WipeJob(s)}
-		how(s.Wipe)
+		s.WipeJob = &instance.Job{Job: backup.WipeJob(s)}
+		change(s.WipeJob)
 	}
 }
 
-// requireRestorable says that a server must start from the backup.
-func requireRestorable(s *instance.State) {
-	s.XR.Spec.Backup.RequireRestorable, s.Claim.Spec.Backup.RequireRestorable = new(true), new(true)
+// requireRestoreTest says that a server must start from the backup.
+func requireRestoreTest(s *instance.State) {
+	s.XR.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
+	s.Claim.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
 }
 
 // restorable is the verdict on the nth record.
@@ -528,7 +547,8 @@ func restorable(n int, status metav1.ConditionStatus) variation {
 // ownNote is that of the life's own backup.
 func ownNote(s *instance.State) {
 	r := s.Record().DeepCopy()
-	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName, SHA256: strings.Repeat("a", 64)}
+	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName,
+		SHA256: strings.Repeat("a", 64)}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 
@@ -539,7 +559,8 @@ func beginning(s *instance.State) {
 
 // noteLeft is one of a backup whose record is gone.
 func noteLeft(s *instance.State) {
-	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2", BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
+	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2",
+		BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}
 	s.Notes[0].Spec.Instance.XR = earlierUID
 }
 

@@ -15,18 +15,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// setNodeAffinity to the node that the data is on, the data's last: once that is pinned nobody looks
-// for the node any more.
+// setNodeAffinity pins the volumes to the node of the data. The data volume is last: after it is pinned, the
+// controller does not look up the node again.
 func setNodeAffinity(s *instance.State, _ steps.Step) []change.Change {
 	pin := func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = agent.OnNode(s.Node) }
 	var out []change.Change
-	if v := s.BackupPV; s.BackupPVC != nil && v != nil && v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil && v.Labels[v1.LabelInstance] == s.Life.Key() {
+	if v := s.BackupPV; s.BackupPVC != nil && v != nil && v.Spec.HostPath != nil && v.Spec.NodeAffinity == nil &&
+		v.Labels[v1.LabelInstance] == s.Life.Key() {
 		out = append(out, change.PatchObject(v, pin))
 	}
 	return append(out, change.PatchObject(s.DataPV, pin))
 }
 
-// retainDataPV makes the data volume stay whatever becomes of its PVC, and say whose it is.
+// retainDataPV makes the data volume survive the deletion of its PVC, and labels it with its instance.
 func retainDataPV(s *instance.State, _ steps.Step) []change.Change {
 	out := []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		steps.RetainPV(v)
@@ -39,8 +40,8 @@ func retainDataPV(s *instance.State, _ steps.Step) []change.Change {
 	return out
 }
 
-// releaseDataPV leaves the data volume to the reclaim policy that it had. One in a folder has
-// no class that would remove it, and goes with the XR.
+// releaseDataPV restores the original reclaim policy of the data volume. A hostPath volume has no provisioner that
+// would delete it, so the garbage collector deletes it with the XR.
 func releaseDataPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{change.PatchObject(s.DataPV, func(v *corev1.PersistentVolume) {
 		steps.UnretainPV(v)
@@ -50,13 +51,13 @@ func releaseDataPV(s *instance.State, _ steps.Step) []change.Change {
 	})}
 }
 
-// addOwnerXR makes an XR the owner of a volume, so that the garbage collector takes it along,
-// also if the XR is gone already. An orphaning deletion has taken the reference that was there.
+// addOwnerXR makes an XR the owner of a volume, so that the garbage collector deletes the volume, even if the XR is
+// already deleted. An orphaning deletion has removed the original owner reference.
 func addOwnerXR(v *corev1.PersistentVolume, xr metav1.OwnerReference) {
 	if slices.ContainsFunc(v.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == xr.UID }) {
 		return
 	}
-	xr.Name = cmp.Or(xr.Name, "gone") // A reference without a name is refused.
+	xr.Name = cmp.Or(xr.Name, "gone") // The API server refuses an owner reference without a name.
 	v.OwnerReferences = append(v.OwnerReferences, xr)
 }
 

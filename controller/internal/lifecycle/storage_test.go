@@ -32,8 +32,8 @@ func TestDropBackupPVC(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, w := context.Background(), newWorld(t, -1, false, byClaim)
 			read, now := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
-			at := client.ObjectKey{Namespace: "default", Name: running().Life.BackupPVCName()}
-			if err := w.Get(ctx, at, read); err != nil {
+			key := client.ObjectKey{Namespace: "default", Name: running().Life.BackupPVCName()}
+			if err := w.Get(ctx, key, read); err != nil {
 				t.Fatal(err)
 			}
 			if tc.since != nil {
@@ -43,11 +43,12 @@ func TestDropBackupPVC(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := w.apply(ctx, backup.DeleteBackupPVC(&instance.State{BackupPVC: read}, steps.Step{}))
+			err := w.apply(ctx, backup.DeleteBackupPVC(&instance.State{BackupVolumes: instance.BackupVolumes{BackupPVC: read}},
+				steps.Step{}))
 			if kerrors.IsConflict(err) != tc.stays {
 				t.Errorf("want a conflict: %t, got %v", tc.stays, err)
 			}
-			if err := w.Get(ctx, at, now); kerrors.IsNotFound(err) == tc.stays {
+			if err := w.Get(ctx, key, now); kerrors.IsNotFound(err) == tc.stays {
 				t.Errorf("want it to stay: %t, got %v", tc.stays, err)
 			}
 		})
@@ -93,7 +94,8 @@ func TestRetainBackupPV(t *testing.T) {
 	}
 }
 
-// TestGoesWith: the volume of a folder is the garbage collector's when its XR is gone, whatever a deletion has orphaned.
+// TestGoesWith: the volume of a folder is the garbage collector's when its XR is gone, whatever a deletion has
+// orphaned.
 func TestGoesWith(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"}
 	mine := func(name string) metav1.OwnerReference {
@@ -102,13 +104,16 @@ func TestGoesWith(t *testing.T) {
 	composed := mine("db-x")
 	composed.Controller = new(true)
 	cases := map[string]struct {
-		reason     string
-		nameless   bool
-		have, want []metav1.OwnerReference
+		reason       string
+		nameless     bool
+		owners, want []metav1.OwnerReference
 	}{
-		"Composed": {reason: "Crossplane said so.", have: []metav1.OwnerReference{composed}, want: []metav1.OwnerReference{composed}},
-		"Orphaned": {reason: "The deletion of the XR took it off.", have: []metav1.OwnerReference{other}, want: []metav1.OwnerReference{other, mine("db-x")}},
-		"Lost":     {reason: "Of an XR that is gone only the UID is known. A reference without a name is refused.", nameless: true, want: []metav1.OwnerReference{mine("gone")}},
+		"Composed": {reason: "Crossplane said so.", owners: []metav1.OwnerReference{composed},
+			want: []metav1.OwnerReference{composed}},
+		"Orphaned": {reason: "The deletion of the XR took it off.", owners: []metav1.OwnerReference{other},
+			want: []metav1.OwnerReference{other, mine("db-x")}},
+		"Lost": {reason: "Of an XR that is gone only the UID is known. A reference without a name is refused.",
+			nameless: true, want: []metav1.OwnerReference{mine("gone")}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +122,7 @@ func TestGoesWith(t *testing.T) {
 			if tc.nameless {
 				s.XR.SetName("")
 			}
-			s.DataPV.OwnerReferences = tc.have
+			s.DataPV.OwnerReferences = tc.owners
 			addOwnerXR(s.DataPV, s.Identity().XR)
 			if diff := cmp.Diff(tc.want, s.DataPV.OwnerReferences); diff != "" {
 				t.Errorf("%s -want, +got:\n%s", tc.reason, diff)

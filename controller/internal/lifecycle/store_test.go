@@ -25,7 +25,8 @@ import (
 func toStore(s *instance.State) {
 	s.XR.Status.BackupStore = modelStore
 	s.BackupPVC, s.BackupPV = nil, nil
-	s.DataPVC.Annotations[v1.AnnotationBackupStore], s.DataPV.Annotations[v1.AnnotationBackupStore] = modelStore, modelStore
+	s.DataPVC.Annotations[v1.AnnotationBackupStore], s.DataPV.Annotations[v1.AnnotationBackupStore] =
+		modelStore, modelStore
 }
 
 // sent is the end of a Job that has sent its archive to a store, and read it back.
@@ -53,7 +54,7 @@ func olderInStore(n int) variation {
 	}
 }
 
-func keepsTwo(s *instance.State) { s.XR.Spec.Backup.Keep = new(int32(2)) }
+func keepsTwo(s *instance.State) { s.XR.Spec.Backup.Retention.Count = new(int32(2)) }
 
 // accessFor so long has the Job of the backup.
 func accessFor(left time.Duration) variation {
@@ -90,7 +91,8 @@ func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// announcedBefore is a note in the store of a backup that began two days ago and has another record than the present one.
+// announcedBefore is a note in the store of a backup that began two days ago and has another record than the present
+// one.
 func announcedBefore(s *instance.State) {
 	s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
@@ -107,14 +109,15 @@ func sentAt(ago time.Duration) variation {
 
 // notThere is what the store had not got when it was to be noted.
 func notThere(s *instance.State) {
-	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StoreFolder(s)+"/"+s.Backup.Report.Archive
+	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StoreFolder(s)+"/"+
+		s.BackupJob.Report.Archive
 }
 
 // refusedAs is what became of an action that was to be done.
-func refusedAs(of steps.Action, as instance.Refusal) variation {
+func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 	return func(s *instance.State) {
-		as.Of = string(of)
-		s.Refusal = &as
+		refusal.Of = string(action)
+		s.Refusal = &refusal
 	}
 }
 
@@ -122,7 +125,8 @@ func recordGoes(s *instance.State) { s.Records = nil }
 
 // noteInLifeInStore is that of a backup in a life.
 func noteInLifeInStore(s *instance.State) {
-	s.Notes = []instance.Note{{Name: s.Attempt().Record, Store: modelStore, BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
+	s.Notes = []instance.Note{{Name: s.Attempt().Record, Store: modelStore,
+		BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
 	s.Notes[0].Spec.Instance.XR, s.Notes[0].Spec.Request = s.Life.XR, modelRequest
 }
 
@@ -136,9 +140,11 @@ func restoresFrom(n *v1.StoreNote) func(*instance.State) {
 
 // TestNextInStore: what is done where backups go to a store.
 func TestNextInStore(t *testing.T) {
-	from := &v1.StoreNote{Name: "old-a", BackupNote: v1.BackupNote{Spec: v1.MySQLBackupSpec{Archive: &v1.Archive{Store: modelStore, Path: "v1/a/b/old-a/x.tar.zst"}}}}
-	report := func(how func(*agent.Report)) variation {
-		return withJob(sent, func(j *instance.Job) { how(j.Report) })
+	from := &v1.StoreNote{Name: "old-a",
+		BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{
+			Archive: &v1.Archive{Store: modelStore, Path: "v1/a/b/old-a/x.tar.zst"}}}}
+	report := func(change func(*agent.Report)) variation {
+		return withJob(sent, func(j *instance.Job) { change(j.Report) })
 	}
 	other := func(s *instance.State) { s.Notes[0].Spec.Request = "of-then" }
 	cases := map[string]struct {
@@ -147,60 +153,140 @@ func TestNextInStore(t *testing.T) {
 		want   steps.Action
 		says   string
 	}{
-		"Quiet":        {reason: "No volume is made for backups.", state: running(toStore), want: steps.NoOp},
-		"Before":       {reason: "A volume has backups from before: it is mounted, as a restore may be from there.", state: running(backupsBound, func(s *instance.State) { v := s.BackupPV; toStore(s); s.BackupPV = v }), want: steps.CreateBackupPVC},
-		"VolumeStays":  {reason: "One from before stays as it is.", state: running(func(s *instance.State) { c := s.BackupPVC; toStore(s); s.BackupPVC = c }, larger), want: steps.NoOp},
-		"Back":         {reason: "They go to a volume again.", state: running(func(s *instance.State) { s.BackupPVC = nil }), want: steps.CreateBackupPVC},
-		"Told":         {reason: "The volume says where they go, also when claim and XR are gone.", state: running(toStore, func(s *instance.State) { delete(s.DataPV.Annotations, v1.AnnotationBackupStore) }), want: steps.RetainDataPV},
-		"Looks":        {reason: "The function waits for our word.", state: running(toStore, beginning), want: steps.RecordPreviousBackup},
-		"Unknown":      {reason: "There may be a backup that nobody told of.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }), want: steps.ReportPodFailure},
-		"UnknownStill": {reason: "It is asked again.", state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }, blocked(v1.ReasonStoreFailed, "x")), want: steps.Wait},
-		"Access":       {reason: "The restore waits for it.", state: running(toStore, restoresFrom(from)), want: steps.GiveRestoreAccess},
+		"Quiet": {reason: "No volume is made for backups.", state: running(toStore), want: steps.NoOp},
+		"Before": {reason: "A volume has backups from before: it is mounted, as a restore may be from there.",
+			state: running(backupsBound, func(s *instance.State) { v := s.BackupPV; toStore(s); s.BackupPV = v }),
+			want:  steps.CreateBackupPVC},
+		"VolumeStays": {reason: "One from before stays as it is.",
+			state: running(func(s *instance.State) { c := s.BackupPVC; toStore(s); s.BackupPVC = c }, larger), want: steps.NoOp},
+		"Back": {reason: "They go to a volume again.", state: running(func(s *instance.State) { s.BackupPVC = nil }),
+			want: steps.CreateBackupPVC},
+		"Told": {reason: "The volume says where they go, also when claim and XR are gone.",
+			state: running(toStore, func(s *instance.State) { delete(s.DataPV.Annotations, v1.AnnotationBackupStore) }),
+			want:  steps.RetainDataPV},
+		"Looks": {reason: "The function waits for our word.", state: running(toStore, beginning),
+			want: steps.RecordPreviousBackup},
+		"Unknown": {reason: "There may be a backup that nobody told of.",
+			state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" }),
+			want:  steps.ReportPodFailure},
+		"UnknownStill": {reason: "It is asked again.",
+			state: running(toStore, beginning, storeDown, func(s *instance.State) { s.PodFailure = "x" },
+				blocked(v1.ReasonStoreFailed, "x")), want: steps.Wait},
+		"Access": {reason: "The restore waits for it.", state: running(toStore, restoresFrom(from)),
+			want: steps.GiveRestoreAccess},
 
-		"Sends":         {reason: "The server has stopped.", state: fenced(toStore), want: steps.CreateBackupJob, says: "BackupStore offsite"},
-		"Down":          {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: steps.Wait, says: "the store is down"},
-		"DownRunning":   {reason: "The Job tries by itself.", state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: steps.Wait, says: "Backing up the data"},
-		"Renews":        {reason: "Its token would end before it does.", state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour-time.Second)), want: steps.RenewAccess, says: "Backing up the data"},
-		"RenewsNot":     {reason: "Half of its time is not over.", state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour)), want: steps.Wait},
-		"RenewsEnded":   {reason: "Its Job is over.", state: fenced(toStore, withJob(sent), accessFor(time.Minute)), want: steps.NoteBackup},
-		"DownSent":      {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)), want: steps.Wait, says: "the store is down"},
-		"Sent":          {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: steps.NoteBackup},
-		"Unpublished":   {reason: "The store does not answer.", state: fenced(toStore, withJob(sent), refusedAs(steps.NoteBackup, instance.Refusal{Message: "timeout", Passing: true})), want: steps.NoteBackup, says: "as soon as that is noted beside it: timeout"},
-		"Missing":       {reason: "The BackupStore leads to another bucket now, or somebody has removed it.", state: fenced(toStore, withJob(sent), refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: steps.MarkFailed, says: "there is none"},
-		"MissingWait":   {reason: "Not at once: the gateway may be behind.", state: fenced(toStore, sentAt(0), notThere), want: steps.Wait, says: "is tried again: there is no v1/"},
-		"MissingAgain":  {reason: "It is sent once more.", state: fenced(toStore, sentAt(time.Hour), notThere), want: steps.DeleteObjects, says: "Nothing is lost"},
-		"MissingOther":  {reason: "That was the archive of an earlier try.", state: fenced(toStore, withJob(sent), failedForRoom), want: steps.NoteBackup},
-		"MissingLife":   {reason: "The server starts again.", state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent), refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
-		"MissingOnline": {reason: "Others get their turn.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent), refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none", Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
-		"NoGateway":     {reason: "People hear of it.", state: fenced(toStore, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})), want: steps.CreateBackupJob, says: "BackupStore offsite: no gateway"},
-		"Failed":        {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))), want: steps.MarkFailed, says: "no way"},
-		"Full":          {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))), want: steps.MarkFailed, says: "full"},
-		"NoManifest":    {reason: "Nobody could restore it.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: steps.MarkFailed, says: "not one of a proven archive"},
-		"NoJSON":        {reason: "Somebody else has written that.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte("{") })), want: steps.MarkFailed, says: "not one of a proven archive"},
-		"Endless":       {reason: "It would not fit beside the archive.", state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte(`"` + strings.Repeat("x", agent.MaxManifest) + `"`) })), want: steps.MarkFailed, says: "not one of a proven archive"},
-		"OddName":       {reason: "It would lie elsewhere.", state: fenced(toStore, report(func(r *agent.Report) { r.Archive = "../x.tar.zst" })), want: steps.MarkFailed, says: "not one of a proven archive"},
-		"VolumesName":   {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)), want: steps.MarkFailed, says: "not one of a proven archive"},
-		"StoresName":    {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)), want: steps.MarkFailed, says: "not one of a proven archive"},
-		"Proves":        {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore), want: steps.MarkProven},
-		"Remakes":       {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes), want: steps.RecreateBackup},
-		"RemakesSkew":   {reason: "Clocks of API servers differ.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(90*time.Second)), want: steps.RecreateBackup},
-		"SetBack":       {reason: "What clients have written since the cluster was set back is in no backup.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore), want: steps.Wait, says: "move the folder v1/"},
-		"SetBackLate":   {reason: "The store was down when the record was made.", state: fenced(toStore, noteInStore, announcedBefore), want: steps.Wait, says: "the cluster was set back since"},
-		"SetBackSent":   {reason: "A new backup is not published while the store contains an older backup with the same name.", state: fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: steps.Wait, says: "the cluster was set back since"},
-		"SetBackSkip":   {reason: "A person gives the data up.", state: fenced(toStore, noteInStore, recordGoes, announcedBefore, skip(xrUID)), want: steps.ReleaseDataPV},
-		"RemakesLater":  {reason: "The clock of the API server that set the time is behind.", state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: steps.RecreateBackup},
-		"InLife":        {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was set back.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore), want: steps.SkipNumber},
-		"LifeBack":      {reason: "It is of another request, of before the cluster was set back: this one has the next number.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other), want: steps.SkipNumber},
-		"LifeBackJob":   {reason: "Its Job would be taken for the next one's.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other, withJob(sent)), want: steps.DeleteObjects},
-		"LifeBackLate":  {reason: "The store was down when its record was made.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other), want: steps.DeleteUnprovenBackup},
-		"LifeBackOwn":   {reason: "The note is of this very record.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }, published), want: steps.MarkProven},
-		"LifeDown":      {reason: "Whether that number is free is not known.", state: running(answered(v1.LastBackupRunning), toStore, online, storeDown), want: steps.Wait, says: "the store is down"},
-		"ImageBack":     {reason: "When another image was asked for nobody knows.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: steps.SkipNumber},
-		"ImageBackLate": {reason: "Nor is it said of what is there.", state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: steps.DeleteUnprovenBackup},
-		"Releases":      {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)), want: steps.ReleaseDataPV},
-		"Condemns":      {reason: "Those that are too many go by themselves.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: steps.CondemnBackups},
-		"Condemned":     {reason: "They are not waited for.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, condemned), want: steps.ReleaseDataPV},
-		"Elsewhere":     {reason: "Those on a volume are not counted.", state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keepsTwo), want: steps.ReleaseDataPV},
+		"Sends": {reason: "The server has stopped.", state: fenced(toStore), want: steps.CreateBackupJob,
+			says: "BackupStore offsite"},
+		"Down": {reason: "What it has already is not known.", state: fenced(toStore, storeDown), want: steps.Wait,
+			says: "the store is down"},
+		"DownRunning": {reason: "The Job tries by itself.",
+			state: fenced(toStore, storeDown, phase(v1.BackupRunning), withJob(runs)), want: steps.Wait,
+			says: "Backing up the data"},
+		"Renews": {reason: "Its token would end before it does.",
+			state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour-time.Second)),
+			want:  steps.RenewAccess, says: "Backing up the data"},
+		"RenewsNot": {reason: "Half of its time is not over.",
+			state: fenced(toStore, phase(v1.BackupRunning), withJob(runs), accessFor(time.Hour)), want: steps.Wait},
+		"RenewsEnded": {reason: "Its Job is over.", state: fenced(toStore, withJob(sent), accessFor(time.Minute)),
+			want: steps.NoteBackup},
+		"DownSent": {reason: "It may have been published already.", state: fenced(toStore, storeDown, withJob(sent)),
+			want: steps.Wait, says: "the store is down"},
+		"Sent": {reason: "The Job has read it back.", state: fenced(toStore, withJob(sent)), want: steps.NoteBackup},
+		"Unpublished": {reason: "The store does not answer.",
+			state: fenced(toStore, withJob(sent),
+				refusedAs(steps.NoteBackup, instance.Refusal{Message: "timeout",
+					Passing: true})), want: steps.NoteBackup, says: "the controller cannot record the backup yet: timeout"},
+		"Missing": {reason: "The BackupStore leads to another bucket now, or somebody has removed it.",
+			state: fenced(toStore, withJob(sent),
+				refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none",
+					Missing: true})), want: steps.MarkFailed, says: "there is none"},
+		"MissingWait": {reason: "Not at once: the gateway may be behind.", state: fenced(toStore, sentAt(0), notThere),
+			want: steps.Wait, says: "is retried: there is no v1/"},
+		"MissingAgain": {reason: "It is sent once more.", state: fenced(toStore, sentAt(time.Hour), notThere),
+			want: steps.DeleteObjects, says: "No data is lost"},
+		"MissingOther": {reason: "That was the archive of an earlier try.",
+			state: fenced(toStore, withJob(sent), failedForRoom), want: steps.NoteBackup},
+		"MissingLife": {reason: "The server starts again.",
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, withJob(sent),
+				refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none",
+					Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
+		"MissingOnline": {reason: "Others get their turn.",
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, withJob(sent),
+				refusedAs(steps.NoteBackup, instance.Refusal{Message: "there is none",
+					Missing: true})), want: steps.GiveUpBackup, says: "there is none"},
+		"NoGateway": {reason: "People hear of it.",
+			state: fenced(toStore, refusedAs(steps.CreateBackupJob, instance.Refusal{Message: "no gateway", Passing: true})),
+			want:  steps.CreateBackupJob, says: "BackupStore offsite: no gateway"},
+		"Failed": {reason: "It is tried again.", state: fenced(toStore, withJob(failedAt(0, "no way"))),
+			want: steps.MarkFailed, says: "no way"},
+		"Full": {reason: "No volume is to grow.", state: fenced(toStore, withJob(failedAt(0, "full"), lacks(1<<30))),
+			want: steps.MarkFailed, says: "full"},
+		"NoManifest": {reason: "Nobody could restore it.",
+			state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = nil })), want: steps.MarkFailed,
+			says: "does not describe a verified archive"},
+		"NoJSON": {reason: "Somebody else has written that.",
+			state: fenced(toStore, report(func(r *agent.Report) { r.Manifest = []byte("{") })), want: steps.MarkFailed,
+			says: "does not describe a verified archive"},
+		"Endless": {reason: "It would not fit beside the archive.",
+			state: fenced(toStore, report(func(r *agent.Report) {
+				r.Manifest = []byte(`"` + strings.Repeat("x", agent.MaxManifest) + `"`)
+			})), want: steps.MarkFailed, says: "does not describe a verified archive"},
+		"OddName": {reason: "It would lie elsewhere.",
+			state: fenced(toStore, report(func(r *agent.Report) { r.Archive = "../x.tar.zst" })), want: steps.MarkFailed,
+			says: "does not describe a verified archive"},
+		"VolumesName": {reason: "That is one on a volume.", state: fenced(toStore, withJob(complete)),
+			want: steps.MarkFailed, says: "does not describe a verified archive"},
+		"StoresName": {reason: "That is one in a store, and this is to be on a volume.", state: fenced(withJob(sent)),
+			want: steps.MarkFailed, says: "does not describe a verified archive"},
+		"Proves": {reason: "The store knows it: then the record does.", state: fenced(toStore, noteInStore),
+			want: steps.MarkProven},
+		"Remakes": {reason: "Also where that is gone.", state: fenced(toStore, noteInStore, recordGoes),
+			want: steps.RecreateBackup},
+		"RemakesSkew": {reason: "Clocks of API servers differ.",
+			state: fenced(toStore, noteInStore, recordGoes, notedAgo(90*time.Second)), want: steps.RecreateBackup},
+		"SetBack": {reason: "What clients have written since the cluster was set back is in no backup.",
+			state: fenced(toStore, noteInStore, recordGoes, announcedBefore), want: steps.Wait, says: "Move the directory v1/"},
+		"SetBackLate": {reason: "The store was down when the record was made.",
+			state: fenced(toStore, noteInStore, announcedBefore), want: steps.Wait, says: "the cluster was restored from an earlier state"},
+		"SetBackSent": {
+			reason: "A new backup is not published while the store contains an older backup with the same name.",
+			state:  fenced(toStore, withJob(sent), noteInStore, announcedBefore), want: steps.Wait,
+			says: "the cluster was restored from an earlier state"},
+		"SetBackSkip": {reason: "A person gives the data up.",
+			state: fenced(toStore, noteInStore, recordGoes, announcedBefore, skip(xrUID)), want: steps.ReleaseDataPV},
+		"RemakesLater": {reason: "The clock of the API server that set the time is behind.",
+			state: fenced(toStore, noteInStore, recordGoes, notedAgo(48*time.Hour)), want: steps.RecreateBackup},
+		"InLife": {reason: "Its record was deleted in its midst, or the same was asked for before the cluster was " +
+			"set back.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore),
+			want: steps.SkipNumber},
+		"LifeBack": {reason: "It is of another request, of before the cluster was set back: this one has the " +
+			"next number.", state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other),
+			want: steps.SkipNumber},
+		"LifeBackJob": {reason: "Its Job would be taken for the next one's.",
+			state: running(answered(v1.LastBackupRunning), toStore, online, noteInLifeInStore, other, withJob(sent)),
+			want:  steps.DeleteObjects},
+		"LifeBackLate": {reason: "The store was down when its record was made.",
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, other),
+			want:  steps.DeleteUnprovenBackup},
+		"LifeBackOwn": {reason: "The note is of this very record.",
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore,
+				func(s *instance.State) { s.Notes[0].Record = s.Record().UID }, published), want: steps.MarkProven},
+		"LifeDown": {reason: "Whether that number is free is not known.",
+			state: running(answered(v1.LastBackupRunning), toStore, online, storeDown), want: steps.Wait,
+			says: "the store is down"},
+		"ImageBack": {reason: "When another image was asked for nobody knows.",
+			state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore, recordGoes), want: steps.SkipNumber},
+		"ImageBackLate": {reason: "Nor is it said of what is there.",
+			state: running(announced(v1.BackupRunning), toStore, noteInLifeInStore), want: steps.DeleteUnprovenBackup},
+		"Releases": {reason: "Then the data goes.", state: fenced(toStore, noteInStore, phase(v1.BackupProven)),
+			want: steps.ReleaseDataPV},
+		"Condemns": {reason: "Those that are too many go by themselves.",
+			state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo), want: steps.MarkForRemoval},
+		"Condemned": {reason: "They are not waited for.",
+			state: fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo, markedForRemoval),
+			want:  steps.ReleaseDataPV},
+		"Elsewhere": {reason: "Those on a volume are not counted.",
+			state: fenced(toStore, noteInStore, phase(v1.BackupProven), older(3), keepsTwo), want: steps.ReleaseDataPV},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -212,8 +298,9 @@ func TestNextInStore(t *testing.T) {
 	}
 }
 
-// TestForeignNote: two clusters with one etcd and one store (a drill, a blue and a green one) have the same names and UIDs, and delete
-// their instances at the same time. Neither takes the other's note for its own, whatever is left of its record, and its data stays.
+// TestForeignNote: two clusters with one etcd and one store (a drill, a blue and a green one) have the same names and
+// UIDs, and delete their instances at the same time. Neither takes the other's note for its own, whatever is left of
+// its record, and its data stays.
 func TestForeignNote(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {
@@ -222,18 +309,34 @@ func TestForeignNote(t *testing.T) {
 		want   steps.Action
 		says   string
 	}{
-		"NotBegun":      {reason: "The other cluster was faster.", state: fenced(toStore, noteInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
-		"Copies":        {reason: "Our Job has not ended.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
-		"Later":         {reason: "The other cluster announced its backup after this one.", state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere, notedAgo(-10*time.Minute)), want: steps.Wait, says: "Another cluster"},
-		"ReadBack":      {reason: "Our own archive is there, and counts for nothing less.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
-		"SameRecord":    {reason: "The cluster was copied in the midst of the deletion, with the record.", state: fenced(toStore, noteInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
-		"SameRecordJob": {reason: "The sum is not that of our Job.", state: fenced(toStore, withJob(sent), noteInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
-		"SameRecordOld": {reason: "An earlier release wrote nothing down: the Job knows the sum.", state: fenced(toStore, withJob(sent), noteInStore, unwritten), want: steps.MarkProven},
-		"OtherSum":      {reason: "We were about to publish another archive.", state: fenced(toStore, noteInStore, other), want: steps.Wait, says: "Another cluster"},
-		"NoRecord":      {reason: "Nothing of ours names it.", state: fenced(toStore, noteInStore, unwritten, recordGoes), want: steps.Wait, says: "Another cluster"},
-		"Orphan":        {reason: "The composite resource is gone, and the volume says nothing of it.", state: fenced(toStore, noteInStore, unwritten, recordGoes, orphaned), want: steps.Wait, says: "Another cluster"},
-		"OrphanOwn":     {reason: "The volume says what was published.", state: fenced(toStore, noteInStore, recordGoes, onVolume, orphaned), want: steps.RecreateBackup},
-		"InLife":        {reason: "A backup in life takes the next number.", state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore, func(s *instance.State) { s.Notes[0].Record = s.Record().UID }), want: steps.DeleteUnprovenBackup},
+		"NotBegun": {reason: "The other cluster was faster.",
+			state: fenced(toStore, noteInStore, unwritten, other, recordedThere), want: steps.Wait, says: "Another cluster"},
+		"Copies": {reason: "Our Job has not ended.",
+			state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere), want: steps.Wait,
+			says: "Another cluster"},
+		"Later": {reason: "The other cluster announced its backup after this one.",
+			state: fenced(toStore, withJob(runs), noteInStore, unwritten, other, recordedThere, notedAgo(-10*time.Minute)),
+			want:  steps.Wait, says: "Another cluster"},
+		"ReadBack": {reason: "Our own archive is there, and counts for nothing less.",
+			state: fenced(toStore, withJob(sent), noteInStore, unwritten, other, recordedThere), want: steps.Wait,
+			says: "Another cluster"},
+		"SameRecord": {reason: "The cluster was copied in the midst of the deletion, with the record.",
+			state: fenced(toStore, noteInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
+		"SameRecordJob": {reason: "The sum is not that of our Job.",
+			state: fenced(toStore, withJob(sent), noteInStore, unwritten, other), want: steps.Wait, says: "Another cluster"},
+		"SameRecordOld": {reason: "An earlier release wrote nothing down: the Job knows the sum.",
+			state: fenced(toStore, withJob(sent), noteInStore, unwritten), want: steps.MarkProven},
+		"OtherSum": {reason: "We were about to publish another archive.", state: fenced(toStore, noteInStore, other),
+			want: steps.Wait, says: "Another cluster"},
+		"NoRecord": {reason: "Nothing of ours names it.", state: fenced(toStore, noteInStore, unwritten, recordGoes),
+			want: steps.Wait, says: "Another cluster"},
+		"Orphan": {reason: "The composite resource is gone, and the volume says nothing of it.",
+			state: fenced(toStore, noteInStore, unwritten, recordGoes, orphaned), want: steps.Wait, says: "Another cluster"},
+		"OrphanOwn": {reason: "The volume says what was published.",
+			state: fenced(toStore, noteInStore, recordGoes, onVolume, orphaned), want: steps.RecreateBackup},
+		"InLife": {reason: "A backup in life takes the next number.",
+			state: running(begun(v1.BackupRunning, time.Minute), toStore, online, noteInLifeInStore,
+				func(s *instance.State) { s.Notes[0].Record = s.Record().UID }), want: steps.DeleteUnprovenBackup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step := Next(tc.state)
@@ -254,8 +357,8 @@ func onVolume(s *instance.State) {
 	s.DataPV.Annotations[v1.AnnotationPublished] = s.Notes[0].PublishedArchive()
 }
 
-// condemned are the earlier backups.
-func condemned(s *instance.State) {
+// markedForRemoval are the earlier backups.
+func markedForRemoval(s *instance.State) {
 	for i := range s.Records {
 		if strings.HasPrefix(s.Records[i].Name, "old-") {
 			s.Records[i].DeletionTimestamp = &metav1.Time{Time: now}
@@ -268,7 +371,7 @@ func TestStoreChanges(t *testing.T) {
 	verbs := func(changes []change.Change) string {
 		var out []string
 		for _, c := range changes {
-			if c.Remote != nil || c.Verb != change.PatchStatus || kindOf(c.Object) == v1.KindMySQLBackup {
+			if c.Remote != nil || c.Verb != change.PatchStatus || kindOf(c.Object) == v1.KindBackupRecord {
 				out = append(out, string(c.Verb)+" "+kindOf(c.Object))
 			}
 		}
@@ -291,13 +394,16 @@ func TestStoreChanges(t *testing.T) {
 		t.Errorf("a backup may write %+v", r)
 	}
 	publishes := Next(fenced(toStore, withJob(sent)))
-	if r := remote(publishes.Changes); verbs(publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish MySQLBackup" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
+	if r := remote(publishes.Changes); verbs(
+		publishes.Changes) != "Patch XMySQL, Patch PersistentVolume, Patch PersistentVolumeClaim, Publish BackupRecord" || r.Note.Spec.Archive.Path != folder+"/k7v2m9xw4q.tar.zst.age" || r.Note.Spec.Archive.PVCName != "" || string(r.Note.Manifest) != `{"format":1}` {
 		t.Errorf("got %s, %+v", verbs(publishes.Changes), r)
 	}
-	if got := verbs(Next(fenced(toStore, noteInStore)).Changes); got != "Tidy MySQLBackup, Patch MySQLBackup, PatchStatus MySQLBackup" {
+	if got := verbs(Next(fenced(toStore, noteInStore)).
+		Changes); got != "Tidy BackupRecord, Patch BackupRecord, PatchStatus BackupRecord" {
 		t.Errorf("what other attempts left goes first, got %s", got)
 	}
-	if got := verbs(Next(fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo)).Changes); got != "Patch MySQLBackup, Delete MySQLBackup" {
+	if got := verbs(Next(fenced(toStore, noteInStore, phase(v1.BackupProven), olderInStore(3), keepsTwo)).
+		Changes); got != "Patch BackupRecord, Delete BackupRecord" {
 		t.Errorf("a record says that its archive may go before it goes, got %s", got)
 	}
 }
@@ -306,7 +412,8 @@ func TestStoreChanges(t *testing.T) {
 func TestArchivesInStore(t *testing.T) {
 	inStore := func(k *keepsake) {
 		k.record.Spec.Instance.NamespaceUID = "ns"
-		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(k.record.Spec.Instance, k.record.Name) + "/x.tar.zst"}
+		k.record.Spec.Archive = &v1.Archive{Store: modelStore, Path: v1.StoreFolder(k.record.Spec.Instance, k.record.Name) +
+			"/x.tar.zst"}
 	}
 	dying := func(k *keepsake) {
 		k.record.DeletionTimestamp, k.record.Finalizers = &metav1.Time{Time: now}, []string{v1.Finalizer}
@@ -317,33 +424,52 @@ func TestArchivesInStore(t *testing.T) {
 	unproven := func(k *keepsake) { k.record.Status.Phase = "" }
 	unasked := func(k *keepsake) { k.unasked = true }
 	for name, tc := range map[string]struct {
-		reason string
-		with   []func(*keepsake)
-		want   steps.Action
-		says   string
+		reason  string
+		changes []func(*keepsake)
+		want    steps.Action
+		says    string
 	}{
-		"Quiet":   {reason: "No volume has to know it.", with: []func(*keepsake){inStore}},
-		"Deleted": {reason: "The archive stays.", with: []func(*keepsake){inStore, dying}, want: catalog.LetRecordGo},
-		"Erased":  {reason: "Somebody said that it may go.", with: []func(*keepsake){inStore, dying, mayGo}, want: catalog.EraseFromStore},
-		"Odd": {reason: "It is not where we put one.", with: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
+		"Quiet":   {reason: "No volume has to know it.", changes: []func(*keepsake){inStore}},
+		"Deleted": {reason: "The archive stays.", changes: []func(*keepsake){inStore, dying}, want: catalog.LetRecordGo},
+		"Erased": {reason: "Somebody said that it may go.", changes: []func(*keepsake){inStore, dying, mayGo},
+			want: catalog.RemoveFromStore},
+		"Odd": {reason: "It is not where we put one.", changes: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
 			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
-		}}, want: catalog.TellRecord, says: "remove it by hand"},
-		"Lost":           {reason: "A record says nothing of being proven, and nobody knows it.", with: []func(*keepsake){inStore, unproven}, want: catalog.TellLost, says: "BackupStore offsite has no note of it"},
-		"LostTold":       {reason: "Its objects may be brought back, and nobody says so.", with: []func(*keepsake){inStore, unproven, func(k *keepsake) { k.record.Status.Message = catalog.WhyLost(k.record) }}, want: steps.Wait},
-		"Unasked":        {reason: "The store does not say, and that is no answer.", with: []func(*keepsake){inStore, unproven, unasked}, want: catalog.TellLost, says: "It is asked again"},
-		"UnaskedTold":    {reason: "Once, and it is asked again.", with: []func(*keepsake){inStore, unproven, unasked, func(k *keepsake) { k.record.Status.Message = catalog.TellUnasked(k.record).Message }}, want: steps.Wait},
-		"UnaskedDeleted": {reason: "Who deletes the record need not have the store.", with: []func(*keepsake){inStore, unproven, unasked, dying}, want: catalog.LetRecordGo},
-		"UnaskedErased":  {reason: "Who wants the archive to go does: the record is all that knows it.", with: []func(*keepsake){inStore, unproven, unasked, dying, mayGo}, want: catalog.TellRecord, says: "it is not known whether the archive is there"},
+		}}, want: catalog.TellRecord, says: "Delete the archive by hand"},
+		"Lost": {reason: "A record says nothing of being proven, and nobody knows it.",
+			changes: []func(*keepsake){inStore, unproven}, want: catalog.TellLost,
+			says: "BackupStore offsite has no catalog entry for it"},
+		"LostTold": {reason: "Its objects may be brought back, and nobody says so.",
+			changes: []func(*keepsake){inStore, unproven, func(k *keepsake) {
+				k.record.Status.Message = catalog.WhyLost(k.record)
+			}}, want: steps.Wait},
+		"Unasked": {reason: "The store does not say, and that is no answer.",
+			changes: []func(*keepsake){inStore, unproven, unasked}, want: catalog.TellLost, says: "The controller retries"},
+		"UnaskedTold": {reason: "Once, and it is asked again.",
+			changes: []func(*keepsake){inStore, unproven, unasked, func(k *keepsake) {
+				k.record.Status.Message = catalog.TellUnasked(k.record).Message
+			}}, want: steps.Wait},
+		"UnaskedDeleted": {reason: "Who deletes the record need not have the store.",
+			changes: []func(*keepsake){inStore, unproven, unasked, dying}, want: catalog.LetRecordGo},
+		"UnaskedErased": {reason: "Who wants the archive to go does: the record is all that knows it.",
+			changes: []func(*keepsake){inStore, unproven, unasked, dying, mayGo}, want: catalog.TellRecord,
+			says: "it is unknown whether the archive exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := leaves(t, append(tc.with, func(k *keepsake) { k.volume, k.claim = nil, nil; k.record.Finalizers = []string{v1.Finalizer} })...)
-			a := &instance.Archives{Life: key().Life(""), Now: now, Records: []v1.MySQLBackup{*k.record}, Unasked: map[string]bool{k.record.Name: k.unasked}}
+			k := leaves(t, append(tc.changes, func(k *keepsake) {
+				k.volume, k.claim = nil, nil
+				k.record.Finalizers = []string{v1.Finalizer}
+			})...)
+			a := &instance.Archives{Life: key().Life(""), Now: now, Records: []v1.BackupRecord{*k.record},
+				Unasked: map[string]bool{k.record.Name: k.unasked}}
 			steps := catalog.NextOfArchives(a)
-			if tc.want == "" && len(steps) > 0 || tc.want != "" && (len(steps) != 1 || steps[0].Action != tc.want || !strings.Contains(steps[0].Message, tc.says)) {
+			if tc.want == "" && len(steps) > 0 || tc.want != "" &&
+				(len(steps) != 1 || steps[0].Action != tc.want || !strings.Contains(steps[0].Message, tc.says)) {
 				t.Fatalf("%s want %s, %q, got %+v", tc.reason, tc.want, tc.says, steps)
 			}
-			if tc.want == catalog.EraseFromStore {
-				if c := steps[0].Changes; len(c) != 2 || c[0].Verb != change.Remove || c[0].Remote.Store != modelStore || c[1].Verb != change.Patch {
+			if tc.want == catalog.RemoveFromStore {
+				if c := steps[0].Changes; len(c) != 2 || c[0].Verb != change.Remove || c[0].Remote.Store != modelStore ||
+					c[1].Verb != change.Patch {
 					t.Errorf("the archive goes before the record, got %+v", c)
 				}
 			}
@@ -351,7 +477,8 @@ func TestArchivesInStore(t *testing.T) {
 	}
 }
 
-// TestDiscardAttempts: what was sent to a store and will never be proven goes with its record, once its Job is gone, and nobody waits for that.
+// TestDiscardAttempts: what was sent to a store and will never be proven goes with its record, once its Job is gone,
+// and nobody waits for that.
 func TestDiscardAttempts(t *testing.T) {
 	going := func(s *instance.State) {
 		s.Records[0].DeletionTimestamp = &metav1.Time{Time: now}
@@ -359,7 +486,8 @@ func TestDiscardAttempts(t *testing.T) {
 	}
 	failed := running(begun(v1.BackupRunning, time.Minute), toStore, online, failing, going)
 	job := fenced(inLife(v1.BackupRunning), answered(v1.LastBackupRunning), toStore, func(s *instance.State) {
-		s.MisplacedJobs = []client.Object{&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "request-db-job", DeletionTimestamp: &metav1.Time{Time: now}}}}
+		s.MisplacedJobs = []client.Object{
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "request-db-job", DeletionTimestamp: &metav1.Time{Time: now}}}}
 	})
 	if got := Next(job); got.Action == steps.DeleteUnprovenBackup {
 		t.Error("a Job that ends may still send something")
@@ -369,10 +497,12 @@ func TestDiscardAttempts(t *testing.T) {
 		t.Errorf("want what was begun before to go, got %s", got.Action)
 	}
 	got := Next(failed)
-	if got.Action != steps.DeleteUnprovenBackup || !slices.Equal(verbs(got), []change.Verb{change.Discard, change.Patch}) {
+	if got.Action != steps.DeleteUnprovenBackup ||
+		!slices.Equal(verbs(got), []change.Verb{change.RemoveAttempts, change.Patch}) {
 		t.Fatalf("%s does %v", got.Action, verbs(got))
 	}
-	if of := got.Changes[0]; !of.MayFail || of.Remote.Record != failed.Records[0].Name || of.Remote.Store != modelStore || of.Remote.Instance != failed.BackedUp() {
-		t.Errorf("it discards %+v", of.Remote)
+	if first := got.Changes[0]; !first.MayFail || first.Remote.Record != failed.Records[0].Name ||
+		first.Remote.Store != modelStore || first.Remote.Instance != failed.BackedUp() {
+		t.Errorf("it discards %+v", first.Remote)
 	}
 }

@@ -16,71 +16,79 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// untilClocksAgree is how often the clocks are compared again.
+// untilClocksAgree is the interval at which the clocks are compared.
 const untilClocksAgree = time.Minute
 
-// untilRulesAreRead is how often the rules of the namespace are looked at without an event. Their changes are not watched: the status of a quota
-// changes with each pod.
+// untilRulesAreRead is the interval at which the rules of the namespace are read. The controller does not watch them,
+// because the status of a quota changes with each pod.
 const untilRulesAreRead = time.Hour
 
-// decideWarning writes status.backupWarning if it has changed.
+// decideWarning writes status.internal.backupWarning if it has changed.
 func decideWarning(s *instance.State) (step steps.Step, open bool) {
 	text := backupWarning(s)
 	return steps.Step{Action: steps.WarnOfBackup, Message: text}, s.XR.Status.BackupWarning != text
 }
 
-// backupWarning says what will keep a later backup from being taken or removed, while the instance lives and there is time to act. Empty if nothing
-// does.
+// backupWarning returns what will prevent a later backup from being taken or deleted, while the instance runs and
+// there is time to act. It returns "" if there is no problem.
 func backupWarning(s *instance.State) string {
 	all := []string{backup.RoomWarning(s), namespaceWarning(s), clockWarning(s)}
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), ". ")
 }
 
-// warnOfBackup writes what the function says to people.
+// warnOfBackup writes the warning that the function shows to users.
 func warnOfBackup(s *instance.State, step steps.Step) []change.Change {
-	return steps.PatchXRStatus(s, map[string]any{"backupWarning": steps.OrNil(step.Message)})
+	return steps.PatchXRInternal(s, map[string]any{"backupWarning": steps.OrNil(step.Message)})
 }
 
-// clockWarning says what waits until the clocks of the controller and the API server agree.
+// clockWarning returns what is delayed until the clocks of the controller and the API server agree, or "".
 func clockWarning(s *instance.State) string {
 	if s.Skew.IsTrusted() || !dependsOnClock(s) {
 		return ""
 	}
-	return s.Skew.String() + ": until both agree, no backup is started by the schedule, and none is deleted because of its age (keepFor). Correct the clock of that machine"
+	return s.Skew.String() + ". Until the clocks agree, no scheduled backup is started, and no backup is " +
+		"deleted because of its age (spec.backup.retention.minAge). Correct the clock of that machine"
 }
 
-// namespaceWarning says what of the namespace would refuse the pods by which this instance is backed up.
+// namespaceWarning returns which rule of the namespace would refuse the pods of a backup of this instance, or "".
 func namespaceWarning(s *instance.State) string {
 	if s.Rules == nil || s.Namespace == nil || !s.XR.Status.Started || s.Ephemeral() || s.DataPVC == nil {
 		return ""
 	}
-	if why := s.Rules.WhyRefused(&finalJob(s).Spec.Template.Spec, true); why != "" && s.Word().Policy() != v1.DeletionDiscard {
-		return "The final backup of this instance could not run, and its deletion would wait: " + why
+	if reason := s.Rules.WhyRefused(&finalJob(s).Spec.Template.Spec, true); reason != "" &&
+		s.DeletionIntent().Policy() != v1.DeletionDiscard {
+		return "The final backup of this instance could not run, and its deletion would wait: " + reason
 	}
-	if spec := &s.XR.Spec.Backup; spec.Method == v1.MethodOnline && (spec.Schedule != "" || spec.Request != "") {
-		if why := s.Rules.WhyRefused(fitted(s, &backup.CloneJob(s, &agent.Backup{}, backup.ArchivePodVolume(s)).Spec.Template.Spec), false); why != "" {
-			return "An online backup of this instance could not run: " + why
+	if spec := &s.XR.Spec.Backup; spec.ScheduledMethod() == v1.MethodOnline {
+		if reason := s.Rules.WhyRefused(
+			fitted(s, &backup.CloneJob(s, &agent.Backup{}, backup.ArchivePodVolume(s)).Spec.Template.Spec),
+			false); reason != "" {
+			return "An online backup of this instance could not run: " + reason
 		}
 	}
-	if s.Word().RequiresRestorable() {
-		if why := s.Rules.WhyRefused(fitted(s, serverPod(s)), true); why != "" {
-			return "The restore test of the final backup (requireRestorable) could not run, and the deletion of this instance would wait: " + why
+	if s.DeletionIntent().RequiresRestorable() {
+		if reason := s.Rules.WhyRefused(fitted(s, serverPod(s)), true); reason != "" {
+			return "The restore test of the final backup (requireRestoreTest) could not run, and the deletion of this " +
+				"instance would wait: " + reason
 		}
 	}
 	return ""
 }
 
-// finalJob is the one that a deletion would create now.
+// finalJob returns the Job that a deletion would create now.
 func finalJob(s *instance.State) *batchv1.Job {
 	return backup.AgentJob(s, s.Attempt().Job, v1.ComponentBackup, nil, backup.DataPodVolume(s))
 }
 
-// serverPod is that of a Job in which a server runs for a while, as far as a namespace may refuse it.
+// serverPod returns the pod of a Job that runs a server for a while. It contains only the fields that matter for the
+// rules of the namespace.
 func serverPod(s *instance.State) *corev1.PodSpec {
-	job := agent.NewJob(s.Life, s.Life.Namespace, s.Life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.Settings.JobResources, corev1.PodSpec{
-		SecurityContext: agent.PodSecurity(s.HostPath()),
-		Containers:      []corev1.Container{agent.Container("bootcheck", backup.ServedImage(s), agent.ServerMemory, agent.ServerSecurity(), nil)},
-	})
+	job := agent.NewJob(s.Life, s.Life.Namespace, s.Life.Jobs().RestoreTest(), v1.ComponentRestoreTest,
+		s.Settings.JobResources, backup.PullSecrets(s), corev1.PodSpec{
+			SecurityContext: agent.PodSecurity(s.HostPath()),
+			Containers: []corev1.Container{
+				agent.Container("bootcheck", backup.ServedImage(s), agent.ServerMemory, agent.ServerSecurity(), nil)},
+		})
 	return &job.Spec.Template.Spec
 }
 
@@ -89,13 +97,13 @@ func fitted(s *instance.State, pod *corev1.PodSpec) *corev1.PodSpec {
 	return pod
 }
 
-// dependsOnClock reports whether backups of the instance are started or deleted at a time.
+// dependsOnClock reports whether backups of the instance are started or deleted by time.
 func dependsOnClock(s *instance.State) bool {
 	spec := &s.XR.Spec.Backup
-	return spec.Schedule != "" || v1.ParseKeepFor(spec.KeepFor) > 0
+	return spec.Schedule != nil || v1.ParseMinAge(spec.Retention.MinAge) > 0
 }
 
-// untilNextLook is how long a living instance that is as it should be needs no look without an event; zero for ever.
+// untilNextLook returns after which time a healthy instance is reconciled without an event. Zero means never.
 func untilNextLook(s *instance.State) time.Duration {
 	after := backup.UntilPlanned(s)
 	if s.Rules != nil && (after == 0 || after > untilRulesAreRead) {

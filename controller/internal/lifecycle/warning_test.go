@@ -18,34 +18,39 @@ import (
 
 // memoryOf a namespace's containers: the default limit of a LimitRange, and its maximum.
 func memoryOf(most string) variation {
-	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"memory": resource.MustParse("64Mi")}}
+	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer,
+		Default: corev1.ResourceList{"memory": resource.MustParse("64Mi")}}
 	if most != "" {
 		item.Max = corev1.ResourceList{"memory": resource.MustParse(most)}
 	}
 	return func(s *instance.State) {
-		s.Rules = &nsrules.Rules{Namespace: s.Namespace, Ranges: []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}}
+		s.Rules = &nsrules.Rules{Namespace: s.Namespace,
+			Ranges: []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "small"},
+				Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}}
 	}
 }
 
 func quotaOf(hard, used corev1.ResourceList) variation {
 	return func(s *instance.State) {
-		s.Rules = &nsrules.Rules{Quotas: []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}, Status: corev1.ResourceQuotaStatus{Used: used}}}}
+		s.Rules = &nsrules.Rules{Quotas: []corev1.ResourceQuota{
+			{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
+				Status: corev1.ResourceQuotaStatus{Used: used}}}}
 	}
 }
 
-// TestNamespaceRefusesBackup: what of a namespace would refuse the pod of a backup, or of a restore test that a deletion waits for, is said while the
-// instance lives, and taken back.
+// TestNamespaceRefusesBackup: what of a namespace would refuse the pod of a backup, or of a restore test that a
+// deletion waits for, is said while the instance lives, and taken back.
 func TestNamespaceRefusesBackup(t *testing.T) {
 	one, none := resource.MustParse("1"), resource.MustParse("0")
 	wantsTest := func(s *instance.State) {
-		s.XR.Spec.Backup.RequireRestorable = new(true)
-		s.Claim.Spec.Backup.RequireRestorable = new(true)
+		s.XR.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
+		s.Claim.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
 	}
 	discards := func(s *instance.State) {
 		s.XR.Spec.DeletionPolicy, s.Claim.Spec.DeletionPolicy = v1.DeletionDiscard, v1.DeletionDiscard
 	}
 	online := func(s *instance.State) {
-		s.XR.Spec.Backup.Method, s.XR.Spec.Backup.Request = v1.MethodOnline, modelRequest
+		s.XR.Spec.Backup.Schedule = &v1.BackupSchedule{Cron: "@daily", Method: v1.MethodOnline}
 		s.XR.Status.RequestedBackup = &v1.LastBackupStatus{Request: modelRequest, Phase: v1.LastBackupFailed}
 	}
 	for name, tc := range map[string]struct {
@@ -53,15 +58,23 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 		state  *instance.State
 		says   string
 	}{
-		"Default":    {reason: "The limits are explicit.", state: running(memoryOf(""))},
-		"Max":        {reason: "That is too little.", state: running(memoryOf("64Mi")), says: "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows at most 64Mi of memory"},
-		"Discard":    {reason: "None is wanted.", state: running(memoryOf("64Mi"), discards)},
-		"Cold":       {reason: "No server runs in the Job of a deletion.", state: running(memoryOf("256Mi"))},
-		"Test":       {reason: "One runs in a restore test.", state: running(memoryOf("256Mi"), wantsTest), says: "The restore test of the final backup (requireRestorable) could not run"},
-		"Online":     {reason: "And in an online backup.", state: running(memoryOf("256Mi"), online), says: "An online backup of this instance could not run: LimitRange small"},
-		"Quota":      {reason: "No pod more is allowed.", state: running(quotaOf(corev1.ResourceList{"pods": none}, nil)), says: "ResourceQuota team allows 0 of pods"},
-		"Jobs":       {reason: "No Job more is allowed.", state: running(quotaOf(corev1.ResourceList{"count/jobs.batch": one}, corev1.ResourceList{"count/jobs.batch": one})), says: "count/jobs.batch"},
-		"NotStarted": {reason: "There is nothing to back up.", state: running(memoryOf("64Mi"), func(s *instance.State) { s.XR.Status.Started = false })},
+		"Default": {reason: "The limits are explicit.", state: running(memoryOf(""))},
+		"Max": {reason: "That is too little.", state: running(memoryOf("64Mi")),
+			says: "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows at " +
+				"most 64Mi of memory"},
+		"Discard": {reason: "None is wanted.", state: running(memoryOf("64Mi"), discards)},
+		"Cold":    {reason: "No server runs in the Job of a deletion.", state: running(memoryOf("256Mi"))},
+		"Test": {reason: "One runs in a restore test.", state: running(memoryOf("256Mi"), wantsTest),
+			says: "The restore test of the final backup (requireRestoreTest) could not run"},
+		"Online": {reason: "And in an online backup.", state: running(memoryOf("256Mi"), online),
+			says: "An online backup of this instance could not run: LimitRange small"},
+		"Quota": {reason: "No pod more is allowed.", state: running(quotaOf(corev1.ResourceList{"pods": none}, nil)),
+			says: "ResourceQuota team allows 0 of pods"},
+		"Jobs": {reason: "No Job more is allowed.",
+			state: running(quotaOf(corev1.ResourceList{"count/jobs.batch": one}, corev1.ResourceList{"count/jobs.batch": one})),
+			says:  "count/jobs.batch"},
+		"NotStarted": {reason: "There is nothing to back up.",
+			state: running(memoryOf("64Mi"), func(s *instance.State) { s.XR.Status.Started = false })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tc.state
@@ -75,12 +88,13 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 				}
 				return
 			}
-			if step.Action != steps.WarnOfBackup || !strings.Contains(step.Message, tc.says) || fieldsWritten(step)["backupWarning"] != step.Message {
+			if step.Action != steps.WarnOfBackup || !strings.Contains(step.Message, tc.says) ||
+				fieldsWritten(step)["backupWarning"] != step.Message {
 				t.Fatalf("%s want %q, got %s %q", tc.reason, tc.says, step.Action, step.Text())
 			}
 			s.XR.Status.BackupWarning = step.Message
-			if again := Next(s); again.Action == steps.WarnOfBackup {
-				t.Errorf("%s it is written again and again: %q", tc.reason, again.Message)
+			if second := Next(s); second.Action == steps.WarnOfBackup {
+				t.Errorf("%s it is written again and again: %q", tc.reason, second.Message)
 			}
 			s.Rules = &nsrules.Rules{}
 			if step = Next(s); step.Action != steps.WarnOfBackup || fieldsWritten(step)["backupWarning"] != nil {
@@ -90,24 +104,29 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 	}
 }
 
-// TestJobsFitTheirNamespace: the Jobs that the controller creates ask for no less than the LimitRange of their namespace wants, and for no more.
+// TestJobsFitTheirNamespace: the Jobs that the controller creates ask for no less than the LimitRange of their
+// namespace wants, and for no more.
 func TestJobsFitTheirNamespace(t *testing.T) {
-	least := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{"cpu": resource.MustParse("200m"), "memory": resource.MustParse("300Mi")}}
+	least := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer,
+		Min: corev1.ResourceList{"cpu": resource.MustParse("200m"), "memory": resource.MustParse("300Mi")}}
 	s := fenced(withJob(complete), func(s *instance.State) {
-		s.Rules = &nsrules.Rules{Ranges: []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{least}}}}}
+		s.Rules = &nsrules.Rules{Ranges: []corev1.LimitRange{
+			{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{least}}}}}
 	})
 	for _, j := range []struct {
 		name string
 		pod  *corev1.PodSpec
 	}{
-		{"backup", &backup.NewJob(s).Spec.Template.Spec}, {"wipe", &backup.WipeJob(s).Spec.Template.Spec}, {"prune", &backup.PruneJob(s, nil).Spec.Template.Spec},
+		{"backup", &backup.NewJob(s).Spec.Template.Spec}, {"wipe", &backup.WipeJob(s).Spec.Template.Spec}, {"prune",
+			&backup.PruneJob(s, nil).Spec.Template.Spec},
 	} {
 		c := j.pod.Containers[0].Resources
-		if c.Requests.Cpu().String() != "200m" || c.Requests.Memory().String() != "300Mi" || c.Limits.Memory().Cmp(*c.Requests.Memory()) < 0 {
+		if c.Requests.Cpu().String() != "200m" || c.Requests.Memory().String() != "300Mi" ||
+			c.Limits.Memory().Cmp(*c.Requests.Memory()) < 0 {
 			t.Errorf("the Job of a %s asks for %v", j.name, c)
 		}
-		if why := s.Rules.WhyRefused(j.pod, true); why != "" {
-			t.Errorf("the Job of a %s: %s", j.name, why)
+		if reason := s.Rules.WhyRefused(j.pod, true); reason != "" {
+			t.Errorf("the Job of a %s: %s", j.name, reason)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read the LimitRanges and ResourceQuotas of a namespace. What may not be read is left out: the API server says then what it refuses, when it does.
+// Read reads the LimitRanges and ResourceQuotas of a namespace. It omits kinds that the controller may not read. In
+// this case, the API server reports a refusal when the Job's pod is created.
 func Read(ctx context.Context, from client.Reader, namespace string) (*Rules, error) {
 	ranges, quotas := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}
 	for _, l := range []client.ObjectList{ranges, quotas} {

@@ -8,23 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// enforceLabel of a namespace is its level of Pod Security (https://k8s.io/docs/concepts/security/pod-security-standards).
+// enforceLabel is the namespace's label with its level of Pod Security
+// (https://k8s.io/docs/concepts/security/pod-security-standards).
 const enforceLabel = "pod-security.kubernetes.io/enforce"
 
-// WhyRefused says what of the namespace would refuse the pod of a Job now, and what to change; empty if nothing does. What the server takes is free
-// then, if it has stopped.
+// WhyRefused returns why the namespace would refuse a Job's pod now, and what to change, or "". If the server stops
+// first, its resources count as free.
 func (r *Rules) WhyRefused(pod *corev1.PodSpec, serverStops bool) string {
 	admitted := r.admitted(pod)
 	for i := range r.Ranges {
 		for j := range r.Ranges[i].Spec.Limits {
-			if why := refusedBy(&r.Ranges[i].Spec.Limits[j], admitted); why != "" {
-				return fmt.Sprintf("LimitRange %s %s", r.Ranges[i].Name, why)
+			if reason := refusedBy(&r.Ranges[i].Spec.Limits[j], admitted); reason != "" {
+				return fmt.Sprintf("LimitRange %s %s", r.Ranges[i].Name, reason)
 			}
 		}
 	}
 	for i := range r.Quotas {
-		if why := r.overQuota(&r.Quotas[i], admitted, serverStops); why != "" {
-			return fmt.Sprintf("ResourceQuota %s %s", r.Quotas[i].Name, why)
+		if reason := r.overQuota(&r.Quotas[i], admitted, serverStops); reason != "" {
+			return fmt.Sprintf("ResourceQuota %s %s", r.Quotas[i].Name, reason)
 		}
 	}
 	return r.insecure(admitted)
@@ -34,23 +35,23 @@ func refusedBy(item *corev1.LimitRangeItem, pod *corev1.PodSpec) string {
 	switch item.Type {
 	case corev1.LimitTypeContainer:
 		for _, c := range containers(pod) {
-			if why := outOfRange(item, "container "+c.Name, c.Resources.Requests, c.Resources.Limits); why != "" {
-				return why
+			if reason := outOfRange(item, "container "+c.Name, c.Resources.Requests, c.Resources.Limits); reason != "" {
+				return reason
 			}
 		}
 	case corev1.LimitTypePod:
 		return outOfRange(item, "the pod", sums(pod, requestsOf), sums(pod, limitsOf))
 	case corev1.LimitTypePersistentVolumeClaim:
 		for _, asks := range volumes(pod) {
-			if why := outOfRange(item, "a PersistentVolumeClaim", asks, asks); why != "" {
-				return why
+			if reason := outOfRange(item, "a PersistentVolumeClaim", asks, asks); reason != "" {
+				return reason
 			}
 		}
 	}
 	return ""
 }
 
-// volumes are the requests of those that are made for the pod alone.
+// volumes returns the requests of the pod's ephemeral volumes.
 func volumes(pod *corev1.PodSpec) []corev1.ResourceList {
 	var out []corev1.ResourceList
 	for i := range pod.Volumes {
@@ -61,7 +62,7 @@ func volumes(pod *corev1.PodSpec) []corev1.ResourceList {
 	return out
 }
 
-func outOfRange(item *corev1.LimitRangeItem, who string, requests, limits corev1.ResourceList) string {
+func outOfRange(item *corev1.LimitRangeItem, subject string, requests, limits corev1.ResourceList) string {
 	for _, name := range append([]corev1.ResourceName{corev1.ResourceStorage}, computed...) {
 		request, asks := requests[name]
 		limit, isLimited := limits[name]
@@ -69,14 +70,18 @@ func outOfRange(item *corev1.LimitRangeItem, who string, requests, limits corev1
 		least, hasLeast := item.Min[name]
 		switch {
 		case hasMost && (!isLimited && item.Type != corev1.LimitTypePersistentVolumeClaim || limit.Cmp(most) > 0):
-			return fmt.Sprintf("allows at most %s of %s, and %s needs %s: raise its max", most.String(), name, who, atLeast(request, limit))
+			return fmt.Sprintf("allows at most %s of %s, and %s needs %s: raise its max", most.String(), name, subject,
+				atLeast(request, limit))
 		case hasLeast && (!asks || request.Cmp(least) < 0):
-			return fmt.Sprintf("requires at least %s of %s, and %s requests %s: lower its min", least.String(), name, who, request.String())
+			return fmt.Sprintf("requires at least %s of %s, and %s requests %s: lower its min", least.String(), name, subject,
+				request.String())
 		case asks && isLimited && request.Cmp(limit) > 0:
-			return fmt.Sprintf("limits %s of %s to %s, and it requests %s: raise its default", name, who, limit.String(), request.String())
+			return fmt.Sprintf("limits %s of %s to %s, and it requests %s: raise its default", name, subject, limit.String(),
+				request.String())
 		case exceeds(item.MaxLimitRequestRatio, name, request, limit):
-			return fmt.Sprintf("allows a limit of %s at most %s times the request, and %s requests %s with a limit of %s: raise its maxLimitRequestRatio",
-				name, new(item.MaxLimitRequestRatio[name]).String(), who, request.String(), limit.String())
+			return fmt.Sprintf("allows a limit of %s at most %s times the request, and %s requests %s with a limit of %s: "+
+				"raise its maxLimitRequestRatio",
+				name, new(item.MaxLimitRequestRatio[name]).String(), subject, request.String(), limit.String())
 		}
 	}
 	return ""
@@ -90,14 +95,15 @@ func atLeast(request, limit resource.Quantity) string {
 }
 
 func exceeds(ratios corev1.ResourceList, name corev1.ResourceName, request, limit resource.Quantity) bool {
-	ratio, has := ratios[name]
-	if !has {
+	ratio, ok := ratios[name]
+	if !ok {
 		return false
 	}
-	return request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > ratio.AsApproximateFloat64()*1.0001
+	return request.IsZero() || limit.IsZero() ||
+		limit.AsApproximateFloat64()/request.AsApproximateFloat64() > ratio.AsApproximateFloat64()*1.0001
 }
 
-// overQuota says what of a quota is too little; empty if it is enough.
+// overQuota returns what exceeds a quota, or "".
 func (r *Rules) overQuota(q *corev1.ResourceQuota, pod *corev1.PodSpec, serverStops bool) string {
 	if !counts(q) {
 		return ""
@@ -108,8 +114,9 @@ func (r *Rules) overQuota(q *corev1.ResourceQuota, pod *corev1.PodSpec, serverSt
 		delete(free, "count/jobs.batch")
 	}
 	for name, hard := range q.Spec.Hard {
-		if who := unsaid(pod, name); who != "" {
-			return fmt.Sprintf("counts %s, and container %s does not say how much it takes: set jobResources of the platform, or a LimitRange with defaults", name, who)
+		if subject := unsaid(pod, name); subject != "" {
+			return fmt.Sprintf("limits %s, but container %s does not set it: set jobResources of the platform, or "+
+				"create a LimitRange with defaults", name, subject)
 		}
 		need, isCounted := needs[name]
 		if !isCounted || need.IsZero() {
@@ -122,13 +129,15 @@ func (r *Rules) overQuota(q *corev1.ResourceQuota, pod *corev1.PodSpec, serverSt
 		}
 		sum := used.DeepCopy()
 		if sum.Add(need); sum.Cmp(hard) > 0 {
-			return fmt.Sprintf("allows %s of %s, of which %s is taken by others, and %s more is needed: raise it", hard.String(), name, used.String(), need.String())
+			return fmt.Sprintf("allows %s of %s, %s of which is used, and %s more is needed: raise it", hard.String(),
+				name, used.String(), need.String())
 		}
 	}
 	return ""
 }
 
-// counts reports whether a quota is for all pods, or for those of Jobs without a deadline. Others are for priority classes and the like.
+// counts reports whether a quota applies to all pods, or to pods of Jobs without a deadline. Other quotas have
+// scopes such as priority classes.
 func counts(q *corev1.ResourceQuota) bool {
 	for _, scope := range q.Spec.Scopes {
 		if scope != corev1.ResourceQuotaScopeNotTerminating && scope != corev1.ResourceQuotaScopeNotBestEffort {
@@ -138,7 +147,7 @@ func counts(q *corev1.ResourceQuota) bool {
 	return q.Spec.ScopeSelector == nil
 }
 
-// needsOf a pod and its Job, by the names of quotas.
+// needsOf returns the resources of a pod and its Job, by their names in quotas.
 func needsOf(pod *corev1.PodSpec) corev1.ResourceList {
 	one := resource.MustParse("1")
 	out := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one, "count/jobs.batch": one}
@@ -149,7 +158,8 @@ func needsOf(pod *corev1.PodSpec) corev1.ResourceList {
 		out["limits."+name] = q
 	}
 	for _, asks := range volumes(pod) {
-		for name, q := range map[corev1.ResourceName]resource.Quantity{corev1.ResourcePersistentVolumeClaims: one, "count/persistentvolumeclaims": one, corev1.ResourceRequestsStorage: asks[corev1.ResourceStorage]} {
+		for name, q := range map[corev1.ResourceName]resource.Quantity{corev1.ResourcePersistentVolumeClaims: one,
+			"count/persistentvolumeclaims": one, corev1.ResourceRequestsStorage: asks[corev1.ResourceStorage]} {
 			sum := out[name]
 			sum.Add(q)
 			out[name] = sum
@@ -158,7 +168,8 @@ func needsOf(pod *corev1.PodSpec) corev1.ResourceList {
 	return out
 }
 
-// unsaid is a container that says nothing of what a quota counts, which each has to (pkg/quota/v1/evaluator/core/pods.go); empty if all do.
+// unsaid returns the first container without a value for a resource that a quota limits, or "". Each container must
+// have one (pkg/quota/v1/evaluator/core/pods.go).
 func unsaid(pod *corev1.PodSpec, counted corev1.ResourceName) string {
 	text := string(counted)
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -172,7 +183,8 @@ func unsaid(pod *corev1.PodSpec, counted corev1.ResourceName) string {
 	return ""
 }
 
-// insecure says that the namespace takes no pod with root, as those are which handle a folder of a node.
+// insecure returns why the namespace refuses a pod that runs as root, or "". Pods that access a directory on a node
+// run as root.
 func (r *Rules) insecure(pod *corev1.PodSpec) string {
 	if r.Namespace == nil || !strings.EqualFold(r.Namespace.Labels[enforceLabel], "restricted") {
 		return ""
@@ -180,5 +192,6 @@ func (r *Rules) insecure(pod *corev1.PodSpec) string {
 	if s := pod.SecurityContext; s != nil && s.RunAsNonRoot != nil && *s.RunAsNonRoot {
 		return ""
 	}
-	return fmt.Sprintf("the label %s of the namespace is restricted, and data in a folder of a node is backed up by root: set it to baseline", enforceLabel)
+	return fmt.Sprintf("the label %s of the namespace is set to restricted, but hostPath data is backed up as "+
+		"root: set it to baseline", enforceLabel)
 }

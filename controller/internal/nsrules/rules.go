@@ -1,5 +1,6 @@
-// Package nsrules knows what a namespace lets pods ask for: its LimitRanges, its ResourceQuotas and its level of Pod Security. What the controller
-// runs there is fitted to them as far as it can be, and what they refuse is said while there is time to change it.
+// Package nsrules checks pods against the rules of a namespace: its LimitRanges, its ResourceQuotas and its level
+// of Pod Security. It adapts the controller's pods as far as possible. It reports pods that would be refused while
+// the user can still change the rules.
 package nsrules
 
 import (
@@ -10,20 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Rules of a namespace.
+// Rules are the rules of a namespace.
 type Rules struct {
 	Namespace *corev1.Namespace
 	Ranges    []corev1.LimitRange
 	Quotas    []corev1.ResourceQuota
-	// Server is the pod of the instance's server, which has stopped when the final backup runs; nil where there is none.
+	// Server is the pod of the instance's server, which is stopped during the final backup. It is nil if there is
+	// none.
 	Server *corev1.PodSpec
 }
 
-// computed are the resources of which a LimitRange has defaults.
+// computed are the resources for which a LimitRange can have defaults.
 var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// Fit what the containers of a pod ask for to the LimitRanges: a limit that would be set by default below what is requested is set here, a request
-// that is too small is raised, and a limit that is too large is lowered as far as the request.
+// Fit adapts the resources of a pod's containers to the LimitRanges. It sets a limit if the default would be lower
+// than the request. It raises a request that is too low, and lowers a limit that is too high, at most down to the
+// request.
 func (r *Rules) Fit(pod *corev1.PodSpec) {
 	if r == nil {
 		return
@@ -37,12 +40,12 @@ func (r *Rules) Fit(pod *corev1.PodSpec) {
 	}
 }
 
-// items of a type of the LimitRanges.
-func (r *Rules) items(of corev1.LimitType) []corev1.LimitRangeItem {
+// items returns the items of a type in all LimitRanges.
+func (r *Rules) items(limitType corev1.LimitType) []corev1.LimitRangeItem {
 	var out []corev1.LimitRangeItem
 	for i := range r.Ranges {
 		for _, item := range r.Ranges[i].Spec.Limits {
-			if item.Type == of {
+			if item.Type == limitType {
 				out = append(out, item)
 			}
 		}
@@ -50,7 +53,7 @@ func (r *Rules) items(of corev1.LimitType) []corev1.LimitRangeItem {
 	return out
 }
 
-// containers of a pod, those that run before others first.
+// containers returns the containers of a pod, init containers first.
 func containers(pod *corev1.PodSpec) []*corev1.Container {
 	out := make([]*corev1.Container, 0, len(pod.InitContainers)+len(pod.Containers))
 	for i := range pod.InitContainers {
@@ -62,43 +65,44 @@ func containers(pod *corev1.PodSpec) []*corev1.Container {
 	return out
 }
 
-func fit(of *corev1.ResourceRequirements, name corev1.ResourceName, item *corev1.LimitRangeItem) {
-	request, asks := of.Requests[name]
-	limit, isLimited := of.Limits[name]
+func fit(resources *corev1.ResourceRequirements, name corev1.ResourceName, item *corev1.LimitRangeItem) {
+	request, asks := resources.Requests[name]
+	limit, isLimited := resources.Limits[name]
 	if !asks && !isLimited {
-		return // Both are set by default, and agree.
+		return // The LimitRange sets consistent defaults for both.
 	}
-	if least, has := item.Min[name]; has && asks && request.Cmp(least) < 0 {
+	if least, ok := item.Min[name]; ok && asks && request.Cmp(least) < 0 {
 		request = least
 	}
-	if usual, has := usualLimit(item, name); has && !isLimited && usual.Cmp(request) < 0 {
+	if usual, ok := usualLimit(item, name); ok && !isLimited && usual.Cmp(request) < 0 {
 		limit, isLimited = request.DeepCopy(), true
 		limit.Mul(moreThanRequested(name))
 	}
-	if most, has := item.Max[name]; has && isLimited && limit.Cmp(most) > 0 && request.Cmp(most) <= 0 {
+	if most, ok := item.Max[name]; ok && isLimited && limit.Cmp(most) > 0 && request.Cmp(most) <= 0 {
 		limit = most
 	}
 	if isLimited && limit.Cmp(request) < 0 {
 		limit = request
 	}
-	if ratio, has := item.MaxLimitRequestRatio[name]; has && asks {
-		if usual, has := usualLimit(item, name); has && !isLimited {
+	if ratio, ok := item.MaxLimitRequestRatio[name]; ok && asks {
+		if usual, ok := usualLimit(item, name); ok && !isLimited {
 			limit, isLimited = usual, true
 		}
 		request = raisedTo(request, limit, ratio, name)
 		if !isLimited {
-			limit, isLimited = request, true // It has to have one.
+			limit, isLimited = request, true // With a ratio, a limit is required.
 		}
 	}
 	if asks {
-		of.Requests = with(of.Requests, name, request)
+		resources.Requests = with(resources.Requests, name, request)
 	}
 	if isLimited {
-		of.Limits = with(of.Limits, name, limit)
+		resources.Limits = with(resources.Limits, name, limit)
 	}
 }
 
-// moreThanRequested is how many times its request a container may take. One with too few processors takes long, and one with too little memory fails.
+// moreThanRequested returns the ratio of a container's limit to its request. It is high for CPU, because too little
+// CPU only makes a container slow. Too little memory makes it fail.
 func moreThanRequested(name corev1.ResourceName) int64 {
 	if name == corev1.ResourceCPU {
 		return 10
@@ -106,19 +110,21 @@ func moreThanRequested(name corev1.ResourceName) int64 {
 	return 2
 }
 
-// raisedTo what a limit allows to be requested at least.
+// raisedTo returns the request, raised to the minimum that the ratio requires for this limit.
 func raisedTo(request, limit, ratio resource.Quantity, name corev1.ResourceName) resource.Quantity {
 	if ratio.MilliValue() <= 0 || limit.IsZero() {
 		return request
 	}
 	if name == corev1.ResourceCPU {
-		if least := resource.NewMilliQuantity((limit.MilliValue()*1000+ratio.MilliValue()-1)/ratio.MilliValue(), request.Format); request.Cmp(*least) < 0 {
+		if least := resource.NewMilliQuantity((limit.MilliValue()*1000+ratio.MilliValue()-1)/ratio.MilliValue(),
+			request.Format); request.Cmp(*least) < 0 {
 			return *least
 		}
 		return request
 	}
-	// Divided first: a thousand times some memory is more than a number holds.
-	if least := resource.NewQuantity(limit.Value()/ratio.MilliValue()*1000+1000, resource.BinarySI); request.Cmp(*least) < 0 {
+	// The division comes first, because a product with 1000 could overflow.
+	if least := resource.NewQuantity(limit.Value()/ratio.MilliValue()*1000+1000,
+		resource.BinarySI); request.Cmp(*least) < 0 {
 		return minOf(*least, limit)
 	}
 	return request
@@ -131,28 +137,29 @@ func minOf(a, b resource.Quantity) resource.Quantity {
 	return b
 }
 
-// usualLimit of a container that has none: the default, or the maximum where there is no default (SetDefaults_LimitRangeItem of Kubernetes).
+// usualLimit returns the limit of a container without one: the default, or the maximum if there is no default
+// (SetDefaults_LimitRangeItem of Kubernetes).
 func usualLimit(item *corev1.LimitRangeItem, name corev1.ResourceName) (resource.Quantity, bool) {
-	if usual, has := item.Default[name]; has {
+	if usual, ok := item.Default[name]; ok {
 		return usual, true
 	}
-	most, has := item.Max[name]
-	return most, has
+	most, ok := item.Max[name]
+	return most, ok
 }
 
-// usualRequest of a container that has none.
+// usualRequest returns the request of a container without one.
 func usualRequest(item *corev1.LimitRangeItem, name corev1.ResourceName) (resource.Quantity, bool) {
-	if usual, has := item.DefaultRequest[name]; has {
+	if usual, ok := item.DefaultRequest[name]; ok {
 		return usual, true
 	}
-	if usual, has := usualLimit(item, name); has {
+	if usual, ok := usualLimit(item, name); ok {
 		return usual, true
 	}
-	least, has := item.Min[name]
-	return least, has
+	least, ok := item.Min[name]
+	return least, ok
 }
 
-// with an amount of a resource. The list of others is left as it is.
+// with returns a copy of a list with an amount of a resource.
 func with(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	maps.Copy(out, list)
@@ -160,7 +167,7 @@ func with(list corev1.ResourceList, name corev1.ResourceName, amount resource.Qu
 	return out
 }
 
-// admitted is a pod with what the API server sets by default in this namespace.
+// admitted returns a pod with the defaults that the API server sets in this namespace.
 func (r *Rules) admitted(pod *corev1.PodSpec) *corev1.PodSpec {
 	out := pod.DeepCopy()
 	for _, c := range containers(out) {
@@ -178,31 +185,31 @@ func (r *Rules) admitted(pod *corev1.PodSpec) *corev1.PodSpec {
 	return out
 }
 
-func setUsual(of *corev1.ResourceRequirements, name corev1.ResourceName, item *corev1.LimitRangeItem) {
-	if usual, has := usualLimit(item, name); has {
-		if _, isLimited := of.Limits[name]; !isLimited {
-			of.Limits = with(of.Limits, name, usual)
+func setUsual(resources *corev1.ResourceRequirements, name corev1.ResourceName, item *corev1.LimitRangeItem) {
+	if usual, ok := usualLimit(item, name); ok {
+		if _, isLimited := resources.Limits[name]; !isLimited {
+			resources.Limits = with(resources.Limits, name, usual)
 		}
 	}
-	if usual, has := usualRequest(item, name); has {
-		if _, asks := of.Requests[name]; !asks {
-			of.Requests = with(of.Requests, name, usual)
+	if usual, ok := usualRequest(item, name); ok {
+		if _, asks := resources.Requests[name]; !asks {
+			resources.Requests = with(resources.Requests, name, usual)
 		}
 	}
 }
 
-// sums of a pod: what its containers ask for together, or one that runs before them alone.
-func sums(pod *corev1.PodSpec, of func(*corev1.ResourceRequirements) corev1.ResourceList) corev1.ResourceList {
+// sums returns the resources of a pod: the sum of its containers, or the largest init container if that is more.
+func sums(pod *corev1.PodSpec, amounts func(*corev1.ResourceRequirements) corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := range pod.Containers {
-		for name, q := range of(&pod.Containers[i].Resources) {
+		for name, q := range amounts(&pod.Containers[i].Resources) {
 			sum := out[name]
 			sum.Add(q)
 			out[name] = sum
 		}
 	}
 	for i := range pod.InitContainers {
-		for name, q := range of(&pod.InitContainers[i].Resources) {
+		for name, q := range amounts(&pod.InitContainers[i].Resources) {
 			if sum := out[name]; sum.Cmp(q) < 0 {
 				out[name] = q
 			}
@@ -215,10 +222,11 @@ func requestsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.R
 
 func limitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits }
 
-// lacks is the first container that does not say how much of a resource it takes; empty if all do.
-func lacks(pod *corev1.PodSpec, name corev1.ResourceName, of func(*corev1.ResourceRequirements) corev1.ResourceList) string {
+// lacks returns the name of the first container without an amount of a resource, or "".
+func lacks(pod *corev1.PodSpec, name corev1.ResourceName,
+	amounts func(*corev1.ResourceRequirements) corev1.ResourceList) string {
 	all := containers(pod)
-	i := slices.IndexFunc(all, func(c *corev1.Container) bool { _, says := of(&c.Resources)[name]; return !says })
+	i := slices.IndexFunc(all, func(c *corev1.Container) bool { _, says := amounts(&c.Resources)[name]; return !says })
 	if i < 0 {
 		return ""
 	}

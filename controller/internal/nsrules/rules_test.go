@@ -14,41 +14,46 @@ import (
 
 type amounts map[corev1.ResourceName]string
 
-func list(of amounts) corev1.ResourceList {
+func list(values amounts) corev1.ResourceList {
 	out := corev1.ResourceList{}
-	for name, text := range of {
+	for name, text := range values {
 		out[name] = resource.MustParse(text)
 	}
 	return out
 }
 
 func ranged(item corev1.LimitRangeItem) Rules {
-	return Rules{Ranges: []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}}
+	return Rules{Ranges: []corev1.LimitRange{
+		{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}}
 }
 
 func quota(hard, used amounts, scopes ...corev1.ResourceQuotaScope) Rules {
-	return Rules{Quotas: []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: list(hard), Scopes: scopes}, Status: corev1.ResourceQuotaStatus{Used: list(used)}}}}
+	return Rules{Quotas: []corev1.ResourceQuota{
+		{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: list(hard), Scopes: scopes},
+			Status: corev1.ResourceQuotaStatus{Used: list(used)}}}}
 }
 
-// backupPod is that of a Job which runs a server, too.
+// backupPod returns the pod of a Job that also runs a server.
 func backupPod() *corev1.PodSpec {
-	j := agent.NewJob(v1.Instance{}, "default", "job", v1.ComponentBackup, nil, corev1.PodSpec{
+	j := agent.NewJob(v1.Instance{}, "default", "job", v1.ComponentBackup, nil, nil, corev1.PodSpec{
 		SecurityContext: agent.PodSecurity(false),
-		InitContainers:  []corev1.Container{agent.Container("clone", "image", agent.ServerMemory, agent.ServerSecurity(), nil)},
-		Containers:      []corev1.Container{agent.Container("backup", "image", agent.Memory, agent.Security(), nil)},
-		Volumes:         []corev1.Volume{agent.ScratchVolume("data", "fast", resource.MustParse("2Gi"), nil)},
+		InitContainers: []corev1.Container{
+			agent.Container("clone", "image", agent.ServerMemory, agent.ServerSecurity(), nil)},
+		Containers: []corev1.Container{agent.Container("backup", "image", agent.Memory, agent.Security(), nil)},
+		Volumes:    []corev1.Volume{agent.ScratchVolume("data", "fast", resource.MustParse("2Gi"), nil)},
 	})
 	return &j.Spec.Template.Spec
 }
 
-// TestFit: what containers ask for is fitted to the LimitRanges of their namespace, so that its defaults refuse no pod; and what cannot be fitted is
-// said, with what to change.
+// TestFit checks that resources are adapted to the LimitRanges, so that their defaults refuse no pod. If that is
+// impossible, the reason says what to change.
 func TestFit(t *testing.T) {
 	const container = corev1.LimitTypeContainer
 	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{enforceLabel: "restricted"}}}
 	hostPath := backupPod()
 	hostPath.SecurityContext = agent.PodSecurity(true)
-	server := &corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(amounts{"memory": "1Gi", "cpu": "1"})}}}}
+	server := &corev1.PodSpec{Containers: []corev1.Container{
+		{Resources: corev1.ResourceRequirements{Requests: list(amounts{"memory": "1Gi", "cpu": "1"})}}}}
 	stops := func(r Rules) Rules { r.Server = server; return r }
 	for name, tc := range map[string]struct {
 		reason string
@@ -56,38 +61,75 @@ func TestFit(t *testing.T) {
 		pod    *corev1.PodSpec
 		says   string
 	}{
-		"None":          {reason: "There is no rule."},
-		"DefaultMemory": {reason: "The default is below each request.", rules: ranged(corev1.LimitRangeItem{Type: container, Default: list(amounts{"memory": "64Mi"})})},
-		"DefaultCPU":    {reason: "So is that of processors.", rules: ranged(corev1.LimitRangeItem{Type: container, Default: list(amounts{"cpu": "20m"}), DefaultRequest: list(amounts{"cpu": "5m"})})},
-		"Larger":        {reason: "It is enough.", rules: ranged(corev1.LimitRangeItem{Type: container, Default: list(amounts{"memory": "8Gi", "cpu": "4"})})},
-		"Min":           {reason: "More is requested.", rules: ranged(corev1.LimitRangeItem{Type: container, Min: list(amounts{"cpu": "100m", "memory": "256Mi"})})},
-		"MinOfLimit":    {reason: "The limit, too.", rules: ranged(corev1.LimitRangeItem{Type: container, Min: list(amounts{"memory": "2Gi"})})},
-		"Max":           {reason: "The limits are lowered.", rules: ranged(corev1.LimitRangeItem{Type: container, Max: list(amounts{"cpu": "1", "memory": "512Mi"})})},
-		"MaxTooSmall":   {reason: "A server does not run in that.", rules: ranged(corev1.LimitRangeItem{Type: container, Max: list(amounts{"memory": "256Mi"})}), says: "LimitRange small allows at most 256Mi of memory, and container clone needs"},
-		"Ratio":         {reason: "More is requested.", rules: ranged(corev1.LimitRangeItem{Type: container, MaxLimitRequestRatio: list(amounts{"memory": "1", "cpu": "4"}), Default: list(amounts{"cpu": "2"})})},
-		"RatioNoLimit":  {reason: "It has to have a limit.", rules: ranged(corev1.LimitRangeItem{Type: container, MaxLimitRequestRatio: list(amounts{"cpu": "2"})})},
-		"Pod":           {reason: "Nobody sets limits of pods by default.", rules: ranged(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: list(amounts{"memory": "256Mi"})}), says: "LimitRange small allows at most 256Mi of memory, and the pod needs 1Gi"},
-		"PVC":           {reason: "The copy needs a volume.", rules: ranged(corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim, Max: list(amounts{"storage": "1Gi"})}), says: "allows at most 1Gi of storage, and a PersistentVolumeClaim needs 2Gi: raise its max"},
-		"PVCMin":        {reason: "It may be too small.", rules: ranged(corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim, Min: list(amounts{"storage": "10Gi"})}), says: "requires at least 10Gi of storage"},
+		"None": {reason: "There is no rule."},
+		"DefaultMemory": {reason: "The default is below each request.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Default: list(amounts{"memory": "64Mi"})})},
+		"DefaultCPU": {reason: "So is that of processors.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Default: list(amounts{"cpu": "20m"}),
+				DefaultRequest: list(amounts{"cpu": "5m"})})},
+		"Larger": {reason: "It is enough.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Default: list(amounts{"memory": "8Gi", "cpu": "4"})})},
+		"Min": {reason: "More is requested.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Min: list(amounts{"cpu": "100m", "memory": "256Mi"})})},
+		"MinOfLimit": {reason: "The limit, too.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Min: list(amounts{"memory": "2Gi"})})},
+		"Max": {reason: "The limits are lowered.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Max: list(amounts{"cpu": "1", "memory": "512Mi"})})},
+		"MaxTooSmall": {reason: "A server does not run in that.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, Max: list(amounts{"memory": "256Mi"})}),
+			says:  "LimitRange small allows at most 256Mi of memory, and container clone needs"},
+		"Ratio": {reason: "More is requested.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, MaxLimitRequestRatio: list(amounts{"memory": "1", "cpu": "4"}),
+				Default: list(amounts{"cpu": "2"})})},
+		"RatioNoLimit": {reason: "It has to have a limit.",
+			rules: ranged(corev1.LimitRangeItem{Type: container, MaxLimitRequestRatio: list(amounts{"cpu": "2"})})},
+		"Pod": {reason: "Nobody sets limits of pods by default.",
+			rules: ranged(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: list(amounts{"memory": "256Mi"})}),
+			says:  "LimitRange small allows at most 256Mi of memory, and the pod needs 1Gi"},
+		"PVC": {reason: "The copy needs a volume.",
+			rules: ranged(corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim,
+				Max: list(amounts{"storage": "1Gi"})}), says: "allows at most 1Gi of storage, and a PersistentVolumeClaim needs " +
+				"2Gi: raise its max"},
+		"PVCMin": {reason: "It may be too small.",
+			rules: ranged(corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim,
+				Min: list(amounts{"storage": "10Gi"})}), says: "requires at least 10Gi of storage"},
 
-		"Pods":        {reason: "The server's pod is gone then.", rules: stops(quota(amounts{"pods": "1"}, amounts{"pods": "1"}))},
-		"PodsTaken":   {reason: "Others have them.", rules: stops(quota(amounts{"pods": "2"}, amounts{"pods": "3"})), says: "ResourceQuota team allows 2 of pods, of which 2 is taken by others, and 1 more is needed: raise it"},
-		"NoPods":      {reason: "None is allowed.", rules: stops(quota(amounts{"pods": "0"}, nil)), says: "ResourceQuota team"},
-		"Jobs":        {reason: "Nor is a Job.", rules: stops(quota(amounts{"count/jobs.batch": "5"}, amounts{"count/jobs.batch": "5"})), says: "count/jobs.batch"},
-		"Requests":    {reason: "The server's are free then.", rules: stops(quota(amounts{"requests.memory": "1Gi", "requests.cpu": "1"}, amounts{"requests.memory": "1Gi", "requests.cpu": "1"}))},
-		"RequestsMem": {reason: "There is too little.", rules: quota(amounts{"requests.memory": "1Gi"}, amounts{"requests.memory": "900Mi"}), says: "allows 1Gi of requests.memory, of which 900Mi is taken by others, and 512Mi more is needed"},
-		"Memory":      {reason: "That is its other name.", rules: quota(amounts{"memory": "1Gi"}, amounts{"memory": "900Mi"}), says: "of memory"},
-		"LimitsMem":   {reason: "There are limits.", rules: quota(amounts{"limits.memory": "1Gi"}, nil)},
-		"LimitsFull":  {reason: "They are counted.", rules: quota(amounts{"limits.memory": "1Gi"}, amounts{"limits.memory": "512Mi"}), says: "of limits.memory"},
-		"LimitsCPU":   {reason: "A quota wants each container to have one.", rules: quota(amounts{"limits.cpu": "8"}, nil), says: "counts limits.cpu, and container clone does not say how much it takes: set jobResources"},
-		"PVCs":        {reason: "A copy needs a volume.", rules: quota(amounts{"persistentvolumeclaims": "2"}, amounts{"persistentvolumeclaims": "2"}), says: "persistentvolumeclaims"},
-		"Storage":     {reason: "It has a size.", rules: quota(amounts{"requests.storage": "3Gi"}, amounts{"requests.storage": "2Gi"}), says: "requests.storage"},
-		"BestEffort":  {reason: "It is for other pods.", rules: quota(amounts{"pods": "0"}, nil, corev1.ResourceQuotaScopeBestEffort)},
-		"NotEnding":   {reason: "It is for these.", rules: quota(amounts{"pods": "0"}, nil, corev1.ResourceQuotaScopeNotTerminating), says: "pods"},
-		"Others":      {reason: "That counts something else.", rules: quota(amounts{"count/configmaps": "0", "services": "0"}, nil)},
+		"Pods": {reason: "The server's pod is gone then.",
+			rules: stops(quota(amounts{"pods": "1"}, amounts{"pods": "1"}))},
+		"PodsTaken": {reason: "Others have them.", rules: stops(quota(amounts{"pods": "2"}, amounts{"pods": "3"})),
+			says: "ResourceQuota team allows 2 of pods, 2 of which is used, and 1 more is needed: raise it"},
+		"NoPods": {reason: "None is allowed.", rules: stops(quota(amounts{"pods": "0"}, nil)),
+			says: "ResourceQuota team"},
+		"Jobs": {reason: "Nor is a Job.",
+			rules: stops(quota(amounts{"count/jobs.batch": "5"}, amounts{"count/jobs.batch": "5"})), says: "count/jobs.batch"},
+		"Requests": {reason: "The server's are free then.",
+			rules: stops(quota(amounts{"requests.memory": "1Gi", "requests.cpu": "1"},
+				amounts{"requests.memory": "1Gi", "requests.cpu": "1"}))},
+		"RequestsMem": {reason: "There is too little.",
+			rules: quota(amounts{"requests.memory": "1Gi"}, amounts{"requests.memory": "900Mi"}),
+			says:  "allows 1Gi of requests.memory, 900Mi of which is used, and 512Mi more is needed"},
+		"Memory": {reason: "That is its other name.", rules: quota(amounts{"memory": "1Gi"}, amounts{"memory": "900Mi"}),
+			says: "of memory"},
+		"LimitsMem": {reason: "There are limits.", rules: quota(amounts{"limits.memory": "1Gi"}, nil)},
+		"LimitsFull": {reason: "They are counted.",
+			rules: quota(amounts{"limits.memory": "1Gi"}, amounts{"limits.memory": "512Mi"}), says: "of limits.memory"},
+		"LimitsCPU": {reason: "A quota wants each container to have one.", rules: quota(amounts{"limits.cpu": "8"}, nil),
+			says: "limits limits.cpu, but container clone does not set it: set jobResources"},
+		"PVCs": {reason: "A copy needs a volume.",
+			rules: quota(amounts{"persistentvolumeclaims": "2"}, amounts{"persistentvolumeclaims": "2"}),
+			says:  "persistentvolumeclaims"},
+		"Storage": {reason: "It has a size.",
+			rules: quota(amounts{"requests.storage": "3Gi"}, amounts{"requests.storage": "2Gi"}), says: "requests.storage"},
+		"BestEffort": {reason: "It is for other pods.",
+			rules: quota(amounts{"pods": "0"}, nil, corev1.ResourceQuotaScopeBestEffort)},
+		"NotEnding": {reason: "It is for these.",
+			rules: quota(amounts{"pods": "0"}, nil, corev1.ResourceQuotaScopeNotTerminating), says: "pods"},
+		"Others": {reason: "That counts something else.",
+			rules: quota(amounts{"count/configmaps": "0", "services": "0"}, nil)},
 
-		"Restricted":     {reason: "They need no rights.", rules: Rules{Namespace: restricted}},
-		"RestrictedRoot": {reason: "On folders of nodes they are root.", rules: Rules{Namespace: restricted}, pod: hostPath, says: "set it to baseline"},
+		"Restricted": {reason: "They need no rights.", rules: Rules{Namespace: restricted}},
+		"RestrictedRoot": {reason: "On folders of nodes they are root.", rules: Rules{Namespace: restricted}, pod: hostPath,
+			says: "set it to baseline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := tc.pod
@@ -101,7 +143,8 @@ func TestFit(t *testing.T) {
 				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got)
 			}
 			for _, c := range containers(pod) {
-				if want := resource.MustParse("128Mi"); c.Resources.Requests.Memory().Cmp(want) < 0 || c.Resources.Limits.Memory().Cmp(*c.Resources.Requests.Memory()) < 0 {
+				if want := resource.MustParse("128Mi"); c.Resources.Requests.Memory().Cmp(want) < 0 ||
+					c.Resources.Limits.Memory().Cmp(*c.Resources.Requests.Memory()) < 0 {
 					t.Errorf("%s container %s has %v", tc.reason, c.Name, c.Resources)
 				}
 			}
@@ -109,11 +152,11 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreExplicit: each container of a Job says how much memory it may take at most, so that no default of a LimitRange is below what it
-// requests: the function does not see LimitRanges.
+// TestDefaultsAreExplicit checks that each container of a Job has a memory limit, so that no default of a
+// LimitRange is below its request. The function does not read LimitRanges.
 func TestDefaultsAreExplicit(t *testing.T) {
 	rules := ranged(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: list(amounts{"memory": "64Mi"})})
-	if why := rules.WhyRefused(backupPod(), true); why != "" {
-		t.Error(why)
+	if reason := rules.WhyRefused(backupPod(), true); reason != "" {
+		t.Error(reason)
 	}
 }

@@ -17,22 +17,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// An adoption of what another cluster has left in a store, while it is under way.
+// An adoption is a running import of backups that another cluster has written to a store.
 type adoption struct {
 	redact.All
 	*storeReconciler
 
 	open    *stores.Store
 	request v1.AdoptionRequest
-	// namespaces of this cluster, by name, as far as they were asked for. One that is not there is nil.
+	// namespaces are the namespaces of this cluster that were read, by name. A namespace that does not exist is nil.
 	namespaces map[string]*corev1.Namespace
-	// lineages of the instances that candidates are of.
+	// lineages are the lineages of the candidates' instances.
 	lineages map[v1.BackedUpInstance]stores.Lineage
-	// residents of names that candidates would get, as far as they were asked for.
+	// residents are the objects that already have the names that candidates would get, as far as they were read.
 	residents map[instance.Key][]stores.Resident
 }
 
-// adopt what the store's annotation asks for. Who is cut short begins again: what was adopted then is known.
+// adopt imports the backups that the store's annotation requests. If it is interrupted, it starts again and
+// recognizes the backups that are already imported.
 func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreAdoption, error) {
 	asked := s.Annotations[v1.AnnotationAdopt]
 	if asked == "" {
@@ -41,12 +42,13 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 	a := adoption{storeReconciler: r, open: open, namespaces: map[string]*corev1.Namespace{}}
 	err := json.Unmarshal([]byte(asked), &a.request)
 	out := &v1.StoreAdoption{ID: a.request.ID}
-	switch was := s.Status.Adoption; {
+	switch previous := s.Status.Adoption; {
 	case err != nil || a.request.ID == "":
-		out.Message = fmt.Sprintf("the annotation %s is no request for an adoption: have the controller's command adopt write it", v1.AnnotationAdopt)
+		out.Message = fmt.Sprintf("the annotation %s does not contain a valid adoption request: let kubectl mysql "+
+			"adopt write it", v1.AnnotationAdopt)
 		return out, nil
-	case was != nil && was.ID == a.request.ID:
-		return was, nil
+	case previous != nil && previous.ID == a.request.ID:
+		return previous, nil
 	case open == nil:
 		out.Message = "the store's settings cannot be used"
 		return out, nil
@@ -60,7 +62,7 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 	}
 	a.lineages, a.residents = stores.Lineages(all), map[instance.Key][]stores.Resident{}
 	out.Backups = make([]v1.AdoptedBackup, len(all))
-	for i, c := range slices.Backward(all) { // The newest first: a claim that somebody creates meanwhile starts from it.
+	for i, c := range slices.Backward(all) { // Newest first: a claim that is created now starts from it.
 		if out.Backups[i], err = a.take(ctx, c); err != nil {
 			return nil, err
 		}
@@ -71,7 +73,8 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 	return out, nil
 }
 
-// take a candidate, if it is to be adopted: its note first, so that a claim waits for it whatever happens then.
+// take imports a candidate if its verdict allows it. The catalog entry is written first, so that a new claim waits
+// for this backup even after a crash.
 func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBackup, error) {
 	facts, err := a.factsOf(ctx, c)
 	if err != nil {
@@ -91,13 +94,14 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 			}
 		}
 	}
-	if err != nil { // Who asked hears it, and of the others, too.
+	if err != nil { // The error is reported in the result, next to the results of the other candidates.
 		out.Verdict, out.Why = v1.AdoptionRefused, v1.PrintableText(err.Error(), v1.MaxForeignText)
 		return out, nil
 	}
-	if k := keyOf(n.Spec.Instance); a.residents[k] != nil { // Also in a dry run, which is to say the same.
-		of := c.Origin()
-		a.residents[k] = append(a.residents[k], stores.Resident{What: fmt.Sprintf("backup %q", c.Record), Life: c.XR, Of: &of})
+	if k := keyOf(n.Spec.Instance); a.residents[k] != nil { // This is also checked in a dry run, so that both give the same result.
+		origin := c.Origin()
+		a.residents[k] = append(a.residents[k],
+			stores.Resident{What: fmt.Sprintf("backup %q", c.Record), Life: c.XR, Of: &origin})
 	}
 	return out, nil
 }
@@ -106,13 +110,14 @@ func keyOf(i v1.BackedUpInstance) instance.Key {
 	return instance.Key{Kind: i.Kind, Namespace: i.Namespace, Name: i.Name}
 }
 
-// strangerTo a candidate: what has the name of its instance in the namespace that is to get it, and none of its rows. Empty where nothing is; of
-// what cannot be told, why is said.
-func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, to *corev1.Namespace) (what, why string, err error) {
+// strangerTo returns another instance that already has the name of the candidate's instance in the target namespace,
+// or "". If this cannot be determined, it returns the reason.
+func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, namespace *corev1.Namespace) (subject,
+	reason string, err error) {
 	k := keyOf(c.Note.Spec.Instance)
-	k.Namespace = to.Name
+	k.Namespace = namespace.Name
 	if _, known := a.residents[k]; !known {
-		if a.residents[k], err = a.residentsOf(ctx, k, to.UID); err != nil {
+		if a.residents[k], err = a.residentsOf(ctx, k, namespace.UID); err != nil {
 			return "", "", err
 		}
 	}
@@ -122,7 +127,7 @@ func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, to *corev
 			continue
 		}
 		if err := a.askOrigin(ctx, r); err != nil {
-			return "", v1.PrintableText(fmt.Sprintf("it is not known whose %s is: %v", r.What, err), v1.MaxForeignText), nil
+			return "", v1.PrintableText(fmt.Sprintf("the instance of %s is unknown: %v", r.What, err), v1.MaxForeignText), nil
 		}
 		if !r.IsOf(c.Origin(), a.lineages[c.Origin()]) {
 			return r.What, "", nil
@@ -131,7 +136,7 @@ func (a *adoption) strangerTo(ctx context.Context, c stores.Candidate, to *corev
 	return "", "", nil
 }
 
-// askOrigin of an adopted backup: the store that it lies in knows under which name it was taken.
+// askOrigin reads the original name of an imported backup from the store that contains it.
 func (a *adoption) askOrigin(ctx context.Context, r *stores.Resident) error {
 	b := r.Asked
 	r.Asked = nil
@@ -149,11 +154,11 @@ func (a *adoption) askOrigin(ctx context.Context, r *stores.Resident) error {
 	return nil
 }
 
-// residentsOf the name of an instance, as it is before the adoption.
+// residentsOf returns the objects that have the name of an instance before the import.
 func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace types.UID) ([]stores.Resident, error) {
 	out := []stores.Resident{}
-	if !slices.ContainsFunc(instance.Kinds(), func(of instance.Kind) bool { return of.Claim.Kind == k.Kind }) {
-		return out, nil // Of a later release.
+	if !slices.ContainsFunc(instance.Kinds(), func(kind instance.Kind) bool { return kind.InstanceKind() == k.Kind }) {
+		return out, nil // The kind belongs to a later release.
 	}
 	lives, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
 	if err != nil && !instance.IsNotInstalled(err) {
@@ -179,7 +184,8 @@ func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace ty
 		switch {
 		case b.InStore():
 			r.Asked = b
-		case b.Spec.AnnouncedAt != nil && b.Spec.Instance.NamespaceUID != namespace: // It was made again, and came with its volume.
+		// The BackupRecord was created again after its volume was imported.
+		case b.Spec.AnnouncedAt != nil && b.Spec.Instance.NamespaceUID != namespace:
 			r.Of = &b.Spec.Instance
 		}
 		out = append(out, r)
@@ -191,9 +197,9 @@ func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Fa
 	if c.Note == nil {
 		return f, nil
 	}
-	was := c.Note.Spec.Instance.Namespace
-	f.To = a.request.Namespaces[was]
-	if f.Home, err = a.namespaceNamed(ctx, was); err != nil {
+	namespace := c.Note.Spec.Instance.Namespace
+	f.To = a.request.Namespaces[namespace]
+	if f.Home, err = a.namespaceNamed(ctx, namespace); err != nil {
 		return f, err
 	}
 	if f.To != "" {
@@ -206,7 +212,7 @@ func (a *adoption) factsOf(ctx context.Context, c stores.Candidate) (f stores.Fa
 			}
 		}
 	}
-	r := &v1.MySQLBackup{}
+	r := &v1.BackupRecord{}
 	switch err := a.reader.Get(ctx, client.ObjectKey{Name: c.Record}, r); {
 	case err == nil:
 		f.Record = r

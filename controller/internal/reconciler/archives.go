@@ -24,18 +24,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// An archiveReconciler reconciles records with the archives that they are about.
+// An archiveReconciler reconciles BackupRecords and their archives.
 type archiveReconciler struct {
 	gather *instance.Gatherer
 	writer writer
-	// cache tells where there is nothing to do. What is decided on is read from the
-	// API server.
+	// cache shows whether there is anything to do. Decisions are based on reads from the API server.
 	cache  client.Reader
 	events events.EventRecorder
 }
 
-// Reconcile the records of an instance. They are sources of its events, and so are
-// volumes and Jobs.
+// Reconcile reconciles the BackupRecords of an instance. Events of BackupRecords, volumes and Jobs trigger it.
 func (r *archiveReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if idle, err := r.isIdle(ctx, k); err != nil || idle {
 		return reconcile.Result{}, err
@@ -43,22 +41,23 @@ func (r *archiveReconciler) Reconcile(ctx context.Context, k instance.Key) (reco
 	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, isChangedOrGone)
 }
 
-// watchArchives watches what may say something of archives. The kind of their
-// claims need not be installed: the backups are there all the same.
-func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
-	name := strings.ToLower(of.Claim.Kind) + "-archives"
+// watchArchives watches the objects that affect archives. The kind of the claims need not be installed, because
+// backups can exist without it.
+func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, kind instance.Kind, atOnce int) error {
+	name := strings.ToLower(kind.InstanceKind()) + "-archives"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(name).
-		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
-		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
-		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
+		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(kind.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(kind.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(kind.OfAnnotated)).
+		Watches(&v1.BackupRecord{}, enqueueKeys(kind.OfRecord)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce,
+			CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr, name)).
 		Complete(r)
 }
 
-// isIdle is true where neither records nor volumes ask for anything.
+// isIdle reports whether neither BackupRecords nor volumes need work.
 func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
@@ -66,13 +65,14 @@ func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, e
 	}
 	volumes := &metav1.PartialObjectMetadataList{}
 	volumes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"))
-	if err := r.cache.List(ctx, volumes, client.MatchingLabels{v1.LabelInstance: k.Life("").Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
+	if err := r.cache.List(ctx, volumes,
+		client.MatchingLabels{v1.LabelInstance: k.Life("").Key(), v1.LabelComponent: v1.ComponentBackup}); err != nil {
 		return false, err
 	}
 	return len(catalog.NextOfArchives(instance.ArchivesOf(k, records, volumes.Items))) == 0, nil
 }
 
-// runPass over all records once.
+// runPass handles all BackupRecords once.
 func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	a, err := logReads(ctx, func(ctx context.Context) (*instance.Archives, error) { return r.gather.Archives(ctx, k) })
 	if err != nil {
@@ -81,10 +81,10 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 	var changes []change.Change
 	var taken, erasures []catalog.ArchiveStep
 	for _, step := range catalog.NextOfArchives(a) {
-		switch step.Action { //nolint:exhaustive // All others are written.
+		switch step.Action { //nolint:exhaustive // All other actions only write objects.
 		case steps.Wait:
 			after = sooner(after, step.After)
-		case catalog.EraseFromStore:
+		case catalog.RemoveFromStore:
 			erasures = append(erasures, step)
 		default:
 			changes, taken = append(changes, step.Changes...), append(taken, step)
@@ -94,7 +94,7 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 		return after, false, err
 	}
 	for _, step := range erasures {
-		done, wait, err := r.erase(ctx, a, step)
+		done, wait, err := r.remove(ctx, a, step)
 		if err != nil {
 			return after, false, err
 		}
@@ -109,20 +109,22 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 	return after, len(taken) > 0, nil
 }
 
-// erase an archive from its store. What that says where it does not do so stands in the record, and others do not wait for it.
-func (r *archiveReconciler) erase(ctx context.Context, a *instance.Archives, step catalog.ArchiveStep) (done bool, after time.Duration, err error) {
+// remove deletes an archive from its store. A refusal of the store is written to the BackupRecord and does not delay
+// other BackupRecords.
+func (r *archiveReconciler) remove(ctx context.Context, a *instance.Archives, step catalog.ArchiveStep) (done bool,
+	after time.Duration, err error) {
 	err = r.writer.Apply(ctx, step.Changes)
 	if err == nil || kerrors.IsConflict(err) {
 		return err == nil, 0, err
 	}
 	log.FromContext(ctx).Error(err, "Cannot remove the archive from its store", "backup", step.Record.Name)
-	told := catalog.EraseFailed(a, step, err)
+	told := catalog.RemovalFailed(a, step, err)
 	err = r.writer.Apply(ctx, told.Changes)
 	return false, told.After, err
 }
 
-// announceStep says what was done to a record, in an event of the record's own: the
-// claim may be gone.
+// announceStep sends an event about a BackupRecord. The event is attached to the BackupRecord, because the claim may
+// be deleted.
 func (r *archiveReconciler) announceStep(ctx context.Context, step catalog.ArchiveStep) {
 	name := ""
 	if step.Record != nil {

@@ -30,13 +30,15 @@ func (s *lockedStores) Remove(context.Context, string, v1.BackedUpInstance, stri
 	return nil
 }
 
-// TestEraseFromStore: what may not be deleted yet is deleted later. Its record says why it is there, and goes then.
-func TestEraseFromStore(t *testing.T) {
+// TestRemoveFromStore: what may not be deleted yet is deleted later. Its record says why it is there, and goes then.
+func TestRemoveFromStore(t *testing.T) {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "xr"}
-	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), UID: "record", Labels: life.Labels(), Finalizers: []string{v1.Finalizer}, Annotations: map[string]string{v1.AnnotationDeleteArchive: "record"}}}
-	r.Spec = v1.MySQLBackupSpec{
-		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: "ns", Name: life.Name, XR: life.XR},
-		Archive:  &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + life.RecordName() + "/abcdefghij.tar.zst"},
+	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), UID: "record", Labels: life.Labels(),
+		Finalizers: []string{v1.Finalizer}, Annotations: map[string]string{v1.AnnotationDeleteArchive: "record"}}}
+	r.Spec = v1.BackupRecordSpec{
+		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: "ns", Name: life.Name,
+			XR: life.XR},
+		Archive: &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + life.RecordName() + "/abcdefghij.tar.zst"},
 	}
 	r.Status.Phase = v1.BackupProven
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(r).WithObjects(r).Build()
@@ -50,12 +52,12 @@ func TestEraseFromStore(t *testing.T) {
 		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
 			t.Fatal(err)
 		}
-		a := &instance.Archives{Life: life, Records: []v1.MySQLBackup{*r}}
+		a := &instance.Archives{Life: life, Records: []v1.BackupRecord{*r}}
 		next := catalog.NextOfArchives(a)
-		if len(next) != 1 || next[0].Action != catalog.EraseFromStore {
+		if len(next) != 1 || next[0].Action != catalog.RemoveFromStore {
 			t.Fatalf("want the archive removed, got %+v", next)
 		}
-		done, after, err := reconciler.erase(t.Context(), a, next[0])
+		done, after, err := reconciler.remove(t.Context(), a, next[0])
 		if !done && after == 0 {
 			t.Error("nobody comes again")
 		}
@@ -66,7 +68,8 @@ func TestEraseFromStore(t *testing.T) {
 			t.Errorf("want that it is there, got %t, %v", done, err)
 		}
 	}
-	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil || !strings.Contains(r.Status.Message, "object lock") || strings.Contains(r.Status.Message, "\x1b") {
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil ||
+		!strings.Contains(r.Status.Message, "object lock") || strings.Contains(r.Status.Message, "\x1b") {
 		t.Errorf("want the reason, got %q, %v", r.Status.Message, err)
 	}
 	all.locked = false

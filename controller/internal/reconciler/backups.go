@@ -9,18 +9,18 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pageSize is how many MySQLBackups are held at a time of a list of all of them: a cluster may have tens of thousands.
+// pageSize is the page size of lists of all BackupRecords. A cluster may have tens of thousands.
 const pageSize = 500
 
-// eachBackup calls look for each MySQLBackup that the API server has, one page at a time.
-func eachBackup(ctx context.Context, from client.Reader, look func(*v1.MySQLBackup)) error {
+// eachBackup calls visit for each BackupRecord on the API server, one page at a time.
+func eachBackup(ctx context.Context, from client.Reader, visit func(*v1.BackupRecord)) error {
 	for next := ""; ; {
-		l := &v1.MySQLBackupList{}
+		l := &v1.BackupRecordList{}
 		if err := from.List(ctx, l, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return fmt.Errorf("cannot list MySQLBackups: %w", err)
+			return fmt.Errorf("cannot list BackupRecords: %w", err)
 		}
 		for i := range l.Items {
-			look(&l.Items[i])
+			visit(&l.Items[i])
 		}
 		if next = l.Continue; next == "" {
 			return nil
@@ -28,14 +28,15 @@ func eachBackup(ctx context.Context, from client.Reader, look func(*v1.MySQLBack
 	}
 }
 
-// eachCachedBackup calls look for each MySQLBackup of a cache. Nothing of them is copied, so look must change nothing.
-func eachCachedBackup(ctx context.Context, cache client.Reader, look func(*v1.MySQLBackup)) error {
-	l := &v1.MySQLBackupList{}
+// eachCachedBackup calls visit for each BackupRecord in a cache. The objects are not copied, so visit must not change
+// them.
+func eachCachedBackup(ctx context.Context, cache client.Reader, visit func(*v1.BackupRecord)) error {
+	l := &v1.BackupRecordList{}
 	if err := cache.List(ctx, l, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("cannot list MySQLBackups: %w", err)
+		return fmt.Errorf("cannot list BackupRecords: %w", err)
 	}
 	for i := range l.Items {
-		look(&l.Items[i])
+		visit(&l.Items[i])
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pagedReader has so many MySQLBackups, and gives at most a page of them at a time, as the API server does.
+// pagedReader has so many BackupRecords, and gives at most a page of them at a time, as the API server does.
 type pagedReader struct {
 	client.Reader
 
@@ -19,19 +19,19 @@ type pagedReader struct {
 	shared                  bool
 }
 
-func (r *pagedReader) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (r *pagedReader) List(_ context.Context, target client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
-	l, ok := into.(*v1.MySQLBackupList)
+	l, ok := target.(*v1.BackupRecordList)
 	if !ok {
-		return fmt.Errorf("a list of %T", into)
+		return fmt.Errorf("a list of %T", target)
 	}
 	begin, _ := strconv.Atoi(o.Continue) // Empty is the beginning.
 	end := r.backups
 	if o.Limit > 0 {
 		end = min(begin+int(o.Limit), r.backups)
 	}
-	l.Items = make([]v1.MySQLBackup, end-begin)
+	l.Items = make([]v1.BackupRecord, end-begin)
 	if end < r.backups {
 		l.Continue = strconv.Itoa(end)
 	}
@@ -40,14 +40,15 @@ func (r *pagedReader) List(_ context.Context, into client.ObjectList, opts ...cl
 			l.Items[i].Status.RestoreTest = &v1.RestoreTest{}
 		}
 	}
-	r.lists, r.largest, r.shared = r.lists+1, max(r.largest, len(l.Items)), o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy
+	r.lists, r.largest, r.shared = r.lists+1, max(r.largest, len(l.Items)), o.UnsafeDisableDeepCopy != nil &&
+		*o.UnsafeDisableDeepCopy
 	return nil
 }
 
-// TestAllBackupsArePaged: no list of all MySQLBackups of a cluster is held at once, nor copied from a cache.
+// TestAllBackupsArePaged: no list of all BackupRecords of a cluster is held at once, nor copied from a cache.
 func TestAllBackupsArePaged(t *testing.T) {
 	n := 0
-	count := func(*v1.MySQLBackup) { n++ }
+	count := func(*v1.BackupRecord) { n++ }
 	r := &pagedReader{backups: 3*pageSize + 1}
 	if err := eachBackup(t.Context(), r, count); err != nil || n != r.backups || r.largest != pageSize || r.lists != 4 {
 		t.Errorf("%d of %d backups in %d lists of up to %d, %v", n, r.backups, r.lists, r.largest, err)

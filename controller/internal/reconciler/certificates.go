@@ -15,22 +15,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A serverTrust says by what a server is known; of one without a certificate, that the platform wants none.
+// A serverTrust contains how a server is identified, or that the platform requires no certificate.
 type serverTrust struct {
 	redact.All
 
 	plan *servercert.Plan
 }
 
-// keepCertificate of a server, and publish its authorities. It is nil where that was just written, or cannot be yet.
-func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (*serverTrust, error) {
+// keepCertificate maintains the certificate of a server and publishes its certificate authorities. It returns nil if
+// they have just been written, or cannot be written yet.
+func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.State,
+	platform *v1.PlatformSpec) (*serverTrust, error) {
 	if platform != nil && platform.AllowsPlaintext(s.XR.Status.Image) {
-		return &serverTrust{}, c.writer.Apply(ctx, showTLS(s, nil))
+		return &serverTrust{}, c.writer.Apply(ctx, showTLS(s, nil, ""))
 	}
 	if platform == nil && s.XR.Status.TLS == nil {
-		return nil, nil //nolint:nilnil // Nothing starts before the platform has said who signs.
+		return nil, nil //nolint:nilnil // No certificate is created before the platform has chosen an issuer.
 	}
 	host := ""
 	if e := s.XR.Status.Endpoint; e != nil {
@@ -45,17 +48,18 @@ func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.St
 	if err != nil {
 		return nil, err
 	}
-	now := v1.TLSStatus{Authorities: string(p.Published), NotAfter: &metav1.Time{Time: p.Certificate.NotAfter}, Issuer: p.Issuer, IssuerMessage: v1.PrintableText(p.Message, maxNote)}
-	if was := s.XR.Status.TLS; was != nil {
-		now.ServedNotAfter, now.Message = was.ServedNotAfter, was.Message
+	now := v1.TLSStatus{ExpirationTime: &metav1.Time{Time: p.Certificate.NotAfter},
+		Issuer: p.Issuer, IssuerMessage: v1.PrintableText(p.Message, maxNote)}
+	if previous := s.XR.Status.TLS; previous != nil {
+		now.PresentedExpirationTime, now.Message = previous.PresentedExpirationTime, previous.Message
 	}
-	if changes := showTLS(s, &now); len(changes) > 0 {
+	if changes := showTLS(s, &now, string(p.Published)); len(changes) > 0 {
 		return nil, c.writer.Apply(ctx, changes)
 	}
 	return &serverTrust{plan: p}, nil
 }
 
-// describe to the Rotator whom it may tell a password.
+// describe tells the Rotator which server may receive a password.
 func (t *serverTrust) describe(in *rotate.Input, s *instance.State) {
 	if t.plan == nil {
 		in.Trust.Anybody = true
@@ -66,43 +70,48 @@ func (t *serverTrust) describe(in *rotate.Input, s *instance.State) {
 	in.Trust = sql.Trust{Authorities: pool, Name: s.Life.Host()}
 	in.Certificate, in.Authorities = t.plan.Certificate, t.plan.Published
 	if !s.XR.Status.Certified {
-		in.NoLogin = fmt.Sprintf("The server was started by an earlier release, without the certificate by which it is known: nobody logs in to change its password before it restarts (kubectl rollout restart deployment --namespace %s %s)",
+		in.NoLogin = fmt.Sprintf("The server was started by an earlier release without a certificate. The "+
+			"controller cannot verify the server, and does not change its password until it restarts (kubectl "+
+			"rollout restart deployment --namespace %s %s)",
 			s.Life.Namespace, s.Life.DeploymentName())
 	}
 }
 
-// showTLS in the status of the XR.
-func showTLS(s *instance.State, now *v1.TLSStatus) []change.Change {
-	if equality.Semantic.DeepEqual(s.XR.Status.TLS, now) {
+// showTLS writes the TLS fields of the XR's status.
+func showTLS(s *instance.State, now *v1.TLSStatus, authorities string) []change.Change {
+	if equality.Semantic.DeepEqual(s.XR.Status.TLS, now) && s.XR.Status.Authorities == authorities {
 		return nil
 	}
 	var fields any
 	if now != nil {
 		fields = tlsFields(now)
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"tls": fields})}
+	return steps.PatchXRStatus(s, map[string]any{"tls": fields,
+		v1.StatusInternal: map[string]any{"authorities": steps.OrNil(authorities)}})
 }
 
-// showServed certificate, where the server was asked.
+// showServed writes the presented certificate to the status if the server was asked.
 func showServed(s *instance.State, r rotate.Result) []change.Change {
 	if s.XR.Status.TLS == nil || r.ServedNotAfter == nil {
 		return nil
 	}
 	now := s.XR.Status.TLS.DeepCopy()
-	now.ServedNotAfter, now.Message = r.ServedNotAfter, v1.PrintableText(r.ServedMessage, maxNote)
-	return showTLS(s, now)
+	now.PresentedExpirationTime, now.Message = r.ServedNotAfter, v1.PrintableText(r.ServedMessage, maxNote)
+	return showTLS(s, now, s.XR.Status.Authorities)
 }
 
-// tlsFields of a status; nil takes one away.
+// tlsFields returns the TLS fields for a status patch. A nil argument removes them.
 func tlsFields(t *v1.TLSStatus) map[string]any {
-	out := map[string]any{"authorities": t.Authorities, "notAfter": nil, "servedNotAfter": nil, "issuer": nil, "issuerMessage": nil, "message": nil}
-	if t.NotAfter != nil {
-		out["notAfter"] = t.NotAfter
+	out := map[string]any{"expirationTime": nil, "presentedExpirationTime": nil, "issuer": nil, "issuerMessage": nil,
+		"message": nil}
+	if t.ExpirationTime != nil {
+		out["expirationTime"] = t.ExpirationTime
 	}
-	if t.ServedNotAfter != nil {
-		out["servedNotAfter"] = t.ServedNotAfter
+	if t.PresentedExpirationTime != nil {
+		out["presentedExpirationTime"] = t.PresentedExpirationTime
 	}
-	for field, text := range map[string]string{"issuer": t.Issuer, "issuerMessage": t.IssuerMessage, "message": t.Message} {
+	for field, text := range map[string]string{"issuer": t.Issuer, "issuerMessage": t.IssuerMessage,
+		"message": t.Message} {
 		if text != "" {
 			out[field] = text
 		}

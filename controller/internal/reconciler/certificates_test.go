@@ -23,22 +23,31 @@ import (
 // A keeperOf has kept this already.
 type keeperOf struct{ plan *servercert.Plan }
 
-func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, string, *v1.IssuerReference) (*servercert.Plan, error) {
+func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, string,
+	*v1.IssuerReference) (*servercert.Plan, error) {
 	return k.plan, nil
 }
 
 // aPlan of a server, that of all tests.
 var aPlan = sync.OnceValue(func() *servercert.Plan { //nolint:gochecknoglobals // It is made once.
-	p, err := servercert.Next(&servercert.State{Instance: v1.Instance{Kind: v1.KindDatabase, Namespace: "team", Name: "db"}, Now: time.Now()})
+	p, err := servercert.Next(&servercert.State{
+		Instance: v1.Instance{Kind: v1.KindDatabase, Namespace: "team", Name: "db"}, Now: time.Now()})
 	if err != nil {
 		panic(err)
 	}
 	return p
 })
 
-// statusOf an XR for which that is published.
-func statusOf(p *servercert.Plan) *v1.TLSStatus {
-	return &v1.TLSStatus{Authorities: string(p.Published), NotAfter: &metav1.Time{Time: p.Certificate.NotAfter}}
+// publish a plan in the status of an XR.
+func publish(s *v1.MySQLStatus, p *servercert.Plan) {
+	s.TLS = &v1.TLSStatus{ExpirationTime: &metav1.Time{Time: p.Certificate.NotAfter}}
+	s.Authorities = string(p.Published)
+}
+
+// internalOf are the fields of status.internal that a change writes.
+func internalOf(c change.Change) map[string]any {
+	fields, _ := c.Fields[v1.StatusInternal].(map[string]any)
+	return fields
 }
 
 // gatherOne instance.
@@ -50,8 +59,8 @@ func (g gatherOne) GatherXRs(context.Context, instance.Key) ([]*instance.State, 
 
 func (gatherOne) ReadData(context.Context, *instance.State) error { return nil }
 
-// TestServerIsKnown: nobody logs in before it is published by what a server is known, to no other one, and to one that has no
-// certificate only where the platform says so.
+// TestServerIsKnown: nobody logs in before it is published by what a server is known, to no other one, and to one that
+// has no certificate only where the platform says so.
 func TestServerIsKnown(t *testing.T) {
 	plan, key := aPlan(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"}
 	cases := map[string]struct {
@@ -63,18 +72,23 @@ func TestServerIsKnown(t *testing.T) {
 		anybody    bool
 		notLetInTo string
 	}{
-		"Known":      {reason: "It is as it was published.", asked: true},
-		"Unknown":    {reason: "Its pod may not even have a certificate.", change: func(s *v1.MySQLStatus) { s.TLS, s.Certified = nil, false }, published: true},
-		"Other":      {reason: "Clients have other authorities.", change: func(s *v1.MySQLStatus) { s.TLS.Authorities = "other" }, published: true},
-		"Earlier":    {reason: "Its pod is of an earlier release.", change: func(s *v1.MySQLStatus) { s.Certified = false }, asked: true, notLetInTo: "kubectl rollout restart deployment --namespace team db"},
-		"Plaintext":  {reason: "The platform says so.", plaintext: true, published: true, asked: true, anybody: true},
-		"PlainSince": {reason: "It was said before.", plaintext: true, change: func(s *v1.MySQLStatus) { s.TLS, s.Certified = nil, false }, asked: true, anybody: true},
+		"Known": {reason: "It is as it was published.", asked: true},
+		"Unknown": {reason: "Its pod may not even have a certificate.",
+			change: func(s *v1.MySQLStatus) { s.TLS, s.Authorities, s.Certified = nil, "", false }, published: true},
+		"Other": {reason: "Clients have other authorities.", change: func(s *v1.MySQLStatus) {
+			s.Authorities = "other"
+		}, published: true},
+		"Earlier": {reason: "Its pod is of an earlier release.", change: func(s *v1.MySQLStatus) { s.Certified = false },
+			asked: true, notLetInTo: "kubectl rollout restart deployment --namespace team db"},
+		"Plaintext": {reason: "The platform says so.", plaintext: true, published: true, asked: true, anybody: true},
+		"PlainSince": {reason: "It was said before.", plaintext: true,
+			change: func(s *v1.MySQLStatus) { s.TLS, s.Authorities, s.Certified = nil, "", false }, asked: true, anybody: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var in *rotate.Input
-			c := newCredentials(t, rotatorFn(func(with rotate.Input) rotate.Result {
-				in = &with
+			c := newCredentials(t, rotatorFn(func(input rotate.Input) rotate.Result {
+				in = &input
 				return rotate.Result{}
 			}), time.Now)
 			s := livingDatabase(key)
@@ -84,20 +98,21 @@ func TestServerIsKnown(t *testing.T) {
 			}
 			c.gather = gatherOne{s}
 			if tc.plaintext {
-				p := &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{AllowPlaintext: []string{"mysql:5.5"}}}
+				p := &v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
+					Spec: v1.PlatformSpec{AllowedPlaintextImages: []string{"mysql:5.5"}}}
 				c.reader = fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(p).Build()
 			}
-			var said []change.Change
-			c.writer = writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil })
+			var announced []change.Change
+			c.writer = writerFn(func(changes []change.Change) error { announced = append(announced, changes...); return nil })
 			if _, err := c.Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
-			if (in != nil) != tc.asked || (len(said) > 0) != tc.published {
-				t.Fatalf("%s asked: %t, wrote %v", tc.reason, in != nil, said)
+			if (in != nil) != tc.asked || (len(announced) > 0) != tc.published {
+				t.Fatalf("%s asked: %t, wrote %v", tc.reason, in != nil, announced)
 			}
 			if tc.published && !tc.plaintext {
-				if tls, _ := said[0].Fields["tls"].(map[string]any); tls["authorities"] != string(plan.Published) {
-					t.Errorf("%s published %v", tc.reason, tls)
+				if authorities := internalOf(announced[0])["authorities"]; authorities != string(plan.Published) {
+					t.Errorf("%s published %v", tc.reason, authorities)
 				}
 			}
 			if in == nil {
@@ -105,10 +120,12 @@ func TestServerIsKnown(t *testing.T) {
 			}
 			pool := x509.NewCertPool()
 			pool.AppendCertsFromPEM(plan.Published)
-			if in.Trust.Anybody != tc.anybody || !tc.anybody && (in.Trust.Name != "db.team.svc" || !pool.Equal(in.Trust.Authorities) || !in.Certificate.Equal(plan.Certificate)) {
+			if in.Trust.Anybody != tc.anybody || !tc.anybody &&
+				(in.Trust.Name != "db.team.svc" || !pool.Equal(in.Trust.Authorities) || !in.Certificate.Equal(plan.Certificate)) {
 				t.Errorf("%s got %+v", tc.reason, in.Trust)
 			}
-			if (in.NoLogin == "") != (tc.notLetInTo == "") || !strings.Contains(in.NoLogin, tc.notLetInTo) || tc.anybody && in.Authorities != nil {
+			if (in.NoLogin == "") != (tc.notLetInTo == "") || !strings.Contains(in.NoLogin, tc.notLetInTo) || tc.anybody &&
+				in.Authorities != nil {
 				t.Errorf("%s got %q", tc.reason, in.NoLogin)
 			}
 		})
@@ -117,23 +134,25 @@ func TestServerIsKnown(t *testing.T) {
 
 // TestCertificateCannotBeKept: an instance says why there is none, and nobody logs in.
 func TestCertificateCannotBeKept(t *testing.T) {
-	for _, cause := range []error{&secrets.NotLetInError{Namespace: "team"}, &secrets.ForeignError{}, &servercert.UnissuedError{}, &servercert.UnissuedError{Soon: true}} {
+	for _, cause := range []error{&secrets.NotLetInError{Namespace: "team"}, &secrets.ForeignError{},
+		&servercert.UnissuedError{}, &servercert.UnissuedError{Soon: true}} {
 		c := newCredentials(t, rotatorFn(func(rotate.Input) rotate.Result {
 			t.Errorf("%T: somebody logs in", cause)
 			return rotate.Result{}
 		}), time.Now)
 		c.certifier = failingKeeper{cause}
-		var said []change.Change
-		c.writer = writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil })
+		var announced []change.Change
+		c.writer = writerFn(func(changes []change.Change) error { announced = append(announced, changes...); return nil })
 		after := whileNotLetIn
 		if u, ok := errors.AsType[*servercert.UnissuedError](cause); ok && u.Soon {
 			after = whileIssued
 		}
 		got, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
-		if err != nil || got.RequeueAfter != after || len(said) != 1 {
-			t.Fatalf("%T: got %+v, %v, %v", cause, got, said, err)
+		if err != nil || got.RequeueAfter != after || len(announced) != 1 {
+			t.Fatalf("%T: got %+v, %v, %v", cause, got, announced, err)
 		}
-		if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || status["message"] != cause.Error() {
+		if status, _ := internalOf(announced[0])["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed ||
+			status["message"] != cause.Error() {
 			t.Errorf("%T: it says %v", cause, status)
 		}
 	}
@@ -142,12 +161,13 @@ func TestCertificateCannotBeKept(t *testing.T) {
 // A failingKeeper keeps nothing.
 type failingKeeper struct{ cause error }
 
-func (k failingKeeper) Keep(context.Context, v1.Instance, metav1.OwnerReference, string, *v1.IssuerReference) (*servercert.Plan, error) {
+func (k failingKeeper) Keep(context.Context, v1.Instance, metav1.OwnerReference, string,
+	*v1.IssuerReference) (*servercert.Plan, error) {
 	return nil, k.cause
 }
 
-// TestServedIsShown: the status says until when that holds which the server shows, and what is wrong with it; it takes back
-// what is over.
+// TestServedIsShown: the status says until when that holds which the server shows, and what is wrong with it; it takes
+// back what is over.
 func TestServedIsShown(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
 	until := metav1.NewTime(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -158,10 +178,11 @@ func TestServedIsShown(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("it says %v", got)
 	}
-	if tls, _ := got[0].Fields["tls"].(map[string]any); tls["message"] != "restart it" || tls["servedNotAfter"] != &until || tls["authorities"] != s.XR.Status.TLS.Authorities {
+	if tls, _ := got[0].Fields["tls"].(map[string]any); tls["message"] != "restart it" ||
+		tls["presentedExpirationTime"] != &until || internalOf(got[0])["authorities"] != s.XR.Status.Authorities {
 		t.Errorf("it says %v", tls)
 	}
-	s.XR.Status.TLS.ServedNotAfter, s.XR.Status.TLS.Message = &until, "restart it"
+	s.XR.Status.TLS.PresentedExpirationTime, s.XR.Status.TLS.Message = &until, "restart it"
 	got = showServed(s, rotate.Result{ServedNotAfter: &until})
 	if len(got) != 1 || got[0].Fields["tls"].(map[string]any)["message"] != nil {
 		t.Errorf("it says %v", got)

@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// dialServer is nil in the cluster, where servers are reached by their Services. From
-// outside it goes through the API server to the pod.
+// dialServer returns nil in the cluster, where Services are reachable. Outside of the cluster, it returns a function
+// that connects to the pod through the API server.
 func dialServer(cfg *rest.Config, kube kubernetes.Interface) sql.Dial {
 	if _, err := rest.InClusterConfig(); !errors.Is(err, rest.ErrNotInCluster) {
 		return nil
@@ -39,7 +39,7 @@ func dialServer(cfg *rest.Config, kube kubernetes.Interface) sql.Dial {
 	}
 }
 
-// serviceOf an address such as name.namespace.svc:3306.
+// serviceOf returns the Service in an address such as name.namespace.svc:3306.
 func serviceOf(address string) (name, namespace string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -52,13 +52,14 @@ func serviceOf(address string) (name, namespace string, err error) {
 	return parts[0], parts[1], nil
 }
 
-// podBehind is a running pod of a Service.
+// podBehind returns a running pod of a Service.
 func podBehind(ctx context.Context, kube kubernetes.Interface, namespace, name string) (string, error) {
 	s, err := kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
-	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
+	pods, err := kube.CoreV1().Pods(namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
 	if err != nil {
 		return "", err
 	}
@@ -67,26 +68,28 @@ func podBehind(ctx context.Context, kube kubernetes.Interface, namespace, name s
 			return p.Name, nil
 		}
 	}
-	return "", &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("no pod of Service %s/%s runs", namespace, name)}
+	return "", &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("the Service %s/%s has no running pod", namespace, name)}
 }
 
-// A forwarded connection ends its tunnel when it is closed.
+// A forwarded connection closes its tunnel when it is closed.
 type forwarded struct {
 	net.Conn
 
 	stop func()
 }
 
-// Close the connection and the tunnel.
+// Close closes the connection and the tunnel.
 func (f forwarded) Close() error {
 	defer f.stop()
 	return f.Conn.Close()
 }
 
-// forwardPort dials the database server in a pod, through a tunnel. The context is
-// for the dialing only: the tunnel outlives it, and ends with the connection.
-func forwardPort(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, namespace, pod string) (net.Conn, error) {
-	url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+// forwardPort connects to the database server in a pod through a tunnel. The context limits only the dialing. The
+// tunnel ends with the connection.
+func forwardPort(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, namespace, pod string) (net.Conn,
+	error) {
+	url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").
+		URL()
 	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, cfg)
 	if err != nil {
 		return nil, err
@@ -94,7 +97,8 @@ func forwardPort(ctx context.Context, cfg *rest.Config, kube kubernetes.Interfac
 	dialing := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ready, failed := make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(tunnel, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(v1.Port)}, ctx.Done(), ready, io.Discard, io.Discard)
+	f, err := portforward.NewOnAddresses(tunnel, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(v1.Port)}, ctx.Done(),
+		ready, io.Discard, io.Discard)
 	if err != nil {
 		cancel()
 		return nil, err

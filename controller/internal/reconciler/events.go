@@ -17,26 +17,26 @@ type announcement struct {
 	warning bool
 }
 
-// maxNote in bytes of an event, of which the API server takes 1024.
+// maxNote is the maximum length of an event's note in bytes. The API server accepts 1024.
 const maxNote = 1000
 
-// sendEvent about an object. All events are sent here, so that none is too long, or
-// has anything in it that a terminal would obey.
-func sendEvent(to events.EventRecorder, about runtime.Object, a announcement, action, message string) {
+// sendEvent sends an event about an object. All events are sent by this function, so that their length is limited and
+// they contain no terminal control sequences.
+func sendEvent(recorder events.EventRecorder, about runtime.Object, a announcement, action, message string) {
 	kind := corev1.EventTypeNormal
 	if a.warning {
 		kind = corev1.EventTypeWarning
 	}
-	to.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
+	recorder.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
 }
 
-// eventsOfStores that come, or go.
+// eventsOfStores are about a store that has become reachable or unreachable.
 var eventsOfStores = map[bool]announcement{
 	true:  {reason: v1.EventStoreReachable},
 	false: {reason: v1.EventStoreLost, warning: true},
 }
 
-// eventsOfPhases of a deletion.
+// eventsOfPhases are the events of deletion phases.
 var eventsOfPhases = map[v1.DeletionPhase]announcement{
 	v1.DeletionAnnounced:   {reason: v1.EventBackupAnnounced},
 	v1.DeletionStopping:    {reason: v1.EventServerStopped},
@@ -47,7 +47,7 @@ var eventsOfPhases = map[v1.DeletionPhase]announcement{
 	v1.DeletionHeld:        {reason: v1.EventDeletionHeld, warning: true},
 }
 
-// eventsOfActions that say more than their phase, or have none.
+// eventsOfActions are the events of actions that say more than their phase, or have no phase.
 var eventsOfActions = map[steps.Action]announcement{
 	steps.AddFinalizers:        {reason: v1.EventInstanceProtected},
 	steps.DeleteOrphanedXR:     {reason: v1.EventOrphanDeleted},
@@ -70,7 +70,7 @@ var eventsOfActions = map[steps.Action]announcement{
 	steps.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
 }
 
-// eventsOfRequest are about a backup that the claim requests, eventsOfSchedule about one that the schedule has planned.
+// eventsOfRequest are about on-demand backups, and eventsOfSchedule are about scheduled backups.
 var (
 	eventsOfRequest = map[steps.Action]announcement{
 		steps.BeginBackup:  {reason: v1.EventRequestedBackupBegun},
@@ -86,7 +86,7 @@ var (
 	}
 )
 
-// eventsOfAttempts are about a backup of an instance that goes on.
+// eventsOfAttempts are about a backup of a running instance.
 var eventsOfAttempts = map[steps.AttemptPhase]announcement{
 	steps.AttemptAnnounced: {reason: v1.EventBackupAnnounced},
 	steps.AttemptStopping:  {reason: v1.EventServerStopped},
@@ -95,7 +95,7 @@ var eventsOfAttempts = map[steps.AttemptPhase]announcement{
 	steps.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
 }
 
-// eventsInLife are those of actions that have their phase's event in a deletion.
+// eventsInLife are the events of actions that, in a deletion, use the event of their phase.
 var eventsInLife = map[steps.Action]announcement{
 	steps.DeletePVC:     {reason: v1.EventPVCDeleted},
 	steps.ReserveDataPV: {reason: v1.EventPVCDeleted},
@@ -103,7 +103,7 @@ var eventsInLife = map[steps.Action]announcement{
 	steps.NoOp:          {reason: v1.EventPVCDeleted, warning: true},
 }
 
-// eventOf a step that has a message; none where it has no reason.
+// eventOf returns the event of a step that has a message. The reason is empty if the step has no event.
 func eventOf(step steps.Step) announcement {
 	if step.Refused {
 		return announcement{reason: v1.EventStepRefused, warning: true}
@@ -126,18 +126,18 @@ func eventOf(step steps.Step) announcement {
 	return eventsInLife[step.Action]
 }
 
-// eventsOfArchives are about what becomes of a record and its archive.
+// eventsOfArchives are about BackupRecords and their archives.
 var eventsOfArchives = map[steps.Action]announcement{
-	catalog.RemakeRecord: {reason: v1.EventBackupRecreated},
-	catalog.ProveRecord:  {reason: v1.EventBackupProven},
-	catalog.LetRecordGo:  {reason: v1.EventArchiveKept},
-	catalog.StartErase:   {reason: v1.EventArchiveRemovalStarted},
-	catalog.Erased:       {reason: v1.EventArchiveRemoved},
-	catalog.TellRecord:   {reason: v1.EventArchiveRemovalHeld},
-	catalog.TellLost:     {reason: v1.EventBackupLost, warning: true},
+	catalog.RemakeRecord:   {reason: v1.EventBackupRecreated},
+	catalog.ProveRecord:    {reason: v1.EventBackupProven},
+	catalog.LetRecordGo:    {reason: v1.EventArchiveKept},
+	catalog.StartRemoval:   {reason: v1.EventArchiveRemovalStarted},
+	catalog.ArchiveRemoved: {reason: v1.EventArchiveRemoved},
+	catalog.TellRecord:     {reason: v1.EventArchiveRemovalHeld},
+	catalog.TellLost:       {reason: v1.EventBackupLost, warning: true},
 }
 
-// eventOfVerdict on whether a server starts from a backup.
+// eventOfVerdict returns the event about the result of a restore test.
 func eventOfVerdict(status metav1.ConditionStatus) announcement {
 	switch status {
 	case metav1.ConditionTrue:

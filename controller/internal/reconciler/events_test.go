@@ -22,7 +22,8 @@ import (
 // documentedEvents are those of the API, with what is said of each.
 func documentedEvents(t *testing.T) map[string]string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "..", "apis", "v1", "events.go"), nil, parser.ParseComments)
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "..", "apis", "v1", "events.go"), nil,
+		parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,15 +50,19 @@ func documentedEvents(t *testing.T) map[string]string {
 // TestEvents: each reason says when it is sent, and is sent; no other is.
 func TestEvents(t *testing.T) {
 	sent := map[string]bool{}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)), slices.Collect(maps.Values(eventsOfActions)),
-		slices.Collect(maps.Values(eventsOfRequest)), slices.Collect(maps.Values(eventsOfSchedule)), slices.Collect(maps.Values(eventsOfAttempts)), slices.Collect(maps.Values(eventsInLife)), slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
+	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)),
+		slices.Collect(maps.Values(eventsOfActions)),
+		slices.Collect(maps.Values(eventsOfRequest)), slices.Collect(maps.Values(eventsOfSchedule)),
+		slices.Collect(maps.Values(eventsOfAttempts)), slices.Collect(maps.Values(eventsInLife)),
+		slices.Collect(maps.Values(eventsOfArchives)), slices.Collect(maps.Values(eventsOfStores))) {
 		sent[string(a.reason)] = true
 	}
 	sent[string(eventOf(steps.Step{Refused: true}).reason)] = true
 	for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
 		sent[string(eventOfVerdict(s).reason)] = true
 	}
-	for _, r := range []v1.EventReason{v1.EventConnectionPublished, v1.EventPasswordChanged, v1.EventOldPasswordDiscarded, v1.EventPasswordChangeFailed} {
+	for _, r := range []v1.EventReason{v1.EventConnectionPublished, v1.EventPasswordChanged, v1.EventOldPasswordDiscarded,
+		v1.EventPasswordChangeFailed} {
 		sent[string(r)] = true // By package rotate, whose reasons have this type.
 	}
 	documented := documentedEvents(t)
@@ -93,7 +98,8 @@ func TestOneSender(t *testing.T) {
 			if !ok {
 				return true
 			}
-			if of, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Event", "Eventf", "AnnotatedEventf"}, of.Sel.Name) {
+			if selector, ok := call.Fun.(*ast.SelectorExpr); ok &&
+				slices.Contains([]string{"Event", "Eventf", "AnnotatedEventf"}, selector.Sel.Name) {
 				senders = append(senders, path)
 			}
 			return true
@@ -115,15 +121,28 @@ func TestEventOf(t *testing.T) {
 		step   steps.Step
 		want   announcement
 	}{
-		"Living":   {reason: "It has no phase.", step: steps.Step{Action: steps.FenceServer}, want: announcement{reason: v1.EventPVCDeleted}},
-		"Lost":     {reason: "A person has to bring the volume back.", step: steps.Step{Action: steps.NoOp}, want: announcement{reason: v1.EventPVCDeleted, warning: true}},
-		"Retained": {reason: "Also in a deletion.", step: steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced}, want: announcement{reason: v1.EventVolumeRetained}},
-		"Proven":   {reason: "The copy is over.", step: steps.Step{Action: steps.NoteBackup, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupProven}},
-		"PVC":      {reason: "A Job gets another PVC: that is part of the backup.", step: steps.Step{Action: steps.DeletePVC, Phase: v1.DeletionBackingUp}, want: announcement{reason: v1.EventBackupStarted}},
-		"Request":  {reason: "A backup of an instance that goes on.", step: steps.Step{Action: steps.BeginBackup, Origin: v1.OriginRequest}, want: announcement{reason: v1.EventRequestedBackupBegun}},
-		"Schedule": {reason: "A planned one was requested by nobody.", step: steps.Step{Action: steps.GiveUpBackup, Origin: v1.OriginSchedule}, want: announcement{reason: v1.EventScheduledBackupFailed, warning: true}},
-		"InLife":   {reason: "It is no phase of a deletion.", step: steps.Step{Action: steps.Wait, Attempt: steps.AttemptHeld}, want: announcement{reason: v1.EventBackupFailed, warning: true}},
-		"Held":     {reason: "People look for warnings.", step: steps.Step{Action: steps.Wait, Phase: v1.DeletionHeld}, want: announcement{reason: v1.EventDeletionHeld, warning: true}},
+		"Living": {reason: "It has no phase.", step: steps.Step{Action: steps.FenceServer},
+			want: announcement{reason: v1.EventPVCDeleted}},
+		"Lost": {reason: "A person has to bring the volume back.", step: steps.Step{Action: steps.NoOp},
+			want: announcement{reason: v1.EventPVCDeleted, warning: true}},
+		"Retained": {reason: "Also in a deletion.", step: steps.Step{Action: steps.RetainDataPV, Phase: v1.DeletionAnnounced},
+			want: announcement{reason: v1.EventVolumeRetained}},
+		"Proven": {reason: "The copy is over.", step: steps.Step{Action: steps.NoteBackup, Phase: v1.DeletionBackingUp},
+			want: announcement{reason: v1.EventBackupProven}},
+		"PVC": {reason: "A Job gets another PVC: that is part of the backup.",
+			step: steps.Step{Action: steps.DeletePVC, Phase: v1.DeletionBackingUp},
+			want: announcement{reason: v1.EventBackupStarted}},
+		"Request": {reason: "A backup of an instance that goes on.",
+			step: steps.Step{Action: steps.BeginBackup, Origin: v1.OriginRequest},
+			want: announcement{reason: v1.EventRequestedBackupBegun}},
+		"Schedule": {reason: "A planned one was requested by nobody.",
+			step: steps.Step{Action: steps.GiveUpBackup, Origin: v1.OriginSchedule},
+			want: announcement{reason: v1.EventScheduledBackupFailed, warning: true}},
+		"InLife": {reason: "It is no phase of a deletion.",
+			step: steps.Step{Action: steps.Wait, Attempt: steps.AttemptHeld},
+			want: announcement{reason: v1.EventBackupFailed, warning: true}},
+		"Held": {reason: "People look for warnings.", step: steps.Step{Action: steps.Wait, Phase: v1.DeletionHeld},
+			want: announcement{reason: v1.EventDeletionHeld, warning: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

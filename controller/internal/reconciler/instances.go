@@ -21,17 +21,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A gatherer reads the lives of an instance.
+// A gatherer reads the state of an instance.
 type gatherer interface {
 	Gather(ctx context.Context, k instance.Key) ([]*instance.State, error)
 }
 
-// A writer carries out what was decided.
+// A writer applies the changes of a step.
 type writer interface {
 	Apply(ctx context.Context, changes []change.Change) error
 }
 
-// An instanceReconciler gathers, decides and acts until there is nothing to do but wait.
+// An instanceReconciler reads, decides and writes until it has to wait.
 type instanceReconciler struct {
 	gather gatherer
 	writer writer
@@ -43,41 +43,42 @@ type instanceReconciler struct {
 	reported map[instance.Key]map[types.UID]lastReported
 }
 
-// lastReported of a life, in the log and in an event. What repeats is not said
+// lastReported is what was last reported about an instance in the log and in an event. Repetitions are not reported
 // again.
 type lastReported struct {
 	log, event string
-	// action of the last step, also of one that was not reported.
+	// action is the action of the last step, even if that step was not reported.
 	action steps.Action
-	// refusal of its last step, or nil, and since when the same action is refused.
+	// refusal is the refusal of the last step, or nil, and the time since which the same action has been refused.
 	refusal *instance.Refusal
 	refused time.Time
-	// waits is the phase in which it waits, and since when.
+	// waits is the phase in which the instance waits, and since when.
 	waits string
 	since time.Time
-	// crossplane has not let it go since then.
+	// crossplane is the time since which the deletion has waited for Crossplane.
 	crossplane time.Time
 }
 
-// whileRefused is the pause before a write that Kubernetes refused is tried again.
+// whileRefused is the delay before a write that Kubernetes refused is retried.
 const whileRefused = 10 * time.Second
 
-// slowest is the longest pause between two looks at what waits for the cluster.
+// slowest is the maximum delay between two reconciles of an instance that waits for the cluster.
 const slowest = 30 * time.Second
 
-// shareOfLook is what each instance of a namespace that waits adds to the pauses of all of them: there are
-// two looks a second at most at what waits there, some fifty reads, which is half of what the controller may
-// ask the API server for.
+// shareOfLook is the delay that each waiting instance of a namespace adds for all of them. The waiting instances of a
+// namespace are therefore reconciled at most twice a second. This takes about fifty reads, half of what the
+// controller may request from the API server.
 const shareOfLook = 500 * time.Millisecond
 
-// pace of looks at what waits: a quarter of the time that it has waited, or what the step asks for, so
-// that what never ends costs next to nothing, and a crowd in one namespace holds up no other. Much of it
-// ends with an event, which is a look of its own.
+// pace returns the delay until the next reconcile of a waiting instance. The delay is a quarter of the time that it
+// has waited, or more if the step requests it. An instance that waits forever costs almost nothing, and many of them
+// in one namespace do not delay other namespaces. Most waits end with an event, which triggers a reconcile without
+// this delay.
 func pace(asked, waited time.Duration, crowd int) time.Duration {
 	return max(asked, min(waited/4, slowest), time.Duration(crowd)*shareOfLook)
 }
 
-// Reconcile an instance, if its namespace has a worker left.
+// Reconcile reconciles an instance if its namespace has a free worker.
 func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if !r.turns.takeTurn(k.Namespace) {
 		logNoTurn(ctx)
@@ -88,21 +89,23 @@ func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (rec
 }
 
 // paceOf returns and logs how long an instance waits for its next look.
-func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step steps.Step, asked, waited time.Duration) time.Duration {
+func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step steps.Step, asked,
+	waited time.Duration) time.Duration {
 	crowd := r.crowdOf(k.Namespace)
 	after := pace(asked, waited, crowd)
-	log.FromContext(ctx).V(1).Info("The instance waits", "action", step.Action, "phase", step.Phase, "waited", waited, "after", after, "waitingInNamespace", crowd)
+	log.FromContext(ctx).V(1).Info("The instance waits", "action", step.Action, "phase", step.Phase, "waited", waited,
+		"after", after, "waitingInNamespace", crowd)
 	return after
 }
 
-// runPass over all lives once.
+// runPass handles all instances of the name once.
 func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	lives, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return r.gather.Gather(ctx, k) })
 	if err != nil {
 		return 0, false, err
 	}
-	if from, to := r.meter.observeLives(k, lives); from != to {
-		log.FromContext(ctx).Info("The instance changed state", "from", from, "to", to)
+	if from, after := r.meter.observeLives(k, lives); from != after {
+		log.FromContext(ctx).Info("The instance changed state", "from", from, "to", after)
 	}
 	r.forgetLives(k, lives)
 	for _, s := range lives {
@@ -112,10 +115,11 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		err := r.writer.Apply(ctx, step.Changes)
 		refusal := steady(refusalBy(err, step), s.Refusal)
 		refused := r.noteRefusal(k, s, refusal)
-		acted = acted || isNews(refusal, s.Refusal) // The next pass tells people.
+		acted = acted || isNews(refusal, s.Refusal) // The next pass reports the refusal to users.
 		switch {
 		case refusal != nil:
-			log.FromContext(ctx).V(1).Info("The step was refused", "action", step.Action, "passing", refusal.Passing, "refusedFor", refused, "error", err)
+			log.FromContext(ctx).V(1).Info("The step was refused", "action", step.Action, "passing", refusal.Passing,
+				"refusedFor", refused, "error", err)
 			after = sooner(after, r.paceOf(ctx, k, step, whileRefused, refused))
 			continue
 		case err != nil:
@@ -135,23 +139,25 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 	return after, acted, nil
 }
 
-// refusalBy Kubernetes, by a server or by a store, of what a step was to write: a quota or a policy of somebody's is behind
-// it, who hears of it only if people do. Nil for any other error.
+// refusalBy returns the refusal of a step's write by Kubernetes, a server or a store. A quota or a policy may be the
+// cause, and its owner learns about it only from the users who read the message. It returns nil for any other error.
 func refusalBy(err error, step steps.Step) *instance.Refusal {
-	if by, ok := errors.AsType[*change.MissingError](err); ok {
-		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Missing: true}
+	if missing, ok := errors.AsType[*change.MissingError](err); ok {
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(missing.Error(), maxNote), Missing: true}
 	}
-	if by, ok := errors.AsType[*change.ServerError](err); ok {
-		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(by.Error(), maxNote), Passing: !by.Final}
+	if serverError, ok := errors.AsType[*change.ServerError](err); ok {
+		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(serverError.Error(), maxNote),
+			Passing: !serverError.Final}
 	}
-	if !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) && !kerrors.IsBadRequest(err) || kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err) && !kerrors.IsBadRequest(err) ||
+		kerrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
 }
 
-// steady returns the previous refusal if the new one differs only in words with a digit, such as a port or the ID of a request, so that the status is
-// not rewritten for nothing.
+// steady returns the previous refusal if the new one differs only in words with a digit. Such words are a port or the
+// ID of a request. The status is then not rewritten for nothing.
 func steady(now, last *instance.Refusal) *instance.Refusal {
 	if isNews(now, last) || now == nil || !instance.SaysSame(now.Message, last.Message) {
 		return now
@@ -159,8 +165,9 @@ func steady(now, last *instance.Refusal) *instance.Refusal {
 	return last
 }
 
-// isNews reports whether a refusal is of another action or kind than the last one. One that only has other words is told with the next look: a webhook
-// may have other words for each try, and the passes would never end.
+// isNews reports whether the action or the kind of a refusal differs from the last one. A refusal that differs only
+// in its text is reported in the next reconcile. Otherwise a webhook that returns a different text each time would
+// cause endless passes.
 func isNews(now, last *instance.Refusal) bool {
 	if now == nil || last == nil {
 		return now != last
@@ -168,14 +175,14 @@ func isNews(now, last *instance.Refusal) bool {
 	return now.Of != last.Of || now.Passing != last.Passing || now.Missing != last.Missing
 }
 
-// refusalOf the last step of a life, or nil.
+// refusalOf returns the refusal of the instance's last step, or nil.
 func (r *instanceReconciler) refusalOf(k instance.Key, s *instance.State) *instance.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reported[k][s.Life.XR].refusal
 }
 
-// noteRefusal of a step, or that there is none, and return for how long this action has been refused.
+// noteRefusal stores the refusal of a step or its absence. It returns for how long this action has been refused.
 func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +198,7 @@ func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refu
 	return s.Now.Sub(last.refused)
 }
 
-// remember what was said of a life. The caller has the lock.
+// remember stores what was reported about an instance. The caller holds the lock.
 func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastReported) {
 	if r.reported[k] == nil {
 		r.reported[k] = map[types.UID]lastReported{}
@@ -199,7 +206,7 @@ func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastRep
 	r.reported[k][xr] = last
 }
 
-// noteWait of a life, and return how long it has waited in this phase of its deletion.
+// noteWait stores that an instance waits. It returns how long the instance has waited in this phase of its deletion.
 func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step steps.Step) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +226,7 @@ func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step st
 	return s.ReadAt.Sub(last.since)
 }
 
-// noteCrossplane where it has not let a life go, and return for how long that has been seen.
+// noteCrossplane stores that a deletion waits for Crossplane. It returns for how long this has been observed.
 func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) time.Duration {
 	awaited, _ := s.AwaitsCrossplane()
 	r.mu.Lock()
@@ -239,7 +246,7 @@ func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) t
 	return 0
 }
 
-// crowdOf a namespace: how many lives of its instances wait, or are refused what they need.
+// crowdOf returns how many instances of a namespace wait or have been refused an object.
 func (r *instanceReconciler) crowdOf(namespace string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,7 +264,7 @@ func (r *instanceReconciler) crowdOf(namespace string) int {
 	return n
 }
 
-// forgetLives forgets what was said of lives that are over.
+// forgetLives removes what was stored about instances that no longer exist.
 func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,7 +280,7 @@ func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State
 	}
 }
 
-// noteSilent keeps the action of a step that is not announced, as the one that the next step follows.
+// noteSilent stores the action of a step that is not announced as the last action.
 func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step steps.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,27 +290,28 @@ func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step 
 	}
 }
 
-// announceStep says what is done: each step in the log, and what is news to people
-// in an event of the claim. Neither says the same twice in a row.
+// announceStep writes each step to the log, and sends an event of the claim for each change that matters to users.
+// Neither repeats itself.
 func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step steps.Step) {
 	if step.Message == "" && (step.Action == steps.NoOp || step.Action == steps.Wait) {
 		r.noteSilent(k, s, step)
 		return
 	}
 	a := eventOf(step)
-	said := step.Message
-	if step.Action == steps.Wait && step.Percent > 0 { // Percentages are for the status.
-		said = ""
+	message := step.Message
+	if step.Action == steps.Wait && step.Percent > 0 { // Percentages are only shown in the status.
+		message = ""
 	}
 	r.mu.Lock()
 	last := r.reported[k][s.Life.XR]
 	news := last
 	news.action = step.Action
-	news.log, news.event = string(step.Action)+step.PhaseText()+said, string(a.reason)+said
+	news.log, news.event = string(step.Action)+step.PhaseText()+message, string(a.reason)+message
 	r.remember(k, s.Life.XR, news)
 	r.mu.Unlock()
 	if news.log != last.log {
-		log.FromContext(ctx).Info("The next step of the instance changed", "xr", s.Life.XR, "from", last.action, "to", step.Action, "phase", step.PhaseText(), "message", step.Text())
+		log.FromContext(ctx).Info("The next step of the instance changed", "xr", s.Life.XR, "from", last.action, "to",
+			step.Action, "phase", step.PhaseText(), "message", step.Text())
 	}
 	if news.event != last.event && step.Message != "" && a.reason != "" && s.Claim != nil {
 		sendEvent(r.events, s.Claim.Unstructured, a, string(step.Action), step.Message)

@@ -36,7 +36,7 @@ func (f gatherFn) Gather(context.Context, instance.Key) ([]*instance.State, erro
 type noteWriter struct {
 	wrote []string
 	err   error
-	then  func()
+	after func()
 }
 
 func (w *noteWriter) Apply(_ context.Context, changes []change.Change) error {
@@ -46,8 +46,8 @@ func (w *noteWriter) Apply(_ context.Context, changes []change.Change) error {
 	for _, c := range changes {
 		w.wrote = append(w.wrote, string(c.Verb)+" "+c.Object.GetName())
 	}
-	if w.then != nil {
-		w.then()
+	if w.after != nil {
+		w.after()
 	}
 	return w.err
 }
@@ -72,20 +72,28 @@ func TestReconcile(t *testing.T) {
 		fails  error
 		wrote  []string
 	}{
-		"Quiet":    {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
-		"Gather":   {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
-		"Acts":     {reason: "It looks again after each step, until it rests.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, wrote: []string{"Patch db"}},
-		"Conflict": {reason: "Somebody was faster: that is no error.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: conflict, want: reconcile.Result{RequeueAfter: settle}, wrote: []string{"Patch db"}},
-		"Write":    {reason: "A step that fails is tried again, with growing pauses.", lives: []*instance.State{{Claim: claimOf(v1.Finalizer)}}, werr: errBoom, fails: errBoom, wrote: []string{"Patch db"}},
+		"Quiet":  {reason: "Nothing to do, and nothing to come back for.", lives: []*instance.State{{}}},
+		"Gather": {reason: "What cannot be read is tried again, and nothing is done.", err: errBoom, fails: errBoom},
+		"Acts": {reason: "It looks again after each step, until it rests.",
+			lives: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})},
+			wrote: []string{"Patch db"}},
+		"Conflict": {reason: "Somebody was faster: that is no error.",
+			lives: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: conflict,
+			want: reconcile.Result{RequeueAfter: settle}, wrote: []string{"Patch db"}},
+		"Write": {reason: "A step that fails is tried again, with growing pauses.",
+			lives: []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, werr: errBoom,
+			fails: errBoom,
+			wrote: []string{"Patch db"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := &noteWriter{err: tc.werr}
-			w.then = func() { tc.lives[0].Claim.SetFinalizers(nil) }
+			w.after = func() { tc.lives[0].Claim.SetFinalizers(nil) }
 			r := &instanceReconciler{
 				turns:  newTurns(1),
 				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), writer: w,
-				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now),
+				reported: map[instance.Key]map[types.UID]lastReported{},
 			}
 			got, err := r.Reconcile(context.Background(), instance.Key{Name: "db"})
 			if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.fails) || (err != nil) != (tc.fails != nil) {
@@ -98,7 +106,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestSooner: of several lives, or records, the first that has to be looked at says when. One that asks for nothing takes no other's look away.
+// TestSooner: of several lives, or records, the first that has to be looked at says when. One that asks for nothing
+// takes no other's look away.
 func TestSooner(t *testing.T) {
 	for _, tc := range []struct{ a, b, want time.Duration }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
 		if got := sooner(tc.a, tc.b); got != tc.want {
@@ -111,11 +120,12 @@ func TestSooner(t *testing.T) {
 func TestPace(t *testing.T) {
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Name: "db"}, time.Unix(1000, 0)
-	stops, backsUp := steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping}, steps.Step{Action: steps.Wait, Phase: v1.DeletionBackingUp}
-	for i, look := range []struct {
-		at   time.Duration
-		step steps.Step
-		want time.Duration
+	stops, backsUp := steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping}, steps.Step{Action: steps.Wait,
+		Phase: v1.DeletionBackingUp}
+	for i, tc := range []struct {
+		elapsed time.Duration
+		step    steps.Step
+		want    time.Duration
 	}{
 		{0, stops, time.Second},
 		{2 * time.Second, stops, time.Second},
@@ -126,12 +136,12 @@ func TestPace(t *testing.T) {
 		{time.Hour + 30*time.Second, steps.Step{Action: steps.CreateBackupJob}, time.Second},
 		{time.Hour + 31*time.Second, backsUp, time.Second},
 	} {
-		s := &instance.State{Life: k.Life("uid"), ReadAt: began.Add(look.at)}
-		if got := pace(time.Second, r.noteWait(k, s, look.step), r.crowdOf("")); got != look.want {
-			t.Errorf("look %d: want a pause of %v, got %v", i, look.want, got)
+		s := instance.NewState(instance.Subject{Life: k.Life("uid"), ReadAt: began.Add(tc.elapsed)})
+		if got := pace(time.Second, r.noteWait(k, s, tc.step), r.crowdOf("")); got != tc.want {
+			t.Errorf("look %d: want a pause of %v, got %v", i, tc.want, got)
 		}
 	}
-	r.noteWait(k, &instance.State{Life: k.Life("another"), ReadAt: began}, stops)
+	r.noteWait(k, instance.NewState(instance.Subject{Life: k.Life("another"), ReadAt: began}), stops)
 	if len(r.reported[k]) != 2 {
 		t.Errorf("want two lives known, got %v", r.reported[k])
 	}
@@ -140,15 +150,16 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestNoteCrossplane: for how long it has not let an XR go is what this process has seen, whatever is written, and begins anew where it is paused.
+// TestNoteCrossplane: for how long it has not let an XR go is what this process has seen, whatever is written, and
+// begins anew where it is paused.
 func TestNoteCrossplane(t *testing.T) {
 	r := &instanceReconciler{events: events.NewFakeRecorder(100), reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Namespace: "default", Name: "db"}, time.Unix(100000, 0)
-	for i, look := range []struct {
-		at     time.Duration
-		held   bool
-		paused bool
-		want   time.Duration
+	for i, tc := range []struct {
+		elapsed time.Duration
+		held    bool
+		paused  bool
+		want    time.Duration
 	}{
 		{0, true, false, 0},
 		{time.Minute, true, false, time.Minute},
@@ -160,42 +171,48 @@ func TestNoteCrossplane(t *testing.T) {
 	} {
 		u := &unstructured.Unstructured{}
 		u.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
-		if look.held {
+		if tc.held {
 			u.SetFinalizers([]string{instance.FinalizerCrossplane})
 		}
-		if look.paused {
+		if tc.paused {
 			u.SetAnnotations(map[string]string{instance.AnnotationPaused: "true"})
 		}
-		s := &instance.State{Life: k.Life("uid"), ReadAt: began.Add(look.at), XR: &instance.Composite{Unstructured: u}}
-		if got := r.noteCrossplane(k, s); got != look.want {
-			t.Errorf("look %d: want %v, got %v", i, look.want, got)
+		s := instance.NewState(instance.Subject{Life: k.Life("uid"), ReadAt: began.Add(tc.elapsed),
+			XR: &instance.Composite{Unstructured: u}})
+		if got := r.noteCrossplane(k, s); got != tc.want {
+			t.Errorf("look %d: want %v, got %v", i, tc.want, got)
 		}
-		r.announceStep(t.Context(), k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping, Message: look.at.String()}) // And forgets nothing.
+		// And forgets nothing.
+		r.announceStep(t.Context(), k, s,
+			steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping, Message: tc.elapsed.String()})
 		r.noteWait(k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping})
 	}
-	s := &instance.State{Life: k.Life("another"), ReadAt: began, XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}}
+	s := instance.NewState(instance.Subject{Life: k.Life("another"), ReadAt: began,
+		XR: &instance.Composite{Unstructured: &unstructured.Unstructured{}}})
 	if got := r.noteCrossplane(k, s); got != 0 || len(r.reported[k]) != 1 {
 		t.Errorf("want nothing kept of what nobody holds, got %v and %v", got, r.reported[k])
 	}
 }
 
-// TestCrowd: where two hundred wait in one namespace, all of them together are looked at twice a second, and who waits in
-// another as before. What waits no more does not count.
+// TestCrowd: where two hundred wait in one namespace, all of them together are looked at twice a second, and who waits
+// in another as before. What waits no more does not count.
 func TestCrowd(t *testing.T) {
 	const crowd = 200
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
 	wait := steps.Step{Action: steps.Wait, Phase: v1.DeletionBackingUp}
 	note := func(namespace, name string, step steps.Step) {
 		k := instance.Key{Namespace: namespace, Name: name}
-		r.noteWait(k, &instance.State{Life: k.Life("uid"), ReadAt: time.Unix(1000, 0)}, step)
+		r.noteWait(k, instance.NewState(instance.Subject{Life: k.Life("uid"), ReadAt: time.Unix(1000, 0)}), step)
 	}
 	for i := range crowd - 1 {
 		note("hostile", strconv.Itoa(i), wait)
 	}
 	refused := instance.Key{Namespace: "hostile", Name: "refused"}
-	r.noteRefusal(refused, &instance.State{Life: refused.Life("uid")}, &instance.Refusal{Message: "exceeded quota"})
+	r.noteRefusal(refused, instance.NewState(instance.Subject{Life: refused.Life("uid")}),
+		&instance.Refusal{Message: "exceeded quota"})
 	note("good", "db", wait)
-	for namespace, want := range map[string]time.Duration{"hostile": crowd * time.Second / 2, "good": time.Second, "empty": time.Second} {
+	for namespace, want := range map[string]time.Duration{"hostile": crowd * time.Second / 2, "good": time.Second,
+		"empty": time.Second} {
 		if got := pace(time.Second, 0, r.crowdOf(namespace)); got != want {
 			t.Errorf("%s: want a pause of %v, got %v", namespace, want, got)
 		}
@@ -208,10 +225,12 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTurnsOfInstances: a namespace whose instances take for ever has two workers of ten, and a neighbour has one at once.
+// TestTurnsOfInstances: a namespace whose instances take for ever has two workers of ten, and a neighbour has one at
+// once.
 func TestTurnsOfInstances(t *testing.T) {
-	release, entered, away := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
-	r := &instanceReconciler{turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{}, meter: newMeter(prometheus.NewRegistry(), time.Now)}
+	release, entered, waiting := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
+	r := &instanceReconciler{turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{},
+		meter: newMeter(prometheus.NewRegistry(), time.Now)}
 	r.gather = gatherOf(func(k instance.Key) {
 		entered <- k.Namespace
 		if k.Namespace == "hostile" {
@@ -225,14 +244,15 @@ func TestTurnsOfInstances(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			} else if got.RequeueAfter == nextTurn {
-				away <- struct{}{}
+				waiting <- struct{}{}
 			}
 		})
 	}
 	for range 8 {
-		<-away
+		<-waiting
 	}
-	if got, err := r.Reconcile(t.Context(), instance.Key{Namespace: "good", Name: "db"}); err != nil || got.RequeueAfter != 0 {
+	if got, err := r.Reconcile(t.Context(), instance.Key{Namespace: "good", Name: "db"}); err != nil ||
+		got.RequeueAfter != 0 {
 		t.Errorf("got %v, %v", got, err)
 	}
 	close(release)
@@ -258,16 +278,18 @@ func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, 
 // TestRefusalBy: of a store, or a server, people hear as of a quota; the API server's own troubles pass.
 func TestRefusalBy(t *testing.T) {
 	step := steps.Step{Action: steps.NoteBackup}
-	is := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
+	refusal := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
 	down := errors.New("down")
 	for name, tc := range map[string]struct {
 		err  error
 		want *instance.Refusal
 	}{
-		"Quota":   {kerrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", down), is(instance.Refusal{Message: `Publish: pods "a" is forbidden: down`})},
-		"Server":  {change.NewServerError(down, false), is(instance.Refusal{Message: "down", Passing: true})},
-		"Final":   {change.NewServerError(down, true), is(instance.Refusal{Message: "down"})},
-		"Missing": {change.NewServerError(change.NewMissingError(down), false), is(instance.Refusal{Message: "down", Missing: true})},
+		"Quota": {kerrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", down),
+			refusal(instance.Refusal{Message: `Publish: pods "a" is forbidden: down`})},
+		"Server": {change.NewServerError(down, false), refusal(instance.Refusal{Message: "down", Passing: true})},
+		"Final":  {change.NewServerError(down, true), refusal(instance.Refusal{Message: "down"})},
+		"Missing": {change.NewServerError(change.NewMissingError(down), false),
+			refusal(instance.Refusal{Message: "down", Missing: true})},
 		"API":     {kerrors.NewServiceUnavailable("down"), nil},
 		"Unknown": {down, nil},
 		"None":    {nil, nil},
@@ -282,8 +304,8 @@ func TestRefusalBy(t *testing.T) {
 	}
 }
 
-// TestRefusedInOtherWords: a webhook that refuses a step with the ID of each request is asked again after a pause, and not at once for as many passes as
-// there may be.
+// TestRefusedInOtherWords: a webhook that refuses a step with the ID of each request is asked again after a pause, and
+// not at once for as many passes as there may be.
 func TestRefusedInOtherWords(t *testing.T) {
 	for name, words := range map[string]string{"Digits": "request 4f%02d1c-a9 denied", "Letters": "request %c denied"} {
 		asked, letter := 0, 'a'
@@ -299,9 +321,10 @@ func TestRefusedInOtherWords(t *testing.T) {
 		k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}
 		r := &instanceReconciler{
 			gather: gatherFn(func() ([]*instance.State, error) {
-				return []*instance.State{{Life: k.Life(""), Claim: claimOf(v1.Finalizer)}}, nil
+				return []*instance.State{instance.NewState(instance.Subject{Life: k.Life(""), Claim: claimOf(v1.Finalizer)})}, nil
 			}), writer: w,
-			events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{},
+			events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(10),
+			reported: map[instance.Key]map[types.UID]lastReported{},
 		}
 		got, err := r.Reconcile(t.Context(), k)
 		if err != nil || asked > 3 || got.RequeueAfter < whileRefused {
@@ -318,19 +341,20 @@ func (w refusingWriter) Apply(context.Context, []change.Change) error { return w
 
 // TestSteady: a store that has other numbers to tell at each try says nothing new.
 func TestSteady(t *testing.T) {
-	is := func(message string, passing bool) *instance.Refusal {
+	refusal := func(message string, passing bool) *instance.Refusal {
 		return &instance.Refusal{Of: "NoteBackup", Message: message, Passing: passing}
 	}
-	first := is("write tcp 10.0.0.7:53122: reset", true)
-	if got := steady(is("write tcp 10.0.0.7:53124: reset", true), first); got != first {
+	first := refusal("write tcp 10.0.0.7:53122: reset", true)
+	if got := steady(refusal("write tcp 10.0.0.7:53124: reset", true), first); got != first {
 		t.Errorf("another port is news: %+v", got)
 	}
-	webhook := is("denied by policy, request 4f1c-a9", false)
-	if got := steady(is("denied by policy, request 77e0-b2", false), webhook); got != webhook {
+	webhook := refusal("denied by policy, request 4f1c-a9", false)
+	if got := steady(refusal("denied by policy, request 77e0-b2", false), webhook); got != webhook {
 		t.Errorf("another request is news: %+v", got)
 	}
 	for name, now := range map[string]*instance.Refusal{
-		"None": nil, "Words": is("may not do that", true), "Quota": is("write tcp 10.0.0.7:53124: reset", false), "Action": {Of: "GiveAccess", Message: first.Message, Passing: true},
+		"None": nil, "Words": refusal("do not permit this request", true), "Quota": refusal("write tcp 10.0.0.7:53124: reset", false),
+		"Action": {Of: "GiveAccess", Message: first.Message, Passing: true},
 	} {
 		if got := steady(now, first); got != now {
 			t.Errorf("%s: it is passed over: %+v", name, got)
@@ -340,16 +364,18 @@ func TestSteady(t *testing.T) {
 
 // TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
 func TestRefused(t *testing.T) {
-	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc", errors.New("exceeded quota"))
+	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc",
+		errors.New("exceeded quota"))
 	var saw []*instance.Refusal
 	w := &noteWriter{err: fmt.Errorf("Patch of MySQL: %w", quota)}
-	r := &instanceReconciler{turns: newTurns(1), writer: w, events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{}}
+	r := &instanceReconciler{turns: newTurns(1), writer: w, events: events.NewFakeRecorder(10),
+		meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{}}
 	var last *instance.State
 	r.gather = gatherFn(func() ([]*instance.State, error) {
 		if last != nil {
 			saw = append(saw, last.Refusal)
 		}
-		last = &instance.State{Claim: claimOf(v1.Finalizer)}
+		last = instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})
 		if w.err == nil && len(saw) > 2 {
 			last.Claim.SetFinalizers(nil)
 		}
@@ -357,9 +383,11 @@ func TestRefused(t *testing.T) {
 	})
 	got, err := r.Reconcile(t.Context(), instance.Key{Name: "db"})
 	if err != nil || got.RequeueAfter != whileRefused || len(w.wrote) != 2 {
-		t.Errorf("want a second look, and another in a while, got %v after %d writes, %v", got.RequeueAfter, len(w.wrote), err)
+		t.Errorf("want a second look, and another in a while, got %v after %d writes, %v", got.RequeueAfter, len(w.wrote),
+			err)
 	}
-	want := &instance.Refusal{Of: string(steps.RemoveClaimFinalizer), Message: `Patch of MySQL: persistentvolumeclaims "backup-db-pvc" is forbidden: exceeded quota`}
+	want := &instance.Refusal{Of: string(steps.RemoveClaimFinalizer),
+		Message: `Patch of MySQL: persistentvolumeclaims "backup-db-pvc" is forbidden: exceeded quota`}
 	if diff := cmp.Diff([]*instance.Refusal{nil, want}, append(saw, last.Refusal)); diff != "" {
 		t.Errorf("what the looks knew: -want, +got:\n%s", diff)
 	}
@@ -375,9 +403,10 @@ func TestReconcileEnds(t *testing.T) {
 	r := &instanceReconciler{
 		turns: newTurns(1),
 		gather: gatherFn(func() ([]*instance.State, error) {
-			return []*instance.State{{Claim: claimOf(v1.Finalizer)}}, nil
+			return []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, nil
 		}), writer: w,
-		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now),
+		reported: map[instance.Key]map[types.UID]lastReported{},
 	}
 	if _, err := r.Reconcile(context.Background(), instance.Key{}); err == nil || len(w.wrote) != maxSteps {
 		t.Errorf("%d writes, %v", len(w.wrote), err)
@@ -390,7 +419,10 @@ func TestReconcileEnds(t *testing.T) {
 // TestSay: people hear news once, however many steps and lives there are.
 func TestSay(t *testing.T) {
 	k := instance.Key{Name: "db"}
-	lives := []*instance.State{{Claim: claimOf(), Life: k.Life("one")}, {Claim: claimOf(), Life: k.Life("two")}}
+	lives := []*instance.State{
+		instance.NewState(instance.Subject{Claim: claimOf(), Life: k.Life("one")}),
+		instance.NewState(instance.Subject{Claim: claimOf(), Life: k.Life("two")}),
+	}
 	heard := events.NewFakeRecorder(10)
 	r := &instanceReconciler{events: heard, reported: map[instance.Key]map[types.UID]lastReported{}}
 	for _, step := range []steps.Step{
@@ -412,8 +444,10 @@ func TestSay(t *testing.T) {
 	for e := range heard.Events {
 		got = append(got, e)
 	}
-	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data", "Warning DeletionHeld It waits", "Warning DeletionHeld It waits",
-		"Normal BackupStarted It goes on", "Normal BackupStarted It goes on", "Normal BackupProven It is whole", "Normal BackupProven It is whole"}
+	want := []string{"Normal BackupStarted Backing up the data", "Normal BackupStarted Backing up the data",
+		"Warning DeletionHeld It waits", "Warning DeletionHeld It waits",
+		"Normal BackupStarted It goes on", "Normal BackupStarted It goes on", "Normal BackupProven It is whole",
+		"Normal BackupProven It is whole"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}

@@ -71,26 +71,31 @@ func (c loggedClient) SubResource(name string) client.SubResourceClient {
 type loggedSubResource struct {
 	client.SubResourceClient
 
-	of   loggedClient
-	name string
+	parent loggedClient
+	name   string
 }
 
 // Update logs the call.
 func (c loggedSubResource) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
-	return c.of.logWrite(ctx, "Update", c.name, o, func() error { return c.SubResourceClient.Update(ctx, o, opts...) })
+	return c.parent.logWrite(ctx, "Update", c.name, o, func() error { return c.SubResourceClient.Update(ctx, o, opts...) })
 }
 
 // Patch logs the call.
-func (c loggedSubResource) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-	return c.of.logWrite(ctx, "Patch", c.name, o, func() error { return c.SubResourceClient.Patch(ctx, o, p, opts...) })
+func (c loggedSubResource) Patch(ctx context.Context, o client.Object, p client.Patch,
+	opts ...client.SubResourcePatchOption) error {
+	return c.parent.logWrite(ctx, "Patch", c.name, o, func() error {
+		return c.SubResourceClient.Patch(ctx, o, p, opts...)
+	})
 }
 
-func (c loggedClient) logWrite(ctx context.Context, verb, subresource string, o client.Object, write func() error) error {
+func (c loggedClient) logWrite(ctx context.Context, verb, subresource string, o client.Object,
+	write func() error) error {
 	start := time.Now()
 	err := write()
 	if l := log.FromContext(ctx).V(1); l.Enabled() {
-		kind, _ := c.GroupVersionKindFor(o) // It is logged as empty.
-		l.Info("Wrote to the API server", "verb", verb, "kind", kind.Kind, "subresource", subresource, "namespace", o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
+		kind, _ := c.GroupVersionKindFor(o) // The kind is logged as empty.
+		l.Info("Wrote to the API server", "verb", verb, "kind", kind.Kind, "subresource", subresource, "namespace",
+			o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
 	}
 	return err
 }
@@ -132,7 +137,8 @@ func (r countedReader) List(ctx context.Context, l client.ObjectList, opts ...cl
 func logReads[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	start, n := time.Now(), &reads{}
 	out, err := read(context.WithValue(ctx, readsKey{}, n))
-	log.FromContext(ctx).V(1).Info("Read the state of the instance", "requests", n.requests.Load(), "objects", n.objects.Load(), "took", time.Since(start), "error", err)
+	log.FromContext(ctx).V(1).Info("Read the state of the instance", "requests", n.requests.Load(), "objects",
+		n.objects.Load(), "took", time.Since(start), "error", err)
 	return out, err
 }
 

@@ -29,31 +29,38 @@ import (
 // logInto returns a context whose logger appends to lines.
 func logInto(t *testing.T, verbosity int, lines *[]string) context.Context {
 	t.Helper()
-	return log.IntoContext(t.Context(), funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{Verbosity: verbosity}))
+	return log.IntoContext(t.Context(),
+		funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{Verbosity: verbosity}))
 }
 
 // TestWritesAreLogged: each write is in the log with its verb and its object, and with nothing of what is written.
 func TestWritesAreLogged(t *testing.T) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Data: map[string][]byte{"password": []byte("correct horse")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"},
+		Data: map[string][]byte{"password": []byte("correct horse")}}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 	for verbosity, want := range [][]string{nil, {
-		"Create Secret  shop/orders null", "Create Secret  shop/orders secrets \\\"orders\\\" already exists", "Update Secret  shop/orders null",
-		"Patch Deployment  shop/orders null", "Patch Deployment status shop/orders null", "Update Deployment scale shop/orders null", "Delete Secret  shop/orders null",
+		"Create Secret  shop/orders null", "Create Secret  shop/orders secrets \\\"orders\\\" already exists",
+		"Update Secret  shop/orders null",
+		"Patch Deployment  shop/orders null", "Patch Deployment status shop/orders null",
+		"Update Deployment scale shop/orders null", "Delete Secret  shop/orders null",
 	}} {
 		var lines []string
 		ctx := logInto(t, verbosity, &lines)
-		c := loggedClient{fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(deployment.DeepCopy()).WithStatusSubresource(deployment).Build()}
+		c := loggedClient{fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(deployment.DeepCopy()).
+			WithStatusSubresource(deployment).Build()}
 		s, d := secret.DeepCopy(), deployment.DeepCopy()
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 1}}
 		for i, err := range []error{
 			c.Create(ctx, s), client.IgnoreAlreadyExists(c.Create(ctx, secret.DeepCopy())), c.Update(ctx, s),
-			c.Patch(ctx, d, client.MergeFrom(deployment)), c.Status().Patch(ctx, d, client.MergeFrom(deployment)), c.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale)), c.Delete(ctx, s),
+			c.Patch(ctx, d, client.MergeFrom(deployment)), c.Status().Patch(ctx, d, client.MergeFrom(deployment)),
+			c.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale)), c.Delete(ctx, s),
 		} {
 			if err != nil {
 				t.Fatalf("call %d: %v", i, err)
 			}
 		}
-		form := regexp.MustCompile(`"level"=1 "msg"="Wrote to the API server" "verb"="(\w+)" "kind"="(\w+)" "subresource"="(\w*)" "namespace"="(\w+)" "name"="(\w+)" "took"="\S+" "error"="?(.*?)"?$`)
+		form := regexp.MustCompile(
+			`"level"=1 "msg"="Wrote to the API server" "verb"="(\w+)" "kind"="(\w+)" "subresource"="(\w*)" "namespace"="(\w+)" "name"="(\w+)" "took"="\S+" "error"="?(.*?)"?$`)
 		got := make([]string, 0, len(want))
 		for _, line := range lines {
 			if strings.Contains(line, "correct horse") {
@@ -71,7 +78,8 @@ func TestWritesAreLogged(t *testing.T) {
 func TestReadsAreLogged(t *testing.T) {
 	var lines []string
 	ctx := logInto(t, 1, &lines)
-	r := countedReader{fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "b"}}).Build()}
+	r := countedReader{fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "b"}}).Build()}
 	_, err := logReads(ctx, func(ctx context.Context) (int, error) {
 		if err := r.Get(ctx, client.ObjectKey{Name: "c"}, &corev1.Secret{}); err == nil {
 			t.Error("want no such Secret")
@@ -81,7 +89,8 @@ func TestReadsAreLogged(t *testing.T) {
 		}
 		return 0, r.List(ctx, &corev1.SecretList{})
 	})
-	if err != nil || len(lines) != 1 || !strings.Contains(lines[0], `"level"=1 "msg"="Read the state of the instance" "requests"=3 "objects"=3 "took"=`) {
+	if err != nil || len(lines) != 1 ||
+		!strings.Contains(lines[0], `"level"=1 "msg"="Read the state of the instance" "requests"=3 "objects"=3 "took"=`) {
 		t.Errorf("want one line, got %v, %q", err, lines)
 	}
 }
@@ -93,8 +102,10 @@ func TestChangesAreLogged(t *testing.T) {
 	k := instance.Key{Kind: "MySQL", Namespace: "shop", Name: "orders"}
 	s := livingDatabase(k)
 	r := &instanceReconciler{
-		turns: newTurns(1), gather: gatherFn(func() ([]*instance.State, error) { return []*instance.State{s}, nil }), writer: &noteWriter{},
-		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{},
+		turns: newTurns(1), gather: gatherFn(func() ([]*instance.State, error) { return []*instance.State{s}, nil }),
+		writer: &noteWriter{},
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now),
+		reported: map[instance.Key]map[types.UID]lastReported{},
 	}
 	var got []string
 	for i, started := range []bool{false, false, true, true} {
@@ -103,7 +114,7 @@ func TestChangesAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range lines {
-			if rest, is := strings.CutPrefix(line, `"level"=0 "msg"="The instance changed state" `); is {
+			if rest, found := strings.CutPrefix(line, `"level"=0 "msg"="The instance changed state" `); found {
 				got = append(got, fmt.Sprint(i, " ", rest))
 			}
 		}

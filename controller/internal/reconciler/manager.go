@@ -21,11 +21,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// metricsOptions: they name the instances of all namespaces, so that whoever reads them shows a
-// token that may (the ClusterRole crossplane-mysql-metrics), over TLS with a certificate that is
-// made at the start.
+// metricsOptions returns the options of the metrics endpoint. Metrics contain the names of instances in all
+// namespaces. A client must therefore present a token with the permission (the ClusterRole crossplane-mysql-metrics).
+// The endpoint uses TLS with a certificate that is created at the start.
 func metricsOptions(address string) metricsserver.Options {
-	return metricsserver.Options{BindAddress: address, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization}
+	return metricsserver.Options{BindAddress: address, SecureServing: true,
+		FilterProvider: filters.WithAuthenticationAndAuthorization}
 }
 
 func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
@@ -42,8 +43,7 @@ func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 		LeaderElectionID:              doctor.Lease,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		// The cache is a source of events only: what is decided on is read from the
-		// API server.
+		// The cache is only a source of events. Decisions are based on reads from the API server.
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -62,19 +62,19 @@ func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
 }
 
-// An apiClient reads from the API server, and not from a cache.
+// An apiClient reads from the API server and not from a cache.
 type apiClient struct {
 	client.Client
 
 	live client.Reader
 }
 
-// Get from the API server.
+// Get reads from the API server.
 func (c apiClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	return c.live.Get(ctx, key, o, opts...)
 }
 
-// List from the API server.
+// List reads from the API server.
 func (c apiClient) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	return c.live.List(ctx, l, opts...)
 }
@@ -82,21 +82,24 @@ func (c apiClient) List(ctx context.Context, l client.ObjectList, opts ...client
 // podLogs reads the logs of Jobs and servers.
 type podLogs struct{ kubernetes.Interface }
 
-// tail in bytes of a log that progress, and the last words of a server, are looked for in.
+// tail is the number of bytes at the end of a log that are searched for progress and for the last output of a server.
 const tail int64 = 8192
 
-// crashLines of a log are searched for what a server complained of before it ended. Its errors are before the stack of a crash.
+// crashLines is the number of lines of a log that are searched for errors of a server that crashed. The errors are
+// before the stack trace.
 const crashLines int64 = 200
 
 // OfEnded returns the last lines of a container that has ended, or of its previous run.
 func (l podLogs) OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error) {
 	lines := crashLines
-	return l.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, Previous: previous}).Stream(ctx)
+	return l.CoreV1().Pods(namespace).
+		GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, Previous: previous}).Stream(ctx)
 }
 
-// Tail of a container's log.
+// Tail returns the end of a container's log.
 func (l podLogs) Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error) {
 	lines := int64(20)
 	limit := tail
-	return l.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &limit}).Stream(ctx)
+	return l.CoreV1().Pods(namespace).
+		GetLogs(pod, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &limit}).Stream(ctx)
 }

@@ -24,57 +24,77 @@ const (
 	resultSkipped = "skipped"
 )
 
-// A meter counts what was done, and knows how the instances are.
+// A meter counts events and stores the states of instances for metrics.
 type meter struct {
 	backups *prometheus.CounterVec
 	bytes   prometheus.Histogram
 	seconds prometheus.Histogram
-	// rotations of passwords, and restoreTests of backups.
+	// rotations counts password changes, and restoreTests counts restore tests.
 	rotations, restoreTests *prometheus.CounterVec
 
 	mu     sync.Mutex
 	states map[instance.Key]string
-	// proven is when the newest backup was of each instance that lives, certificates when that ends which its server shows, and missed
-	// since when there is no backup that was planned.
+	// These maps contain times of each living instance. The time of its newest verified backup comes first. The
+	// second is the expiry of the certificate that its server presents. The third is when a scheduled backup became
+	// overdue.
 	proven, certificates, missed map[instance.Key]time.Time
 	clock                        func() time.Time
-	// skew of the controller's clock; nil where the two cannot differ.
+	// skew returns the skew of the controller's clock. It is nil if the two clocks cannot differ.
 	skew func() clock.Skew
 
 	instances, age, certificate, overdue, ahead *prometheus.Desc
 }
 
-// newMeter, with its metrics on a registry.
+// newMeter returns a meter and registers its metrics.
 func newMeter(r prometheus.Registerer, now func() time.Time) *meter {
 	m := &meter{
-		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total", Help: "Backups by result: proven, failed, empty, skipped."}, []string{"result"}),
-		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_bytes", Help: "Sizes of proven archives.",
+		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total",
+			Help: "Number of ended backups, by result."}, []string{"result"}),
+		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_bytes",
+			Help:    "Sizes of verified archives in bytes.",
 			Buckets: prometheus.ExponentialBuckets(1<<20, 8, 8)}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds", Help: "Seconds that a proven backup took, with its proof.",
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_seconds",
+			Help:    "Durations of verified backups in seconds, including the verification.",
 			Buckets: prometheus.ExponentialBuckets(0.5, 2, 14)}),
-		rotations:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total", Help: "Changes of passwords in running servers, by result: changed, or failed for each try that must be looked at."}, []string{"result"}),
-		restoreTests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_restore_tests_total", Help: "Restore tests of backups, by result: passed, failed where no server starts from a copy, undecided where it could not be tried."}, []string{"result"}),
+		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_password_changes_total",
+			Help: "Number of password changes in running servers, by result: changed, or failed for each attempt " +
+				"that needs manual action."}, []string{
+			"result"}),
+		restoreTests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_restore_tests_total",
+			Help: "Number of restore tests, by result: passed, failed if no server starts from a copy of the " +
+				"backup, undecided if the test could not run."}, []string{"result"}),
 		states:       map[instance.Key]string{},
 		proven:       map[instance.Key]time.Time{},
 		certificates: map[instance.Key]time.Time{},
 		missed:       map[instance.Key]time.Time{},
 		clock:        now,
-		ahead:        prometheus.NewDesc("crossplane_mysql_clock_ahead_seconds", "Seconds that the controller's clock is ahead of the API server's. Backups are deleted because of their age only if both agree within five minutes.", nil, nil),
-		certificate:  prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds", "When the certificate ends that a server shows, in seconds since 1970: of the 1000 whose end first.", []string{"kind", "namespace", "name"}, nil),
-		overdue:      prometheus.NewDesc("crossplane_mysql_backup_overdue_seconds", "Seconds since the first minute that a backup of an instance was planned for which is not there: of the 1000 that wait the longest.", []string{"kind", "namespace", "name"}, nil),
-		instances:    prometheus.NewDesc("crossplane_mysql_instances", "Instances by state: Waiting, Running, Suspended, or the step of their deletion.", []string{"state"}, nil),
-		age:          prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds", "Seconds since the newest proven backup of an instance that is there: of the 1000 whose are the oldest.", []string{"kind", "namespace", "name"}, nil),
+		ahead: prometheus.NewDesc("crossplane_mysql_clock_ahead_seconds",
+			"Seconds that the controller's clock is ahead of the API server's. Backups are deleted because of "+
+				"their age only if the clocks agree within five minutes.", nil, nil),
+		certificate: prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds",
+			"Unix time at which the certificate of a server expires, for the 1000 instances whose certificates "+
+				"expire first.",
+			[]string{"kind", "namespace", "name"}, nil),
+		overdue: prometheus.NewDesc("crossplane_mysql_backup_overdue_seconds",
+			"Seconds since the first scheduled backup of an instance that is missing, for the 1000 instances that "+
+				"wait the longest.", []string{"kind", "namespace", "name"}, nil),
+		instances: prometheus.NewDesc("crossplane_mysql_instances",
+			"Number of instances by state: Waiting, Running, Suspended, or the phase of their deletion.", []string{"state"}, nil),
+		age: prometheus.NewDesc("crossplane_mysql_last_proven_age_seconds",
+			"Seconds since the last verified backup of an existing instance, for the 1000 instances whose last "+
+				"backups are the oldest.",
+			[]string{"kind", "namespace", "name"}, nil),
 	}
 	r.MustRegister(m.backups, m.bytes, m.seconds, m.rotations, m.restoreTests, m)
 	m.beginAtZero()
 	return m
 }
 
-// maxSeries is for how many instances there is a series of their own: those whose backups are the
-// oldest, or whose certificates end first. Whoever may create claims decides how many there are.
+// maxSeries is the maximum number of instances with their own series. The instances with the oldest backups, or with
+// certificates that expire first, are included. The limit is needed because the number of claims depends on users.
 const maxSeries = 1000
 
-// Describe the gauges.
+// Describe describes the gauges.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.instances
 	ch <- m.age
@@ -83,7 +103,7 @@ func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.ahead
 }
 
-// Collect the gauges.
+// Collect collects the gauges.
 func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,37 +120,42 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, k := range earliest(m.certificates) {
-		ch <- prometheus.MustNewConstMetric(m.certificate, prometheus.GaugeValue, float64(m.certificates[k].Unix()), k.Kind, k.Namespace, k.Name)
+		ch <- prometheus.MustNewConstMetric(m.certificate, prometheus.GaugeValue, float64(m.certificates[k].Unix()), k.Kind,
+			k.Namespace, k.Name)
 	}
 	for _, k := range earliest(m.missed) {
-		ch <- prometheus.MustNewConstMetric(m.overdue, prometheus.GaugeValue, m.clock().Sub(m.missed[k]).Seconds(), k.Kind, k.Namespace, k.Name)
+		ch <- prometheus.MustNewConstMetric(m.overdue, prometheus.GaugeValue, m.clock().Sub(m.missed[k]).Seconds(), k.Kind,
+			k.Namespace, k.Name)
 	}
 	for _, k := range earliest(m.proven) {
-		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(m.proven[k]).Seconds(), k.Kind, k.Namespace, k.Name)
+		ch <- prometheus.MustNewConstMetric(m.age, prometheus.GaugeValue, m.clock().Sub(m.proven[k]).Seconds(), k.Kind,
+			k.Namespace, k.Name)
 	}
 }
 
-// beginAtZero with each result: the first one of a kind would be no increase otherwise, of which somebody is to be woken.
+// beginAtZero creates a series for each result. Without it, the first event of a kind would create a series that
+// starts at 1, and alerts on an increase would not fire.
 func (m *meter) beginAtZero() {
-	for of, results := range map[*prometheus.CounterVec][]string{
-		m.backups: {resultProven, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged, resultRefused}, m.restoreTests: {resultPassed, resultFailed, resultUndecided},
+	for counter, results := range map[*prometheus.CounterVec][]string{
+		m.backups: {resultProven, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged,
+			resultRefused}, m.restoreTests: {resultPassed, resultFailed, resultUndecided},
 	} {
 		for _, result := range results {
-			of.WithLabelValues(result)
+			counter.WithLabelValues(result)
 		}
 	}
 }
 
-// earliest instances, as many as have a series.
-func earliest(of map[instance.Key]time.Time) []instance.Key {
-	keys := slices.Collect(maps.Keys(of))
-	slices.SortFunc(keys, func(a, b instance.Key) int { return of[a].Compare(of[b]) })
+// earliest returns the instances with the earliest times, up to maxSeries.
+func earliest(times map[instance.Key]time.Time) []instance.Key {
+	keys := slices.Collect(maps.Keys(times))
+	slices.SortFunc(keys, func(a, b instance.Key) int { return times[a].Compare(times[b]) })
 	return keys[:min(len(keys), maxSeries)]
 }
 
-// observeLives records the state of an instance, and returns the previous one and the new one. The state is empty if there is no composite
-// resource, and before the first look.
-func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, to string) {
+// observeLives records the state of an instance, and returns the previous one and the new one. The state is empty if
+// there is no composite resource, and before the first reconcile.
+func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, after string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	from = m.states[k]
@@ -150,8 +175,8 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, to 
 			m.states[k] = stateDeleting
 		}
 		for i := range s.Records {
-			if r := &s.Records[i]; s.XR != nil && r.IsProven() && r.Status.ProvenAt != nil {
-				m.proven[k] = r.Status.ProvenAt.Time
+			if r := &s.Records[i]; s.XR != nil && r.IsProven() && r.Status.CompletionTime != nil {
+				m.proven[k] = r.Status.CompletionTime.Time
 				break
 			}
 		}
@@ -159,17 +184,17 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, to 
 	return from, m.states[k]
 }
 
-// observeCertificate that a server shows, or that was made for it.
+// observeCertificate records the certificate that a server presents, or that was created for it.
 func (m *meter) observeCertificate(k instance.Key, xr *instance.Composite) {
 	if end := xr.Status.TLS.End(); end != nil && !xr.IsDeleting() {
 		m.certificates[k] = end.Time
 	}
 }
 
-// observeSchedule of backups, of which one is missing. A deletion has its own.
+// observeSchedule records whether a scheduled backup is overdue. A deletion takes its own backup.
 func (m *meter) observeSchedule(k instance.Key, xr *instance.Composite) {
-	if is := xr.Status.BackupSchedule; is != nil && is.MissedAt != nil && !xr.IsDeleting() {
-		m.missed[k] = is.MissedAt.Time
+	if status := xr.Status.BackupSchedule; status != nil && status.MissedAt != nil && !xr.IsDeleting() {
+		m.missed[k] = status.MissedAt.Time
 	}
 }
 
@@ -189,19 +214,19 @@ func stateOf(xr *instance.Composite) string {
 	return "Waiting"
 }
 
-// Results of a change of a password.
+// Results of a password change.
 const (
 	resultChanged = "changed"
 	resultRefused = "failed"
 )
 
-// Results of a restore test, beside resultFailed.
+// Results of a restore test, in addition to resultFailed.
 const (
 	resultPassed    = "passed"
 	resultUndecided = "undecided"
 )
 
-// countVerdict of a restore test.
+// countVerdict counts the result of a restore test.
 func (m *meter) countVerdict(restorable metav1.ConditionStatus) {
 	result := resultUndecided
 	switch restorable {
@@ -214,7 +239,7 @@ func (m *meter) countVerdict(restorable metav1.ConditionStatus) {
 	m.restoreTests.WithLabelValues(result).Inc()
 }
 
-// countRotation counts what became of a password.
+// countRotation counts the result of a password change.
 func (m *meter) countRotation(r rotate.Result) {
 	for _, did := range r.Done {
 		if did == rotate.Promote {
@@ -226,18 +251,19 @@ func (m *meter) countRotation(r rotate.Result) {
 	}
 }
 
-// countStep counts the backup that ends with a step, if one does.
+// countStep counts a backup that ends with this step.
 func (m *meter) countStep(s *instance.State, step steps.Step) {
 	switch a := step.Action; {
 	case a == steps.NoteBackup:
 		m.backups.WithLabelValues(resultProven).Inc()
-		m.bytes.Observe(float64(s.Backup.Report.Size))
-		m.seconds.Observe(s.Backup.Report.Seconds)
+		m.bytes.Observe(float64(s.BackupJob.Report.Size))
+		m.seconds.Observe(s.BackupJob.Report.Seconds)
 	case a == steps.MarkFailed, a == steps.GiveUpBackup:
 		m.backups.WithLabelValues(resultFailed).Inc()
 	case a == steps.MarkNoData:
 		m.backups.WithLabelValues(resultEmpty).Inc()
-	case a == steps.RemoveXRFinalizer && s.Record() == nil && (s.Word().Policy() == v1.DeletionDiscard || s.Word().Skips()):
+	case a == steps.RemoveXRFinalizer && s.Record() == nil &&
+		(s.DeletionIntent().Policy() == v1.DeletionDiscard || s.DeletionIntent().Skips()):
 		m.backups.WithLabelValues(resultSkipped).Inc()
 	}
 }

@@ -23,25 +23,27 @@ import (
 func TestSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
 	m := newMeter(registry, func() time.Time { return now })
-	of := func(n int) instance.Key {
+	key := func(n int) instance.Key {
 		return instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: fmt.Sprintf("db-%d", n)}
 	}
 	backedUp := func(k instance.Key, ago time.Duration) *instance.State {
 		s := livingDatabase(k)
-		s.Records = []v1.MySQLBackup{{Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, ProvenAt: &metav1.Time{Time: now.Add(-ago)}}}}
+		s.Records = []v1.BackupRecord{{
+			Status: v1.BackupRecordStatus{Phase: v1.BackupProven, CompletionTime: &metav1.Time{Time: now.Add(-ago)}}}}
 		return s
 	}
 	for n := range maxSeries + 5 {
-		m.observeLives(of(n), []*instance.State{backedUp(of(n), time.Duration(n)*time.Second)})
+		m.observeLives(key(n), []*instance.State{backedUp(key(n), time.Duration(n)*time.Second)})
 	}
 	ages := agesOf(t, registry)
 	if len(ages) != maxSeries || ages["db-4"] != 0 || ages["db-5"] != 5 || ages["db-1004"] != 1004 {
 		t.Errorf("want the 1000 oldest of 1005, got %d", len(ages))
 	}
-	m.observeLives(of(1004), []*instance.State{{Records: backedUp(of(1004), time.Hour).Records}})
-	m.observeLives(of(1003), nil)
-	m.observeLives(of(1002), []*instance.State{livingDatabase(of(1002))}) // Nobody reads the records of one that runs.
-	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 || ages["db-3"] != 3 || ages["db-1002"] != 1002 {
+	m.observeLives(key(1004), []*instance.State{{Basis: instance.Basis{Records: backedUp(key(1004), time.Hour).Records}}})
+	m.observeLives(key(1003), nil)
+	m.observeLives(key(1002), []*instance.State{livingDatabase(key(1002))}) // Nobody reads the records of one that runs.
+	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 ||
+		ages["db-3"] != 3 || ages["db-1002"] != 1002 {
 		t.Errorf("want none of those that are gone, got %v", ages)
 	}
 }
@@ -81,7 +83,8 @@ func TestStates(t *testing.T) {
 	if got := stateOf(s.XR); got != "Running" {
 		t.Errorf("one that has is %q", got)
 	}
-	s.XR.Spec.Suspended, s.XR.Conditions = true, []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonSuspended}}
+	s.XR.Spec.Suspend, s.XR.Conditions = true, []metav1.Condition{
+		{Type: v1.ConditionServing, Status: metav1.ConditionFalse, Reason: v1.ReasonSuspended}}
 	if got := stateOf(s.XR); got != v1.ReasonSuspended {
 		t.Errorf("one that is off is %q", got)
 	}
@@ -91,14 +94,16 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestCertificateSeries: there is one for each server that is there and shows a certificate, of those that end first a thousand.
+// TestCertificateSeries: there is one for each server that is there and shows a certificate, of those that end first a
+// thousand.
 func TestCertificateSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
 	m := newMeter(registry, func() time.Time { return now })
 	showing := func(n int) (instance.Key, *instance.State) {
 		k := instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: fmt.Sprintf("db-%d", n)}
 		s := livingDatabase(k)
-		s.XR.Status.TLS = &v1.TLSStatus{NotAfter: &metav1.Time{Time: now.Add(time.Hour)}, ServedNotAfter: &metav1.Time{Time: now.Add(time.Duration(n) * time.Second)}}
+		s.XR.Status.TLS = &v1.TLSStatus{ExpirationTime: &metav1.Time{Time: now.Add(time.Hour)},
+			PresentedExpirationTime: &metav1.Time{Time: now.Add(time.Duration(n) * time.Second)}}
 		return k, s
 	}
 	for n := range maxSeries + 5 {
@@ -117,7 +122,7 @@ func TestCertificateSeries(t *testing.T) {
 		case 1:
 			s.XR.SetDeletionTimestamp(&metav1.Time{Time: now})
 		case 2:
-			s.XR.Status.TLS.ServedNotAfter = nil
+			s.XR.Status.TLS.PresentedExpirationTime = nil
 		}
 		m.observeLives(k, []*instance.State{s})
 	}
@@ -156,9 +161,9 @@ func seriesOf(t *testing.T, registry *prometheus.Registry, metric string) map[st
 	return out
 }
 
-// TestDocumentedMetrics: docs/metrics.md has each metric, and no other.
+// TestDocumentedMetrics: docs/reference/metrics.md has each metric, and no other.
 func TestDocumentedMetrics(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/metrics.md")
+	page, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,15 +193,17 @@ func TestBackupsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry, time.Now)
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
-	s.Backup = &instance.Job{Report: &agent.Report{Size: 1 << 20, Seconds: 3}}
+	s.BackupJob = &instance.Job{Report: &agent.Report{Size: 1 << 20, Seconds: 3}}
 	for _, a := range []steps.Action{
-		steps.CreateBackupJob, steps.NoteBackup, steps.MarkProven, steps.EndBackup, steps.MarkFailed, steps.GiveUpBackup, steps.MarkNoData, steps.RemoveXRFinalizer,
+		steps.CreateBackupJob, steps.NoteBackup, steps.MarkProven, steps.EndBackup, steps.MarkFailed, steps.GiveUpBackup,
+		steps.MarkNoData, steps.RemoveXRFinalizer,
 	} {
 		m.countStep(s, steps.Step{Action: a})
 	}
 	s.XR.Spec.DeletionPolicy = v1.DeletionDiscard
 	m.countStep(s, steps.Step{Action: steps.RemoveXRFinalizer})
-	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1}, resultsOf(t, registry, "crossplane_mysql_backups_total")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{resultProven: 1, resultFailed: 2, resultEmpty: 1, resultSkipped: 1},
+		resultsOf(t, registry, "crossplane_mysql_backups_total")); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
@@ -215,10 +222,12 @@ func TestVerdictsAreCounted(t *testing.T) {
 			t.Errorf("%s: -want, +got:\n%s", name, diff)
 		}
 	}
-	for _, verdict := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionFalse, metav1.ConditionUnknown} {
+	for _, verdict := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionFalse,
+		metav1.ConditionUnknown} {
 		m.countVerdict(verdict)
 	}
-	if diff := cmp.Diff(map[string]float64{resultPassed: 1, resultFailed: 2, resultUndecided: 1}, resultsOf(t, registry, tests)); diff != "" {
+	if diff := cmp.Diff(map[string]float64{resultPassed: 1, resultFailed: 2, resultUndecided: 1},
+		resultsOf(t, registry, tests)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }

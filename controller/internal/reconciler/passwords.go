@@ -29,50 +29,50 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A rotator brings wanted passwords into running servers.
+// A rotator sets the wanted passwords in running servers.
 type rotator interface {
 	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
-	ForgetInstance(of v1.Instance, living []types.UID)
+	ForgetInstance(instance v1.Instance, living []types.UID)
 }
 
-// A generator makes the password of an instance that names none. It is false while it
-// cannot.
+// A generator creates the password of an instance that names none. It returns false if it cannot create it yet.
 type generator interface {
 	GeneratePassword(ctx context.Context, in rotate.Input) (bool, error)
 }
 
-// A certifier keeps the certificates of servers.
+// A certifier maintains the certificates of servers.
 type certifier interface {
-	Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string, issuer *v1.IssuerReference) (*servercert.Plan, error)
+	Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string,
+		issuer *v1.IssuerReference) (*servercert.Plan, error)
 }
 
-// An xrGatherer reads the XRs of an instance, and of one of them its data volume. There is
-// an event of an XR for whatever Crossplane writes to it, and a server to ask after few.
+// An xrGatherer reads the XRs of an instance, and the data volume of one of them. Each write of Crossplane to an XR
+// causes an event, and few of these events require a connection to the server.
 type xrGatherer interface {
 	GatherXRs(ctx context.Context, k instance.Key) ([]*instance.State, error)
 	ReadData(ctx context.Context, s *instance.State) error
 }
 
-// Pauses between looks without an event.
+// Delays between reconciles without an event.
 const (
-	// reread is how soon a changed Secret of a claim is seen. It is not watched:
-	// that would need the right to read all Secrets of the cluster at all times. Where Crossplane
-	// watches it, it is seen with the status.
+	// reread is how soon a changed Secret of a claim is noticed. The controller does not watch Secrets, because this
+	// would need the permission to read all Secrets of the cluster at all times. If Crossplane watches the Secret,
+	// the change is noticed with the status.
 	reread = 10 * time.Second
-	// whileIssued is how soon a certificate is seen that an issuer was asked for.
+	// whileIssued is how soon a certificate from an issuer is noticed.
 	whileIssued = 2 * time.Second
-	// whileNotLetIn is how soon it is seen that a namespace has let the controller in.
+	// whileNotLetIn is how soon the opt-in of a namespace is noticed.
 	whileNotLetIn = 30 * time.Second
-	// recheck is how soon a password that somebody changed in the server is seen.
+	// recheck is how soon a password that another client changed in the server is noticed.
 	recheck = 10 * time.Minute
-	// recheckOutside is how soon it is seen that data which was stored outside of the data directory was moved.
+	// recheckOutside is how soon the controller notices that data outside of the data directory was moved.
 	recheckOutside = time.Minute
 )
 
-// A passwordReconciler keeps the password of each running server the wanted
-// one, and the connection Secret right.
+// A passwordReconciler maintains the password of each running server and the connection Secret.
 type passwordReconciler struct {
 	gather    xrGatherer
 	reader    client.Reader
@@ -92,14 +92,15 @@ type passwordReconciler struct {
 	asked map[instance.Key]asking
 }
 
-// An asking is when a server was last asked, in which of its starts, and the version that it said and its volume has.
+// An asking stores when a server was last contacted, in which of its starts, and the version that it reported and
+// that its volume has.
 type asking struct {
-	at      time.Time
+	askedAt time.Time
 	start   string
 	version string
 }
 
-// Reconcile the credentials of an instance.
+// Reconcile reconciles the credentials of an instance.
 func (c *passwordReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if !c.turns.takeTurn(k.Namespace) {
 		logNoTurn(ctx)
@@ -142,10 +143,11 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			continue
 		}
 		if shown == nil {
-			result.RequeueAfter = reread // It was just written, which is an event.
+			result.RequeueAfter = reread // The object was just written, which causes an event.
 			continue
 		}
-		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef") { // What cannot be read is not the wish for another password.
+		// An unreadable field is not a request for another password.
+		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef") {
 			return c.leaveAlone(ctx, []*instance.State{s}, s.XR.WhyUnreadable())
 		}
 		start, serving := servedSince(s.XR)
@@ -168,16 +170,17 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 	return result, nil
 }
 
-// leaveAlone passwords and certificates as they are, and say why.
-func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, why string) (reconcile.Result, error) {
+// leaveAlone leaves passwords and certificates unchanged, and reports the reason.
+func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, reason string) (reconcile.Result,
+	error) {
 	out := make([]change.Change, 0, len(lives))
 	for _, s := range lives {
-		out = append(out, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: why})...)
+		out = append(out, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: reason})...)
 	}
 	return reconcile.Result{RequeueAfter: whileNotLetIn}, c.writer.Apply(ctx, out)
 }
 
-// isHeld is true if the XR cannot go unseen, or nothing of it needs to be kept.
+// isHeld reports whether the XR has the finalizer or needs none.
 func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (bool, error) {
 	if s.XR.HasFinalizer() {
 		return true, nil
@@ -186,9 +189,10 @@ func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (boo
 	return s.Ephemeral(), err
 }
 
-// orNotLetIn says so in the status, where that is the error of a pass, or that a Secret is somebody else's, or that there is no
-// certificate yet.
-func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result, err error) (reconcile.Result, error) {
+// orNotLetIn reports some errors of a pass in the status: the namespace has not opted in, a Secret belongs to another
+// owner, or there is no certificate yet.
+func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result,
+	err error) (reconcile.Result, error) {
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
 	_, foreign := errors.AsType[*secrets.ForeignError](err)
 	unissued, waits := errors.AsType[*servercert.UnissuedError](err)
@@ -199,12 +203,14 @@ func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, 
 	if waits && unissued.Soon {
 		after = whileIssued
 	}
-	return reconcile.Result{RequeueAfter: after}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
+	return reconcile.Result{RequeueAfter: after}, c.writer.Apply(ctx,
+		showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
 }
 
-// generatePassword of a server that names none. The function waits for it, and Crossplane asks
-// it again where the status changes.
-func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (reconcile.Result, error) {
+// generatePassword creates the password of a server that names none. The function waits for it, and Crossplane calls
+// the function again when the status changes.
+func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.State,
+	platform *v1.PlatformSpec) (reconcile.Result, error) {
 	if platform == nil || !platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec).Generated {
 		return reconcile.Result{}, nil
 	}
@@ -212,26 +218,28 @@ func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.S
 	if err != nil || !made {
 		return reconcile.Result{RequeueAfter: reread}, err
 	}
-	if was := s.XR.Status.Credentials; was != nil && was.State != v1.CredentialsFailed {
+	if previous := s.XR.Status.Credentials; previous != nil && previous.State != v1.CredentialsFailed {
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, c.writer.Apply(ctx, showCredentials(s, v1.CredentialsStatus{
-		State: v1.CredentialsChanging, Message: fmt.Sprintf("The password of this instance is in Secret %s/%s; clients read the connection Secret", s.Life.Namespace, s.Life.GeneratedSecretName()),
+		State: v1.CredentialsChanging,
+		Message: fmt.Sprintf("The password of this instance is in Secret %s/%s; clients read the connection Secret",
+			s.Life.Namespace, s.Life.GeneratedSecretName()),
 	}))
 }
 
-// servedSince is the time from which the XR's server is up, and true if it is: it
-// takes clients, or waits for the first login, which is ours.
+// servedSince returns since when the XR's server is up, and true if it is up. A server is up if it accepts clients or
+// waits for the controller's first login.
 func servedSince(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
 	}
-	at, ok := xr.MayServe()
-	return at.UTC().Format(time.RFC3339), ok
+	timestamp, ok := xr.MayServe()
+	return timestamp.UTC().Format(time.RFC3339), ok
 }
 
-// startOfServer is another text after each start of a server that clients know. Before the first login the condition changes
-// with its message as well, and says nothing about a start.
+// startOfServer returns a text that changes with each start of a server that clients know. Before the first login the
+// condition also changes with its message, which does not mean a start.
 func startOfServer(xr *instance.Composite, start string) string {
 	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionServing) {
 		return start
@@ -239,7 +247,8 @@ func startOfServer(xr *instance.Composite, start string) string {
 	return "first"
 }
 
-func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State, platform *v1.MySQLPlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
+func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, s *instance.State,
+	platform *v1.PlatformSpec, shown *serverTrust, start string) (reconcile.Result, error) {
 	start = string(s.Life.XR) + " " + start
 	c.mu.Lock()
 	last := c.asked[k]
@@ -259,9 +268,10 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	if last.start != start {
 		last = asking{start: start}
 	}
-	in.VerifyPassword = now.Sub(last.at) >= recheckOf(s)
+	in.VerifyPassword = now.Sub(last.askedAt) >= recheckOf(s)
 	result, err := c.rotator.Reconcile(ctx, in)
-	log.FromContext(ctx).V(1).Info("Reconciled the password of the server", "state", result.Credentials.State, "steps", result.Done, "version", result.Version, "took", c.clock().Sub(now), "error", err)
+	log.FromContext(ctx).V(1).Info("Reconciled the password of the server", "state", result.Credentials.State, "steps",
+		result.Done, "version", result.Version, "took", c.clock().Sub(now), "error", err)
 	c.meter.countRotation(result)
 	pause := c.strains.noteStrain(k, start, c.clock(), result)
 	if serr := c.showResult(ctx, s, result, &last); err == nil {
@@ -274,21 +284,22 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 		return reconcile.Result{}, err
 	}
 	if pause > 0 {
-		log.FromContext(ctx).Info("The server is contacted less often", "after", pause, "state", result.Credentials.State, "message", result.Credentials.Message)
+		log.FromContext(ctx).Info("The server is contacted less often", "after", pause, "state", result.Credentials.State,
+			"message", result.Credentials.Message)
 	}
 	if result.Strained {
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
 	if in.VerifyPassword && result.Credentials.State == v1.CredentialsInSync {
 		c.mu.Lock()
-		c.asked[k] = asking{at: now, start: start, version: last.version}
+		c.asked[k] = asking{askedAt: now, start: start, version: last.version}
 		c.mu.Unlock()
 	}
-	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, platform, result))}, nil
+	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, result))}, nil
 }
 
-// forgetLives of an instance that is gone. One whose server is down is not gone,
-// and keeps its pause.
+// forgetLives removes what is stored about an instance that no longer exists. An instance whose server is down still
+// exists and keeps its delay.
 func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	living := make([]types.UID, 0, len(lives))
 	for _, s := range lives {
@@ -306,11 +317,13 @@ func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State
 	delete(c.asked, k)
 }
 
-// isPasswordWatched is true where Crossplane watches the Secret with the password, and the function writes into the status that it is
-// another one, which is an event. A function that refuses writes nothing, nor does one that is not called.
-func isPasswordWatched(s *instance.State, platform *v1.MySQLPlatformSpec) bool {
-	return platform != nil && platform.CoreWatches && s.XR.Status.PasswordVersion != "" &&
-		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) && meta.IsStatusConditionTrue(s.XR.Conditions, "Synced")
+// isPasswordWatched reports whether Crossplane watches the Secret with the password. The function then writes to the
+// status that the Secret has changed, which is an event. A function that refuses the claim or is not called writes
+// nothing.
+func isPasswordWatched(s *instance.State) bool {
+	return s.XR.Status.PasswordVersion != "" &&
+		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) &&
+		meta.IsStatusConditionTrue(s.XR.Conditions, "Synced")
 }
 
 func recheckOf(s *instance.State) time.Duration {
@@ -320,9 +333,9 @@ func recheckOf(s *instance.State) time.Duration {
 	return recheck
 }
 
-func requeueAfter(s *instance.State, platform *v1.MySQLPlatformSpec, result rotate.Result) time.Duration {
+func requeueAfter(s *instance.State, result rotate.Result) time.Duration {
 	after := recheckOf(s)
-	if s.XR.Spec.PasswordSecretRef != nil && !isPasswordWatched(s, platform) {
+	if s.XR.Spec.PasswordSecretRef != nil && !isPasswordWatched(s) {
 		after = reread
 	}
 	if result.RequeueAfter > 0 {
@@ -331,32 +344,35 @@ func requeueAfter(s *instance.State, platform *v1.MySQLPlatformSpec, result rota
 	return after
 }
 
-// newInput for the Rotator, with what the XR says.
+// newInput returns an Input for the Rotator from the XR.
 func newInput(s *instance.State) rotate.Input {
 	return rotate.Input{
 		Instance: s.Life,
-		Owner:    metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(), UID: s.XR.GetUID()},
+		Owner: metav1.OwnerReference{APIVersion: s.XR.GetAPIVersion(), Kind: s.XR.GetKind(), Name: s.XR.GetName(),
+			UID: s.XR.GetUID()},
 		Database: s.XR.Spec.Database,
 		Host:     s.Life.Host(),
 		Port:     v1.Port,
 	}
 }
 
-// rotationInput for the Rotator. Where the wanted password cannot be used it is
-// left empty, which the Rotator says to people.
-func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State, platform *v1.MySQLPlatformSpec) (rotate.Input, error) {
+// rotationInput returns the complete Input for the Rotator. If the wanted password cannot be used, it is empty, and
+// the Rotator reports this to users.
+func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State,
+	platform *v1.PlatformSpec) (rotate.Input, error) {
 	in := newInput(s)
 	var err error
 	if in.PublishedIn, in.Published, err = c.publishedPassword(ctx, s); err != nil {
 		return in, err
 	}
 	if platform == nil {
-		in.NotAllowed = fmt.Sprintf("there is no %s %s, which says what claims may ask for", v1.KindMySQLPlatform, v1.PlatformName)
-		platform = &v1.MySQLPlatformSpec{}
+		in.NotAllowed = fmt.Sprintf("there is no %s %s, which defines what claims may request", v1.KindPlatform,
+			v1.PlatformName)
+		platform = &v1.PlatformSpec{}
 	}
 	source := platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec)
 	if source.Generated && in.NotAllowed == "" {
-		// Somebody may have deleted it; and an earlier release of ours made none.
+		// A user may have deleted the Secret, and an earlier release created none.
 		if _, err := c.generator.GeneratePassword(ctx, in); err != nil {
 			return in, err
 		}
@@ -371,8 +387,9 @@ func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.Stat
 	return in, err
 }
 
-// publishedPassword is what Crossplane has in the Secret that the claim asks it for.
-func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.State) (in string, p sql.Password, err error) {
+// publishedPassword returns the password in the Secret that Crossplane writes for the claim.
+func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.State) (in string, p sql.Password,
+	err error) {
 	if s.Claim == nil {
 		return "", "", nil
 	}
@@ -383,8 +400,9 @@ func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.
 	return in, sql.Password(text), err
 }
 
-// wantedPassword from where it is, and the labels of the Secret that has it.
-func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State, from v1.PasswordSource) (string, map[string]string, error) {
+// wantedPassword returns the wanted password and the labels of its Secret.
+func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State, from v1.PasswordSource) (string,
+	map[string]string, error) {
 	switch {
 	case from.Stated != nil:
 		return *from.Stated, nil, nil
@@ -393,18 +411,18 @@ func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.Sta
 	}
 	secret, err := c.readSecret(ctx, s.Life.Namespace, from.Secret.Name)
 	if from.Generated && secret.Labels[v1.LabelXR] != string(s.Life.XR) {
-		return "", nil, err // Somebody else's; the claim says so.
+		return "", nil, err // The Secret belongs to another owner, which the claim reports.
 	}
 	return string(secret.Data[from.Secret.Key]), secret.Labels, err
 }
 
-// readSecretKey is the value of a key; empty where there is none.
+// readSecretKey returns the value of a key, or "" if it does not exist.
 func (c *passwordReconciler) readSecretKey(ctx context.Context, namespace, name, key string) (string, error) {
 	s, err := c.readSecret(ctx, namespace, name)
 	return string(s.Data[key]), err
 }
 
-// readSecret is a Secret; an empty one where there is none.
+// readSecret returns a Secret, or an empty Secret if it does not exist.
 func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	s, err := secrets.Read(ctx, c.reader, namespace, name)
 	if s == nil {
@@ -413,15 +431,17 @@ func (c *passwordReconciler) readSecret(ctx context.Context, namespace, name str
 	return s, err
 }
 
-// showResult says in events and in the status how the password is, and notes the server's version where last
-// does not have it.
+// showResult reports the state of the password in events and in the status. It stores the server's version if it has
+// changed.
 func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, r rotate.Result, last *asking) error {
 	for _, e := range r.Events {
 		if s.Claim != nil {
-			sendEvent(c.events, s.Claim.Unstructured, announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
+			sendEvent(c.events, s.Claim.Unstructured,
+				announcement{reason: v1.EventReason(e.Reason), warning: e.Type == event.TypeWarning}, "RotatePassword", e.Message)
 		}
 	}
-	if err := c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r), showOutside(s, r))); err != nil {
+	if err := c.writer.Apply(ctx, slices.Concat(showCredentials(s, r.Credentials), showServed(s, r),
+		showOutside(s, r))); err != nil {
 		return err
 	}
 	if r.Version == "" || r.Version == last.version {
@@ -434,20 +454,22 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 	return err
 }
 
-// showCredentials in the status of the XR.
+// showCredentials writes the credentials fields of the XR's status.
 func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Change {
-	now.Message = v1.PrintableText(now.Message, maxNote) // It may repeat what a webhook said of a Secret.
-	if was := s.XR.Status.Credentials; now.State == "" || was != nil && equality.Semantic.DeepEqual(*was, now) {
+	now.Message = v1.PrintableText(now.Message, maxNote) // The message may contain text of a webhook.
+	if previous := s.XR.Status.Credentials; now.State == "" || previous != nil &&
+		equality.Semantic.DeepEqual(*previous, now) {
 		return nil
 	}
 	fields := map[string]any{"state": now.State, "message": now.Message}
 	if now.ChangedAt != nil {
 		fields["changedAt"] = now.ChangedAt
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, map[string]any{"credentials": fields})}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured,
+		steps.Internal(map[string]any{"credentials": fields}))}
 }
 
-// showOutside says in the status which data is stored outside of the data directory.
+// showOutside writes to the status which data is stored outside of the data directory.
 func showOutside(s *instance.State, r rotate.Result) []change.Change {
 	text := v1.PrintableText(r.Outside, maxNote)
 	if !r.LookedOutside || text == s.XR.Status.OutsideData {
@@ -457,11 +479,11 @@ func showOutside(s *instance.State, r rotate.Result) []change.Change {
 	if text != "" {
 		fields["outsideData"] = text
 	}
-	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, fields)}
+	return steps.PatchXRInternal(s, fields)
 }
 
-// noteVersion on the data PVC: a backup is of a server that has stopped, and cannot be asked any more. It is false
-// where that is to be tried again.
+// noteVersion stores the version on the data PVC, because a stopped server cannot report it to a backup. It returns
+// false if it must be retried.
 func (c *passwordReconciler) noteVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
 	if err := c.gather.ReadData(ctx, s); err != nil {
 		return false, err

@@ -24,31 +24,33 @@ import (
 
 // TestShowCredentials: a message that repeats what a webhook said prints, and is written once.
 func TestShowCredentials(t *testing.T) {
-	s := &instance.State{XR: &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}}
+	s := instance.NewState(instance.Subject{
+		XR: &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}})
 	now := v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "cannot create Secret: denied:\n\x1b[2Jno"}
 	const want = "cannot create Secret: denied: [2Jno"
 	changes := showCredentials(s, now)
 	if len(changes) != 1 {
 		t.Fatalf("want one change, got %d", len(changes))
 	}
-	if got, _ := changes[0].Fields["credentials"].(map[string]any); got["message"] != want {
+	if got, _ := internalOf(changes[0])["credentials"].(map[string]any); got["message"] != want {
 		t.Errorf("want %q, got %v", want, got)
 	}
 	s.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: want}
-	if again := showCredentials(s, now); len(again) != 0 {
-		t.Errorf("want nothing to say again, got %v", again)
+	if second := showCredentials(s, now); len(second) != 0 {
+		t.Errorf("want nothing to say again, got %v", second)
 	}
 }
 
-// TestNoteVersion: the volume has the version that the server said, and is read for it until it has, and once in each start.
+// TestNoteVersion: the volume has the version that the server said, and is read for it until it has, and once in each
+// start.
 func TestNoteVersion(t *testing.T) {
-	now, said := time.Unix(1, 0), "8.4.6"
+	now, version := time.Unix(1, 0), "8.4.6"
 	var noted []string
 	volume := &volumeOf{pvc: &corev1.PersistentVolumeClaim{}}
 	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
 		out := rotate.Result{Credentials: v1.CredentialsStatus{State: v1.CredentialsInSync}, Well: true}
 		if in.VerifyPassword {
-			out.Version = said
+			out.Version = version
 		}
 		return out
 	}), func() time.Time { return now })
@@ -65,20 +67,24 @@ func TestNoteVersion(t *testing.T) {
 	for i, step := range []struct {
 		reason string
 		after  time.Duration
-		do     func()
+		run    func()
 		reads  int
 		noted  []string
 	}{
 		{reason: "Nobody holds the volume yet.", reads: 1},
 		{reason: "The server is not asked.", after: time.Second, reads: 1},
-		{reason: "It is held.", after: recheck, do: func() { volume.pvc.Finalizers = []string{v1.Finalizer} }, reads: 2, noted: []string{"8.4.6"}},
+		{reason: "It is held.", after: recheck, run: func() { volume.pvc.Finalizers = []string{v1.Finalizer} }, reads: 2,
+			noted: []string{"8.4.6"}},
 		{reason: "It has the version.", after: recheck, reads: 2, noted: []string{"8.4.6"}},
-		{reason: "A new start.", after: time.Second, do: func() { volume.start, said = volume.start.Add(time.Hour), "8.4.7" }, reads: 3, noted: []string{"8.4.6", "8.4.7"}},
-		{reason: "And one of the same version.", after: time.Second, do: func() { volume.start = volume.start.Add(time.Hour) }, reads: 4, noted: []string{"8.4.6", "8.4.7"}},
+		{reason: "A new start.", after: time.Second, run: func() {
+			volume.start, version = volume.start.Add(time.Hour), "8.4.7"
+		}, reads: 3, noted: []string{"8.4.6", "8.4.7"}},
+		{reason: "And one of the same version.", after: time.Second,
+			run: func() { volume.start = volume.start.Add(time.Hour) }, reads: 4, noted: []string{"8.4.6", "8.4.7"}},
 	} {
 		now = now.Add(step.after)
-		if step.do != nil {
-			step.do()
+		if step.run != nil {
+			step.run()
 		}
 		if _, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}); err != nil {
 			t.Fatal(err)
@@ -111,19 +117,22 @@ func (v *volumeOf) ReadData(_ context.Context, s *instance.State) error {
 
 // TestPublishedPassword is that of the Secret which the claim asks Crossplane for, and nothing while there is none.
 func TestPublishedPassword(t *testing.T) {
-	there := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "for-clients"}, Data: map[string][]byte{v1.PasswordKey: []byte("a")}}
-	c := &passwordReconciler{reader: fake.NewClientBuilder().WithObjects(there).Build()}
+	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "for-clients"},
+		Data: map[string][]byte{v1.PasswordKey: []byte("a")}}
+	c := &passwordReconciler{reader: fake.NewClientBuilder().WithObjects(existing).Build()}
 	for name, tc := range map[string]struct {
 		spec     map[string]any
 		in, want string
 	}{
-		"Published": {map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "for-clients"}}, "for-clients", "a"},
-		"NotYet":    {map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "other"}}, "other", ""},
-		"Nowhere":   {map[string]any{}, "", ""},
+		"Published": {map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "for-clients"}}, "for-clients",
+			"a"},
+		"NotYet":  {map[string]any{"writeConnectionSecretToRef": map[string]any{"name": "other"}}, "other", ""},
+		"Nowhere": {map[string]any{}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{"spec": tc.spec}}}
-			in, got, err := c.publishedPassword(t.Context(), &instance.State{Life: v1.Instance{Namespace: "default"}, Claim: claim})
+			in, got, err := c.publishedPassword(t.Context(),
+				instance.NewState(instance.Subject{Life: v1.Instance{Namespace: "default"}, Claim: claim}))
 			if in != tc.in || string(got) != tc.want || err != nil {
 				t.Errorf("want %q in %q, got %q in %q, %v", tc.want, tc.in, got, in, err)
 			}
@@ -149,31 +158,37 @@ func schemeOf(t *testing.T) *runtime.Scheme {
 // TestGeneratedPassword: who names no password gets one that nobody has chosen, once, and before the first start.
 func TestGeneratedPassword(t *testing.T) {
 	platform := func(legacy v1.LegacyPassword) client.Object {
-		return &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}, Spec: v1.MySQLPlatformSpec{LegacyPassword: legacy}}
+		return &v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
+			Spec: v1.PlatformSpec{LegacyPassword: legacy}}
 	}
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db.database-password"}, Data: map[string][]byte{v1.PasswordKey: []byte("theirs")}}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db.database-password"},
+		Data: map[string][]byte{v1.PasswordKey: []byte("theirs")}}
 	cases := map[string]struct {
-		reason string
-		have   []client.Object
-		kind   string
-		ref    *v1.SecretKeySelector
-		made   bool
-		again  time.Duration
+		reason       string
+		objects      []client.Object
+		kind         string
+		ref          *v1.SecretKeySelector
+		made         bool
+		requeueAfter time.Duration
 	}{
-		"None":       {reason: "The claim names no password.", have: []client.Object{platform("")}, kind: v1.KindDatabase, made: true},
-		"Named":      {reason: "It names one.", have: []client.Object{platform("")}, kind: v1.KindDatabase, ref: &v1.SecretKeySelector{Name: "s", Key: "k"}},
-		"MySQL":      {reason: "A MySQL has to name one.", have: []client.Object{platform("")}, kind: v1.KindMySQL},
-		"Legacy":     {reason: "The platform has said what it gets.", have: []client.Object{platform(v1.LegacyPasswordAllow)}, kind: v1.KindDatabase},
+		"None": {reason: "The claim names no password.", objects: []client.Object{platform("")}, kind: v1.KindDatabase,
+			made: true},
+		"Named": {reason: "It names one.", objects: []client.Object{platform("")}, kind: v1.KindDatabase,
+			ref: &v1.SecretKeySelector{Name: "s", Key: "k"}},
+		"MySQL": {reason: "A MySQL has to name one.", objects: []client.Object{platform("")}, kind: v1.KindMySQL},
+		"Legacy": {reason: "The platform has said what it gets.",
+			objects: []client.Object{platform(v1.LegacyPasswordAllow)}, kind: v1.KindDatabase},
 		"NoPlatform": {reason: "The platform has said nothing.", kind: v1.KindDatabase},
-		"Foreign":    {reason: "Somebody else's Secret has that name.", have: []client.Object{platform(""), theirs}, kind: v1.KindDatabase, again: reread},
+		"Foreign": {reason: "Somebody else's Secret has that name.", objects: []client.Object{platform(""), theirs},
+			kind: v1.KindDatabase, requeueAfter: reread},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(tc.have...).Build()
-			var said []change.Change
+			kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(tc.objects...).Build()
+			var announced []change.Change
 			c := &passwordReconciler{
 				reader: kube, generator: &rotate.Rotator{Kube: kube},
-				writer: writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil }),
+				writer: writerFn(func(changes []change.Change) error { announced = append(announced, changes...); return nil }),
 			}
 			s := livingDatabase(instance.Key{Kind: tc.kind, Namespace: "team", Name: "db"})
 			s.XR.Spec.Password, s.XR.Spec.PasswordSecretRef = nil, tc.ref
@@ -184,11 +199,12 @@ func TestGeneratedPassword(t *testing.T) {
 			var first corev1.Secret
 			for pass := range 2 {
 				got, err := c.generatePassword(t.Context(), s, spec)
-				if err != nil || got.RequeueAfter != tc.again || (len(said) > 0) != tc.made {
-					t.Fatalf("%s pass %d: %+v, %v, %v", tc.reason, pass, got, said, err)
+				if err != nil || got.RequeueAfter != tc.requeueAfter || (len(announced) > 0) != tc.made {
+					t.Fatalf("%s pass %d: %+v, %v, %v", tc.reason, pass, got, announced, err)
 				}
 				secret := corev1.Secret{}
-				if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "db.database-password"}, &secret); client.IgnoreNotFound(err) != nil {
+				if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "db.database-password"},
+					&secret); client.IgnoreNotFound(err) != nil {
 					t.Fatal(err)
 				}
 				if ours := secret.Labels[v1.LabelXR] == "db"; ours != tc.made || ours && len(secret.Data[v1.PasswordKey]) < 20 {
@@ -203,51 +219,55 @@ func TestGeneratedPassword(t *testing.T) {
 	}
 }
 
-// TestPlatformsWord: the rotation has what the platform says of the wanted password, and where there is no platform none is
-// brought in.
+// TestPlatformsWord: the rotation has what the platform says of the wanted password, and where there is no platform
+// none is brought in.
 func TestPlatformsWord(t *testing.T) {
 	for name, tc := range map[string]struct {
-		platform *v1.MySQLPlatformSpec
+		platform *v1.PlatformSpec
 		want     string
 	}{
-		"Allows":  {&v1.MySQLPlatformSpec{MinPasswordLength: 13}, ""},
-		"Longer":  {&v1.MySQLPlatformSpec{MinPasswordLength: 14}, "14 characters"},
-		"Secret":  {&v1.MySQLPlatformSpec{RequirePasswordSecret: true}, "in a Secret"},
-		"Nothing": {nil, "there is no MySQLPlatform"},
+		"Allows":  {&v1.PlatformSpec{MinPasswordLength: 13}, ""},
+		"Longer":  {&v1.PlatformSpec{MinPasswordLength: 14}, "14 characters"},
+		"Secret":  {&v1.PlatformSpec{RequirePasswordSecret: true}, "in a Secret"},
+		"Nothing": {nil, "there is no Platform"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &passwordReconciler{reader: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build()}
-			in, err := c.rotationInput(t.Context(), livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}), tc.platform)
-			if err != nil || (in.NotAllowed == "") != (tc.want == "") || !strings.Contains(in.NotAllowed, tc.want) || in.Wanted != "correct horse" {
+			in, err := c.rotationInput(t.Context(),
+				livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}), tc.platform)
+			if err != nil || (in.NotAllowed == "") != (tc.want == "") || !strings.Contains(in.NotAllowed, tc.want) ||
+				in.Wanted != "correct horse" {
 				t.Errorf("want %q, got %+v, %v", tc.want, in, err)
 			}
 		})
 	}
 }
 
-// TestNotLetIn: where the Secrets of a namespace may not be read its instances say so, whichever is read first, and the pass
-// is no error.
+// TestNotLetIn: where the Secrets of a namespace may not be read its instances say so, whichever is read first, and the
+// pass is no error.
 func TestNotLetIn(t *testing.T) {
 	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
 		t.Run(name, func(t *testing.T) {
 			kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+					opts ...client.GetOption) error {
 					if _, ok := o.(*corev1.Secret); ok {
 						return kerrors.NewForbidden(corev1.Resource("secrets"), k.Name, nil)
 					}
 					return c.Get(ctx, k, o, opts...)
 				},
 			})
-			var said []change.Change
+			var announced []change.Change
 			c := newCredentials(t, nil, time.Now)
 			c.generator = &rotate.Rotator{Kube: kube}
-			c.writer = writerFn(func(changes []change.Change) error { said = append(said, changes...); return nil })
+			c.writer = writerFn(func(changes []change.Change) error { announced = append(announced, changes...); return nil })
 			c.gather = gatherNamingNone{serving}
 			got, err := c.Reconcile(t.Context(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
-			if err != nil || got.RequeueAfter != whileNotLetIn || len(said) != 1 {
-				t.Fatalf("got %+v, %v, %v", got, said, err)
+			if err != nil || got.RequeueAfter != whileNotLetIn || len(announced) != 1 {
+				t.Fatalf("got %+v, %v, %v", got, announced, err)
 			}
-			if status, _ := said[0].Fields["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed || !strings.Contains(status["message"].(string), "--clusterrole crossplane-mysql-contents") {
+			if status, _ := internalOf(announced[0])["credentials"].(map[string]any); status["state"] != v1.CredentialsFailed ||
+				!strings.Contains(status["message"].(string), "--clusterrole crossplane-mysql-contents") {
 				t.Errorf("it says %v", status)
 			}
 		})
@@ -268,27 +288,26 @@ func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*insta
 
 func (gatherNamingNone) ReadData(context.Context, *instance.State) error { return nil }
 
-// TestRequeueAfter: a Secret of a claim that nobody watches is read every few seconds, and one that Crossplane watches when the status
-// says that it is another one.
+// TestRequeueAfter: a Secret of a claim that nobody watches is read every few seconds, and one that Crossplane watches
+// when the status says that it is another one.
 func TestRequeueAfter(t *testing.T) {
-	watched := &v1.MySQLPlatformSpec{CoreWatches: true}
 	cases := map[string]struct {
-		reason   string
-		platform *v1.MySQLPlatformSpec
-		ref      bool
-		version  string
-		not      string // What of the XR is not so.
-		result   rotate.Result
-		want     time.Duration
+		reason  string
+		ref     bool
+		version string
+		not     string // What of the XR is not so.
+		result  rotate.Result
+		want    time.Duration
 	}{
-		"Stated":     {reason: "It comes with the claim.", platform: watched, want: recheck},
-		"Unwatched":  {reason: "Nobody tells.", platform: &v1.MySQLPlatformSpec{}, ref: true, version: "1", want: reread},
-		"NoPlatform": {reason: "Nobody has said that it is watched.", ref: true, version: "1", want: reread},
-		"Watched":    {reason: "The function tells.", platform: watched, ref: true, version: "1", want: recheck},
-		"Unseen":     {reason: "It is not there, or the function is of an earlier release.", platform: watched, ref: true, want: reread},
-		"Refused":    {reason: "The function writes nothing.", platform: watched, ref: true, version: "1", not: v1.ConditionAccepted, want: reread},
-		"Paused":     {reason: "Nobody calls it.", platform: watched, ref: true, version: "1", not: "Synced", want: reread},
-		"Sooner":     {reason: "A change is under way.", platform: watched, ref: true, version: "1", result: rotate.Result{RequeueAfter: time.Second}, want: time.Second},
+		"Stated":  {reason: "It comes with the claim.", want: recheck},
+		"Watched": {reason: "The function tells.", ref: true, version: "1", want: recheck},
+		"Unseen": {reason: "The Secret is not there, or Crossplane does not watch it, and the function writes no version.",
+			ref: true, want: reread},
+		"Refused": {reason: "The function writes nothing.", ref: true, version: "1",
+			not: v1.ConditionAccepted, want: reread},
+		"Paused": {reason: "Crossplane does not call the function.", ref: true, version: "1", not: "Synced", want: reread},
+		"Sooner": {reason: "A change is under way.", ref: true, version: "1",
+			result: rotate.Result{RequeueAfter: time.Second}, want: time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -298,10 +317,10 @@ func TestRequeueAfter(t *testing.T) {
 			}
 			s.XR.Status.PasswordVersion = tc.version
 			for _, c := range []string{v1.ConditionAccepted, "Synced"} {
-				is := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[c != tc.not]
-				s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{Type: c, Status: is})
+				status := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[c != tc.not]
+				s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{Type: c, Status: status})
 			}
-			if got := requeueAfter(s, tc.platform, tc.result); got != tc.want {
+			if got := requeueAfter(s, tc.result); got != tc.want {
 				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
 			}
 		})

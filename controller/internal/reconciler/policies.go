@@ -12,39 +12,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// policyVersion is that of the policies in controller/deploy that this controller was written with. It changes when they come
-// to refuse something that an older controller does, or to allow something that a newer one needs.
-const policyVersion = 9
+// policyVersion is the version of the policies in controller/deploy that this controller requires. It changes when
+// the policies refuse something that an older controller does, or allow something that a newer one needs.
+const policyVersion = 10
 
-// policyProbe is a Secret that the policies refuse, with their version. Nothing of it is kept.
+// policyProbe is a Secret that the policies refuse with a message that contains their version. It is never stored.
 const policyProbe = "crossplane-mysql-policy-probe"
 
-// A policyCheck looks once, when the controller begins to lead, whether the policies for its token are in force. It stops
-// nothing: where a policy refuses what is needed, the claim says so.
+// A policyCheck checks once, when the controller becomes the leader, whether the policies for its token are in force.
+// It only reports. If a policy refuses a write that the controller needs, the claim reports it.
 type policyCheck struct {
 	kube      client.Client
 	namespace string
 }
 
-// Start is what the manager calls.
+// Start runs the check. The manager calls it.
 func (p policyCheck) Start(ctx context.Context) error {
 	if trouble := p.trouble(ctx); trouble != "" {
-		log.FromContext(ctx).Info("The controller's token is not narrowed as it should be", "why", trouble, "todo", "apply controller/deploy/controller, or opted-in where that was installed, of this release: docs/security.md says what for")
+		log.FromContext(ctx).Info("The admission policies for the controller's token are not in force", "why", trouble, "todo",
+			"apply controller/deploy/controller of this release, or controller/deploy/opted-in if that is "+
+				"installed: docs/concepts/tenancy-and-policy.md explains the policies")
 	}
 	return nil
 }
 
-// trouble with the policies in words; empty where they are in force, and of the same version.
+// trouble describes a problem with the policies. It returns "" if they are in force and have the required version.
 func (p policyCheck) trouble(ctx context.Context) string {
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: policyProbe}}
 	err := client.NewDryRunClient(p.kube).Create(ctx, probe)
 	switch {
 	case err == nil:
-		return "no policy refuses what the controller never does"
+		return "no policy refused a test write that the policies must refuse"
 	case !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err):
-		return fmt.Sprintf("it cannot be found out: %v", err)
+		return fmt.Sprintf("the policies cannot be tested: %v", err)
 	case !strings.Contains(err.Error(), fmt.Sprintf("policies of version %d.", policyVersion)):
-		return fmt.Sprintf("policies of another version are in force (%v), and this controller needs those of version %d", err, policyVersion)
+		return fmt.Sprintf("policies of another version are in force (%v), and this controller needs those of version %d",
+			err, policyVersion)
 	}
 	return ""
 }

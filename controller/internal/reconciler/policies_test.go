@@ -21,8 +21,8 @@ func TestPolicyCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forbidden := func(why string) error {
-		return kerrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, policyProbe, errors.New(why))
+	forbidden := func(reason string) error {
+		return kerrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, policyProbe, errors.New(reason))
 	}
 	cases := map[string]struct {
 		reason string
@@ -32,10 +32,16 @@ func TestPolicyCheck(t *testing.T) {
 		"InForce": {reason: "Those of the installation are of this version.", answer: func(o client.Object) error {
 			return p.Refusal(t.Context(), admission.Write{New: o})
 		}},
-		"None":  {reason: "The token may do what it may.", answer: func(client.Object) error { return nil }, want: "no policy refuses"},
-		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error { return forbidden("policies of version 1.") }, want: fmt.Sprintf("needs those of version %d", policyVersion)},
-		"Newer": {reason: "Version 4 is not version 40.", answer: func(client.Object) error { return forbidden("policies of version 40.") }, want: fmt.Sprintf("needs those of version %d", policyVersion)},
-		"Down":  {reason: "Nobody knows.", answer: func(client.Object) error { return errors.New("connection refused") }, want: "connection refused"},
+		"None": {reason: "The token may do what it may.", answer: func(client.Object) error { return nil },
+			want: "no policy refused"},
+		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error {
+			return forbidden("policies of version 1.")
+		}, want: fmt.Sprintf("needs those of version %d", policyVersion)},
+		"Newer": {reason: "Version 4 is not version 40.", answer: func(client.Object) error {
+			return forbidden("policies of version 40.")
+		}, want: fmt.Sprintf("needs those of version %d", policyVersion)},
+		"Down": {reason: "Nobody knows.", answer: func(client.Object) error { return errors.New("connection refused") },
+			want: "connection refused"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -24,31 +24,29 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/restoretest"
 )
 
-// A restoreTestReconciler reconciles backups of one kind: a server is started from mostly the newest
-// one of each instance.
+// A restoreTestReconciler runs the restore tests for one kind. Usually it tests the newest backup of each instance.
 type restoreTestReconciler struct {
 	kind   instance.Kind
 	gather *instance.Gatherer
 	writer writer
-	// cache tells where there is nothing to do. What is decided on is read from the
-	// API server.
+	// cache shows whether there is anything to do. Decisions are based on reads from the API server.
 	cache  client.Reader
 	reader client.Reader
 	events events.EventRecorder
 	meter  *meter
 	atOnce int
 	clock  func() time.Time
-	// turns is held while one is taken, by the reconcilers of all kinds.
+	// turns is locked while a reconciler of any kind takes a turn.
 	turns *sync.Mutex
-	// failed says of the key of an instance when a Job for it could not be made.
+	// failed stores for the key of an instance when its Job could not be created.
 	failed *sync.Map
 }
 
-// afterFailure is how long to wait before a Job is made that could not be. That its turn was given back is an event.
+// afterFailure is how long to wait before the next attempt to create such a Job. The release of its turn is an event,
+// which must not cause an immediate retry.
 const afterFailure = time.Minute
 
-// Reconcile the backups of an instance. Jobs and records are sources of its
-// events.
+// Reconcile runs the restore tests of an instance. Events of Jobs and BackupRecords trigger it.
 func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if left := r.pauseOf(k); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
@@ -61,7 +59,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		return reconcile.Result{}, err
 	}
 	step := restoretest.Next(s)
-	if step.Action == restoretest.Start { // By the cache it has a turn. It is certain while nobody else takes one.
+	if step.Action == restoretest.Start { // The cache may be outdated. No turn is taken while the lock is held.
 		r.turns.Lock()
 		defer r.turns.Unlock()
 		if s.Others, err = r.readTurns(ctx, r.reader, eachBackup, k); err != nil {
@@ -70,10 +68,11 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		step = restoretest.Next(s)
 	}
 	if step.Action != restoretest.NoOp && step.Action != restoretest.Wait {
-		log.FromContext(ctx).Info("Taking a step of the restore test", "action", step.Action, "xr", s.XR(), "restorable", step.Verdict.Status, "message", step.Verdict.Message)
+		log.FromContext(ctx).Info("Taking a step of the restore test", "action", step.Action, "xr", s.XR(), "restorable",
+			step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	err = r.writer.Apply(ctx, step.Changes)
-	if refusal := err; step.Action == restoretest.Start && isRefused(refusal) { // By a quota or a policy.
+	if refusal := err; step.Action == restoretest.Start && isRefused(refusal) { // A quota or a policy refused the Job.
 		if s, err = r.readState(ctx, k); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -85,7 +84,8 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case err != nil && step.Action == restoretest.Start:
 		r.failed.Store(k, r.clock())
-		log.FromContext(ctx).V(1).Info("The restore test waits, because its Job cannot be created", "after", afterFailure, "error", err)
+		log.FromContext(ctx).V(1).Info("The restore test waits, because its Job cannot be created", "after", afterFailure,
+			"error", err)
 		return reconcile.Result{}, errors.Join(err, r.giveBack(ctx, k))
 	case err != nil:
 		return reconcile.Result{}, err
@@ -97,10 +97,10 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 	return reconcile.Result{RequeueAfter: step.After}, nil
 }
 
-// pauseOf an instance whose Job could not be made, as far as it is not over.
+// pauseOf returns the remaining delay of an instance whose Job could not be created.
 func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
-	at, _ := r.failed.Load(k)
-	since, failed := at.(time.Time)
+	failedAt, _ := r.failed.Load(k)
+	since, failed := failedAt.(time.Time)
 	if left := afterFailure - r.clock().Sub(since); failed && left > 0 {
 		return left
 	}
@@ -108,7 +108,7 @@ func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
 	return 0
 }
 
-// giveBack the turn of a Job that could not be made, such as for want of the way to its store.
+// giveBack releases the turn of a Job that could not be created, for example because its store is not reachable.
 func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) error {
 	s, err := r.readState(ctx, k)
 	if err != nil {
@@ -117,21 +117,20 @@ func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) er
 	return r.writer.Apply(ctx, restoretest.GiveBack(s).Changes)
 }
 
-// watchBackups, whether the kind of their claims is installed or not: a test that
-// runs is to end, and its record is to be free. One worker: it only sees that Jobs
-// run, and not too many.
+// watchBackups starts the watch even if the kind of the claims is not installed, because a running test must end and
+// its BackupRecord must be released. One worker is enough: it only starts and checks a limited number of Jobs.
 func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.TypedController[instance.Key], error) {
-	name := strings.ToLower(r.kind.Claim.Kind) + "-backups"
+	name := strings.ToLower(r.kind.InstanceKind()) + "-backups"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(name).
 		WatchesMetadata(&batchv1.Job{}, enqueueKeys(r.kind.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, enqueueKeys(r.kind.OfRecord)).
+		Watches(&v1.BackupRecord{}, enqueueKeys(r.kind.OfRecord)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: 1, CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr, name)).
 		Build(r)
 }
 
-// readState of the backup that is to be tried, beside what others try.
+// readState reads the state of the backup to test, and of the restore tests of other instances.
 func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (*restoretest.State, error) {
 	others, err := r.readTurns(ctx, r.cache, eachCachedBackup, k)
 	if err != nil {
@@ -142,10 +141,11 @@ func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (
 	})
 }
 
-// readTurns of restore tests that other instances have taken. Of all MySQLBackups only those are kept that have a turn.
-func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader, each func(context.Context, client.Reader, func(*v1.MySQLBackup)) error, k instance.Key) (restoretest.Turns, error) {
-	var tried []v1.MySQLBackup
-	err := each(ctx, from, func(b *v1.MySQLBackup) {
+// readTurns reads the restore tests of other instances. It keeps only BackupRecords that have a turn.
+func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader,
+	each func(context.Context, client.Reader, func(*v1.BackupRecord)) error, k instance.Key) (restoretest.Turns, error) {
+	var tried []v1.BackupRecord
+	err := each(ctx, from, func(b *v1.BackupRecord) {
 		if b.Status.RestoreTest != nil {
 			tried = append(tried, *b)
 		}
@@ -153,8 +153,9 @@ func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reade
 	return restoretest.TurnsOf(tried, k.Life(""), r.clock()), err
 }
 
-// isIdle is true where there is nothing to test now, and nothing left of it; and how long that is so.
-func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idle bool, after time.Duration, err error) {
+// isIdle reports whether there is nothing to test or to clean up now, and for how long.
+func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idle bool, after time.Duration,
+	err error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
 		return false, 0, err
@@ -177,7 +178,7 @@ func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idl
 	return idle, after, err
 }
 
-// hasNoJob is true if no Job has the name of one that tests a restore.
+// hasNoJob reports whether no Job has the name of this instance's restore test Job.
 func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (bool, error) {
 	j := &metav1.PartialObjectMetadata{}
 	j.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
@@ -185,23 +186,25 @@ func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (b
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// isEnding is true if a life of the instance is being deleted. The API server is
-// asked: a cache of a kind that is not installed is never filled.
+// isEnding reports whether an instance of the name is being deleted. It reads from the API server, because the cache
+// of a kind that is not installed is never filled.
 func (r *restoreTestReconciler) isEnding(ctx context.Context, k instance.Key) (bool, error) {
 	l := &metav1.PartialObjectMetadataList{}
 	xr := r.kind.XR
 	l.SetGroupVersionKind(xr.GroupVersion().WithKind(xr.Kind + "List"))
-	err := r.reader.List(ctx, l, instance.XRsOf(k))
+	err := r.reader.List(ctx, l, r.kind.XRsOf(k)...)
 	if instance.IsNotInstalled(err) {
-		return false, nil // The XRD was uninstalled, and all instances with it.
+		return false, nil // The XRD and all instances were uninstalled.
 	}
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool { return x.DeletionTimestamp != nil }), nil
+	return slices.ContainsFunc(l.Items, func(x metav1.PartialObjectMetadata) bool {
+		return x.DeletionTimestamp != nil && slices.Contains(r.kind.OfXR(&x), k)
+	}), nil
 }
 
-// announceVerdict in an event of the record: the claim may be gone.
-func (r *restoreTestReconciler) announceVerdict(b *v1.MySQLBackup, step restoretest.Step) {
+// announceVerdict sends the result as an event of the BackupRecord, because the claim may be deleted.
+func (r *restoreTestReconciler) announceVerdict(b *v1.BackupRecord, step restoretest.Step) {
 	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,16 +30,19 @@ import (
 // backedUp is an instance that is gone, whose backup nobody has looked at yet.
 func backedUp(namespace, name string) []client.Object {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
-	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: life.BackupPVCName(), UID: "claim-of-" + life.XR, Labels: life.Labels(), Annotations: map[string]string{}}}
+	pvc := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: life.BackupPVCName(), UID: "claim-of-" + life.XR,
+			Labels: life.Labels(), Annotations: map[string]string{}}}
 	pvc.Labels[v1.LabelComponent] = v1.ComponentBackup
 	pvc.Spec.VolumeName = "pv-" + string(life.XR)
 	pvc.Status.Phase = corev1.ClaimBound
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pvc.Spec.VolumeName}}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: pvc.Name, UID: pvc.UID}
-	r := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), Labels: life.Labels()}}
-	r.Spec = v1.MySQLBackupSpec{
-		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: namespace, NamespaceUID: types.UID("ns-" + namespace), Name: name, XR: life.XR},
-		Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
+	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), Labels: life.Labels()}}
+	r.Spec = v1.BackupRecordSpec{
+		Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: namespace, NamespaceUID: types.UID("ns-" + namespace),
+			Name: name, XR: life.XR},
+		Image: "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
 		Archive: &v1.Archive{PVCName: pvc.Name, Path: r.Name + "/data.tar.zst", SHA256: strings.Repeat("a", 64)},
 	}
 	r.Status.Phase = v1.BackupProven
@@ -58,7 +62,8 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n, UID: types.UID("ns-" + n)}})
 	}
 	made := 0
-	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.MySQLBackup{}).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupRecord{}).
+		WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			made++
 			o.SetUID(types.UID(fmt.Sprintf("made-%d", made)))
@@ -67,8 +72,10 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	}).Build()
 	clock := func() time.Time { return time.Unix(1_000_000, 0) }
 	return &tester{kube: kube, restoreTestReconciler: &restoreTestReconciler{
-		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"}, Clock: clock}, writer: change.Writer{Client: kube},
-		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock), atOnce: 2, clock: clock, turns: &sync.Mutex{}, failed: &sync.Map{},
+		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"},
+			Clock: clock}, writer: change.Writer{Client: kube},
+		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock),
+		atOnce: 2, clock: clock, turns: &sync.Mutex{}, failed: &sync.Map{},
 	}}
 }
 
@@ -86,7 +93,8 @@ func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 		return nil
 	}
 	j := &batchv1.Job{}
-	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").Jobs().RestoreTest()}, j); err != nil {
+	if err := v.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: k.Life("").Jobs().RestoreTest()},
+		j); err != nil {
 		t.Fatal(err)
 	}
 	if r.Status.RestoreTest.Job != j.UID {
@@ -95,9 +103,9 @@ func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 	return j
 }
 
-func (v *tester) record(t *testing.T, namespace, name string) *v1.MySQLBackup {
+func (v *tester) record(t *testing.T, namespace, name string) *v1.BackupRecord {
 	t.Helper()
-	r := &v1.MySQLBackup{}
+	r := &v1.BackupRecord{}
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
 	if err := v.kube.Get(t.Context(), client.ObjectKey{Name: life.RecordName()}, r); err != nil {
 		t.Fatal(err)
@@ -105,17 +113,20 @@ func (v *tester) record(t *testing.T, namespace, name string) *v1.MySQLBackup {
 	return r
 }
 
-// tenants make a Job with each label and annotation that the controller gives its own, for an instance of whatever name.
-func tenants(namespace, name string, of v1.Instance) *batchv1.Job {
-	labels := of.Labels()
+// tenants make a Job with each label and annotation that the controller gives its own, for an instance of whatever
+// name.
+func tenants(namespace, name string, instance v1.Instance) *batchv1.Job {
+	labels := instance.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
-	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("tenants-" + name), Labels: labels, Annotations: map[string]string{
-		v1.AnnotationClaimKind: of.Kind, v1.AnnotationClaimNamespace: of.Namespace, v1.AnnotationClaimName: of.Name,
-	}}}
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("tenants-" + name),
+		Labels: labels, Annotations: map[string]string{
+			v1.AnnotationClaimKind: instance.Kind, v1.AnnotationClaimNamespace: instance.Namespace,
+			v1.AnnotationClaimName: instance.Name,
+		}}}
 }
 
-// TestStrangersTakeNoTurn: Jobs with our labels that a tenant makes are not counted, and labels that a tenant takes from
-// ours do not hide them.
+// TestStrangersTakeNoTurn: Jobs with our labels that a tenant makes are not counted, and labels that a tenant takes
+// from ours do not hide them.
 func TestStrangersTakeNoTurn(t *testing.T) {
 	victim := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	objects := []client.Object{ //nolint:prealloc // A list of what there is.
@@ -123,8 +134,8 @@ func TestStrangersTakeNoTurn(t *testing.T) {
 		tenants("evil", "y", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "y", XR: "y"}),
 		tenants("evil", "z", victim), tenants("a", "another", victim),
 	}
-	for _, of := range [][2]string{{"a", "one"}, {"a", "two"}, {"b", "one"}, {"c", "one"}} {
-		objects = append(objects, backedUp(of[0], of[1])...)
+	for _, owner := range [][2]string{{"a", "one"}, {"a", "two"}, {"b", "one"}, {"c", "one"}} {
+		objects = append(objects, backedUp(owner[0], owner[1])...)
 	}
 	v := newTester(t, []string{"a", "b", "c", "evil"}, objects...)
 	one := v.try(t, "a", "one")
@@ -149,9 +160,10 @@ func TestStrangersTakeNoTurn(t *testing.T) {
 	}
 }
 
-// TestStrangersJobIsNotHeard: one of our Job's name is neither removed nor believed, and the record says what is in the way.
+// TestStrangersJobIsNotHeard: one of our Job's name is neither removed nor believed, and the record says what is in the
+// way.
 func TestStrangersJobIsNotHeard(t *testing.T) {
-	of := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
+	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	cases := map[string]struct {
 		reason string
 		meta   func(*batchv1.Job)
@@ -161,17 +173,21 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			j := tenants("a", of.Jobs().RestoreTest(), of)
+			j := tenants("a", instance.Jobs().RestoreTest(), instance)
 			tc.meta(j)
 			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
-			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}}}
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", Labels: j.Labels,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}}}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+				{Name: "bootcheck", State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}}}
 			v := newTester(t, []string{"a"}, append(backedUp("a", "one"), j, p)...)
 			if v.try(t, "a", "one") != nil {
 				t.Fatal("it has a turn")
 			}
 			c := v.record(t, "a", "one").Status.Conditions
-			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown || !strings.Contains(c[0].Message, "kubectl delete job --namespace a "+of.Jobs().RestoreTest()) {
+			if len(c) != 1 || c[0].Status != metav1.ConditionUnknown ||
+				!strings.Contains(c[0].Message, "kubectl delete job --namespace a "+instance.Jobs().RestoreTest()) {
 				t.Errorf("%s The record says %+v", tc.reason, c)
 			}
 			if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); err != nil {
@@ -183,16 +199,16 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 
 // TestTurnAfterCrash: whatever was done when the controller ended, the test goes on, and is counted once.
 func TestTurnAfterCrash(t *testing.T) {
-	for name, undo := range map[string]func(*testing.T, *tester, *v1.MySQLBackup, *batchv1.Job){
-		"Reserved": func(t *testing.T, v *tester, r *v1.MySQLBackup, j *batchv1.Job) {
+	for name, undo := range map[string]func(*testing.T, *tester, *v1.BackupRecord, *batchv1.Job){
+		"Reserved": func(t *testing.T, v *tester, r *v1.BackupRecord, j *batchv1.Job) {
 			t.Helper()
 			r.Status.RestoreTest.Job = ""
 			if err := v.kube.Delete(t.Context(), j); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"Unnamed": func(_ *testing.T, _ *tester, r *v1.MySQLBackup, _ *batchv1.Job) { r.Status.RestoreTest.Job = "" },
-		"JobGone": func(t *testing.T, v *tester, _ *v1.MySQLBackup, j *batchv1.Job) {
+		"Unnamed": func(_ *testing.T, _ *tester, r *v1.BackupRecord, _ *batchv1.Job) { r.Status.RestoreTest.Job = "" },
+		"JobGone": func(t *testing.T, v *tester, _ *v1.BackupRecord, j *batchv1.Job) {
 			t.Helper()
 			if err := v.kube.Delete(t.Context(), j); err != nil {
 				t.Fatal(err)
@@ -232,8 +248,8 @@ func TestTurnIsRefused(t *testing.T) {
 	}
 }
 
-// TestTurnOfNoJob: where the Job cannot be made for now the turn is another's, and it is tried again after a while, whatever happens
-// meanwhile.
+// TestTurnOfNoJob: where the Job cannot be made for now the turn is another's, and it is tried again after a while,
+// whatever happens meanwhile.
 func TestTurnOfNoJob(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	now, tries := v.clock(), 0
@@ -263,8 +279,8 @@ func TestTurnOfNoJob(t *testing.T) {
 	}
 }
 
-// TestTurnWithoutKind: where the XRD was uninstalled, with the instances, a test that had begun ends, and a verdict that was
-// not good is looked at no more.
+// TestTurnWithoutKind: where the XRD was uninstalled, with the instances, a test that had begun ends, and a verdict
+// that was not good is looked at no more.
 func TestTurnWithoutKind(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	j := v.try(t, "a", "one")
@@ -280,7 +296,8 @@ func TestTurnWithoutKind(t *testing.T) {
 		},
 	})
 	v.cache, v.reader, v.gather.Reader = uninstalled, uninstalled, uninstalled
-	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: v.clock()}}}
+	j.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: v.clock()}}}
 	if err := v.kube.Status().Update(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
@@ -292,5 +309,40 @@ func TestTurnWithoutKind(t *testing.T) {
 	}
 	if err := v.kube.Get(t.Context(), client.ObjectKeyFromObject(j), j); !kerrors.IsNotFound(err) {
 		t.Errorf("its Job: %v", err)
+	}
+}
+
+// mysqlsOf a namespace are all that this reader lists.
+type mysqlsOf struct {
+	client.Reader
+
+	namespace string
+	items     []metav1.PartialObjectMetadata
+}
+
+func (r mysqlsOf) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(opts)
+	l, ok := list.(*metav1.PartialObjectMetadataList)
+	if ok && asked.Namespace == r.namespace && asked.LabelSelector == nil {
+		l.Items = r.items
+	}
+	return nil
+}
+
+// TestIsEndingWithoutClaim: an instance without a claim ends if it is deleted, and another one of its namespace does
+// not count.
+func TestIsEndingWithoutClaim(t *testing.T) {
+	v := newTester(t, []string{"a"})
+	v.reader = mysqlsOf{namespace: "a", items: []metav1.PartialObjectMetadata{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "lives"}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "dies", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}},
+	}}
+	n := slices.IndexFunc(instance.Kinds(), func(k instance.Kind) bool { return !k.HasClaims() })
+	v.kind = instance.Kinds()[n]
+	for name, want := range map[string]bool{"lives": false, "dies": true, "gone": false} {
+		got, err := v.isEnding(t.Context(), instance.Key{Kind: v.kind.InstanceKind(), Namespace: "a", Name: name})
+		if err != nil || got != want {
+			t.Errorf("%s: want %t, got %t, %v", name, want, got, err)
+		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package reconciler has what the controller runs: for each kind of claim a reconciler of its
-// instances, of their passwords, of the archives of their backups and of the restore tests.
-// Each reads what there is, has another package decide, and writes that.
+// Package reconciler contains the reconcilers of the controller. For each kind of claim they reconcile instances,
+// passwords, archives of backups and restore tests. Each reconciler reads the state, lets another package decide, and
+// writes the changes.
 package reconciler
 
 import (
@@ -22,33 +22,36 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// Options of the controller.
+// Options are the options of the controller.
 type Options struct {
-	// Settings of what is made for instances.
+	// Settings are the settings for the objects of instances.
 	Settings instance.Settings
+	// Release is the release of this controller, such as v0.1.0.
+	Release string
 	// Namespace is the controller's own.
 	Namespace string
-	// LeaderElection waits until no other controller runs.
+	// LeaderElection makes the controller wait until it is the only one that runs.
 	LeaderElection bool
-	// MetricsAddress and HealthAddress to serve on, such as :8443; 0 is none.
+	// MetricsAddress and HealthAddress are the addresses to serve on, such as :8443. The value 0 disables the
+	// endpoint.
 	MetricsAddress, HealthAddress string
-	// MaxConcurrent instances are looked after at the same time, and RestoreTestsAtOnce
-	// backups are tested that no deletion waits for.
+	// MaxConcurrent is the number of instances that are reconciled concurrently. RestoreTestsAtOnce is the number of
+	// concurrent restore tests, without tests that a deletion waits for.
 	MaxConcurrent, RestoreTestsAtOnce int
-	// PasswordGrace is how long an old password works after a change.
+	// PasswordGrace is how long an old password remains valid after a change.
 	PasswordGrace time.Duration
-	// ClusterDomain of the Services' names, such as cluster.local.
+	// ClusterDomain is the domain of the Services' names, such as cluster.local.
 	ClusterDomain string
 }
 
-// Limits on the calls to the API server, in a second and at once. A deletion has
-// about twenty steps, before each of which all is read anew.
+// Limits on the calls to the API server, per second and as a burst. A deletion has about twenty steps, and reads
+// everything before each of them.
 const (
 	qps   = 100
 	burst = 200
 )
 
-// Run the reconcilers until the context ends.
+// Run runs the reconcilers until the context ends.
 func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	cfg.QPS, cfg.Burst = qps, burst
 	watch := clock.NewWatch()
@@ -61,12 +64,18 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, of := range instance.Kinds() {
-		if err := all.watchKind(mgr, of, o.MaxConcurrent); err != nil {
+	for _, kind := range instance.Kinds() {
+		if err := all.watchKind(mgr, kind, o.MaxConcurrent); err != nil {
 			return err
 		}
 	}
 	if err := mgr.Add(all.stores.watchStores(mgr)); err != nil {
+		return err
+	}
+	if err := mgr.Add(all.backupObjects.watchBackupObjects(mgr, o.MaxConcurrent)); err != nil {
+		return err
+	}
+	if err := mgr.Add(all.releases); err != nil {
 		return err
 	}
 	if err := mgr.Add(policyCheck{kube: mgr.GetClient(), namespace: o.Namespace}); err != nil {
@@ -75,14 +84,17 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// reconcilers of all kinds; restoreTests lacks its kind.
+// reconcilers are the reconcilers of all kinds. The kind of restoreTests is not set.
 type reconcilers struct {
 	instances    *instanceReconciler
 	passwords    *passwordReconciler
 	archives     *archiveReconciler
 	restoreTests restoreTestReconciler
 	stores       *storeReconciler
+	releases     releaseCheck
 	composites   composites
+
+	backupObjects *backupObjectReconciler
 }
 
 func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock.Watch) (*reconcilers, error) {
@@ -93,7 +105,8 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 	holders, lanes := stores.NewHolders(), stores.NewLanes(time.Now)
 	kube, live := loggedClient{mgr.GetClient()}, instance.PagedReader{Reader: countedReader{mgr.GetAPIReader()}}
 	all := stores.Cluster{Reader: live, Namespace: o.Namespace, Clock: watch.Now, Holders: holders, Lanes: lanes}
-	g := &instance.Gatherer{Reader: live, Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now, Skew: watch.Skew}
+	g := &instance.Gatherer{Reader: live, Cache: mgr.GetClient(), Logs: podLogs{pods}, Stores: all, Settings: o.Settings, Clock: watch.Now,
+		Skew: watch.Skew}
 	r := &rotate.Rotator{
 		Kube: apiClient{kube, live}, Dial: dialServer(cfg, pods),
 		Grace: o.PasswordGrace, Settle: rotate.DefaultSettle,
@@ -106,18 +119,24 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, watch.Now)
 	meter.skew = watch.Skew
 	return &reconcilers{
-		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent), reported: map[instance.Key]map[types.UID]lastReported{}},
+		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent),
+			reported: map[instance.Key]map[types.UID]lastReported{}},
 		passwords: &passwordReconciler{
 			gather: g, reader: live, writer: w, events: recorder, clock: time.Now,
-			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: watch.Now, Skew: watch.Skew, ClusterDomain: o.ClusterDomain},
-			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(), retries: newRetries(),
+			rotator: r, generator: r, certifier: &servercert.Keeper{Kube: r.Kube, Namespace: o.Namespace, Clock: watch.Now,
+				Skew: watch.Skew, ClusterDomain: o.ClusterDomain},
+			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(),
+			retries: newRetries(),
 		},
-		stores:   &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, namespace: o.Namespace, clock: watch.Now, holders: holders, lanes: lanes},
+		stores: &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, namespace: o.Namespace,
+			clock: watch.Now, holders: holders, lanes: lanes},
+		releases: releaseCheck{reader: live, writer: w, release: o.Release},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},
 		restoreTests: restoreTestReconciler{
 			gather: g, writer: w, cache: mgr.GetClient(), reader: live, events: recorder, meter: meter,
 			atOnce: o.RestoreTestsAtOnce, clock: watch.Now, turns: &sync.Mutex{}, failed: &sync.Map{},
 		},
-		composites: c,
+		composites:    c,
+		backupObjects: &backupObjectReconciler{gather: g, writer: w, cache: mgr.GetClient(), reader: live},
 	}, nil
 }

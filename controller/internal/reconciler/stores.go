@@ -29,19 +29,21 @@ import (
 )
 
 const (
-	// storeInterval is how often a store is looked at that can be reached, and lostStoreInterval one that cannot. Its Secrets are not
-	// watched: they are in a namespace where the controller lists none.
+	// storeInterval is how often a reachable store is probed, and lostStoreInterval how often an unreachable one. The
+	// controller does not watch the Secrets, because it may not list Secrets in their namespace.
 	storeInterval     = 5 * time.Minute
 	lostStoreInterval = 10 * time.Second
-	// probeTimeout of a look. A store that takes longer takes no backup. storeTimeout is that of what a person asks for.
+	// probeTimeout is the timeout of a probe. A store that takes longer accepts no backups. storeTimeout is the
+	// timeout of an operation that a user requested.
 	probeTimeout = time.Minute
 	storeTimeout = 5 * time.Minute
-	// storesAtOnce are looked at. One that swallows packets takes until its timeout, and others must not wait for it: there are never as many
-	// BackupStores, and a worker that has nothing to do costs nothing.
+	// storesAtOnce is the number of stores that are probed concurrently. A store that drops packets takes the whole
+	// timeout, and other stores must not wait for it. There are fewer BackupStores than this, and an idle worker
+	// costs nothing.
 	storesAtOnce = 256
 )
 
-// A storeReconciler reconciles BackupStores with what they are found to be, and the gateway with all of them.
+// A storeReconciler reconciles the status of BackupStores, and configures the gateway for all of them.
 type storeReconciler struct {
 	kube      client.Client
 	reader    client.Reader
@@ -53,7 +55,7 @@ type storeReconciler struct {
 	lanes     *stores.Lanes
 }
 
-// Reconcile one BackupStore.
+// Reconcile reconciles one BackupStore.
 func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
 	s := &v1.BackupStore{}
 	if err := r.reader.Get(ctx, q.NamespacedName, s); err != nil {
@@ -62,28 +64,31 @@ func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (r
 		}
 		return reconcile.Result{}, err
 	}
-	// The gateway first: it is to know what the status says can be used.
+	// The gateway is first, because it must know a store before the status says that the store can be used.
 	if err := r.tellGateway(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	after, err := r.lookAtStore(ctx, s)
 	if kerrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil // Somebody has changed it meanwhile.
+		return reconcile.Result{RequeueAfter: time.Second}, nil // Another client has changed the object in the meantime.
 	}
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// watchStores as soon as their kind is there: it need not be, before an update has brought it.
+// watchStores starts the watch when the kind is installed. An update may install it later.
 func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		err := wait.PollUntilContextCancel(ctx, installPollInterval, true, func(context.Context) (bool, error) {
-			if _, err := mgr.GetRESTMapper().RESTMapping(v1.GroupVersion.WithKind(v1.KindBackupStore).GroupKind(), v1.Version); err != nil {
-				mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", v1.KindBackupStore, "error", err.Error())
-				return false, nil // It is looked for again, whatever it was.
+			if _, err := mgr.GetRESTMapper().RESTMapping(v1.GroupVersion.WithKind(v1.KindBackupStore).GroupKind(),
+				v1.Version); err != nil {
+				mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", v1.KindBackupStore, "error",
+					err.Error())
+				return false, nil // The read is retried after any error.
 			}
-			// A status that it writes is no reason to look again.
+			// The controller's own status writes must not cause another probe.
 			return true, ctrl.NewControllerManagedBy(mgr).
-				For(&v1.BackupStore{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+				For(&v1.BackupStore{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
+					predicate.AnnotationChangedPredicate{}))).
 				WithOptions(controller.Options{MaxConcurrentReconciles: storesAtOnce}).
 				WithLogConstructor(logForStore(mgr)).
 				Complete(r)
@@ -95,16 +100,17 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 	}
 }
 
-// lookAtStore and write what was found.
+// lookAtStore probes a store and writes the result.
 func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
-	with, err := r.cluster().SecretsOf(ctx, s)
+	secrets, err := r.cluster().SecretsOf(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	was := s.IsReachable()
+	wasReachable := s.IsReachable()
 	start := time.Now()
-	open, found, err := r.probe(ctx, s, with)
-	log.FromContext(ctx).V(1).Info("Probed the store", "writesOnce", found.WritesOnce, "deletes", found.Deletes, "took", time.Since(start), "error", err)
+	open, found, err := r.probe(ctx, s, secrets)
+	log.FromContext(ctx).V(1).Info("Probed the store", "writesOnce", found.WritesOnce, "deletes", found.Deletes, "took",
+		time.Since(start), "error", err)
 	if errors.As(err, new(*unwrittenError)) {
 		return 0, err
 	}
@@ -112,7 +118,7 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	if err != nil {
 		return 0, err
 	}
-	if next.LastBackupAt, err = r.lastBackupIn(ctx, s); err != nil {
+	if next.LastBackupTime, err = r.lastBackupIn(ctx, s); err != nil {
 		return 0, err
 	}
 	if next.Record, err = r.makeRecord(ctx, s, open); err != nil {
@@ -121,22 +127,24 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	if next.Adoption, err = r.adopt(ctx, s, open); err != nil {
 		return 0, err
 	}
-	if err := r.writer.Apply(ctx, []change.Change{change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status = next })}); err != nil {
+	if err := r.writer.Apply(ctx, []change.Change{
+		change.PatchObjectStatus(s, func(s *v1.BackupStore) { s.Status = next })}); err != nil {
 		return 0, err
 	}
 	now := s.DeepCopy()
 	now.Status = next
-	r.announceStore(ctx, now, was)
+	r.announceStore(ctx, now, wasReachable)
 	if now.IsReachable() {
 		return storeInterval, nil
 	}
 	return lostStoreInterval, nil
 }
 
-// probe a store that can be opened: its holder first, as nothing is written into a prefix that another cluster holds. The status of s is
-// what was written meanwhile.
-func (r *storeReconciler) probe(ctx context.Context, s *v1.BackupStore, with stores.Secrets) (*stores.Store, store.Finding, error) {
-	open, err := stores.Open(s, with)
+// probe probes a store. It checks the holder first, because the controller writes nothing to a prefix that another
+// cluster holds. The status of s contains what was written in the meantime.
+func (r *storeReconciler) probe(ctx context.Context, s *v1.BackupStore, secrets stores.Secrets) (*stores.Store,
+	store.Finding, error) {
+	open, err := stores.Open(s, secrets)
 	if err != nil {
 		return nil, store.Finding{}, err
 	}
@@ -152,13 +160,13 @@ func (r *storeReconciler) probe(ctx context.Context, s *v1.BackupStore, with sto
 	return open, found, err
 }
 
-// An unwrittenError is the API server's, and says nothing of the store.
+// An unwrittenError is an error of the API server and not of the store.
 type unwrittenError struct{ error }
 
-// Unwrap it.
+// Unwrap returns the wrapped error.
 func (e *unwrittenError) Unwrap() error { return e.error }
 
-// hold the prefix of a store.
+// hold renews the hold on the prefix of a store.
 func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *stores.Store) error {
 	all := &v1.BackupStoreList{}
 	if err := r.reader.List(ctx, all); err != nil {
@@ -178,25 +186,28 @@ func (r *storeReconciler) hold(ctx context.Context, s *v1.BackupStore, open *sto
 	})
 }
 
-// lastBackupIn a store; nil where there is none.
+// lastBackupIn returns the time of the last backup in a store, or nil if there is none.
 func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (*metav1.Time, error) {
 	var last *metav1.Time
-	err := eachBackup(ctx, r.reader, func(b *v1.MySQLBackup) {
-		if at := b.Status.ProvenAt; at != nil && b.InStore() && b.Spec.Archive.Store == s.Name && (last == nil || last.Before(at)) {
-			last = at.DeepCopy()
+	err := eachBackup(ctx, r.reader, func(b *v1.BackupRecord) {
+		if provenAt := b.Status.CompletionTime; provenAt != nil && b.InStore() && b.Spec.Archive.Store == s.Name &&
+			(last == nil || last.Before(provenAt)) {
+			last = provenAt.DeepCopy()
 		}
 	})
 	return last, err
 }
 
-// makeRecord again of a backup in the store, where somebody asks for it. It is proven by the note, as each that somebody makes.
-func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreRecord, error) {
+// makeRecord creates a BackupRecord again from the catalog in the store, if a user requests it. The catalog entry
+// then marks it as verified, as for each BackupRecord that a user creates again.
+func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreRecord,
+	error) {
 	asked := s.Annotations[v1.AnnotationMakeRecord]
-	switch was := s.Status.Record; {
+	switch previous := s.Status.Record; {
 	case asked == "":
 		return nil, nil //nolint:nilnil // No question, and no error.
-	case was != nil && was.Asked == asked && was.Made:
-		return was, nil
+	case previous != nil && previous.Asked == asked && previous.Made:
+		return previous, nil
 	case open == nil:
 		return &v1.StoreRecord{Asked: asked, Message: "the store's settings cannot be used"}, nil
 	}
@@ -208,26 +219,28 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	}
 	err = r.makeRecordOf(ctx, n)
 	switch {
-	case isRefused(err): // What else the status has to say does not wait for that.
+	case isRefused(err): // The other fields of the status must be written in any case.
 		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
 	case err != nil:
 		return nil, err
 	}
-	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("MySQLBackup %s is there", n.Name)}, nil
+	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("BackupRecord %s is there", n.Name)}, nil
 }
 
-// makeRecordOf a note, if there is none yet.
+// makeRecordOf creates the BackupRecord of a catalog entry, if it does not exist yet.
 func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) error {
-	return r.writer.Apply(ctx, []change.Change{catalog.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
+	return r.writer.Apply(ctx, []change.Change{
+		catalog.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
 }
 
-// announceStore when it comes, or goes.
-func (r *storeReconciler) announceStore(ctx context.Context, s *v1.BackupStore, was bool) {
-	if s.IsReachable() == was {
+// announceStore sends an event when a store becomes reachable or unreachable.
+func (r *storeReconciler) announceStore(ctx context.Context, s *v1.BackupStore, wasReachable bool) {
+	if s.IsReachable() == wasReachable {
 		return
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1.ConditionReachable); c != nil {
-		log.FromContext(ctx).Info("The store changed state", "from", stateOfStore(was), "to", stateOfStore(!was), "reason", c.Reason, "message", c.Message)
+		log.FromContext(ctx).Info("The store changed state", "from", stateOfStore(wasReachable), "to",
+			stateOfStore(!wasReachable), "reason", c.Reason, "message", c.Message)
 		sendEvent(r.events, s, eventsOfStores[s.IsReachable()], "Look", c.Message)
 	}
 }
@@ -243,7 +256,7 @@ func (r *storeReconciler) cluster() stores.Cluster {
 	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock, Holders: r.holders, Lanes: r.lanes}
 }
 
-// tellGateway which stores there are, and how they are reached. One whose settings cannot be used is not served.
+// tellGateway writes the configuration of all stores for the gateway. A store with invalid settings is not served.
 func (r *storeReconciler) tellGateway(ctx context.Context) error {
 	all := &v1.BackupStoreList{}
 	if err := r.reader.List(ctx, all); err != nil {
@@ -251,11 +264,11 @@ func (r *storeReconciler) tellGateway(ctx context.Context) error {
 	}
 	var open []*stores.Store
 	for i := range all.Items {
-		with, err := r.cluster().SecretsOf(ctx, &all.Items[i])
+		secrets, err := r.cluster().SecretsOf(ctx, &all.Items[i])
 		if err != nil {
 			return err
 		}
-		if s, err := stores.Open(&all.Items[i], with); err == nil {
+		if s, err := stores.Open(&all.Items[i], secrets); err == nil {
 			open = append(open, s)
 		}
 	}
@@ -269,7 +282,7 @@ func (r *storeReconciler) tellGateway(ctx context.Context) error {
 	}
 	if signer != nil {
 		if err := r.kube.Create(ctx, signer); err != nil {
-			return err // Where another one was made meanwhile, that counts.
+			return err // If another process has created one in the meantime, that one is used.
 		}
 		state.Signer = signer
 	}

@@ -33,17 +33,20 @@ func storeOf(name string) []client.Object {
 		CredentialsSecretRef: v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name + "-key"},
 	}}
 	credentials, key := secretOf("system", name+"-credentials"), secretOf("system", name+"-key")
-	credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte("access-of-" + name), v1.StoreSecretKey: []byte("secret")}
+	credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte("access-of-" + name),
+		v1.StoreSecretKey: []byte("secret")}
 	key.Data = map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text())}
 	return []client.Object{s, credentials, key}
 }
 
 // TestStores: a BackupStore says what is wrong with it, and the gateway is told of those that can be opened.
 func TestStores(t *testing.T) {
-	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
+		WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
 	sent := events.NewFakeRecorder(10)
-	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: sent, namespace: "system", clock: time.Now, holders: stores.NewHolders()}
-	look := func(name string) (metav1.Condition, reconcile.Result) {
+	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: sent, namespace: "system",
+		clock: time.Now, holders: stores.NewHolders()}
+	probe := func(name string) (metav1.Condition, reconcile.Result) {
 		t.Helper()
 		after, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 		if err != nil {
@@ -63,7 +66,8 @@ func TestStores(t *testing.T) {
 		}
 		return string(s.Data[stores.StoresFile])
 	}
-	if c, after := look("one"); c.Status != metav1.ConditionFalse || c.Reason != string(store.Unreachable) || after.RequeueAfter != lostStoreInterval {
+	if c, after := probe("one"); c.Status != metav1.ConditionFalse || c.Reason != string(store.Unreachable) ||
+		after.RequeueAfter != lostStoreInterval {
 		t.Errorf("want that it cannot be reached, got %+v, %v", c, after)
 	}
 	if raw := told(); !strings.Contains(raw, "access-of-one") || !strings.Contains(raw, "access-of-two") {
@@ -72,7 +76,7 @@ func TestStores(t *testing.T) {
 	if err := kube.Delete(t.Context(), secretOf("system", "two-credentials")); err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := look("two"); c.Reason != v1.ReasonSettings || !strings.Contains(c.Message, `no Secret "two-credentials"`) {
+	if c, _ := probe("two"); c.Reason != v1.ReasonSettings || !strings.Contains(c.Message, `no Secret "two-credentials"`) {
 		t.Errorf("want what is missing, got %+v", c)
 	}
 	if raw := told(); !strings.Contains(raw, "access-of-one") || strings.Contains(raw, "access-of-two") {
@@ -81,7 +85,7 @@ func TestStores(t *testing.T) {
 	if err := kube.Delete(t.Context(), storeOf("one")[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, after := look("one"); after.RequeueAfter != 0 {
+	if _, after := probe("one"); after.RequeueAfter != 0 {
 		t.Errorf("it is gone, and looked for again after %s", after.RequeueAfter)
 	}
 	if raw := told(); strings.Contains(raw, "access-of") {
@@ -97,19 +101,24 @@ func TestStores(t *testing.T) {
 // TestStoresUnread: what the API server does not say is no fault of the store.
 func TestStoresUnread(t *testing.T) {
 	broken := errors.New("no API server")
-	all := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(storeOf("one")...).Build()
-	for _, name := range []string{"one", "one-credentials", "one-key", stores.SignerSecret, stores.GatewaySecret, stores.GatewayName} {
+	all := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
+		WithObjects(storeOf("one")...).Build()
+	for _, name := range []string{"one", "one-credentials", "one-key", stores.SignerSecret, stores.GatewaySecret,
+		stores.GatewayName} {
 		t.Run(name, func(t *testing.T) {
 			kube := interceptor.NewClient(all, interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+					opts ...client.GetOption) error {
 					if k.Name == name {
 						return broken
 					}
 					return c.Get(ctx, k, o, opts...)
 				},
 			})
-			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
-			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); !errors.Is(err, broken) {
+			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube},
+				events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
+			if _, err := r.Reconcile(t.Context(),
+				reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); !errors.Is(err, broken) {
 				t.Errorf("want the error, got %v", err)
 			}
 			s := &v1.BackupStore{}
@@ -120,16 +129,19 @@ func TestStoresUnread(t *testing.T) {
 	}
 }
 
-// lookedAt once is a store at an address where nobody listens, of which somebody has asked for something, and whose Secret of a name may be
-// gone.
+// lookedAt once is a store at an address where nobody listens, of which somebody has asked for something, and whose
+// Secret of a name may be gone.
 func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Client, *v1.BackupStore) {
 	t.Helper()
 	objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == gone })
 	s, _ := objects[0].(*v1.BackupStore)
 	asked(s)
-	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).WithObjects(objects...).Build()
-	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
+		WithObjects(objects...).Build()
+	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube},
+		events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
+	if _, err := r.Reconcile(t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 	got := &v1.BackupStore{}
@@ -141,23 +153,30 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 
 // TestMakeRecord: who asks for a record hears what became of that, and nothing is made of what the store has not said.
 func TestMakeRecord(t *testing.T) {
-	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "MySQLBackup a is there"}
+	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "BackupRecord a is there"}
 	for name, tc := range map[string]struct {
 		reason, asked string
-		was           *v1.StoreRecord
+		previous      *v1.StoreRecord
 		gone          string
 		want          *v1.StoreRecord
 	}{
-		"NotAsked":  {reason: "Who takes the question away may ask again.", was: done},
-		"Done":      {reason: "Once: who deletes the record later means it.", asked: "v1/ns/xr/a", was: done, want: done},
-		"NoFolder":  {reason: "A name is of any cluster.", asked: "a", was: done, want: &v1.StoreRecord{Asked: "a", Message: `"a" is no folder of a backup: it is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
-		"Elsewhere": {reason: "Nothing outside of it is read.", asked: "v1/ns/../a", want: &v1.StoreRecord{Asked: "v1/ns/../a", Message: `"v1/ns/../a" is no folder of a backup: it is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
-		"Settings":  {reason: "It is asked again later.", asked: "v1/ns/xr/a", gone: "one-key", want: &v1.StoreRecord{Asked: "v1/ns/xr/a", Message: "the store's settings cannot be used"}},
-		"Down":      {reason: "It is asked again later.", asked: "v1/ns/xr/b", was: done, want: &v1.StoreRecord{Asked: "v1/ns/xr/b", Message: "cannot read"}},
+		"NotAsked": {reason: "Who takes the question away may ask again.", previous: done},
+		"Done": {reason: "Once: who deletes the record later means it.", asked: "v1/ns/xr/a", previous: done,
+			want: done},
+		"NoFolder": {reason: "A name is of any cluster.", asked: "a", previous: done,
+			want: &v1.StoreRecord{Asked: "a",
+				Message: `"a" is not the prefix of a backup, which is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
+		"Elsewhere": {reason: "Nothing outside of it is read.", asked: "v1/ns/../a",
+			want: &v1.StoreRecord{Asked: "v1/ns/../a",
+				Message: `"v1/ns/../a" is not the prefix of a backup, which is v1/NAMESPACE-UID/COMPOSITE-UID/RECORD`}},
+		"Settings": {reason: "It is asked again later.", asked: "v1/ns/xr/a", gone: "one-key",
+			want: &v1.StoreRecord{Asked: "v1/ns/xr/a", Message: "the store's settings cannot be used"}},
+		"Down": {reason: "It is asked again later.", asked: "v1/ns/xr/b", previous: done,
+			want: &v1.StoreRecord{Asked: "v1/ns/xr/b", Message: "cannot read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube, got := lookedAt(t, tc.gone, func(s *v1.BackupStore) {
-				s.Annotations, s.Status.Record = map[string]string{v1.AnnotationMakeRecord: tc.asked}, tc.was
+				s.Annotations, s.Status.Record = map[string]string{v1.AnnotationMakeRecord: tc.asked}, tc.previous
 			})
 			if tc.want != nil && got.Status.Record != nil && strings.HasPrefix(got.Status.Record.Message, tc.want.Message) {
 				got.Status.Record.Message = tc.want.Message // The rest is the network's.
@@ -165,7 +184,7 @@ func TestMakeRecord(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.Status.Record); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
-			records := &v1.MySQLBackupList{}
+			records := &v1.BackupRecordList{}
 			if err := kube.List(t.Context(), records); err != nil || len(records.Items) != 0 {
 				t.Errorf("want no record, got %v, %v", records.Items, err)
 			}
@@ -178,20 +197,24 @@ func TestAdoptions(t *testing.T) {
 	done := &v1.StoreAdoption{ID: "1", Message: "done"}
 	for name, tc := range map[string]struct {
 		reason, asked string
-		was           *v1.StoreAdoption
+		previous      *v1.StoreAdoption
 		gone          string
 		want          *v1.StoreAdoption
 	}{
-		"NotAsked":  {reason: "Who has read it takes the question away, and the answer goes, too.", was: done},
-		"Done":      {reason: "Once.", asked: `{"id":"1"}`, was: done, want: done},
-		"NoRequest": {reason: "Somebody has typed it.", asked: "shop", want: &v1.StoreAdoption{Message: "the annotation otus.homework/adopt is no request"}},
-		"NoID":      {reason: "It would be done again and again.", asked: `{"namespaces":{"a":"b"}}`, want: &v1.StoreAdoption{Message: "the annotation otus.homework/adopt is no request"}},
-		"Settings":  {reason: "Nothing can be asked.", asked: `{"id":"2"}`, was: done, gone: "one-key", want: &v1.StoreAdoption{ID: "2", Message: "the store's settings cannot be used"}},
-		"Down":      {reason: "Nobody answers.", asked: `{"id":"2"}`, was: done, want: &v1.StoreAdoption{ID: "2", Message: "cannot list"}},
+		"NotAsked": {reason: "Who has read it takes the question away, and the answer goes, too.", previous: done},
+		"Done":     {reason: "Once.", asked: `{"id":"1"}`, previous: done, want: done},
+		"NoRequest": {reason: "Somebody has typed it.", asked: "shop",
+			want: &v1.StoreAdoption{Message: "the annotation crossplane-mysql.io/adopt does not contain a valid adoption request"}},
+		"NoID": {reason: "It would be done again and again.", asked: `{"namespaces":{"a":"b"}}`,
+			want: &v1.StoreAdoption{Message: "the annotation crossplane-mysql.io/adopt does not contain a valid adoption request"}},
+		"Settings": {reason: "Nothing can be asked.", asked: `{"id":"2"}`, previous: done, gone: "one-key",
+			want: &v1.StoreAdoption{ID: "2", Message: "the store's settings cannot be used"}},
+		"Down": {reason: "Nobody answers.", asked: `{"id":"2"}`, previous: done,
+			want: &v1.StoreAdoption{ID: "2", Message: "cannot list"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, got := lookedAt(t, tc.gone, func(s *v1.BackupStore) {
-				s.Annotations, s.Status.Adoption = map[string]string{v1.AnnotationAdopt: tc.asked}, tc.was
+				s.Annotations, s.Status.Adoption = map[string]string{v1.AnnotationAdopt: tc.asked}, tc.previous
 			})
 			if tc.want != nil && got.Status.Adoption != nil && strings.HasPrefix(got.Status.Adoption.Message, tc.want.Message) {
 				got.Status.Adoption.Message = tc.want.Message // The rest is advice, or the network's.
@@ -205,22 +228,24 @@ func TestAdoptions(t *testing.T) {
 
 // TestTakeCandidate: the record is made of what this cluster has, and a dry run writes nothing.
 func TestTakeCandidate(t *testing.T) {
-	was := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
-	candidate := stores.Candidate{Found: stores.Found{NamespaceUID: "ns", XR: "xr", Record: "one"}, Note: &v1.StoreNote{Name: "one", BackupNote: v1.BackupNote{
-		Spec: v1.MySQLBackupSpec{Instance: was, Archive: &v1.Archive{Store: "one", Path: "v1/ns/xr/one/x.tar.zst"}},
-	}}}
+	origin := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
+	candidate := stores.Candidate{Found: stores.Found{NamespaceUID: "ns", XR: "xr", Record: "one"},
+		Note: &v1.StoreNote{Name: "one", BackupNote: v1.BackupNote{
+			Spec: v1.BackupRecordSpec{Instance: origin, Archive: &v1.Archive{Store: "one", Path: "v1/ns/xr/one/x.tar.zst"}},
+		}}}
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}
-	adopting := func(request v1.AdoptionRequest, all []stores.Candidate, there ...client.Object) *adoption {
+	adopting := func(request v1.AdoptionRequest, all []stores.Candidate, existing ...client.Object) *adoption {
 		t.Helper()
-		kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(append(there, shop.DeepCopy())...).Build()
+		kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithObjects(append(existing, shop.DeepCopy())...).Build()
 		return &adoption{
-			storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}, clock: time.Now, holders: stores.NewHolders()}, request: request, namespaces: map[string]*corev1.Namespace{},
+			storeReconciler: &storeReconciler{reader: kube, writer: change.Writer{Client: kube}, clock: time.Now,
+				holders: stores.NewHolders()}, request: request, namespaces: map[string]*corev1.Namespace{},
 			lineages: stores.Lineages(all), residents: map[instance.Key][]stores.Resident{},
 		}
 	}
-	take := func(request v1.AdoptionRequest, there ...client.Object) (v1.AdoptedBackup, error) {
+	take := func(request v1.AdoptionRequest, existing ...client.Object) (v1.AdoptedBackup, error) {
 		t.Helper()
-		return adopting(request, []stores.Candidate{candidate}, there...).take(t.Context(), candidate)
+		return adopting(request, []stores.Candidate{candidate}, existing...).take(t.Context(), candidate)
 	}
 	named := map[string]string{"team": "shop"}
 	if got, err := take(v1.AdoptionRequest{Namespaces: named, DryRun: true}); err != nil || got.Verdict != v1.Adopted {
@@ -229,62 +254,76 @@ func TestTakeCandidate(t *testing.T) {
 	if got, err := take(v1.AdoptionRequest{}); err != nil || got.Verdict != v1.AdoptionUnnamed {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "nobodys"}}); err != nil || got.Verdict != v1.AdoptionRefused {
+	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "nobodys"}}); err != nil ||
+		got.Verdict != v1.AdoptionRefused {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err := take(v1.AdoptionRequest{Namespaces: named}, &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: candidate.Note.Spec}); err != nil || got.Verdict != v1.AdoptedBefore {
+	if got, err := take(v1.AdoptionRequest{Namespaces: named},
+		&v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: "one"},
+			Spec: candidate.Note.Spec}); err != nil || got.Verdict != v1.AdoptedBefore {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err := take(v1.AdoptionRequest{Namespaces: named}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "ns"}}); err != nil || got.Verdict != v1.AdoptionRefused {
+	if got, err := take(v1.AdoptionRequest{Namespaces: named},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team",
+			UID: "ns"}}); err != nil || got.Verdict != v1.AdoptionRefused {
 		t.Errorf("it is here, got %+v, %v", got, err)
 	}
 
-	record := func(xr types.UID) *v1.MySQLBackup {
+	record := func(xr types.UID) *v1.BackupRecord {
 		in := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "shop", NamespaceUID: "new", Name: "db", XR: xr}
-		return &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: "there", Labels: v1.Instance{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}.Labels()}, Spec: v1.MySQLBackupSpec{Instance: in}}
+		return &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: "there",
+			Labels: v1.Instance{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}.Labels()}, Spec: v1.BackupRecordSpec{
+			Instance: in}}
 	}
 	composite := func(started bool, from string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"spec":   map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "db"}},
-			"status": map[string]any{"started": started, "restore": map[string]any{"backup": from, "phase": "Succeeded"}},
+			"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "shop", "name": "db"}},
+			"status": map[string]any{"internal": map[string]any{"started": started},
+				"restore": map[string]any{"backup": from, "phase": "Succeeded"}},
 		}}
 		u.SetGroupVersionKind(instance.XRKind)
 		u.SetName("db-x")
 		u.SetUID("living")
-		u.SetLabels(instance.XRsOf(instance.Key{Kind: v1.KindMySQL, Namespace: "shop", Name: "db"}))
+		u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "shop", "crossplane.io/claim-name": "db"})
 		return u
 	}
-	moved := func(r *v1.MySQLBackup) *v1.MySQLBackup { // With its volume, from another cluster.
+	moved := func(r *v1.BackupRecord) *v1.BackupRecord { // With its volume, from another cluster.
 		r.Spec.Instance.NamespaceUID, r.Spec.AnnouncedAt = "there", &metav1.Time{Time: time.Unix(1, 0)}
 		return r
 	}
-	inStore := func(r *v1.MySQLBackup) *v1.MySQLBackup {
+	inStore := func(r *v1.BackupRecord) *v1.BackupRecord {
 		r.Spec.Archive = &v1.Archive{Store: "gone", Path: "v1/new/other/there/x.tar.zst"}
 		return r
 	}
 	asks := v1.AdoptionRequest{Namespaces: map[string]string{"team": "shop", "crm": "shop"}, DryRun: true}
 	for name, tc := range map[string]struct {
-		reason string
-		there  client.Object
-		want   v1.AdoptionVerdict
-		says   string
+		reason   string
+		existing client.Object
+		want     v1.AdoptionVerdict
+		says     string
 	}{
-		"Lineage":  {"An adoption that was cut short goes on.", record("xr"), v1.Adopted, ""},
-		"Stranger": {"Its rows are others.", record("other"), v1.AdoptionRefused, `backup "there" in namespace shop is of another`},
-		"Merged":   {"It is of an instance that was called otherwise.", moved(record("older")), v1.AdoptionRefused, `backup "there"`},
-		"Unknown":  {"Its store knows whose it was, and is not there.", inStore(record("older")), v1.AdoptionRefused, "there is no BackupStore gone"},
-		"Started":  {"Its server has rows of its own.", composite(true, ""), v1.AdoptionRefused, "MySQL db, which has started, in namespace shop"},
+		"Lineage": {"An adoption that was cut short goes on.", record("xr"), v1.Adopted, ""},
+		"Stranger": {"Its rows are others.", record("other"), v1.AdoptionRefused,
+			`backup "there" in namespace shop belongs to another`},
+		"Merged": {"It is of an instance that was called otherwise.", moved(record("older")), v1.AdoptionRefused,
+			`backup "there"`},
+		"Unknown": {"Its store knows whose it was, and is not there.", inStore(record("older")), v1.AdoptionRefused,
+			"there is no BackupStore gone"},
+		"Started": {"Its server has rows of its own.", composite(true, ""), v1.AdoptionRefused,
+			"MySQL db, which has started, in namespace shop"},
 		"Restored": {"Its server began with what was adopted first.", composite(true, "one"), v1.Adopted, ""},
 		"Waits":    {"It waits for what is adopted.", composite(false, ""), v1.Adopted, ""},
 	} {
-		if got, err := take(asks, tc.there); err != nil || got.Verdict != tc.want || !strings.Contains(got.Why, tc.says) {
+		if got, err := take(asks, tc.existing); err != nil || got.Verdict != tc.want || !strings.Contains(got.Why, tc.says) {
 			t.Errorf("%s: %s got %+v, %v", name, tc.reason, got, err)
 		}
 	}
 	sameName := moved(record("older"))
-	sameName.Spec.Instance.Namespace, sameName.Labels = "team", v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Labels()
+	sameName.Spec.Instance.Namespace, sameName.Labels = "team", v1.Instance{Kind: v1.KindMySQL, Namespace: "team",
+		Name: "db"}.Labels()
 	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "new"}}
-	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "team"}, DryRun: true}, team, sameName); err != nil || got.Verdict != v1.Adopted {
+	if got, err := take(v1.AdoptionRequest{Namespaces: map[string]string{"team": "team"}, DryRun: true}, team,
+		sameName); err != nil || got.Verdict != v1.Adopted {
 		t.Errorf("another backup of it is there: got %+v, %v", got, err)
 	}
 	second := candidate

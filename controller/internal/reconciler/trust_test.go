@@ -39,13 +39,14 @@ func TestWhosePassword(t *testing.T) {
 		"OthersByPath": {reason: "A name that looks like a path.", spec: ref("../secrets/theirs")},
 		"OthersByName": {reason: "A name with a namespace.", spec: ref("other/theirs")},
 	}
-	have := []client.Object{
+	objects := []client.Object{
 		secretOf("team", "mine"), secretOf("other", "theirs"), secretOf("system", "token"),
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			reader := interceptor.NewClient(fake.NewClientBuilder().WithObjects(have...).Build(), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reader := interceptor.NewClient(fake.NewClientBuilder().WithObjects(objects...).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object,
+					opts ...client.GetOption) error {
 					if k.Namespace != "team" {
 						t.Errorf("%s: it reads from %s", tc.reason, k)
 					}
@@ -55,7 +56,10 @@ func TestWhosePassword(t *testing.T) {
 			c := &passwordReconciler{reader: reader, clock: time.Now}
 			xr := claimOf()
 			xr.Spec.MySQLSpec = tc.spec
-			in, err := c.rotationInput(t.Context(), &instance.State{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"}.Life("uid"), XR: xr}, &v1.MySQLPlatformSpec{})
+			in, err := c.rotationInput(t.Context(),
+				instance.NewState(instance.Subject{Life: instance.Key{Kind: v1.KindMySQL, Namespace: "team",
+					Name: "db"}.Life("uid"), XR: xr}),
+				&v1.PlatformSpec{})
 			if err != nil {
 				t.Fatal(err)
 			}

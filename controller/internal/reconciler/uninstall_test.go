@@ -30,10 +30,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An uninstallingServer is an API server whose XRs' kind is known, and is taken away before it is listed. Claims are there, and are listed
-// when the XRs have been asked for; there is nothing else.
+// An uninstallingServer is an API server whose XRs' kind is known, and is taken away before it is listed. Claims are
+// there, and are listed when the XRs have been asked for; there is nothing else.
 type uninstallingServer struct {
-	of    instance.Kind
+	kind  instance.Kind
 	asked func()
 	gone  <-chan struct{}
 }
@@ -41,12 +41,15 @@ type uninstallingServer struct {
 func (s *uninstallingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	switch {
-	case resource == resourceOf(s.of.XR):
+	case resource == resourceOf(s.kind.XR):
 		s.asked()
-		answer(w, http.StatusNotFound, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+		answer(w, http.StatusNotFound,
+			&metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
 		return
 	case r.URL.Query().Get("sendInitialEvents") == "true":
-		answer(w, http.StatusUnprocessableEntity, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
+		answer(w, http.StatusUnprocessableEntity,
+			&metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid,
+				Code: http.StatusUnprocessableEntity})
 		return
 	case r.URL.Query().Get("watch") == "true":
 		w.WriteHeader(http.StatusOK)
@@ -54,16 +57,21 @@ func (s *uninstallingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	l := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+	l := &metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
 	switch resource {
-	case resourceOf(s.of.Claim):
+	case resourceOf(s.kind.Object):
 		select {
 		case <-s.gone:
 		case <-r.Context().Done():
 		}
-		l.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db", UID: "uid"}}}
-	case resourceOf(v1.GroupVersion.WithKind(v1.KindMySQLBackup)): // They are listed whole.
-		l.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQLBackup + "List"))
+		l.Items = []metav1.PartialObjectMetadata{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db", UID: "uid"}}}
+	case resourceOf(v1.GroupVersion.WithKind(v1.KindBackupRecord)): // They are listed whole.
+		l.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindBackupRecord + "List"))
+	case resourceOf(v1.GroupVersion.WithKind(v1.KindBackup)):
+		l.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindBackup + "List"))
 	}
 	answer(w, http.StatusOK, l)
 }
@@ -92,28 +100,28 @@ func (h heard) List(context.Context, client.ObjectList, ...client.ListOption) er
 	return errors.New("there is nothing to list")
 }
 
-// TestUninstalledKind: an XRD is deleted while the controller starts. The XRs' kind is known, and can never be listed. Nothing waits for it
-// that does not need it: claims are looked after, and restore tests.
+// TestUninstalledKind: an XRD is deleted while the controller starts. The XRs' kind is known, and can never be listed.
+// Nothing waits for it that does not need it: claims are looked after, and restore tests.
 func TestUninstalledKind(t *testing.T) {
-	of := instance.Kinds()[0]
+	kind := instance.Kinds()[0]
 	gone := make(chan struct{})
-	server := httptest.NewServer(&uninstallingServer{of: of, asked: sync.OnceFunc(func() { close(gone) }), gone: gone})
+	server := httptest.NewServer(&uninstallingServer{kind: kind, asked: sync.OnceFunc(func() { close(gone) }), gone: gone})
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
-	mgr := managerOf(t, server.URL, of)
+	mgr := managerOf(t, server.URL, kind)
 	all, told := reconcilersToldOf(t, mgr)
-	if err := all.watchKind(mgr, of, 1); err != nil {
+	if err := all.watchKind(mgr, kind, 1); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error)
 	go func() { ended <- mgr.Start(ctx) }()
-	for what, heard := range told {
+	for subject, heard := range told {
 		select {
 		case <-heard:
 		case <-ctx.Done():
-			t.Errorf("no claim is looked after by the reconciler of %s", what)
+			t.Errorf("no claim is looked after by the reconciler of %s", subject)
 		}
 	}
 	cancel()
@@ -123,16 +131,17 @@ func TestUninstalledKind(t *testing.T) {
 }
 
 // managerOf what an API server with a kind of claims serves.
-func managerOf(t *testing.T, host string, of instance.Kind) ctrl.Manager {
+func managerOf(t *testing.T, host string, kind instance.Kind) ctrl.Manager {
 	t.Helper()
 	scheme, err := instance.NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(of.Claim, meta.RESTScopeNamespace)
-	mapper.Add(of.XR, meta.RESTScopeRoot)
-	mapper.Add(v1.GroupVersion.WithKind(v1.KindMySQLBackup), meta.RESTScopeRoot)
+	mapper.Add(kind.Object, meta.RESTScopeNamespace)
+	mapper.Add(kind.XR, meta.RESTScopeRoot)
+	mapper.Add(v1.GroupVersion.WithKind(v1.KindBackupRecord), meta.RESTScopeRoot)
+	mapper.Add(v1.GroupVersion.WithKind(v1.KindBackup), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
@@ -159,12 +168,14 @@ func reconcilersToldOf(t *testing.T, mgr ctrl.Manager) (*reconcilers, map[string
 	return &reconcilers{
 		instances: &instanceReconciler{
 			gather: &instance.Gatherer{Reader: heard(sync.OnceFunc(func() { close(ofInstances) })), Clock: time.Now},
-			events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(1), reported: map[instance.Key]map[types.UID]lastReported{},
+			events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(1),
+			reported: map[instance.Key]map[types.UID]lastReported{},
 		},
-		passwords:    &passwordReconciler{retries: newRetries()},
-		archives:     &archiveReconciler{},
-		restoreTests: restoreTestReconciler{cache: heard(sync.OnceFunc(func() { close(ofTests) })), clock: time.Now, failed: &sync.Map{}},
-		composites:   c,
+		passwords: &passwordReconciler{retries: newRetries()},
+		archives:  &archiveReconciler{},
+		restoreTests: restoreTestReconciler{cache: heard(sync.OnceFunc(func() { close(ofTests) })), clock: time.Now,
+			failed: &sync.Map{}},
+		composites: c,
 	}, map[string]<-chan struct{}{"instances": ofInstances, "restore tests": ofTests}
 }
 

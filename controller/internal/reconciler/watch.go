@@ -25,46 +25,47 @@ import (
 )
 
 const (
-	// installPollInterval is for kinds that are not installed yet: the controller may be there
-	// before the Configuration.
+	// installPollInterval is the interval for kinds that are not installed yet. The controller may start before the
+	// Configuration is installed.
 	installPollInterval = 5 * time.Second
-	// cacheSyncTimeout is for MySQLBackups, which may be taken away before all of them were read
-	// once. When it is over the whole controller ends.
+	// cacheSyncTimeout is the timeout for BackupRecords, whose kind may be deleted before all of them were read once.
+	// After the timeout, the whole controller exits.
 	cacheSyncTimeout = 365 * 24 * time.Hour
 )
 
-// watchKind, and what its reconcilers depend on. Backups are there also where the kind
-// is not installed. The claims' kind is enough to begin: an XRD that is deleted takes that of the
-// XRs first, and there may be a claim that is still to be let go.
-func (r *reconcilers) watchKind(mgr ctrl.Manager, of instance.Kind, atOnce int) error {
-	b := r.restoreTests // Each kind has its own.
-	b.kind = of
+// watchKind watches a kind and the objects that its reconcilers depend on. Backups are watched even if the kind is
+// not installed. The kind of the claims is enough to start. When an XRD is deleted, Crossplane first deletes the kind
+// of the XRs, and a claim may still need its finalizer removed.
+func (r *reconcilers) watchKind(mgr ctrl.Manager, kind instance.Kind, atOnce int) error {
+	b := r.restoreTests // Each kind has its own reconciler.
+	b.kind = kind
 	tests, err := b.watchBackups(mgr)
 	if err != nil {
 		return err
 	}
 	c := r.composites
-	err = mgr.Add(whenInstalled(mgr, of.Claim, func() error {
-		instances, err := r.instances.watchInstances(mgr, c, of, atOnce)
+	err = mgr.Add(whenInstalled(mgr, kind.Object, func() error {
+		instances, err := r.instances.watchInstances(mgr, c, kind, atOnce)
 		if err != nil {
 			return err
 		}
-		// A restore test waits while a deletion goes first, or ends where the name is needed again.
-		return errors.Join(tests.Watch(c.claims(of)), mgr.Add(whenInstalled(mgr, of.XR, func() error {
-			return errors.Join(r.passwords.watchServers(mgr, c, of, atOnce), instances.Watch(c.xrs(of)), tests.Watch(c.xrs(of)))
+		// A restore test waits while a deletion has priority, and ends when its name is needed.
+		return errors.Join(tests.Watch(c.claims(kind)), mgr.Add(whenInstalled(mgr, kind.XR, func() error {
+			return errors.Join(r.passwords.watchServers(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
+				tests.Watch(c.xrs(kind)))
 		})))
 	}))
-	return errors.Join(err, r.archives.watchArchives(mgr, of, atOnce))
+	return errors.Join(err, r.archives.watchArchives(mgr, kind, atOnce))
 }
 
-// whenInstalled watches a kind as soon as it is there. That may be never: a
-// platform need not offer both APIs.
+// whenInstalled starts watching a kind when it is installed. A platform may never install it, because it need not
+// offer both APIs.
 func whenInstalled(mgr ctrl.Manager, kind schema.GroupVersionKind, watch func() error) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		err := wait.PollUntilContextCancel(ctx, installPollInterval, true, func(context.Context) (bool, error) {
 			if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err != nil {
 				mgr.GetLogger().V(1).Info("Waiting for a kind that is not installed", "kind", kind.Kind, "error", err.Error())
-				return false, nil // It is looked for again, whatever it was.
+				return false, nil // The read is retried after any error.
 			}
 			return true, watch()
 		})
@@ -75,44 +76,47 @@ func whenInstalled(mgr ctrl.Manager, kind schema.GroupVersionKind, watch func() 
 	}
 }
 
-// watchInstances watches all that may change what is to be done but XRs, by its metadata where
-// that is enough to know whose it is. Deployments and pods are not watched: while a
-// pod is to start or to stop, each look asks for the next. Each kind has a controller
-// of its own.
-func (r *instanceReconciler) watchInstances(mgr ctrl.Manager, c composites, of instance.Kind, atOnce int) (controller.TypedController[instance.Key], error) {
-	name := strings.ToLower(of.Claim.Kind)
+// watchInstances watches all objects that affect an instance, except XRs. It watches only metadata if that is enough
+// to find the instance. Deployments and pods are not watched: while a pod starts or stops, each reconcile requests
+// the next one. Each kind has its own controller.
+func (r *instanceReconciler) watchInstances(mgr ctrl.Manager, c composites, kind instance.Kind,
+	atOnce int) (controller.TypedController[instance.Key], error) {
+	name := strings.ToLower(kind.InstanceKind())
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(name).
-		WatchesRawSource(c.claims(of)).
-		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(of.OfAnnotated)).
-		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(of.OfAnnotated)).
-		WatchesMetadata(&batchv1.Job{}, enqueueKeys(of.OfAnnotated)).
-		Watches(&v1.MySQLBackup{}, enqueueKeys(of.OfRecord)).
-		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, CacheSyncTimeout: cacheSyncTimeout}).
+		WatchesRawSource(c.claims(kind)).
+		WatchesMetadata(&corev1.PersistentVolumeClaim{}, enqueueKeys(kind.OfAnnotated)).
+		WatchesMetadata(&corev1.PersistentVolume{}, enqueueKeys(kind.OfAnnotated)).
+		WatchesMetadata(&batchv1.Job{}, enqueueKeys(kind.OfAnnotated)).
+		Watches(&v1.BackupRecord{}, enqueueKeys(kind.OfRecord)).
+		Watches(&v1.Backup{}, enqueueKeys(kind.OfBackup)).
+		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce,
+			CacheSyncTimeout: cacheSyncTimeout}).
 		WithLogConstructor(logFor(mgr, name)).
 		Build(r)
 }
 
-// watchServers beside the rest, with workers of their own: a server that
-// does not answer holds no deletion up.
-func (r *passwordReconciler) watchServers(mgr ctrl.Manager, c composites, of instance.Kind, atOnce int) error {
-	name := strings.ToLower(of.Claim.Kind) + "-credentials"
+// watchServers starts a controller with its own workers, so that a server that does not respond does not delay a
+// deletion.
+func (r *passwordReconciler) watchServers(mgr ctrl.Manager, c composites, kind instance.Kind, atOnce int) error {
+	name := strings.ToLower(kind.InstanceKind()) + "-credentials"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
 		Named(name).
-		WatchesRawSource(c.xrs(of)).
+		WatchesRawSource(c.xrs(kind)).
 		WithOptions(controller.TypedOptions[instance.Key]{MaxConcurrentReconciles: atOnce, RateLimiter: r.retries}).
 		WithLogConstructor(logFor(mgr, name)).
 		Complete(r)
 }
 
-// composites are a cache of claims and XRs, and of nothing else: their kinds may be taken away at any time, also while all of one is read
-// for the first time. A source of controller-runtime waits for the whole cache that it is of (pkg/internal/source/kind.go), which would be until
-// the kind is there again.
+// composites is a cache of claims and XRs only. Their kinds can be deleted at any time, even during the initial list.
+// A source of controller-runtime waits for the whole cache it belongs to (pkg/internal/source/kind.go). With a shared
+// cache, it would wait until the kind is installed again.
 type composites struct{ cache.Cache }
 
 func newComposites(mgr ctrl.Manager) (composites, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: cache.TransformStripManagedFields(),
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
 		return composites{}, err
@@ -120,20 +124,21 @@ func newComposites(mgr ctrl.Manager) (composites, error) {
 	return composites{c}, mgr.Add(c)
 }
 
-func (c composites) claims(of instance.Kind) source.TypedSource[instance.Key] {
-	return c.sourceOf(of.Claim, of.OfClaim)
+func (c composites) claims(kind instance.Kind) source.TypedSource[instance.Key] {
+	return c.sourceOf(kind.Object, kind.OfObject)
 }
 
-func (c composites) xrs(of instance.Kind) source.TypedSource[instance.Key] {
-	return c.sourceOf(of.XR, of.OfXR)
+func (c composites) xrs(kind instance.Kind) source.TypedSource[instance.Key] {
+	return c.sourceOf(kind.XR, kind.OfXR)
 }
 
-// sourceOf a kind's events, for one controller, which does not wait for it before it begins.
-func (c composites) sourceOf(kind schema.GroupVersionKind, keys func(client.Object) []instance.Key) source.TypedSource[instance.Key] {
+// sourceOf returns a source of a kind's events for one controller. The controller starts without waiting for it.
+func (c composites) sourceOf(kind schema.GroupVersionKind,
+	keys func(client.Object) []instance.Key) source.TypedSource[instance.Key] {
 	return unawaited{source.TypedKind(c.Cache, objectOfKind(kind), enqueueKeys(keys))}
 }
 
-// An unawaited source is one without WaitForSync (source.TypedSyncingSource).
+// An unawaited source has no WaitForSync method (source.TypedSyncingSource).
 type unawaited struct {
 	source.TypedSource[instance.Key]
 }
@@ -144,6 +149,7 @@ func objectOfKind(k schema.GroupVersionKind) client.Object {
 	return m
 }
 
-func enqueueKeys(of func(client.Object) []instance.Key) handler.TypedEventHandler[client.Object, instance.Key] {
-	return settlingHandler{handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []instance.Key { return of(o) })}
+func enqueueKeys(keys func(client.Object) []instance.Key) handler.TypedEventHandler[client.Object, instance.Key] {
+	return settlingHandler{handler.TypedEnqueueRequestsFromMapFunc(
+		func(_ context.Context, o client.Object) []instance.Key { return keys(o) })}
 }

@@ -25,10 +25,10 @@ func (withKinds) GetLogger() logr.Logger { return logr.Discard() }
 
 // TestWhenInstalled: an XRD that is deleted takes the XRs' kind first, and a claim may still be there.
 func TestWhenInstalled(t *testing.T) {
-	of := instance.Kinds()[0]
+	installed := instance.Kinds()[0]
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(of.Claim, meta.RESTScopeNamespace)
-	for kind, want := range map[schema.GroupVersionKind]bool{of.Claim: true, of.XR: false} {
+	mapper.Add(installed.Object, meta.RESTScopeNamespace)
+	for kind, want := range map[schema.GroupVersionKind]bool{installed.Object: true, installed.XR: false} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*installPollInterval)
 			defer cancel()

@@ -17,60 +17,65 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An Attempt is what there is of the attempt to start a server from a backup.
+// An Attempt contains the objects of a restore test.
 type Attempt struct {
-	// Home is the life that was backed up while it is being deleted, and once it is
-	// gone the empty one of that name. While another life is there, or about to be, or the
-	// same goes on, it has the volumes: Home is nil then, and that life for a backup in a store.
+	// Home is the instance that the test runs for. It is the backed-up instance while it is being deleted, and after
+	// that an empty instance of the name. If another instance exists or is about to exist, or the same one continues
+	// to run, that instance uses the volumes. Home is then nil for a backup on a volume, and that instance for a
+	// backup in a store.
 	Home *instance.State
-	// Job has the name of the one that unpacks the backup and starts the server,
-	// whoever made it. Volume is that of the backups, which the copy is unpacked on,
-	// where the backup lies there.
-	// Each is nil where there is none.
+	// Job is the Job with the name of the test Job, even if another client created it. Volume is the backup volume,
+	// to which the copy is unpacked if the backup is stored there. Each is nil if it does not exist.
 	Job    *instance.Job
 	Volume *corev1.PersistentVolume
-	// Access of the Job to a store, as far as it is known whose it is; nil where there is none.
+	// Access is the Secret with the Job's access to a store, or nil if there is none with the labels of the instance.
 	Access *metav1.PartialObjectMetadata
-	// Reports of the Job's containers, by their names.
+	// Reports are the reports of the Job's containers by name.
 	Reports map[string]agent.Report
 }
 
-// ReadState of the backup of an instance that is to be tried, and of what is tried with it, beside what others try, and
-// how many may.
+// ReadState reads the backup of an instance to test and the objects of its test. The other running tests and their
+// maximum number are arguments.
 func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others Turns, atOnce int) (*State, error) {
 	records, err := instance.Records(ctx, g.Reader, k.Life(""))
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Now: g.Clock(), Others: others, AtOnce: atOnce, AgentImage: g.Settings.AgentImage, JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: backupToTry(records)}
-	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.MySQLBackup) bool { return s.Record != nil && r.Name == s.Record.Name })
+	s := &State{Now: g.Clock(), Others: others, AtOnce: atOnce, AgentImage: g.Settings.AgentImage,
+		JobResources: g.Settings.JobResources, NewTurn: uuid.NewUUID(), Record: backupToTry(records)}
+	s.Siblings = slices.DeleteFunc(slices.Clone(records), func(r v1.BackupRecord) bool {
+		return s.Record != nil && r.Name == s.Record.Name
+	})
 	if s.Attempt, err = readAttempt(ctx, g, k, s.Record); err != nil {
 		return nil, err
 	}
 	s.readNote(ctx, g.Stores)
-	if slices.ContainsFunc(records, func(r v1.MySQLBackup) bool { return r.InStore() && r.Status.RestoreTest != nil }) {
+	if slices.ContainsFunc(records, func(r v1.BackupRecord) bool { return r.InStore() && r.Status.RestoreTest != nil }) {
 		s.Access, err = readAccess(ctx, g, k.Life(""))
 	}
 	return s, err
 }
 
-// readAccess to a store. One that is not the instance's, or that nobody lets the controller see, is none.
-func readAccess(ctx context.Context, g *instance.Gatherer, of v1.Instance) (*metav1.PartialObjectMetadata, error) {
+// readAccess reads the Secret with access to a store. It returns nil if the Secret belongs to another owner, or the
+// controller may not read it.
+func readAccess(ctx context.Context, g *instance.Gatherer, instance v1.Instance) (*metav1.PartialObjectMetadata,
+	error) {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	switch err := g.Reader.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Accesses().RestoreTest()}, m); {
+	switch err := g.Reader.Get(ctx,
+		client.ObjectKey{Namespace: instance.Namespace, Name: instance.Accesses().RestoreTest()}, m); {
 	case kerrors.IsNotFound(err), kerrors.IsForbidden(err):
 		return nil, nil //nolint:nilnil // None, and no error.
 	case err != nil:
-		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", of.Namespace, of.Accesses().RestoreTest(), err)
+		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", instance.Namespace, instance.Accesses().RestoreTest(), err)
 	}
-	if m.Labels[v1.LabelInstance] != of.Key() {
+	if m.Labels[v1.LabelInstance] != instance.Key() {
 		return nil, nil //nolint:nilnil // None of ours.
 	}
 	return m, nil
 }
 
-// readNote of a backup in a store, whose archive is about to be read.
+// readNote reads the catalog entry of a backup in a store whose archive is about to be read.
 func (s *State) readNote(ctx context.Context, all instance.Stores) {
 	if all == nil || !s.isOpen() || s.Home == nil || s.Job != nil || !s.Record.InStore() || s.mustYield() {
 		return
@@ -84,9 +89,9 @@ func (s *State) readNote(ctx context.Context, all instance.Stores) {
 	}
 }
 
-// readAttempt with a backup of a life of the instance; with none where there is
-// only what one left.
-func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, record *v1.MySQLBackup) (*Attempt, error) {
+// readAttempt reads the objects of the restore test of a backup. Without a BackupRecord, it reads what an earlier
+// test left.
+func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, record *v1.BackupRecord) (*Attempt, error) {
 	lives, err := g.GatherInstalled(ctx, k)
 	if err != nil {
 		return nil, err
@@ -103,7 +108,8 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, reco
 			return nil, err
 		}
 	}
-	if out.Home == nil || record != nil && record.InStore() || out.Home.BackupPVC == nil || out.Home.BackupPVC.Spec.VolumeName == "" {
+	if out.Home == nil || record != nil && record.InStore() || out.Home.BackupPVC == nil ||
+		out.Home.BackupPVC.Spec.VolumeName == "" {
 		return out, nil
 	}
 	v, err := g.Volume(ctx, out.Home.BackupPVC.Spec.VolumeName)
@@ -114,9 +120,8 @@ func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, reco
 	return out, nil
 }
 
-// homeOf a backup: the life at whose end it was taken as long as that has not ended, and
-// then the name's, if no other life has it. One in a store needs nothing that another has.
-func homeOf(lives []*instance.State, record *v1.MySQLBackup) *instance.State {
+// homeOf returns the Home of a restore test, see Attempt. A backup in a store needs no volume of another instance.
+func homeOf(lives []*instance.State, record *v1.BackupRecord) *instance.State {
 	for _, s := range lives {
 		if record != nil && endsWith(s, record) {
 			return s
@@ -128,18 +133,18 @@ func homeOf(lives []*instance.State, record *v1.MySQLBackup) *instance.State {
 	return nil
 }
 
-// endsWith is true of a life that is being deleted, and whose last backup this is.
-func endsWith(s *instance.State, record *v1.MySQLBackup) bool {
+// endsWith reports whether an instance is being deleted and this is its final backup.
+func endsWith(s *instance.State, record *v1.BackupRecord) bool {
 	return s.IsDeleting() && s.IsOwn(record) && s.Attempt().Record == record.Name
 }
 
-// isNameFree is true where no life has the name, nor is about to.
+// isNameFree reports whether no instance has the name or is about to get it.
 func isNameFree(s *instance.State) bool {
 	return s.Life.XR == "" && (s.Claim == nil || s.Claim.IsDeleting())
 }
 
-// readReports reads what the Job's containers report. Only pods that the Job controls
-// are heard: labels are anybody's.
+// readReports reads the reports of the Job's containers. It reads only pods that the Job controls, because any user
+// can set the labels of a pod.
 func readReports(ctx context.Context, g *instance.Gatherer, a *Attempt) error {
 	j := a.Job
 	l := &corev1.PodList{}

@@ -40,7 +40,9 @@ func objectMeta(name string, labels map[string]string) metav1.ObjectMeta {
 
 // xrOf the claim "db".
 func xrOf(name, uid string, deleting bool) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}}}
+	u := &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{
+			"claimRef": map[string]any{"kind": v1.KindMySQL, "namespace": "default", "name": "db"}}}}
 	u.SetGroupVersionKind(instance.XRKind)
 	u.SetName(name)
 	u.SetUID(types.UID(uid))
@@ -54,7 +56,8 @@ func xrOf(name, uid string, deleting bool) *unstructured.Unstructured {
 
 // boundClaim has bound an XR, or none yet.
 func boundClaim(xr string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": xr}}}}
+	u := &unstructured.Unstructured{
+		Object: map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": xr}}}}
 	u.SetGroupVersionKind(instance.ClaimKind)
 	u.SetNamespace("default")
 	u.SetName("db")
@@ -71,50 +74,62 @@ func restoreTestJob() []client.Object {
 	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "tools", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
-		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":7}`}}},
+		{Name: "bootcheck", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":7}`}}},
 	}
 	stranger := &corev1.Pod{ObjectMeta: objectMeta("stranger", labels)} // Labels are anybody's.
 	stranger.Status.InitContainerStatuses = []corev1.ContainerStatus{
-		{Name: "bootcheck", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}},
+		{Name: "bootcheck", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}},
 	}
 	return []client.Object{j, p, stranger}
 }
 
 // TestReadAttempt finds out who has the name, and what the Job said.
 func TestReadAttempt(t *testing.T) {
-	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
+	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil),
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
 	backups.UID = "claim"
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-backup"}, Spec: corev1.PersistentVolumeSpec{
 		ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: testedLife.BackupPVCName(), UID: "claim"},
 	}}
 	noKind := &apimeta.NoKindMatchError{GroupKind: instance.XRKind.GroupKind()}
 	cases := map[string]struct {
-		reason string
-		there  []client.Object
-		refuse error
-		home   bool
+		reason   string
+		existing []client.Object
+		refuse   error
+		home     bool
 		// lives is true of a home that has an XR.
 		lives, inLife, inStore bool
 	}{
-		"Gone":        {reason: "Nobody has the name.", home: true},
-		"Dying":       {reason: "Its own life has not ended.", there: []client.Object{xrOf("x", "uid-1", true)}, home: true, lives: true},
-		"Earlier":     {reason: "It was taken while its life went on: the deletion takes another one.", there: []client.Object{xrOf("x", "uid-1", true)}, inLife: true},
-		"InStore":     {reason: "A copy needs nothing that the life has.", there: []client.Object{xrOf("x", "uid-1", false), boundClaim("x")}, inLife: true, inStore: true, home: true, lives: true},
-		"BackInStore": {reason: "Nor that another has.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}, inStore: true, home: true, lives: true},
-		"NewInStore":  {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}, inStore: true, home: true},
-		"Back":        {reason: "Another life needs the volumes.", there: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
-		"BackAlready": {reason: "Its own has not ended, and goes first.", there: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true, lives: true},
-		"NewClaim":    {reason: "Its XR comes next.", there: []client.Object{boundClaim("")}},
-		"Uninstalled": {reason: "Without the XRD there are no instances, and their backups are there.", refuse: noKind, home: true},
+		"Gone": {reason: "Nobody has the name.", home: true},
+		"Dying": {reason: "Its own life has not ended.", existing: []client.Object{xrOf("x", "uid-1", true)},
+			home: true, lives: true},
+		"Earlier": {reason: "It was taken while its life went on: the deletion takes another one.",
+			existing: []client.Object{xrOf("x", "uid-1", true)}, inLife: true},
+		"InStore": {reason: "A copy needs nothing that the life has.",
+			existing: []client.Object{xrOf("x", "uid-1", false), boundClaim("x")}, inLife: true, inStore: true, home: true,
+			lives: true},
+		"BackInStore": {reason: "Nor that another has.",
+			existing: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}, inStore: true, home: true, lives: true},
+		"NewInStore": {reason: "Its XR comes next.", existing: []client.Object{boundClaim("")}, inStore: true, home: true},
+		"Back": {reason: "Another life needs the volumes.",
+			existing: []client.Object{xrOf("y", "uid-2", false), boundClaim("y")}},
+		"BackAlready": {reason: "Its own has not ended, and goes first.",
+			existing: []client.Object{xrOf("x", "uid-1", true), xrOf("y", "uid-2", false), boundClaim("y")}, home: true,
+			lives: true},
+		"NewClaim": {reason: "Its XR comes next.", existing: []client.Object{boundClaim("")}},
+		"Uninstalled": {reason: "Without the XRD there are no instances, and their backups are there.", refuse: noKind,
+			home: true},
 		"UninstalledNow": {
 			reason: "The API server says it first.",
-			refuse: kerrors.NewNotFound(schema.GroupResource{Group: v1.Group, Resource: "xmysqls"}, ""), home: true,
+			refuse: kerrors.NewNotFound(schema.GroupResource{Group: v1.GroupClaims, Resource: "xmysqls"}, ""), home: true,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
-			objects := append(append(restoreTestJob(), ns, backups.DeepCopy(), volume.DeepCopy()), tc.there...)
+			objects := append(append(restoreTestJob(), ns, backups.DeepCopy(), volume.DeepCopy()), tc.existing...)
 			c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 					if k := l.GetObjectKind().GroupVersionKind().Kind; tc.refuse != nil && k == instance.XRKind.Kind {
@@ -125,14 +140,15 @@ func TestReadAttempt(t *testing.T) {
 			}).Build()
 			g := &instance.Gatherer{Reader: c, Clock: time.Now}
 			life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
-			record := &v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName()}}
+			record := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName()}}
 			if record.Spec.Instance.XR = life.XR; tc.inLife {
 				record.Name = life.RecordNameInLife(1)
 			}
 			if tc.inStore {
 				record.Spec.Archive = &v1.Archive{Store: "offsite"}
 			}
-			v, err := readAttempt(t.Context(), g, instance.Key{Kind: life.Kind, Namespace: life.Namespace, Name: life.Name}, record)
+			v, err := readAttempt(t.Context(), g, instance.Key{Kind: life.Kind, Namespace: life.Namespace, Name: life.Name},
+				record)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,10 +184,12 @@ func TestReadNote(t *testing.T) {
 		state  *State
 		times  int
 	}{
-		"Gone":      {reason: "It is tried now.", state: proven(inStore), times: 1},
-		"InLife":    {reason: "So it is beside its server.", state: proven(inLife), times: 1},
-		"HasTurn":   {reason: "The Job comes next.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), times: 1},
-		"Due":       {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), times: 1},
+		"Gone":   {reason: "It is tried now.", state: proven(inStore), times: 1},
+		"InLife": {reason: "So it is beside its server.", state: proven(inLife), times: 1},
+		"HasTurn": {reason: "The Job comes next.",
+			state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), times: 1},
+		"Due": {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)),
+			times: 1},
 		"NotDue":    {reason: "It waits for tomorrow.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour))},
 		"Away":      {reason: "It waits for the server.", state: proven(inLife, away(0))},
 		"Queued":    {reason: "It waits for others.", state: proven(inLife, busy([]string{"a", "b"}, nil))},

@@ -14,26 +14,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Containers of the Job, in their order.
+// Containers of the Job, in order.
 const (
 	containerUnpack    = "unpack"
 	containerBootCheck = "bootcheck"
 	containerClean     = "clean"
 )
 
-// Places inside the Job's pod.
+// Paths in the Job's pod.
 const (
 	backupPath = "/backup"
 	copyPath   = "/copy"
 )
 
-// Memory that is reserved. The server takes 230 MiB, and more for large pages.
+// Memory requests. The server takes 230 MiB, and more for large pages.
 const (
 	serverMemory = "512Mi"
 )
 
-// A Job that does not end is no verdict. It has a few minutes for images and
-// scheduling, and then reads this much in a second at least.
+// Time limits of the Job. A Job that does not end has no result. It has a few minutes for image pulls and scheduling,
+// and must then read at least this many bytes per second.
 const (
 	settling  = 15 * time.Minute
 	slowest   = 5 << 20
@@ -42,20 +42,20 @@ const (
 	leaveTime = 5 * time.Second
 )
 
-// spareRoom is what a volume for a copy has beside it, of its size and at least: a server that starts makes logs of its own, and the agent
-// leaves a tenth free.
+// spareParts and spareRoom determine the free space on a volume for a copy, as a part of the size and as a minimum. A
+// starting server creates its own logs, and the job image leaves a tenth free.
 const (
 	spareParts = 4
 	spareRoom  = 1 << 30
 )
 
-// mountedBy the Job is the PVC of the backups alone.
+// mountedBy returns the backup PVC, which is the only PVC of the Job.
 func mountedBy(s *State) instance.Mounted {
 	return func(string) *corev1.PersistentVolumeClaim { return s.Home.BackupPVC }
 }
 
-// newJob of a turn, which starts a server from a copy of a backup. The server's image is
-// the claim's: it sees the copy, and not the backup.
+// newJob returns the Job of a turn, which starts a server from a copy of a backup. The server's image is chosen by
+// the claim, so its container can access the copy and not the backup.
 func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
 	life := r.Spec.Instance.Life()
@@ -64,12 +64,16 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	ready.ReadOnly = true
 	backup := corev1.VolumeMount{Name: "backup", MountPath: backupPath}
 	copied := corev1.VolumeMount{Name: "backup", MountPath: copyPath, SubPath: v1.RestoreTestFolder}
-	unpacking := agent.Unpacking{Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version, Clean: r.Spec.CleanShutdown}
+	unpacking := agent.Unpacking{Volume: backupPath, SHA256: r.Spec.Archive.SHA256, Version: r.Spec.Version,
+		Clean: r.Spec.CleanShutdown}
 	volumes, mounts := []corev1.Volume{agent.ToolsVolume()}, []corev1.VolumeMount{ready, backup}
 	if r.InStore() {
 		unpacking.Object = r.Spec.Archive.Path
-		volumes = append(volumes, agent.ScratchVolume(backup.Name, r.Spec.StorageClass, copySize(r), map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentRestoreTest}), agent.AccessVolume(life.Accesses().RestoreTest()))
-		mounts = append(mounts, corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true})
+		volumes = append(volumes, agent.ScratchVolume(backup.Name, r.Spec.StorageClass, copySize(r),
+			map[string]string{v1.LabelName: "mysql", v1.LabelComponent: v1.ComponentRestoreTest}), agent.AccessVolume(
+			life.Accesses().RestoreTest()))
+		mounts = append(mounts, corev1.VolumeMount{Name: agent.AccessVolumeName, MountPath: agent.AccessFolder,
+			ReadOnly: true})
 	} else {
 		unpacking.Archive = path.Join(backupPath, r.Spec.Archive.Path)
 		volumes = append(volumes, agent.PVCVolume(backup.Name, r.Spec.Archive.PVCName))
@@ -82,7 +86,8 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	if onHost {
 		first = append(first, agent.OwnContainer(image, copied))
 	}
-	first = append(first, agent.Container(containerBootCheck, r.Spec.Image, serverMemory, agent.ServerSecurity(), []corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...))
+	first = append(first, agent.Container(containerBootCheck, r.Spec.Image, serverMemory, agent.ServerSecurity(),
+		[]corev1.VolumeMount{ready, copied}, agent.BootCheck(copyPath)...))
 	pod := corev1.PodSpec{
 		SecurityContext:               agent.PodSecurity(onHost),
 		TerminationGracePeriodSeconds: new(int64(leaveTime.Seconds())),
@@ -93,7 +98,8 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 		Volumes: volumes,
 	}
 	r.Spec.Nodes.Prefer(&pod)
-	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources, pod)
+	out := agent.NewJob(life, life.Namespace, life.Jobs().RestoreTest(), v1.ComponentRestoreTest, s.JobResources,
+		r.Spec.ImagePullSecrets, pod)
 	s.Home.Rules.Fit(&out.Spec.Template.Spec)
 	limit := min(settling+time.Duration(r.Spec.Archive.DataBytes/slowest)*time.Second, longest)
 	out.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
@@ -103,9 +109,10 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	return out
 }
 
-// copySize is what a volume has that a copy is unpacked on: no less than the instance had.
-func copySize(r *v1.MySQLBackup) resource.Quantity {
-	size := *resource.NewQuantity(r.Spec.Archive.DataBytes+r.Spec.Archive.DataBytes/spareParts+spareRoom, resource.BinarySI)
+// copySize returns the size of a volume for the copy, which is at least the size of the instance's volume.
+func copySize(r *v1.BackupRecord) resource.Quantity {
+	size := *resource.NewQuantity(r.Spec.Archive.DataBytes+r.Spec.Archive.DataBytes/spareParts+spareRoom,
+		resource.BinarySI)
 	if had, err := v1.ParseSize(r.Spec.StorageSize); err == nil && had.Cmp(size) > 0 {
 		return had
 	}

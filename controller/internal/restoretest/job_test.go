@@ -2,6 +2,7 @@ package restoretest
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,8 @@ func TestManifests(t *testing.T) {
 	fromStore, hostFromStore := proven(inStore, turn("")), proven(inStore, turn(""))
 	hostFromStore.Record.Spec.StorageClass = ""
 	for name, s := range map[string]*State{
-		"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode, "restoretest-job-store": fromStore, "restoretest-job-store-hostpath": hostFromStore,
+		"restoretest-job": proven(turn("")), "restoretest-job-hostpath": onNode, "restoretest-job-store": fromStore,
+		"restoretest-job-store-hostpath": hostFromStore,
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := golden.Manifest(t, name, newJob(s, s.restoreTest().ID))
@@ -48,11 +50,22 @@ func TestServerSeesTheCopyOnly(t *testing.T) {
 	}
 }
 
+// TestPullSecrets: the Job pulls its images as the instance did whose backup it tries.
+func TestPullSecrets(t *testing.T) {
+	s := proven()
+	s.Record.Spec.ImagePullSecrets = []v1.ImagePullSecret{{Name: "registry"}}
+	if got := newJob(s, "turn").Spec.Template.Spec.ImagePullSecrets; !slices.Equal(got,
+		[]corev1.LocalObjectReference{{Name: "registry"}}) {
+		t.Errorf("The Job has the image pull secrets %v", got)
+	}
+}
+
 // TestPlatformsResources: a quota that asks for limits must not refuse the Job. The server has
 // what a server takes.
 func TestPlatformsResources(t *testing.T) {
 	s := proven()
-	s.JobResources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
+	s.JobResources = &corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
 	pod := newJob(s, "turn").Spec.Template.Spec
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
 		if got := c.Resources.Limits.Memory().String(); (c.Name == containerBootCheck) == (got == "256Mi") {

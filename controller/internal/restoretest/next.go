@@ -1,8 +1,8 @@
-// Package restoretest decides when a server is started from a copy of a proven
-// backup, and what is to be thought of the backup then.
+// Package restoretest decides when to start a server from a copy of a verified backup, and what the result says about
+// the backup.
 //
-// It is no part of a deletion: that waits for the verdict only where the claim
-// says so. Whatever else wants the backup volume goes first.
+// A restore test is not a part of a deletion. A deletion waits for its result only if the claim requires it. All
+// other users of the backup volume have priority.
 package restoretest
 
 import (
@@ -24,82 +24,79 @@ import (
 )
 
 const (
-	// soon is how long to wait for a turn.
-	soon = 5 * time.Second
-	// look is how often a Job is looked at without an event.
-	look = time.Minute
-	// again is how long to wait before a restore test that a deletion waits for is
-	// tried once more.
-	again = 5 * time.Minute
-	// daily is how long a planned backup in a store is not tried after another one was: each is read whole. It is less than a
-	// day, so that the one of the same hour is due.
+	// turnInterval is how often a waiting test checks for a free turn.
+	turnInterval = 5 * time.Second
+	// pollInterval is how often a Job is read without an event.
+	pollInterval = time.Minute
+	// retryInterval is the delay before a restore test that a deletion waits for is retried.
+	retryInterval = 5 * time.Minute
+	// daily is the minimum time between the restore tests of two scheduled backups in a store, because each test
+	// reads a whole backup. It is less than a day, so that the backup of the same hour on the next day is tested.
 	daily = 20 * time.Hour
-	// whileAway is how long to wait for a store, or for a server that does not serve, if no event says that it does.
+	// whileAway is how long to wait without an event for a store, or for a server that does not accept clients.
 	whileAway = 10 * time.Minute
-	// patience with a server that does not serve, and with a backup that finds no room, while a test runs beside them.
-	patience = time.Minute
+	// serverTimeout is how long a running test may delay a server that does not accept clients, or a backup that
+	// lacks resources.
+	serverTimeout = time.Minute
 )
 
-// An Action is what can be done.
+// An Action is the action of a step.
 type Action string
 
 // Actions.
 const (
-	// NoOp does nothing until something changes, and Wait for a while.
+	// NoOp waits for an event, and Wait waits for a fixed time.
 	NoOp Action = "NoOp"
 	Wait Action = "Wait"
-	// Start takes a turn and makes the Job, and Remove deletes it.
+	// Start takes a turn and creates the Job, and Remove deletes the Job.
 	Start  Action = "StartRestoreTest"
 	Remove Action = "RemoveRestoreTest"
-	// NameJob writes into the record which Job is its own, if the controller ended
-	// before it could.
+	// NameJob stores in the BackupRecord which Job is its own, if the controller stopped before it could do so.
 	NameJob Action = "NameRestoreTest"
-	// EndTurn of a Job that is gone.
+	// EndTurn ends the turn of a deleted Job.
 	EndTurn Action = "EndRestoreTest"
-	// Conclude writes the verdict.
+	// Conclude writes the result.
 	Conclude Action = "Conclude"
 )
 
-// A State is all that a decision depends on.
+// A State contains all inputs of a decision.
 type State struct {
 	*Attempt
 
-	// Now is when it was read.
+	// Now is the time of the read.
 	Now time.Time
-	// Record of the backup to test, mostly the newest proven one; nil where there is none.
-	Record *v1.MySQLBackup
-	// Others are the restore tests that are under way, as records of other instances
-	// tell.
+	// Record is the backup to test, usually the newest verified one, or nil.
+	Record *v1.BackupRecord
+	// Others are the running restore tests of other instances according to their BackupRecords.
 	Others Turns
-	// AtOnce is how many there may be that no deletion waits for.
+	// AtOnce is the maximum number of concurrent tests that no deletion waits for.
 	AtOnce int
-	// Siblings are the other records of the instance.
-	Siblings []v1.MySQLBackup
-	// Note of a backup that lies in a store, where it is about to be tried; nil where there is none, or StoreFailure says
-	// why it cannot be read.
+	// Siblings are the other BackupRecords of the instance.
+	Siblings []v1.BackupRecord
+	// Note is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none, or if
+	// StoreFailure says why it cannot be read.
 	Note         *v1.StoreNote
 	StoreFailure string
-	// NewTurn is the ID that a turn gets which is taken now. Nobody else has it.
+	// NewTurn is the unique ID of a turn that is taken now.
 	NewTurn types.UID
-	// AgentImage is the image of the Job, and JobResources what its containers ask for; nil
-	// is the usual.
+	// AgentImage is the image of the Job. JobResources are the resources of its containers, or nil for the default.
 	AgentImage   string
 	JobResources *corev1.ResourceRequirements
 }
 
-// A Step is the one thing to do now.
+// A Step is the next action for a restore test.
 type Step struct {
 	Action Action
 	After  time.Duration
-	// Verdict of a Conclude.
+	// Verdict is the result that Conclude writes.
 	Verdict metav1.Condition
-	// Record whose turn ends, or that names its Job.
-	Record *v1.MySQLBackup
-	// Changes are all that is written.
+	// Record is the BackupRecord whose turn ends or that gets the UID of its Job.
+	Record *v1.BackupRecord
+	// Changes lists the writes of the step.
 	Changes []change.Change
 }
 
-// XR of the life that was backed up; empty without a record.
+// XR returns the UID of the instance that was backed up, or "" without a BackupRecord.
 func (s *State) XR() types.UID {
 	if s.Record == nil {
 		return ""
@@ -107,7 +104,7 @@ func (s *State) XR() types.UID {
 	return s.Record.Spec.Instance.XR
 }
 
-// Next is the one thing to do now.
+// Next returns the next step with its changes.
 func Next(s *State) Step { return withChanges(s, decide(s)) }
 
 func decide(s *State) Step {
@@ -115,15 +112,16 @@ func decide(s *State) Step {
 	case s.recordUnnamed() != nil:
 		return Step{Action: NameJob, Record: s.recordUnnamed()}
 	case s.isOwnJob() && s.Job.DeletionTimestamp != nil:
-		return Step{Action: Wait, After: soon}
+		return Step{Action: Wait, After: turnInterval}
 	case s.isOwnJob() && (!s.isOpen() || !s.isOwn()):
-		return Step{Action: Remove, After: soon}
+		return Step{Action: Remove, After: turnInterval}
 	case r != nil:
 		return Step{Action: EndTurn, Record: r}
 	case !s.isOpen():
 		return s.tryLater()
 	case s.Home == nil:
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "an instance of this name is there, and needs the volume")
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
+			"an instance of this name exists and needs the volume")
 	case s.mustYield():
 		return yield(s)
 	case s.isOwnJob():
@@ -134,7 +132,7 @@ func decide(s *State) Step {
 	return beginTest(s)
 }
 
-// restoreTest of the record that has its turn, or nil.
+// restoreTest returns the turn of the BackupRecord, or nil.
 func (s *State) restoreTest() *v1.RestoreTest {
 	if s.Record == nil {
 		return nil
@@ -142,13 +140,13 @@ func (s *State) restoreTest() *v1.RestoreTest {
 	return s.Record.Status.RestoreTest
 }
 
-// recordUnnamed is the record for whose turn the Job was made, and that does not name it
-// yet; nil where there is none.
-func (s *State) recordUnnamed() *v1.MySQLBackup {
+// recordUnnamed returns the BackupRecord for whose turn the Job was created and that does not contain its UID yet, or
+// nil.
+func (s *State) recordUnnamed() *v1.BackupRecord {
 	if s.Job == nil {
 		return nil
 	}
-	waits := func(r *v1.MySQLBackup) bool {
+	waits := func(r *v1.BackupRecord) bool {
 		t := r.Status.RestoreTest
 		return t != nil && t.Job == "" && t.ID != "" && s.Job.Annotations[v1.AnnotationRestoreTest] == string(t.ID)
 	}
@@ -163,8 +161,8 @@ func (s *State) recordUnnamed() *v1.MySQLBackup {
 	return nil
 }
 
-// isOwnJob is true if a record names the Job as its own. Where no record is left that
-// could, the Job's labels do: nobody else has an interest in that name.
+// isOwnJob reports whether a BackupRecord contains the UID of the Job. If there is no BackupRecord left, the labels
+// of the Job decide, because no other component uses its name.
 func (s *State) isOwnJob() bool {
 	switch {
 	case s.Job == nil:
@@ -172,15 +170,15 @@ func (s *State) isOwnJob() bool {
 	case s.Record == nil && len(s.Siblings) == 0:
 		return s.Job.Labels[v1.LabelComponent] == v1.ComponentRestoreTest
 	}
-	names := func(r v1.MySQLBackup) bool {
+	names := func(r v1.BackupRecord) bool {
 		return r.Status.RestoreTest != nil && r.Status.RestoreTest.Job == s.Job.UID
 	}
 	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
 }
 
-// recordOver is a record whose turn has ended, as its Job is gone or will never be
-// made; nil where there is none.
-func (s *State) recordOver() *v1.MySQLBackup {
+// recordOver returns a BackupRecord whose turn has ended because its Job was deleted or will never be created, or
+// nil.
+func (s *State) recordOver() *v1.BackupRecord {
 	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
 	if t := s.restoreTest(); t != nil && gone(t) && (t.Job != "" || !s.isOpen()) {
 		return s.Record
@@ -193,13 +191,16 @@ func (s *State) recordOver() *v1.MySQLBackup {
 	return nil
 }
 
-// foreignJob has the name of ours. It is left alone, and nothing is tried beside it.
+// foreignJob reports a Job of another owner with the name of the test Job. The controller does not change it and runs
+// no test.
 func foreignJob(j *instance.Job) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
-		fmt.Sprintf("a Job that no record names has the name that its own would have: kubectl delete job --namespace %s %s", j.Namespace, j.Name))
+		fmt.Sprintf("a Job of the same name exists that no BackupRecord refers to: kubectl delete job --namespace "+
+			"%s %s",
+			j.Namespace, j.Name))
 }
 
-// isOpen is true while there is a verdict to find.
+// isOpen reports whether a test still needs a result.
 func (s *State) isOpen() bool {
 	if !s.hasRecord() {
 		return false
@@ -208,89 +209,95 @@ func (s *State) isOpen() bool {
 	return c == nil || s.isAwaited(c) && s.untilAgain(c) == 0
 }
 
-// untilAgain is how long after a verdict it is tried again. One that is of later than now was
-// written by another clock, of which nothing is known: there is no wait from there.
+// untilAgain returns how long to wait before the next test after a result. A result with a time in the future was
+// written by a wrong clock and causes no delay.
 func (s *State) untilAgain(c *metav1.Condition) time.Duration {
 	if ago := s.Now.Sub(c.LastTransitionTime.Time); ago >= 0 {
-		return max(again-ago, 0)
+		return max(retryInterval-ago, 0)
 	}
 	return 0
 }
 
-// hasRecord is true if there is a backup to test. One that is being deleted, and that no life
-// holds any more, is none: no Job is to outlive the record that names it.
+// hasRecord reports whether there is a backup to test. It excludes a BackupRecord that is being deleted and that no
+// instance holds, because a Job must not outlive its BackupRecord.
 func (s *State) hasRecord() bool {
 	return s.Record != nil && (s.Record.DeletionTimestamp == nil || s.isHeld())
 }
 
-// isHeld is true while the life at whose end the backup was taken is being deleted.
+// isHeld reports whether the instance of this final backup is being deleted.
 func (s *State) isHeld() bool {
 	return s.Attempt != nil && s.Home != nil && endsWith(s.Home, s.Record)
 }
 
-// mustYield is true while a life is there that goes first: one that is being deleted and does not wait for the
-// verdict, one whose server does not serve, and one that is being backed up. What a namespace may use is to be left to them.
+// mustYield reports whether an instance has priority over the test. This is an instance that is being deleted without
+// waiting for the result, whose server does not accept clients, or that is being backed up. The test leaves the
+// resources of the namespace to it.
 func (s *State) mustYield() bool {
 	switch h := s.Home; {
 	case s.isHeld():
-		return !h.Word().RequiresRestorable()
+		return !h.DeletionIntent().RequiresRestorable()
 	case isNameFree(h) || s.hasEnded():
 		return false
 	case h.IsDeleting():
 		return true
 	case s.isOwnJob():
-		return s.awayFor() >= patience || s.isInTheWay()
+		return s.awayFor() >= serverTimeout || s.isInTheWay()
 	default:
 		return h.XR == nil || !h.XR.IsServing() || h.IsBackedUpInLife()
 	}
 }
 
-// hasEnded is true of a test whose Job has had its end: it takes nobody's room, and its word counts.
+// hasEnded reports whether the Job of the test has ended. The Job uses no resources then, and its result is valid.
 func (s *State) hasEnded() bool {
 	if !s.isOwnJob() {
 		return false
 	}
-	at, _ := s.Job.Finished()
-	return at != nil
+	finished, _ := s.Job.Finished()
+	return finished != nil
 }
 
-// awayFor is how long the server of the life that is there does not serve.
+// awayFor returns how long the server of the existing instance has not accepted clients.
 func (s *State) awayFor() time.Duration {
 	xr := s.Home.XR
 	if xr == nil || xr.IsServing() {
 		return 0
 	}
 	since := xr.NotServingSince()
-	if since.IsZero() { // The function has not said anything yet.
+	if since.IsZero() { // The function has not written the condition yet.
 		since = xr.GetCreationTimestamp().Time
 	}
 	return s.Now.Sub(since)
 }
 
-// isInTheWay is true where a backup of a server that runs is under way, and finds no room for its Job.
+// isInTheWay reports whether a backup of a running server cannot start its Job for lack of resources.
 func (s *State) isInTheWay() bool {
 	b := s.Home.Attempt()
-	if !b.IsAnswer() || s.Now.Sub(b.BegunAt) < patience {
+	if !b.IsAnswer() || s.Now.Sub(b.BegunAt) < serverTimeout {
 		return false
 	}
-	return s.Home.Backup == nil || !slices.ContainsFunc(s.Home.Backup.Pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodPending })
+	return s.Home.BackupJob == nil ||
+		!slices.ContainsFunc(s.Home.BackupJob.Pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodPending })
 }
 
-// yield to the life that is there. A test that runs is not begun again with the same backup: it would be read whole each time.
+// yield ends the test in favor of the existing instance. A running test is not started again with the same backup,
+// because each test reads the whole backup.
 func yield(s *State) Step {
 	switch {
 	case s.isHeld():
-		return Step{Action: NoOp} // It is being released.
+		return Step{Action: NoOp} // The backup is being released.
 	case s.isOwnJob():
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "the instance of this name went first: it was deleted, its server did not serve, or a backup of it found no room")
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
+			"the instance of this name had priority: it was deleted, its server did not accept clients, or its "+
+				"backup needed the space")
 	case s.restoreTest() != nil:
 		return Step{Action: EndTurn, Record: s.Record}
 	}
 	return Step{Action: Wait, After: whileAway}
 }
 
-// untilDue is how long a planned backup in a store waits, as another of the instance was tried of late.
-func untilDue(r *v1.MySQLBackup, others []v1.MySQLBackup, now time.Time) time.Duration {
+// untilDue returns how long a scheduled backup in a store must wait, because another backup of the instance was
+// tested recently.
+func untilDue(r *v1.BackupRecord, others []v1.BackupRecord, now time.Time) time.Duration {
 	if r.Spec.Origin != v1.OriginSchedule || !r.InStore() {
 		return 0
 	}
@@ -307,12 +314,12 @@ func untilDue(r *v1.MySQLBackup, others []v1.MySQLBackup, now time.Time) time.Du
 	return out
 }
 
-// isAwaited is true if a deletion waits for a better verdict.
+// isAwaited reports whether a deletion waits for a better result.
 func (s *State) isAwaited(c *metav1.Condition) bool {
-	return c.Status != metav1.ConditionTrue && s.isHeld() && s.Home.Word().RequiresRestorable()
+	return c.Status != metav1.ConditionTrue && s.isHeld() && s.Home.DeletionIntent().RequiresRestorable()
 }
 
-// tryLater is when it is tried again.
+// tryLater returns a step that waits until the next attempt.
 func (s *State) tryLater() Step {
 	if !s.hasRecord() {
 		return Step{Action: NoOp}
@@ -323,30 +330,30 @@ func (s *State) tryLater() Step {
 	return Step{Action: NoOp}
 }
 
-// isOwn is true if the Job was made for the record, and not for an earlier life's, and
-// has not had its say.
+// isOwn reports whether the Job was created for this BackupRecord and its result has not been written.
 func (s *State) isOwn() bool {
 	t := s.restoreTest()
 	return t != nil && t.Job == s.Job.UID && !t.Concluded
 }
 
-// waitForTurn is true for a backup that may not take its turn yet, and how long it waits, zero for until something changes.
-func waitForTurn(r *v1.MySQLBackup, siblings []v1.MySQLBackup, others Turns, atOnce int, awaited bool, now time.Time) (after time.Duration, waits bool) {
+// waitForTurn reports whether a backup must wait for its turn, and for how long. Zero means until something changes.
+func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, atOnce int, awaited bool,
+	now time.Time) (after time.Duration, waits bool) {
 	due := untilDue(r, siblings, now)
 	switch {
 	case due > 0:
 		return due, true
 	case !awaited && atOnce == 0:
-		return 0, true // The platform does not want it.
+		return 0, true // The platform has disabled restore tests.
 	case others.mayRun(r.Spec.Instance.Namespace, awaited, atOnce):
 		return 0, false
 	case isOfLife(r):
-		return look, true // All instances of a cluster may wait like that.
+		return pollInterval, true // All instances of a cluster may wait at the same time.
 	}
-	return soon, true
+	return turnInterval, true
 }
 
-// waitsForTurn is true for who has none, and may not take one.
+// waitsForTurn reports whether the backup has no turn and must wait for one.
 func (s *State) waitsForTurn() (after time.Duration, waits bool) {
 	if s.restoreTest() != nil {
 		return 0, false
@@ -354,10 +361,10 @@ func (s *State) waitsForTurn() (after time.Duration, waits bool) {
 	return waitForTurn(s.Record, s.Siblings, s.Others, s.AtOnce, s.isHeld(), s.Now)
 }
 
-// isOfLife is true of a backup that was taken while its life went on.
-func isOfLife(r *v1.MySQLBackup) bool { return r.Name != r.Spec.Instance.Life().RecordName() }
+// isOfLife reports whether a backup was taken while its instance continued to run.
+func isOfLife(r *v1.BackupRecord) bool { return r.Name != r.Spec.Instance.Life().RecordName() }
 
-// beginTest, if it can be tried and it is its turn.
+// beginTest starts the test if it is possible and its turn has come.
 func beginTest(s *State) Step {
 	switch after, waits := s.waitsForTurn(); {
 	case waits && after == 0:
@@ -365,19 +372,19 @@ func beginTest(s *State) Step {
 	case waits:
 		return Step{Action: Wait, After: after}
 	}
-	if s.StoreFailure != "" && !s.isHeld() { // Nobody waits for the verdict, and there is one once the store answers.
+	if s.StoreFailure != "" && !s.isHeld() { // No deletion waits for the result. The test runs once the store responds.
 		if s.restoreTest() != nil {
 			return Step{Action: EndTurn, Record: s.Record}
 		}
 		return Step{Action: Wait, After: whileAway}
 	}
-	if why := whyImpossible(s); why != "" {
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, why)
+	if reason := whyImpossible(s); reason != "" {
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, reason)
 	}
-	return Step{Action: Start, After: soon}
+	return Step{Action: Start, After: turnInterval}
 }
 
-// GiveBack is the step after a turn was taken whose Job could not be made for now: others wait for it.
+// GiveBack returns the step that releases a turn whose Job could not be created, because other instances wait for it.
 func GiveBack(s *State) Step {
 	if s.Job != nil || s.restoreTest() == nil || s.restoreTest().Job != "" {
 		return Step{Action: NoOp}
@@ -385,66 +392,69 @@ func GiveBack(s *State) Step {
 	return withChanges(s, Step{Action: EndTurn, Record: s.Record})
 }
 
-// Refused is what there is to do once the API server has refused the Job: others wait for
-// the turn.
-func Refused(s *State, by error) Step {
+// Refused returns the step after the API server has refused the Job. It releases the turn, because other instances
+// wait for it.
+func Refused(s *State, cause error) Step {
 	if s.Record == nil {
-		return Step{Action: Wait, After: soon}
+		return Step{Action: Wait, After: turnInterval}
 	}
-	return withChanges(s, concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "its Job is refused: "+v1.PrintableText(by.Error(), v1.MaxForeignText)))
+	return withChanges(s, concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
+		"the API server refused its Job: "+v1.PrintableText(cause.Error(), v1.MaxForeignText)))
 }
 
-// whyImpossible says why it cannot be tried; empty where it can.
+// whyImpossible returns why a backup cannot be tested, or "".
 func whyImpossible(s *State) string {
 	h, c, a := s.Home, s.Home.BackupPVC, s.Record.Spec.Archive
 	i := s.Record.Spec.Instance
 	switch {
 	case !isTryable(s.Record):
-		return "the backup is none of a MySQL server whose version is known"
+		return "the version or the image of the backup's server is unknown"
 	case h.Namespace == nil || h.Namespace.DeletionTimestamp != nil || h.Namespace.UID != i.NamespaceUID:
-		return fmt.Sprintf("namespace %q is gone, or going", i.Namespace)
+		return fmt.Sprintf("namespace %q is deleted or being deleted", i.Namespace)
 	case s.Record.InStore():
 		return whyNotInStore(s)
 	case c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || s.Volume == nil:
-		return "the backup volume is not there, or not bound"
+		return "the backup volume does not exist or is not bound"
 	case a == nil || a.PVCName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
-		return "the archive is not where the controller puts it"
+		return "the archive is not in the place where the controller stores archives"
 	}
 	return ""
 }
 
-// whyNotInStore says why a backup there cannot be tried.
+// whyNotInStore returns why a backup in a store cannot be tested, or "".
 func whyNotInStore(s *State) string {
 	switch a := s.Record.Spec.Archive; {
 	case s.StoreFailure != "":
 		return s.StoreFailure
 	case s.Note == nil:
-		return fmt.Sprintf("BackupStore %s has no note of it", a.Store)
+		return fmt.Sprintf("BackupStore %s has no catalog entry for it", a.Store)
 	case s.Note.Spec.Archive.Path != a.Path || s.Note.Spec.Archive.SHA256 != a.SHA256:
-		return fmt.Sprintf("BackupStore %s has a note of another archive", a.Store)
+		return fmt.Sprintf("BackupStore %s has a catalog entry for another archive", a.Store)
 	}
 	return ""
 }
 
-// isTryable is true for a backup whose record has what it takes to start a server: an
-// image, and a version that is known.
-func isTryable(r *v1.MySQLBackup) bool {
+// isTryable reports whether a BackupRecord contains what a server start needs: an image and a known version.
+func isTryable(r *v1.BackupRecord) bool {
 	_, err := version.Parse(r.Spec.Version)
 	return err == nil && r.Spec.Image != ""
 }
 
-// judgeJob by what its containers have reported, once it has ended.
+// judgeJob evaluates the reports of a Job that has ended.
 func judgeJob(s *State) Step {
-	at, _ := s.Job.Finished()
+	finished, _ := s.Job.Finished()
 	check, tried := s.Reports[containerBootCheck]
 	unpack := s.Reports[containerUnpack]
 	switch {
-	case at == nil:
-		return Step{Action: Wait, After: look} // Its end is an event, unless somebody took its labels away.
+	case finished == nil:
+		return Step{Action: Wait, After: pollInterval} // The end of the Job is an event, unless a user has removed its labels.
 	case s.Job.HasMoved(mountedBy(s), ""):
-		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, "the PersistentVolumeClaim of the backups is another than the one that was tried")
+		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
+			"the PersistentVolumeClaim of the backups was replaced during the test")
 	case tried && check.OK:
-		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted, fmt.Sprintf("a server of version %s has run on a copy of it, and found its %d tables whole", check.Version, check.Tables))
+		return concludeWith(metav1.ConditionTrue, v1.ReasonServerStarted,
+			fmt.Sprintf("a server of version %s started from a copy of it, and all of its %d tables are intact", check.Version,
+				check.Tables))
 	case tried && check.ExitCode == agent.ExitBroken:
 		return concludeWith(metav1.ConditionFalse, v1.ReasonBroken, check.Error)
 	case tried:
@@ -457,37 +467,40 @@ func judgeJob(s *State) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, whySilent(s.Job))
 }
 
-// whySilent is what there is to say of a Job without a report.
+// whySilent returns a message for a Job without a report.
 func whySilent(j *instance.Job) string {
-	why := j.PodFailure
+	reason := j.PodFailure
 	for _, c := range j.Status.Conditions {
-		if why == "" && c.Status == corev1.ConditionTrue {
-			why = c.Message
+		if reason == "" && c.Status == corev1.ConditionTrue {
+			reason = c.Message
 		}
 	}
-	return fmt.Sprintf("Job %s has ended without a report: %s", j.Name, why)
+	return fmt.Sprintf("Job %s has ended without a report: %s", j.Name, reason)
 }
 
 func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
-	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason, Message: message}}
+	return Step{Action: Conclude, Verdict: metav1.Condition{Type: v1.ConditionRestorable, Status: status, Reason: reason,
+		Message: message}}
 }
 
-// backupToTry is the newest proven one, or nil. Where that was taken while its life went on, one in a store whose Job
-// is there keeps its turn: what takes longer than from one backup to the next would never come to its end.
-func backupToTry(records []v1.MySQLBackup) *v1.MySQLBackup {
+// backupToTry returns the newest verified backup, or nil. If a backup of a running instance is in a store and its Job
+// exists, that backup keeps its turn. Otherwise a test that takes longer than the interval between two backups would
+// never end.
+func backupToTry(records []v1.BackupRecord) *v1.BackupRecord {
 	newest := newestProven(records)
 	if newest == nil || !isOfLife(newest) {
 		return newest
 	}
 	for i := range records {
-		if r := &records[i]; r.IsProven() && r.InStore() && r.DeletionTimestamp == nil && r.IsBeingTried() && r.Status.RestoreTest.Job != "" {
+		if r := &records[i]; r.IsProven() && r.InStore() && r.DeletionTimestamp == nil && r.IsBeingTried() &&
+			r.Status.RestoreTest.Job != "" {
 			return r
 		}
 	}
 	return newest
 }
 
-// newestProven backup, or nil.
-func newestProven(records []v1.MySQLBackup) *v1.MySQLBackup {
-	return v1.LatestBackup(records, func(r *v1.MySQLBackup) bool { return r.IsProven() && !r.IsInDoubt() })
+// newestProven returns the newest verified backup, or nil.
+func newestProven(records []v1.BackupRecord) *v1.BackupRecord {
+	return v1.LatestBackup(records, func(r *v1.BackupRecord) bool { return r.IsProven() && !r.IsInDoubt() })
 }

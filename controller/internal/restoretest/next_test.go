@@ -39,23 +39,25 @@ const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 func proven(changes ...given) *State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	record := life.RecordName()
-	s := &State{Now: now, AtOnce: 2, NewTurn: "new", AgentImage: agentImage, Record: &v1.MySQLBackup{
+	s := &State{Now: now, AtOnce: 2, NewTurn: "new", AgentImage: agentImage, Record: &v1.BackupRecord{
 		ObjectMeta: metav1.ObjectMeta{Name: record, CreationTimestamp: metav1.Time{Time: now.Add(-time.Hour)}},
-		Spec: v1.MySQLBackupSpec{
+		Spec: v1.BackupRecordSpec{
 			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: "default", NamespaceUID: nsUID, Name: "db", XR: xrUID},
 			Image:    "mysql:8.4", Version: "8.4.6", CleanShutdown: true,
-			Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30},
+			Archive: &v1.Archive{PVCName: life.BackupPVCName(), Path: record + "/data.tar.zst", SHA256: strings.Repeat("a", 64),
+				DataBytes: 1 << 30},
 		},
-		Status: v1.MySQLBackupStatus{Phase: v1.BackupProven},
+		Status: v1.BackupRecordStatus{Phase: v1.BackupProven},
 	}}
+	home := instance.NewState(instance.Subject{
+		Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
+	})
+	home.BackupPVC = &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), UID: "backups"},
+		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
 	s.Attempt = &Attempt{
-		Home: &instance.State{
-			Now: now, Namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: nsUID}},
-			BackupPVC: &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), UID: "backups"},
-				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
-			},
-		},
+		Home:   home,
 		Volume: &corev1.PersistentVolume{}, Reports: map[string]agent.Report{},
 	}
 	for _, c := range changes {
@@ -66,7 +68,8 @@ func proven(changes ...given) *State {
 
 // inStore is where the backup lies.
 func inStore(s *State) {
-	a := &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + s.Record.Name + "/abcdefghij.tar.zst.age", SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30}
+	a := &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + s.Record.Name + "/abcdefghij.tar.zst.age",
+		SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30}
 	s.Record.Spec.Archive, s.Record.Spec.StorageClass, s.Record.Spec.StorageSize = a, "fast", "1Gi"
 	s.Note = &v1.StoreNote{Name: s.Record.Name, BackupNote: s.Record.Note(), Manifest: json.RawMessage(`{"format":1}`)}
 	s.Volume, s.Home.BackupPVC = nil, nil
@@ -74,7 +77,8 @@ func inStore(s *State) {
 
 // granted is the access of the Job to that.
 func granted(s *State) {
-	s.Access = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-restoretest-access", UID: "access"}}
+	s.Access = &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-restoretest-access", UID: "access"}}
 }
 
 func storeFails(s *State) { s.StoreFailure = "BackupStore offsite: it is down" }
@@ -109,15 +113,17 @@ func inLife(s *State) {
 // away is the server of a life for so long.
 func away(ago time.Duration) given {
 	return func(s *State) {
-		s.Home.XR.Conditions[0].Status, s.Home.XR.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Time{Time: now.Add(-ago)}
+		s.Home.XR.Conditions[0].Status, s.Home.XR.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Time{
+			Time: now.Add(-ago)}
 	}
 }
 
 // backupFor so long is under way of a life that goes on, with a Job or without.
 func backupFor(ago time.Duration, job *instance.Job) given {
 	return func(s *State) {
-		s.Home.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline, BegunAt: metav1.Time{Time: now.Add(-ago)}}
-		s.Home.Backup = job
+		s.Home.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline,
+			BegunAt: metav1.Time{Time: now.Add(-ago)}}
+		s.Home.BackupJob = job
 	}
 }
 
@@ -133,24 +139,30 @@ func ending(s *State) { s.Home.XR.SetDeletionTimestamp(&metav1.Time{Time: now}) 
 func planned(status metav1.ConditionStatus, ago time.Duration) given {
 	return func(s *State) {
 		s.Record.Spec.Origin = v1.OriginSchedule
-		s.Siblings = []v1.MySQLBackup{{ObjectMeta: metav1.ObjectMeta{Name: "earlier"}, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, Conditions: []metav1.Condition{
-			{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}},
-		}}}}
+		s.Siblings = []v1.BackupRecord{
+			{ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
+				Status: v1.BackupRecordStatus{Phase: v1.BackupProven, Conditions: []metav1.Condition{
+					{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}},
+				}}}}
 	}
 }
 
-func required(s *State) { s.Home.XR.Spec.Backup.RequireRestorable = new(true) }
+func required(s *State) {
+	s.Home.XR.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
+}
 
 func verdict(status metav1.ConditionStatus, ago time.Duration) given {
 	return func(s *State) {
-		s.Record.Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}}}
+		s.Record.Status.Conditions = []metav1.Condition{
+			{Type: v1.ConditionRestorable, Status: status, LastTransitionTime: metav1.Time{Time: now.Add(-ago)}}}
 	}
 }
 
 // turn of the record, whose Job has a UID, or none yet.
 func turn(job types.UID) given {
 	return func(s *State) {
-		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job, StartedAt: metav1.Time{Time: now.Add(-time.Minute)}}
+		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job,
+			StartTime: metav1.Time{Time: now.Add(-time.Minute)}}
 	}
 }
 
@@ -176,7 +188,9 @@ func unnamedJob(s *State) {
 func strangerFrom(ago time.Duration) given {
 	return func(s *State) {
 		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
-		s.Job = &instance.Job{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels, Annotations: map[string]string{}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
+		s.Job = &instance.Job{Job: &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "restoretest-db-job", UID: "job", Labels: labels,
+				Annotations: map[string]string{}, CreationTimestamp: metav1.Time{Time: now.Add(-ago)}}}}
 		s.Job.Spec.Template.Spec.Volumes = []corev1.Volume{agent.ToolsVolume(), agent.PVCVolume("backup", "backup-db-pvc")}
 		if s.Home != nil {
 			instance.NotePVCs(s.Job.Job, mountedBy(s))
@@ -190,7 +204,9 @@ func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
 // sibling is an earlier record, with a turn whose Job has a UID.
 func sibling(job types.UID) given {
 	return func(s *State) {
-		s.Siblings = []v1.MySQLBackup{{ObjectMeta: metav1.ObjectMeta{Name: "earlier"}, Status: v1.MySQLBackupStatus{Phase: v1.BackupProven, RestoreTest: &v1.RestoreTest{Job: job}}}}
+		s.Siblings = []v1.BackupRecord{
+			{ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
+				Status: v1.BackupRecordStatus{Phase: v1.BackupProven, RestoreTest: &v1.RestoreTest{Job: job}}}}
 	}
 }
 
@@ -199,10 +215,11 @@ func sibling(job types.UID) given {
 func busy(free, awaited []string) given {
 	return func(s *State) {
 		namespaces := slices.Concat(free, awaited)
-		all := make([]v1.MySQLBackup, 0, len(namespaces))
+		all := make([]v1.BackupRecord, 0, len(namespaces))
 		for i, namespace := range namespaces {
-			r := v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: namespace, Name: "other"}}}
-			r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.Time{Time: now.Add(-time.Hour)}, Awaited: i >= len(free)}
+			r := v1.BackupRecord{Spec: v1.BackupRecordSpec{
+				Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: namespace, Name: "other"}}}
+			r.Status.RestoreTest = &v1.RestoreTest{StartTime: metav1.Time{Time: now.Add(-time.Hour)}, Awaited: i >= len(free)}
 			all = append(all, r)
 		}
 		s.Others = TurnsOf(all, v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}, now)
@@ -211,7 +228,8 @@ func busy(free, awaited []string) given {
 
 func ended(s *State) {
 	jobFrom(time.Minute)(s)
-	s.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "it took too long"}}
+	s.Job.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "it took too long"}}
 }
 
 // moved is the PVC of the backups, since the Job was made.
@@ -233,110 +251,228 @@ func TestNext(t *testing.T) {
 		status metav1.ConditionStatus
 		says   string
 	}{
-		"Start":               {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
-		"NoRecord":            {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }), want: NoOp},
-		"Leftover":            {reason: "A Job of a record that is gone keeps the volume.", state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
-		"Deleted":             {reason: "A Job would outlive the record that names it.", state: proven(deleted), want: NoOp},
-		"DeletedRunning":      {reason: "So it goes first.", state: proven(deleted, jobFrom(time.Minute)), want: Remove},
-		"DeletedGoing":        {reason: "It takes a moment.", state: proven(deleted, jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
-		"DeletedTurn":         {reason: "Then its turn ends, and the record can go.", state: proven(deleted, turn("job")), want: EndTurn},
-		"DeletedNoJob":        {reason: "A turn that never came to a Job ends too.", state: proven(deleted, turn("")), want: EndTurn},
-		"DeletedRequired":     {reason: "Its life holds the record, and waits for the verdict.", state: proven(dying, required, deleted), want: Start},
-		"TurnInVain":          {reason: "What the Job needs went before it was made: who waits has its turn.", state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "not there"},
-		"Turn":                {reason: "A machine full of servers helps nobody.", state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
-		"TurnInNamespace":     {reason: "A namespace has one, and leaves the others to others.", state: proven(busy([]string{"default"}, nil)), want: Wait},
-		"TurnElsewhere":       {reason: "One is left.", state: proven(busy([]string{"a"}, nil)), want: Start},
-		"TurnOfDeletions":     {reason: "They take nobody's turn.", state: proven(busy(nil, []string{"a", "b", "default"})), want: Start},
-		"RequiredBeside":      {reason: "Nobody takes the turn of a deletion.", state: proven(dying, required, busy([]string{"a", "b", "default"}, []string{"c", "d"})), want: Start},
-		"RequiredInNamespace": {reason: "One after the other.", state: proven(dying, required, busy(nil, []string{"default"})), want: Wait},
-		"HasTurn":             {reason: "The controller ended before it made the Job.", state: proven(turn(""), busy([]string{"a", "b"}, nil)), want: Start},
-		"Unnamed":             {reason: "The controller ended before it named the Job.", state: proven(unnamedJob), want: NameJob},
-		"UnnamedSibling": {reason: "A newer backup was proven before the Job was named.", state: proven(strangerFrom(0), sibling(""), func(s *State) {
-			s.Siblings[0].Status.RestoreTest.ID = "earlier"
-			s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "earlier"}
-		}), want: NameJob},
-		"TakenForNothing":  {reason: "The volume went after the turn was taken: no Job can be made.", state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
-		"Vanished":         {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
-		"Replaced":         {reason: "Somebody deleted the Job, and made one that looks like it.", state: proven(jobFrom(0), turn("other")), want: EndTurn},
-		"Stranger":         {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
-		"StrangerBefore":   {reason: "It was there when ours was to be made.", state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown, says: "no record names"},
-		"StrangerSays":     {reason: "It says that all is well.", state: proven(report(containerBootCheck, agent.Report{OK: true}), turn("other")), want: EndTurn},
-		"StrangerDecided":  {reason: "It is nobody's to remove.", state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: NoOp},
-		"TurnAfterVerdict": {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
-		"SiblingsJob":      {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")), want: Remove},
-		"SiblingsTurn":     {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
-		"Off":              {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }), want: NoOp},
-		"OffRequired":      {reason: "Who requires it gets it.", state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
-		"Releasing":        {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying), want: NoOp},
-		"Required":         {reason: "This one does.", state: proven(dying, required), want: Start},
-		"Back":             {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "is there, and needs"},
-		"BackRunning":      {reason: "Also while a server runs on the copy.", state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
-		"BackDecided":      {reason: "Then the Job goes.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }), want: Remove},
-		"Running":          {reason: "Its end is an event, unless somebody took its labels away.", state: proven(jobFrom(time.Minute)), want: Wait},
-		"Going":            {reason: "Its name must be free first.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }), want: Wait},
-		"Unlabelled":       {reason: "Labels are anybody's, also ours.", state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
-		"Whole":            {reason: "A server ran on it.", state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"WholeElsewhere":   {reason: "The PVC was made again: who knows what the pod had mounted.", state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
-		"BrokenElsewhere":  {reason: "And what was broken there may be whole here.", state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}), moved), want: Conclude, status: metav1.ConditionUnknown, says: "is another"},
-		"Broken":           {reason: "None did.", state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})), want: Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
-		"NotKnown":         {reason: "What could not be found out is not called broken.", state: proven(report(containerBootCheck, agent.Report{ExitCode: 1, Error: "killed"})), want: Conclude, status: metav1.ConditionUnknown, says: "killed"},
-		"Damaged":          {reason: "The archive has changed since its proof.", state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude, status: metav1.ConditionFalse, says: "checksum"},
-		"Missing":          {reason: "Or is gone.", state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitMissing, Error: "not there"})), want: Conclude, status: metav1.ConditionFalse},
-		"NoRoom":           {reason: "The volume need not have room for a copy.", state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude, status: metav1.ConditionUnknown, says: "no room"},
-		"Silent":           {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude, status: metav1.ConditionUnknown, says: "it took too long"},
-		"SilentImage":      {reason: "The kubelet may know more.", state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude, status: metav1.ConditionUnknown, says: "ErrImagePull"},
-		"Decided":          {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)), want: NoOp},
-		"CleanUp":          {reason: "The Job goes after the verdict.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0), concluded), want: Remove},
-		"AgainLater":       {reason: "A deletion waits for it: what was in the way may pass.", state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
-		"Again":            {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)), want: Start},
-		"AgainOldJob":      {reason: "The earlier Job has had its say.", state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
-		"AgainAhead":       {reason: "Whoever wrote the verdict had a clock that is ahead: the new one gets its time all the same.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, -time.Hour)), want: Wait},
-		"AgainFuture":      {reason: "Nor is it waited for such a clock.", state: proven(dying, required, verdict(metav1.ConditionFalse, -time.Hour)), want: Start},
-		"AgainBehind":      {reason: "A Job that has had its say is old, whatever its creation says.", state: proven(dying, required, jobFrom(0), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
-		"AgainRunning":     {reason: "And the new one gets its time.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
-		"Mongo":            {reason: "Only mysqld is understood.", state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude, status: metav1.ConditionUnknown, says: "none of a MySQL"},
-		"NoVersion":        {reason: "A server that never answered has none.", state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown, says: "version"},
+		"Start": {reason: "The instance is gone: nobody needs the volume.", state: proven(), want: Start},
+		"NoRecord": {reason: "There is nothing to test.", state: proven(func(s *State) { s.Record = nil }),
+			want: NoOp},
+		"Leftover": {reason: "A Job of a record that is gone keeps the volume.",
+			state: proven(strangerFrom(0), func(s *State) { s.Record = nil }), want: Remove},
+		"Deleted":        {reason: "A Job would outlive the record that names it.", state: proven(deleted), want: NoOp},
+		"DeletedRunning": {reason: "So it goes first.", state: proven(deleted, jobFrom(time.Minute)), want: Remove},
+		"DeletedGoing": {reason: "It takes a moment.",
+			state: proven(deleted, jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }),
+			want:  Wait},
+		"DeletedTurn": {reason: "Then its turn ends, and the record can go.", state: proven(deleted, turn("job")),
+			want: EndTurn},
+		"DeletedNoJob": {reason: "A turn that never came to a Job ends too.", state: proven(deleted, turn("")),
+			want: EndTurn},
+		"DeletedRequired": {reason: "Its life holds the record, and waits for the verdict.",
+			state: proven(dying, required, deleted), want: Start},
+		"TurnInVain": {reason: "What the Job needs went before it was made: who waits has its turn.",
+			state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown,
+			says: "the backup volume does not exist"},
+		"Turn": {reason: "A machine full of servers helps nobody.",
+			state: proven(busy([]string{"a", "b"}, nil)), want: Wait},
+		"TurnInNamespace": {reason: "A namespace has one, and leaves the others to others.",
+			state: proven(busy([]string{"default"}, nil)), want: Wait},
+		"TurnElsewhere": {reason: "One is left.", state: proven(busy([]string{"a"}, nil)), want: Start},
+		"TurnOfDeletions": {reason: "They take nobody's turn.", state: proven(busy(nil, []string{"a", "b", "default"})),
+			want: Start},
+		"RequiredBeside": {reason: "Nobody takes the turn of a deletion.",
+			state: proven(dying, required, busy([]string{"a", "b", "default"}, []string{"c", "d"})), want: Start},
+		"RequiredInNamespace": {reason: "One after the other.",
+			state: proven(dying, required, busy(nil, []string{"default"})), want: Wait},
+		"HasTurn": {reason: "The controller ended before it made the Job.",
+			state: proven(turn(""), busy([]string{"a", "b"}, nil)), want: Start},
+		"Unnamed": {reason: "The controller ended before it named the Job.", state: proven(unnamedJob),
+			want: NameJob},
+		"UnnamedSibling": {reason: "A newer backup was proven before the Job was named.",
+			state: proven(strangerFrom(0), sibling(""), func(s *State) {
+				s.Siblings[0].Status.RestoreTest.ID = "earlier"
+				s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "earlier"}
+			}), want: NameJob},
+		"TakenForNothing": {reason: "The volume went after the turn was taken: no Job can be made.",
+			state: proven(turn(""), func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown,
+			says: "volume"},
+		"Vanished": {reason: "Somebody deleted the Job: another follows.", state: proven(turn("job")), want: EndTurn},
+		"Replaced": {reason: "Somebody deleted the Job, and made one that looks like it.",
+			state: proven(jobFrom(0), turn("other")), want: EndTurn},
+		"Stranger": {reason: "It has our labels and our name.", state: proven(strangerFrom(time.Minute)),
+			want: Conclude, status: metav1.ConditionUnknown, says: "kubectl delete job --namespace default restoretest-db-job"},
+		"StrangerBefore": {reason: "It was there when ours was to be made.",
+			state: proven(strangerFrom(time.Minute), turn("")), want: Conclude, status: metav1.ConditionUnknown,
+			says: "no BackupRecord refers to"},
+		"StrangerSays": {reason: "It says that all is well.",
+			state: proven(report(containerBootCheck, agent.Report{OK: true}), turn("other")), want: EndTurn},
+		"StrangerDecided": {reason: "It is nobody's to remove.",
+			state: proven(strangerFrom(time.Minute), verdict(metav1.ConditionUnknown, 0)), want: NoOp},
+		"TurnAfterVerdict": {reason: "The turn ends with the Job.",
+			state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: EndTurn},
+		"SiblingsJob": {reason: "A newer backup was proven meanwhile.", state: proven(strangerFrom(0), sibling("job")),
+			want: Remove},
+		"SiblingsTurn": {reason: "And its Job is gone.", state: proven(sibling("job")), want: EndTurn},
+		"Off": {reason: "The platform may not want it.", state: proven(func(s *State) { s.AtOnce = 0 }),
+			want: NoOp},
+		"OffRequired": {reason: "Who requires it gets it.",
+			state: proven(dying, required, func(s *State) { s.AtOnce = 0 }), want: Start},
+		"Releasing": {reason: "A deletion waits for nothing that it need not wait for.", state: proven(dying),
+			want: NoOp},
+		"Required": {reason: "This one does.", state: proven(dying, required), want: Start},
+		"Back": {reason: "The restore needs the volume.", state: proven(func(s *State) { s.Home = nil }),
+			want: Conclude, status: metav1.ConditionUnknown, says: "exists and needs the volume"},
+		"BackRunning": {reason: "Also while a server runs on the copy.",
+			state: proven(jobFrom(0), func(s *State) { s.Home = nil }), want: Conclude, status: metav1.ConditionUnknown},
+		"BackDecided": {reason: "Then the Job goes.",
+			state: proven(jobFrom(time.Minute), verdict(metav1.ConditionUnknown, 0), func(s *State) { s.Home = nil }),
+			want:  Remove},
+		"Running": {reason: "Its end is an event, unless somebody took its labels away.",
+			state: proven(jobFrom(time.Minute)), want: Wait},
+		"Going": {reason: "Its name must be free first.",
+			state: proven(jobFrom(time.Minute), func(s *State) { s.Job.DeletionTimestamp = &metav1.Time{Time: now} }),
+			want:  Wait},
+		"Unlabelled": {reason: "Labels are anybody's, also ours.",
+			state: proven(jobFrom(time.Minute), func(s *State) { s.Job.Labels = nil }), want: Wait},
+		"Whole": {reason: "A server ran on it.",
+			state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"})), want: Conclude,
+			status: metav1.ConditionTrue, says: "7 tables"},
+		"WholeElsewhere": {reason: "The PVC was made again: who knows what the pod had mounted.",
+			state: proven(report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), moved),
+			want:  Conclude, status: metav1.ConditionUnknown, says: "was replaced during the test"},
+		"BrokenElsewhere": {reason: "And what was broken there may be whole here.",
+			state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"}),
+				moved), want: Conclude, status: metav1.ConditionUnknown, says: "was replaced during the test"},
+		"Broken": {reason: "None did.",
+			state: proven(report(containerBootCheck, agent.Report{ExitCode: agent.ExitBroken, Error: "table `a`.`b`: Corrupt"})),
+			want:  Conclude, status: metav1.ConditionFalse, says: "Corrupt"},
+		"NotKnown": {reason: "What could not be found out is not called broken.",
+			state: proven(report(containerBootCheck, agent.Report{ExitCode: 1, Error: "killed"})), want: Conclude,
+			status: metav1.ConditionUnknown, says: "killed"},
+		"Damaged": {reason: "The archive has changed since its proof.",
+			state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitDamaged, Error: "checksum"})), want: Conclude,
+			status: metav1.ConditionFalse, says: "checksum"},
+		"Missing": {reason: "Or is gone.",
+			state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitMissing, Error: "the backup volume does not exist"})),
+			want:  Conclude, status: metav1.ConditionFalse},
+		"NoRoom": {reason: "The volume need not have room for a copy.",
+			state: proven(report(containerUnpack, agent.Report{ExitCode: agent.ExitNoSpace, Error: "no room"})), want: Conclude,
+			status: metav1.ConditionUnknown, says: "no room"},
+		"Silent": {reason: "A Job that took too long has no report.", state: proven(ended), want: Conclude,
+			status: metav1.ConditionUnknown, says: "it took too long"},
+		"SilentImage": {reason: "The kubelet may know more.",
+			state: proven(ended, func(s *State) { s.Job.PodFailure = "ErrImagePull: none" }), want: Conclude,
+			status: metav1.ConditionUnknown, says: "ErrImagePull"},
+		"Decided": {reason: "Once is enough.", state: proven(verdict(metav1.ConditionUnknown, time.Hour)),
+			want: NoOp},
+		"CleanUp": {reason: "The Job goes after the verdict.",
+			state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0), concluded), want: Remove},
+		"AgainLater": {reason: "A deletion waits for it: what was in the way may pass.",
+			state: proven(dying, required, verdict(metav1.ConditionUnknown, time.Minute)), want: Wait},
+		"Again": {reason: "Now.", state: proven(dying, required, verdict(metav1.ConditionFalse, time.Hour)),
+			want: Start},
+		"AgainOldJob": {reason: "The earlier Job has had its say.",
+			state: proven(dying, required, jobFrom(2*time.Hour), verdict(metav1.ConditionFalse, time.Hour), concluded),
+			want:  Remove},
+		"AgainAhead": {reason: "Whoever wrote the verdict had a clock that is ahead: the new one gets its time all " +
+			"the same.", state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, -time.Hour)),
+			want: Wait},
+		"AgainFuture": {reason: "Nor is it waited for such a clock.",
+			state: proven(dying, required, verdict(metav1.ConditionFalse, -time.Hour)), want: Start},
+		"AgainBehind": {reason: "A Job that has had its say is old, whatever its creation says.",
+			state: proven(dying, required, jobFrom(0), verdict(metav1.ConditionFalse, time.Hour), concluded), want: Remove},
+		"AgainRunning": {reason: "And the new one gets its time.",
+			state: proven(dying, required, jobFrom(time.Minute), verdict(metav1.ConditionFalse, time.Hour)), want: Wait},
+		"Mongo": {reason: "Only mysqld is understood.",
+			state: proven(func(s *State) { s.Record.Spec.Version = "8.0.4-MongoDB" }), want: Conclude,
+			status: metav1.ConditionUnknown, says: "the version or the image of"},
+		"NoVersion": {reason: "A server that never answered has none.",
+			state: proven(func(s *State) { s.Record.Spec.Version = "" }), want: Conclude, status: metav1.ConditionUnknown,
+			says: "version"},
 		"NamespaceGoes": {reason: "Nothing can be made there.", state: proven(func(s *State) {
 			s.Home.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 		}), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
-		"LaterNamespace": {reason: "It may be another owner's.", state: proven(func(s *State) { s.Home.Namespace.UID = "other" }), want: Conclude, status: metav1.ConditionUnknown, says: "namespace"},
-		"NoVolume":       {reason: "Somebody else's volume is not mounted.", state: proven(func(s *State) { s.Volume = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
-		"Store":          {reason: "A volume that goes with the Job takes the copy.", state: proven(inStore), want: Start},
-		"StoreWhole":     {reason: "It is known as any other is.", state: proven(inStore, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
-		"StoreDown":      {reason: "Nobody waits for the verdict: there is one later.", state: proven(inStore, storeFails), want: Wait},
-		"StoreDownNow":   {reason: "Who waits hears why, and it is tried again.", state: proven(inStore, dying, required, storeFails), want: Conclude, status: metav1.ConditionUnknown, says: "it is down"},
-		"StoreForgot":    {reason: "The Job believes the note's manifest.", state: proven(inStore, noNote), want: Conclude, status: metav1.ConditionUnknown, says: "no note"},
-		"StoreOther":     {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother), want: Conclude, status: metav1.ConditionUnknown, says: "another archive"},
-		"InLife":         {reason: "A copy of what is in a store is in nobody's way.", state: proven(inLife), want: Start},
-		"InLifeWhole":    {reason: "It is known as any other is.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue},
-		"InLifeAway":     {reason: "What the namespace may use is the server's first.", state: proven(inLife, away(0), noNote), want: Wait},
+		"LaterNamespace": {reason: "It may be another owner's.",
+			state: proven(func(s *State) { s.Home.Namespace.UID = "other" }), want: Conclude, status: metav1.ConditionUnknown,
+			says: "namespace"},
+		"NoVolume": {reason: "Somebody else's volume is not mounted.", state: proven(func(s *State) { s.Volume = nil }),
+			want: Conclude, status: metav1.ConditionUnknown, says: "volume"},
+		"Store": {reason: "A volume that goes with the Job takes the copy.", state: proven(inStore), want: Start},
+		"StoreWhole": {reason: "It is known as any other is.",
+			state: proven(inStore, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),
+				func(s *State) {
+					s.Job.Spec.Template.Spec.Volumes = nil
+				}), want: Conclude, status: metav1.ConditionTrue, says: "7 tables"},
+		"StoreDown": {reason: "Nobody waits for the verdict: there is one later.", state: proven(inStore, storeFails),
+			want: Wait},
+		"StoreDownNow": {reason: "Who waits hears why, and it is tried again.",
+			state: proven(inStore, dying, required, storeFails), want: Conclude, status: metav1.ConditionUnknown,
+			says: "it is down"},
+		"StoreForgot": {reason: "The Job believes the note's manifest.", state: proven(inStore, noNote), want: Conclude,
+			status: metav1.ConditionUnknown, says: "no catalog entry"},
+		"StoreOther": {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother),
+			want: Conclude, status: metav1.ConditionUnknown, says: "another archive"},
+		"InLife": {reason: "A copy of what is in a store is in nobody's way.", state: proven(inLife), want: Start},
+		"InLifeWhole": {reason: "It is known as any other is.",
+			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),
+				func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }), want: Conclude, status: metav1.ConditionTrue},
+		"InLifeAway": {reason: "What the namespace may use is the server's first.",
+			state: proven(inLife, away(0), noNote), want: Wait},
 		"InLifeAwayTurn": {reason: "And others have the turn.", state: proven(inLife, turn(""), away(0)), want: EndTurn},
-		"InLifeStranger": {reason: "Also where somebody else's Job has the name.", state: proven(inLife, strangerFrom(0), turn(""), away(0)), want: EndTurn},
-		"InLifeShort":    {reason: "A server that begins again may have room.", state: proven(inLife, jobFrom(time.Minute), away(time.Second)), want: Wait},
-		"InLifeLong":     {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), away(patience)), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
-		"InLifeSaid":     {reason: "Its word counts, whatever became of the server meanwhile.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }, away(time.Hour)), want: Conclude, status: metav1.ConditionTrue},
-		"InLifeEndsSaid": {reason: "Or of the instance.", state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}), func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }, ending), want: Conclude, status: metav1.ConditionTrue},
-		"InLifeNew":      {reason: "Nothing is said of it yet.", state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil; s.Home.XR.SetCreationTimestamp(metav1.Time{Time: now}) }), want: Wait},
-		"InLifeNever":    {reason: "Nor ever.", state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil }), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
+		"InLifeStranger": {reason: "Also where somebody else's Job has the name.",
+			state: proven(inLife, strangerFrom(0), turn(""), away(0)), want: EndTurn},
+		"InLifeShort": {reason: "A server that begins again may have room.",
+			state: proven(inLife, jobFrom(time.Minute), away(time.Second)), want: Wait},
+		"InLifeLong": {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), away(serverTimeout)),
+			want: Conclude, status: metav1.ConditionUnknown, says: "had priority"},
+		"InLifeSaid": {reason: "Its word counts, whatever became of the server meanwhile.",
+			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}),
+				func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil },
+				away(time.Hour)), want: Conclude, status: metav1.ConditionTrue},
+		"InLifeEndsSaid": {reason: "Or of the instance.",
+			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Version: "8.4.6"}),
+				func(s *State) { s.Job.Spec.Template.Spec.Volumes = nil }, ending), want: Conclude, status: metav1.ConditionTrue},
+		"InLifeNew": {reason: "Nothing is said of it yet.",
+			state: proven(inLife, jobFrom(time.Minute), func(s *State) {
+				s.Home.XR.Conditions = nil
+				s.Home.XR.SetCreationTimestamp(metav1.Time{Time: now})
+			}), want: Wait},
+		"InLifeNever": {reason: "Nor ever.",
+			state: proven(inLife, jobFrom(time.Minute), func(s *State) { s.Home.XR.Conditions = nil }), want: Conclude,
+			status: metav1.ConditionUnknown, says: "had priority"},
 		"InLifeNoXR": {reason: "A claim is about to have a server.", state: proven(inLife, func(s *State) {
 			s.Home.Life.XR, s.Home.XR, s.Home.Claim = "", nil, &instance.Composite{Unstructured: &unstructured.Unstructured{}}
 		}), want: Wait},
-		"InLifeEnds":     {reason: "The deletion takes another one, and needs room for that.", state: proven(inLife, ending, jobFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown, says: "went first"},
-		"InLifeEndsSoon": {reason: "Whatever is required, it is of that one.", state: proven(inLife, ending, required), want: Wait},
-		"Backup":         {reason: "The next backup goes first.", state: proven(inLife, backupFor(0, nil)), want: Wait},
-		"BackupBeside":   {reason: "It may have room beside the test.", state: proven(inLife, jobFrom(time.Minute), backupFor(time.Second, nil)), want: Wait},
-		"BackupRunning":  {reason: "It has.", state: proven(inLife, jobFrom(time.Minute), backupFor(time.Hour, podIn(corev1.PodRunning))), want: Wait},
-		"BackupPending":  {reason: "It has not.", state: proven(inLife, jobFrom(time.Minute), backupFor(patience, podIn(corev1.PodPending))), want: Conclude, status: metav1.ConditionUnknown, says: "found no room"},
-		"BackupRefused":  {reason: "Nor its Job.", state: proven(inLife, jobFrom(time.Minute), backupFor(patience, nil)), want: Conclude, status: metav1.ConditionUnknown, says: "found no room"},
-		"StoreDownTurn":  {reason: "Others wait for the turn.", state: proven(inLife, turn(""), storeFails), want: EndTurn},
-		"Queued":         {reason: "All instances of a cluster may wait.", state: proven(inLife, busy([]string{"a", "b"}, nil), noNote), want: Wait},
-		"Planned":        {reason: "Each is read whole: one a day is enough.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), noNote), want: Wait},
-		"PlannedDue":     {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)), want: Start},
-		"PlannedInVain":  {reason: "Also what came to no verdict was read.", state: proven(inLife, planned(metav1.ConditionUnknown, time.Hour), noNote), want: Wait},
-		"PlannedAhead":   {reason: "It is not waited for another clock.", state: proven(inLife, planned(metav1.ConditionTrue, -time.Hour)), want: Start},
-		"PlannedHasTurn": {reason: "What has begun is not given up.", state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), want: Start},
-		"PlannedVolume":  {reason: "What lies on a volume is there already.", state: proven(planned(metav1.ConditionTrue, time.Hour)), want: Start},
-		"OddArchive":     {reason: "A path leads nowhere else.", state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude, status: metav1.ConditionUnknown, says: "archive"},
+		"InLifeEnds": {reason: "The deletion takes another one, and needs room for that.",
+			state: proven(inLife, ending, jobFrom(time.Minute)), want: Conclude, status: metav1.ConditionUnknown,
+			says: "had priority"},
+		"InLifeEndsSoon": {reason: "Whatever is required, it is of that one.", state: proven(inLife, ending, required),
+			want: Wait},
+		"Backup": {reason: "The next backup goes first.", state: proven(inLife, backupFor(0, nil)), want: Wait},
+		"BackupBeside": {reason: "It may have room beside the test.",
+			state: proven(inLife, jobFrom(time.Minute), backupFor(time.Second, nil)), want: Wait},
+		"BackupRunning": {reason: "It has.",
+			state: proven(inLife, jobFrom(time.Minute), backupFor(time.Hour, podIn(corev1.PodRunning))), want: Wait},
+		"BackupPending": {reason: "It has not.",
+			state: proven(inLife, jobFrom(time.Minute), backupFor(serverTimeout, podIn(corev1.PodPending))), want: Conclude,
+			status: metav1.ConditionUnknown, says: "its backup needed the space"},
+		"BackupRefused": {reason: "Nor its Job.", state: proven(inLife, jobFrom(time.Minute), backupFor(serverTimeout, nil)),
+			want: Conclude, status: metav1.ConditionUnknown, says: "its backup needed the space"},
+		"StoreDownTurn": {reason: "Others wait for the turn.", state: proven(inLife, turn(""), storeFails), want: EndTurn},
+		"Queued": {reason: "All instances of a cluster may wait.",
+			state: proven(inLife, busy([]string{"a", "b"}, nil), noNote), want: Wait},
+		"Planned": {reason: "Each is read whole: one a day is enough.",
+			state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), noNote), want: Wait},
+		"PlannedDue": {reason: "That was yesterday.", state: proven(inLife, planned(metav1.ConditionTrue, 24*time.Hour)),
+			want: Start},
+		"PlannedInVain": {reason: "Also what came to no verdict was read.",
+			state: proven(inLife, planned(metav1.ConditionUnknown, time.Hour), noNote), want: Wait},
+		"PlannedAhead": {reason: "It is not waited for another clock.",
+			state: proven(inLife, planned(metav1.ConditionTrue, -time.Hour)), want: Start},
+		"PlannedHasTurn": {reason: "What has begun is not given up.",
+			state: proven(inLife, planned(metav1.ConditionTrue, time.Hour), turn("")), want: Start},
+		"PlannedVolume": {reason: "What lies on a volume is there already.",
+			state: proven(planned(metav1.ConditionTrue, time.Hour)), want: Start},
+		"OddArchive": {reason: "A path leads nowhere else.",
+			state: proven(func(s *State) { s.Record.Spec.Archive.Path = "../x/data.tar.zst" }), want: Conclude,
+			status: metav1.ConditionUnknown, says: "archive"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -353,14 +489,17 @@ func TestNext(t *testing.T) {
 
 // TestNewest does not go by the order of a list.
 func TestNewest(t *testing.T) {
-	at := func(name string, phase v1.BackupPhase, hours int) v1.MySQLBackup {
-		return v1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: now.Add(time.Duration(hours) * time.Hour)}}, Status: v1.MySQLBackupStatus{Phase: phase}}
+	backup := func(name string, phase v1.BackupPhase, hours int) v1.BackupRecord {
+		return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: name,
+			CreationTimestamp: metav1.Time{Time: now.Add(time.Duration(hours) * time.Hour)}}, Status: v1.BackupRecordStatus{
+			Phase: phase}}
 	}
-	got := newestProven([]v1.MySQLBackup{at("a", v1.BackupProven, 1), at("b", v1.BackupProven, 3), at("c", v1.BackupProven, 2), at("d", v1.BackupFailed, 4)})
+	got := newestProven([]v1.BackupRecord{backup("a", v1.BackupProven, 1), backup("b", v1.BackupProven, 3),
+		backup("c", v1.BackupProven, 2), backup("d", v1.BackupFailed, 4)})
 	if got == nil || got.Name != "b" {
 		t.Errorf("got %v, want b", got)
 	}
-	if newestProven([]v1.MySQLBackup{at("d", v1.BackupRunning, 4)}) != nil {
+	if newestProven([]v1.BackupRecord{backup("d", v1.BackupRunning, 4)}) != nil {
 		t.Error("an unfinished backup is none to test")
 	}
 }
@@ -375,25 +514,29 @@ func TestBackupToTry(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		change func()
-		newest v1.MySQLBackup
+		newest v1.BackupRecord
 		want   string
 	}{
-		"Tried":     {reason: "It would never come to its end.", newest: newer, want: tried.Name},
-		"Concluded": {reason: "It is known.", newest: newer, change: func() { tried.Status.RestoreTest.Concluded = true }, want: newer.Name},
-		"NoJob":     {reason: "It has cost nothing yet.", newest: newer, change: func() { tried.Status.RestoreTest.Job = "" }, want: newer.Name},
-		"Deleted":   {reason: "Nobody wants to know.", newest: newer, change: func() { tried.DeletionTimestamp = &metav1.Time{Time: now} }, want: newer.Name},
-		"OnVolume":  {reason: "An instance needs it.", newest: newer, change: func() { tried.Spec.Archive = last.Spec.Archive }, want: newer.Name},
-		"Ended":     {reason: "That may be waited for.", newest: last, want: last.Name},
+		"Tried": {reason: "It would never come to its end.", newest: newer, want: tried.Name},
+		"Concluded": {reason: "It is known.", newest: newer, change: func() { tried.Status.RestoreTest.Concluded = true },
+			want: newer.Name},
+		"NoJob": {reason: "It has cost nothing yet.", newest: newer, change: func() { tried.Status.RestoreTest.Job = "" },
+			want: newer.Name},
+		"Deleted": {reason: "Nobody wants to know.", newest: newer,
+			change: func() { tried.DeletionTimestamp = &metav1.Time{Time: now} }, want: newer.Name},
+		"OnVolume": {reason: "An instance needs it.", newest: newer,
+			change: func() { tried.Spec.Archive = last.Spec.Archive }, want: newer.Name},
+		"Ended": {reason: "That may be waited for.", newest: last, want: last.Name},
 	} {
 		t.Run(name, func(t *testing.T) {
-			was := *tried.DeepCopy()
+			before := *tried.DeepCopy()
 			if tc.change != nil {
 				tc.change()
 			}
-			if got := backupToTry([]v1.MySQLBackup{tried, tc.newest}); got == nil || got.Name != tc.want {
+			if got := backupToTry([]v1.BackupRecord{tried, tc.newest}); got == nil || got.Name != tc.want {
 				t.Errorf("%s Got %v, want %s", tc.reason, got, tc.want)
 			}
-			tried = was
+			tried = before
 		})
 	}
 }
@@ -418,16 +561,19 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestLongTestIsFair: a restore test that says it takes a day holds up its own namespace, and no other for more than an hour.
+// TestLongTestIsFair: a restore test that says it takes a day holds up its own namespace, and no other for more than an
+// hour.
 func TestLongTestIsFair(t *testing.T) {
-	long := func(namespace string, ago time.Duration) v1.MySQLBackup {
-		r := v1.MySQLBackup{}
+	long := func(namespace string, ago time.Duration) v1.BackupRecord {
+		r := v1.BackupRecord{}
 		r.Spec.Instance = v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: namespace, Name: "huge"}
-		r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.NewTime(now.Add(-ago))}
+		r.Status.RestoreTest = &v1.RestoreTest{StartTime: metav1.NewTime(now.Add(-ago))}
 		return r
 	}
-	for ago, want := range map[time.Duration]bool{time.Minute: false, 59 * time.Minute: false, 61 * time.Minute: true, 23 * time.Hour: true} {
-		turns := TurnsOf([]v1.MySQLBackup{long("one", ago), long("two", ago)}, v1.Instance{Kind: v1.KindMySQL, Namespace: "third", Name: "db"}, now)
+	for ago, want := range map[time.Duration]bool{time.Minute: false, 59 * time.Minute: false, 61 * time.Minute: true,
+		23 * time.Hour: true} {
+		turns := TurnsOf([]v1.BackupRecord{long("one", ago), long("two", ago)},
+			v1.Instance{Kind: v1.KindMySQL, Namespace: "third", Name: "db"}, now)
 		if got := turns.mayRun("third", false, 2); got != want {
 			t.Errorf("after %s: a third namespace may run one %t, want %t", ago, got, want)
 		}
@@ -439,15 +585,17 @@ func TestLongTestIsFair(t *testing.T) {
 
 // TestTurnsOf counts what records say, for as long as that can be true.
 func TestTurnsOf(t *testing.T) {
-	record := func(name string, ago time.Duration) v1.MySQLBackup {
-		r := v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: name}}}
-		r.Status.RestoreTest = &v1.RestoreTest{StartedAt: metav1.Time{Time: now.Add(-ago)}}
+	record := func(name string, ago time.Duration) v1.BackupRecord {
+		r := v1.BackupRecord{Spec: v1.BackupRecordSpec{
+			Instance: v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "default", Name: name}}}
+		r.Status.RestoreTest = &v1.RestoreTest{StartTime: metav1.Time{Time: now.Add(-ago)}}
 		return r
 	}
 	idle := record("idle", 0)
 	idle.Status.RestoreTest = nil
 	own := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db"}
-	got := TurnsOf([]v1.MySQLBackup{record("db", 0), record("other", time.Hour), record("forgotten", forgotten+time.Second), idle}, own, now)
+	got := TurnsOf([]v1.BackupRecord{record("db", 0), record("other", time.Hour),
+		record("forgotten", forgotten+time.Second), idle}, own, now)
 	if got.all != 1 || got.free["default"] != 1 || len(got.awaited) != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -460,17 +608,28 @@ func TestChanges(t *testing.T) {
 		state  *State
 		want   []string
 	}{
-		"NoOp":     {reason: "Nothing is written.", state: proven(verdict(metav1.ConditionTrue, 0))},
-		"Start":    {reason: "The turn comes first.", state: proven(), want: []string{"PatchStatus MySQLBackup AsRead", "Create Job "}},
-		"Taken":    {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
-		"Name":     {reason: "The record names its Job.", state: proven(unnamedJob), want: []string{"PatchStatus MySQLBackup AsRead"}},
-		"Conclude": {reason: "A verdict is of what was read.", state: proven(report(containerBootCheck, agent.Report{OK: true})), want: []string{"PatchStatus MySQLBackup AsRead"}},
-		"Store":    {reason: "The Job finds its way.", state: proven(inStore), want: []string{"PatchStatus MySQLBackup AsRead", "GiveAccess Secret ", "Create Job "}},
-		"StoreOn":  {reason: "After a crash it is given again.", state: proven(inStore, turn("")), want: []string{"GiveAccess Secret ", "Create Job "}},
-		"StoreEnd": {reason: "Nobody is to have it then.", state: proven(inStore, granted, turn("job"), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete PartialObjectMetadata SameObject", "PatchStatus MySQLBackup AsRead"}},
-		"StoreOut": {reason: "Nor while the Job goes.", state: proven(inStore, granted, jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete PartialObjectMetadata SameObject", "Delete Job SameObject"}},
-		"Remove":   {reason: "This Job, and no later one.", state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
-		"End":      {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)), want: []string{"PatchStatus MySQLBackup AsRead"}},
+		"NoOp": {reason: "Nothing is written.", state: proven(verdict(metav1.ConditionTrue, 0))},
+		"Start": {reason: "The turn comes first.", state: proven(),
+			want: []string{"PatchStatus BackupRecord AsRead", "Create Job "}},
+		"Taken": {reason: "After a crash the turn is there.", state: proven(turn("")), want: []string{"Create Job "}},
+		"Name": {reason: "The record names its Job.", state: proven(unnamedJob),
+			want: []string{"PatchStatus BackupRecord AsRead"}},
+		"Conclude": {reason: "A verdict is of what was read.",
+			state: proven(report(containerBootCheck, agent.Report{OK: true})), want: []string{"PatchStatus BackupRecord AsRead"}},
+		"Store": {reason: "The Job finds its way.", state: proven(inStore),
+			want: []string{"PatchStatus BackupRecord AsRead", "GiveAccess Secret ", "Create Job "}},
+		"StoreOn": {reason: "After a crash it is given again.", state: proven(inStore, turn("")),
+			want: []string{"GiveAccess Secret ", "Create Job "}},
+		"StoreEnd": {reason: "Nobody is to have it then.",
+			state: proven(inStore, granted, turn("job"), verdict(metav1.ConditionTrue, 0)),
+			want:  []string{"Delete PartialObjectMetadata SameObject", "PatchStatus BackupRecord AsRead"}},
+		"StoreOut": {reason: "Nor while the Job goes.",
+			state: proven(inStore, granted, jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)),
+			want:  []string{"Delete PartialObjectMetadata SameObject", "Delete Job SameObject"}},
+		"Remove": {reason: "This Job, and no later one.",
+			state: proven(jobFrom(time.Minute), verdict(metav1.ConditionTrue, 0)), want: []string{"Delete Job SameObject"}},
+		"End": {reason: "The turn ends with the Job.", state: proven(turn("job"), verdict(metav1.ConditionTrue, 0)),
+			want: []string{"PatchStatus BackupRecord AsRead"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changes := Next(tc.state).Changes

@@ -13,11 +13,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// attempts remembers which passwords each server refused. A server can lock root after a number of failed logins
-// (FAILED_LOGIN_ATTEMPTS), for every client, so a password that was refused is not tried again: not before the server
-// restarts, which resets its count, or this program sets that very password.
+// attempts remembers which passwords each server refused. A server can lock root for every client after a number of
+// failed logins (FAILED_LOGIN_ATTEMPTS). A refused password is therefore not tried again until the server restarts,
+// which resets its count, or this program sets that password.
 //
-// It keeps no password: a digest is keyed with a key of this process, and never leaves it.
+// It stores no password, only digests. Their key never leaves this process.
 type attempts struct {
 	redact.All
 
@@ -26,15 +26,15 @@ type attempts struct {
 	servers map[types.UID]*serverAttempts
 }
 
-// serverAttempts of one server, since its last start.
+// serverAttempts are the passwords that one server refused or accepted since its last start.
 type serverAttempts struct {
 	start string
-	// refused passwords, and accepted ones: those that are set.
+	// refused contains the refused passwords. accepted contains the passwords that are set.
 	refused, accepted map[digest]bool
-	// earlier are those that were refused before the last start. They are tried last.
+	// earlier contains the passwords that were refused before the last start. They are tried last.
 	earlier map[digest]bool
-	// failed logins since the last one that succeeded, and limit at which the server locks root: 0 where it does not, or
-	// where that is not known.
+	// failed is the number of failed logins since the last success. limit is the number at which the server locks
+	// root, or 0 if it does not lock or the number is unknown.
 	failed, limit int
 }
 
@@ -43,10 +43,12 @@ type digest [sha256.Size]byte
 // attemptsLeftError says that one more refused password would lock root.
 type attemptsLeftError struct{ limit, left int }
 
-// Error says what to do.
+// Error returns the message with the next step.
 func (e *attemptsLeftError) Error() string {
-	return fmt.Sprintf("root is locked in the server after %d failed logins in a row (FAILED_LOGIN_ATTEMPTS), and %d are left: another password is not tried, because that would lock out every client. "+
-		"Set the password of this instance to the one that the server accepts, and restart the server, which resets the count", e.limit, e.left)
+	return fmt.Sprintf("root is locked in the server after %d failed logins in a row (FAILED_LOGIN_ATTEMPTS), and "+
+		"%d are left. The controller tries no other password, because that could lock out every client. Set the "+
+		"password of this instance to the one that the server accepts. Then restart the server, which resets the "+
+		"count", e.limit, e.left)
 }
 
 // decideAttempt reports whether the server has refused the password already. An error says that it must not be tried.
@@ -54,13 +56,15 @@ func (s *serverAttempts) decideAttempt(d digest) (refused bool, err error) {
 	switch {
 	case s.refused[d]:
 		return true, nil
-	case s.limit == 0, s.accepted[d], s.failed < s.limit-1, s.failed == 0 && len(s.accepted) == 0: // The last: one try after each start.
+	// The last condition allows one attempt after each start.
+	case s.limit == 0, s.accepted[d], s.failed < s.limit-1, s.failed == 0 && len(s.accepted) == 0:
 		return false, nil
 	}
 	return false, &attemptsLeftError{limit: s.limit, left: max(s.limit-s.failed, 0)}
 }
 
-// of one server. A start that is not known is the last one. The caller has the lock.
+// of returns the attempts of one server. If the start is unknown, the last known start is used. The caller holds the
+// lock.
 func (a *attempts) of(xr types.UID, start string) *serverAttempts {
 	if a.servers == nil {
 		a.servers = map[types.UID]*serverAttempts{}
@@ -80,7 +84,7 @@ func (a *attempts) of(xr types.UID, start string) *serverAttempts {
 	return s
 }
 
-// digestOf a password. The caller has the lock.
+// digestOf returns the digest of a password. The caller holds the lock.
 func (a *attempts) digestOf(p sql.Password) digest {
 	if a.key == nil {
 		a.key = make([]byte, sha256.Size)
@@ -98,7 +102,8 @@ func (a *attempts) mayTry(in *Input, p sql.Password) (refused bool, err error) {
 	return a.of(in.Instance.XR, in.ServerStart).decideAttempt(a.digestOf(p))
 }
 
-// inOrder of how likely the server accepts them: those first that it did not refuse before its last start.
+// inOrder sorts passwords by how likely the server accepts them. Passwords that it did not refuse before its last
+// start come first.
 func (a *attempts) inOrder(in *Input, all []sql.Password) []sql.Password {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +119,7 @@ func (a *attempts) inOrder(in *Input, all []sql.Password) []sql.Password {
 	return append(first, last...)
 }
 
-// note what the server said to a password.
+// note stores whether the server accepted a password.
 func (a *attempts) note(in *Input, p sql.Password, accepted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,14 +134,14 @@ func (a *attempts) note(in *Input, p sql.Password, accepted bool) {
 	delete(s.accepted, d)
 }
 
-// noteLimit of the accounts that take a password: the lowest one.
+// noteLimit stores the lowest limit of the accounts that accept a password.
 func (a *attempts) noteLimit(in *Input, accounts []sql.Account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.of(in.Instance.XR, in.ServerStart).limit = lowestLimit(accounts)
 }
 
-// lowestLimit of failed logins; 0 where there is none.
+// lowestLimit returns the lowest limit of failed logins, or 0 if there is none.
 func lowestLimit(accounts []sql.Account) int {
 	out := 0
 	for _, account := range accounts {
@@ -147,8 +152,8 @@ func lowestLimit(accounts []sql.Account) int {
 	return out
 }
 
-// noteSet before a password is set: it is not refused any more. The answer may be lost, so the login that finds out is worth a
-// failed one. Alone is true if no other password works beside it.
+// noteSet records a password before it is set, because it is no longer refused then. If the response is lost, one
+// failed login is acceptable to find out. Alone is true if the server accepts no other password next to it.
 func (a *attempts) noteSet(in *Input, p sql.Password, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

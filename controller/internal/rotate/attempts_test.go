@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestDecideAttempt: a password that was refused is not tried again, and none is tried that could lock the account.
+// TestDecideAttempt checks that a refused password is not tried again, and that no attempt can lock the account.
 func TestDecideAttempt(t *testing.T) {
 	old, other, right := digest{1}, digest{2}, digest{3}
 	cases := map[string]struct {
@@ -18,28 +18,32 @@ func TestDecideAttempt(t *testing.T) {
 		refused       bool
 		left          string
 	}{
-		"First":      {reason: "Nothing is known.", about: other},
-		"Again":      {reason: "It was refused.", about: old, refused: true},
-		"AgainFree":  {reason: "It was refused, and the server counts nothing: it may count by now.", about: old, failed: 7, refused: true},
-		"Enough":     {reason: "Two are left.", about: other, failed: 1, limit: 3},
-		"Last":       {reason: "The last one would lock the account.", about: other, failed: 2, limit: 3, left: "after 3 failed logins in a row (FAILED_LOGIN_ATTEMPTS), and 1 are left"},
+		"First": {reason: "Nothing is known.", about: other},
+		"Again": {reason: "It was refused.", about: old, refused: true},
+		"AgainFree": {reason: "It was refused, and the server counts nothing: it may count by now.", about: old, failed: 7,
+			refused: true},
+		"Enough": {reason: "Two are left.", about: other, failed: 1, limit: 3},
+		"Last": {reason: "The last one would lock the account.", about: other, failed: 2, limit: 3,
+			left: "after 3 failed logins in a row (FAILED_LOGIN_ATTEMPTS), and 1 are left"},
 		"OnlyOne":    {reason: "One failed login locks it.", about: other, limit: 1, left: "1 are left"},
 		"LastRight":  {reason: "It was accepted before, and resets the count.", about: right, failed: 2, limit: 3},
 		"LastRefuse": {reason: "That is known without a login.", about: old, failed: 2, limit: 3, refused: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := &serverAttempts{refused: map[digest]bool{old: true}, accepted: map[digest]bool{right: true}, failed: tc.failed, limit: tc.limit}
+			s := &serverAttempts{refused: map[digest]bool{old: true}, accepted: map[digest]bool{right: true}, failed: tc.failed,
+				limit: tc.limit}
 			refused, err := s.decideAttempt(tc.about)
-			if refused != tc.refused || (err != nil) != (tc.left != "") || err != nil && !strings.Contains(err.Error(), tc.left) {
+			if refused != tc.refused || (err != nil) != (tc.left != "") || err != nil &&
+				!strings.Contains(err.Error(), tc.left) {
 				t.Errorf("%s got refused %v, %v", tc.reason, refused, err)
 			}
 		})
 	}
 }
 
-// TestRefusedPasswordIsTriedOnce: root's password was changed in the server. Each known password is tried once, whatever the
-// number of passes, and again after a restart of the server, which resets its count. Another password is tried.
+// TestRefusedPasswordIsTriedOnce changes root's password in the server. Each known password must be tried once,
+// regardless of the number of passes. It is tried again after a restart of the server, which resets its count.
 func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -49,17 +53,17 @@ func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	for _, a := range c.accounts {
 		a.primary = testForeign
 	}
-	tries := func(want int, why string) {
+	tries := func(want int, reason string) {
 		t.Helper()
 		c.logins = 0
 		for range 5 {
 			got, err := r.Reconcile(t.Context(), in)
 			if err != nil || got.Credentials.State != v1.CredentialsFailed {
-				t.Errorf("%s: want it to fail without a retry, got %+v, %v", why, got.Credentials, err)
+				t.Errorf("%s: want it to fail without a retry, got %+v, %v", reason, got.Credentials, err)
 			}
 		}
 		if c.logins != want {
-			t.Errorf("%s: want %d failed logins in five passes, got %d", why, want, c.logins)
+			t.Errorf("%s: want %d failed logins in five passes, got %d", reason, want, c.logins)
 		}
 	}
 	tries(1, "one password is known")
@@ -73,7 +77,7 @@ func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	}
 }
 
-// TestChangeHasNoFailedLogin: a change of the password on a server that locks root after one failed login.
+// TestChangeHasNoFailedLogin changes the password on a server that locks root after one failed login.
 func TestChangeHasNoFailedLogin(t *testing.T) {
 	for name, limit := range map[string]int{"Unlimited": 0, "One": 1, "Two": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +99,8 @@ func TestChangeHasNoFailedLogin(t *testing.T) {
 	}
 }
 
-// TestAttemptsLeft: a new program finds a wrong password wanted, and a server that locks root after few failed logins: it
-// does not use them up.
+// TestAttemptsLeft checks that a new process with a wrong password does not use up the failed logins of a server
+// that locks root.
 func TestAttemptsLeft(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	for _, a := range c.accounts {
@@ -111,7 +115,8 @@ func TestAttemptsLeft(t *testing.T) {
 	}
 	in.Wanted = "b"
 	got, err := r.Reconcile(t.Context(), in)
-	if err != nil || got.Credentials.State != v1.CredentialsFailed || !strings.Contains(got.Credentials.Message, "1 are left") {
+	if err != nil || got.Credentials.State != v1.CredentialsFailed ||
+		!strings.Contains(got.Credentials.Message, "1 are left") {
 		t.Errorf("want to know what is left, got %+v, %v", got.Credentials, err)
 	}
 	if c.refusals != 1 {
@@ -123,14 +128,17 @@ func TestAttemptsLeft(t *testing.T) {
 	}
 }
 
-// TestAccountOutcomes: whatever keeps root out of the server has a message of its own that says what to do.
+// TestAccountOutcomes checks that each reason for a refused login has its own message with a next step.
 func TestAccountOutcomes(t *testing.T) {
 	for number, says := range map[uint16]string{
 		1044: "GRANT ALL PRIVILEGES", 1142: "GRANT ALL PRIVILEGES", 1227: "GRANT ALL PRIVILEGES",
-		1130: "CREATE USER root@'%'", 1524: "IDENTIFIED WITH caching_sha2_password", 1820: "PASSWORD EXPIRE NEVER", 1862: "PASSWORD EXPIRE NEVER",
-		1819: "validate_password", 3118: "ACCOUNT UNLOCK", 3638: "password_history", 3955: "FAILED_LOGIN_ATTEMPTS", 4150: "max_password_errors", 4151: "ACCOUNT UNLOCK",
+		1130: "CREATE USER root@'%'", 1524: "IDENTIFIED WITH caching_sha2_password", 1820: "PASSWORD EXPIRE NEVER",
+		1862: "PASSWORD EXPIRE NEVER",
+		1819: "validate_password", 3118: "ACCOUNT UNLOCK", 3638: "password_history", 3955: "FAILED_LOGIN_ATTEMPTS",
+		4150: "max_password_errors", 4151: "ACCOUNT UNLOCK",
 	} {
-		if got := adviceFor(&sql.Error{Doing: "log in to the server", Number: number, State: "HY000", Text: "no"}); !strings.Contains(got, says) {
+		if got := adviceFor(&sql.Error{Doing: "log in to the server", Number: number, State: "HY000",
+			Text: "no"}); !strings.Contains(got, says) {
 			t.Errorf("%d: want %q in %q", number, says, got)
 		}
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// uncertified is how soon a server is asked again that has not got its new certificate: the kubelet takes a minute or two to
-// bring a changed Secret into a running pod.
+// uncertified is the delay before a server without its new certificate is asked again. The kubelet takes a minute or
+// two to update a changed Secret in a running pod.
 const uncertified = 15 * time.Second
 
-// refreshCertificate of a server that shows another one than it is to. True while it may soon.
+// refreshCertificate makes the server reload its certificate if it presents another one than expected. It returns
+// true if the server may present the new one soon.
 func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error) {
 	if p.in.Certificate == nil || p.noteServed(p.session) {
 		return false, nil
@@ -24,28 +25,29 @@ func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error)
 	log.FromContext(ctx).V(1).Info("Told the server to read its certificate again", "error", err)
 	switch {
 	case errors.Is(err, sql.ErrReadsAtStart):
-		p.result.ServedMessage = "the server shows an earlier certificate until it restarts, which it must before that ends: it reads one only when it starts"
+		p.result.ServedMessage = "the server presents its previous certificate until it restarts, because it reads " +
+			"certificates only at its start. Restart it before that certificate expires"
 		return false, nil
 	case err != nil && !sql.IsUnreachable(err):
-		p.result.ServedMessage = err.Error() + "; it is tried again"
+		p.result.ServedMessage = err.Error() + ". This is retried"
 		return true, nil
 	case err != nil:
 		return true, err
 	}
-	// Whoever is connected goes on with what was shown at the beginning.
+	// An existing connection keeps the certificate from its start.
 	s, err := p.openSession(ctx, passwordOf(p.kept.connection))
 	if err != nil {
 		return true, err
 	}
 	defer s.Close()
 	if !p.noteServed(s) {
-		p.result.ServedMessage = "the server has not got its new certificate yet"
+		p.result.ServedMessage = "the server has not received its new certificate yet"
 		return true, nil
 	}
 	return false, nil
 }
 
-// noteServed certificate of a session, and whether it is the one that it is to be.
+// noteServed stores the certificate that a session presents, and reports whether it is the expected one.
 func (p *pass) noteServed(s session) bool {
 	shown := s.Certificate()
 	if shown == nil {
@@ -55,7 +57,7 @@ func (p *pass) noteServed(s session) bool {
 	return shown.Equal(p.in.Certificate)
 }
 
-// restMark is what all of the last pass was about.
+// restMark identifies the state of a pass after which nothing is left to do.
 func (p *pass) restMark() string {
 	out := p.kept.connection.ResourceVersion
 	if c := p.in.Certificate; c != nil {

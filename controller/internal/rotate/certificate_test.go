@@ -13,14 +13,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// shownBy a server, until a time.
-func shownBy(t *testing.T, at time.Time) *x509.Certificate {
+// shownBy returns the certificate that a server presents from this time on.
+func shownBy(t *testing.T, timestamp time.Time) *x509.Certificate {
 	t.Helper()
-	a, err := certificate.NewAuthority(at, "test")
+	a, err := certificate.NewAuthority(timestamp, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := a.Sign(at, certificate.Names{DNS: []string{"shop.team.svc"}})
+	p, err := a.Sign(timestamp, certificate.Names{DNS: []string{"shop.team.svc"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func shownBy(t *testing.T, at time.Time) *x509.Certificate {
 	return c
 }
 
-// TestCertificateIsReloaded: a server that shows an earlier certificate reads the new one, as soon as its pod has it, and is
-// left alone then.
+// TestCertificateIsReloaded checks that a server with an earlier certificate reloads it as soon as its pod has the
+// new one, and not again.
 func TestCertificateIsReloaded(t *testing.T) {
 	ctx := t.Context()
 	c := newCluster(t, "a", "")
@@ -40,49 +40,51 @@ func TestCertificateIsReloaded(t *testing.T) {
 	c.loaded, c.mounted = before, before
 	r, in := c.rotator(), c.input("a")
 	in.Certificate, in.Authorities = before, []byte("ours")
-	look := func(why string, served *x509.Certificate, message string, reloads int, quiet bool) {
+	check := func(reason string, served *x509.Certificate, message string, reloads int, quiet bool) {
 		t.Helper()
 		c.reloads, c.logins = 0, 0
 		out, err := r.Reconcile(ctx, in)
 		if err != nil || out.Credentials.State != v1.CredentialsInSync {
-			t.Fatalf("%s: got %+v, %v", why, out.Credentials, err)
+			t.Fatalf("%s: got %+v, %v", reason, out.Credentials, err)
 		}
-		if quiet != (c.logins == 0) || c.reloads != reloads || !strings.Contains(out.ServedMessage, message) || message == "" && out.ServedMessage != "" {
-			t.Errorf("%s: %d logins, %d reloads, %q", why, c.logins, c.reloads, out.ServedMessage)
+		if quiet != (c.logins == 0) || c.reloads != reloads || !strings.Contains(out.ServedMessage, message) ||
+			message == "" && out.ServedMessage != "" {
+			t.Errorf("%s: %d logins, %d reloads, %q", reason, c.logins, c.reloads, out.ServedMessage)
 		}
 		if served != nil && (out.ServedNotAfter == nil || !out.ServedNotAfter.Time.Equal(served.NotAfter)) {
-			t.Errorf("%s: want what is served until %s, got %s", why, served.NotAfter, out.ServedNotAfter)
+			t.Errorf("%s: want what is served until %s, got %s", reason, served.NotAfter, out.ServedNotAfter)
 		}
 		if waits := out.RequeueAfter == uncertified; waits != (message != "") {
-			t.Errorf("%s: the next look is after %s", why, out.RequeueAfter)
+			t.Errorf("%s: the next look is after %s", reason, out.RequeueAfter)
 		}
 	}
-	look("all is new", before, "", 0, false)
-	look("nothing is to do", nil, "", 0, true)
+	check("all is new", before, "", 0, false)
+	check("nothing is to do", nil, "", 0, true)
 	if ca := c.secret(testInstance().ConnectionSecretName()).Data[keyCA]; string(ca) != "ours" {
 		t.Errorf("clients have %q", ca)
 	}
 	in.Certificate, in.Authorities = after, []byte("ours and the next")
-	look("the kubelet is slow", before, "not got", 1, false)
+	check("the kubelet is slow", before, "has not received", 1, false)
 	c.reload = &sql.Error{Doing: "reload", Number: 3888, Text: "cannot"}
-	look("the files do not match", before, "3888", 1, false)
+	check("the files do not match", before, "3888", 1, false)
 	c.reload, c.mounted = nil, after
-	look("it is there", after, "", 1, false)
-	look("nothing is to do again", nil, "", 0, true)
+	check("it is there", after, "", 1, false)
+	check("nothing is to do again", nil, "", 0, true)
 	if ca := c.secret(testInstance().ConnectionSecretName()).Data[keyCA]; string(ca) != "ours and the next" {
 		t.Errorf("clients have %q", ca)
 	}
 }
 
-// TestCertificateAtStart: a server that reads no certificate while it runs is not asked for that at each pass, and the status
-// says until when it must be restarted.
+// TestCertificateAtStart checks a server that reads its certificate only at its start. It is not asked to reload at
+// each pass, and the status says by when it must be restarted.
 func TestCertificateAtStart(t *testing.T) {
 	c := newCluster(t, "a", "")
 	c.loaded, c.reload = shownBy(t, c.clock), sql.ErrReadsAtStart
 	r, in := c.rotator(), c.input("a")
 	in.Certificate = shownBy(t, c.clock.Add(time.Hour))
 	out, err := r.Reconcile(t.Context(), in)
-	if err != nil || !strings.Contains(out.ServedMessage, "restarts") || !out.ServedNotAfter.Time.Equal(c.loaded.NotAfter) {
+	if err != nil || !strings.Contains(out.ServedMessage, "restarts") ||
+		!out.ServedNotAfter.Time.Equal(c.loaded.NotAfter) {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	c.logins = 0
@@ -91,7 +93,8 @@ func TestCertificateAtStart(t *testing.T) {
 	}
 }
 
-// TestNoLogin: a server that has no certificate is told no password, and who knows what it accepts goes on.
+// TestNoLogin checks that a server without a certificate gets no password, and that passes which need no login
+// continue.
 func TestNoLogin(t *testing.T) {
 	c := newCluster(t, "a", "")
 	r, in := c.rotator(), c.input("a")
@@ -111,7 +114,7 @@ func TestNoLogin(t *testing.T) {
 	}
 }
 
-// TestTrustIsTold: each login has the word on who is trusted, also those that only ask for what is accepted.
+// TestTrustIsTold checks that each login verifies the server, including logins that only test a password.
 func TestTrustIsTold(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r, in := c.rotator(), c.input("b")
@@ -131,13 +134,15 @@ func TestTrustIsTold(t *testing.T) {
 	}
 }
 
-// TestSomebodyInBetween is named, was told nothing, and is asked less often.
+// TestSomebodyInBetween checks that a server which cannot be verified is reported, gets no password, and is
+// contacted less often.
 func TestSomebodyInBetween(t *testing.T) {
 	for _, cause := range []error{sql.ErrUntrusted, sql.ErrNoTLS} {
 		c := newCluster(t, "a", "")
 		c.down = cause
 		out, err := c.rotator().Reconcile(t.Context(), c.input("a"))
-		if err != nil || out.Credentials.State != v1.CredentialsFailed || !strings.Contains(out.Credentials.Message, "somebody else answers") || !out.Strained {
+		if err != nil || out.Credentials.State != v1.CredentialsFailed ||
+			!strings.Contains(out.Credentials.Message, "did not present the certificate of this instance") || !out.Strained {
 			t.Errorf("%v: got %+v, strained %t, %v", cause, out.Credentials, out.Strained, err)
 		}
 		if c.logins != 1 || errors.Is(err, cause) {

@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// reconcile until nothing more can be done, and let time pass in between.
+// rest reconciles until nothing is left to do, and lets time pass in between.
 func (c *cluster) rest(r *Rotator, in Input) (Result, error) {
 	all := Result{}
 	for range 20 {
@@ -33,70 +33,71 @@ func (c *cluster) mustRest(r *Rotator, in Input) Result {
 	return got
 }
 
-// A story is a life of an instance, told to a rotator whose program may crash.
+// A story is a sequence of states of an instance for a rotator whose process may crash.
 type story struct {
 	reason            string
 	primary, retained sql.Password
 	root              sql.Password
 	version           string
-	tell              func(c *cluster, do func(Input))
+	tell              func(c *cluster, run func(Input))
 }
 
 func stories() map[string]story {
 	return map[string]story{
 		"New": {
 			reason: "A new server has the wanted password.", primary: "a", root: "a",
-			tell: func(c *cluster, do func(Input)) { do(c.input("a")) },
+			tell: func(c *cluster, run func(Input)) { run(c.input("a")) },
 		},
 		"Changed": {
 			reason: "One change.", primary: "a", root: "a",
-			tell: func(c *cluster, do func(Input)) { do(c.input("a")); do(c.input("b")) },
+			tell: func(c *cluster, run func(Input)) { run(c.input("a")); run(c.input("b")) },
 		},
 		"ChangedBeforeTheStart": {
 			reason: "The server was given another password at its first start.", primary: "a", root: "a",
-			tell: func(c *cluster, do func(Input)) { do(c.input("b")) },
+			tell: func(c *cluster, run func(Input)) { run(c.input("b")) },
 		},
 		"ThereAndBack": {
 			reason: "Back to the first before the old one is discarded.", primary: "a", root: "a",
-			tell: func(c *cluster, do func(Input)) {
-				do(c.input("a"))
-				do(c.input("b"))
-				do(c.input("a"))
-				do(c.input("b"))
+			tell: func(c *cluster, run func(Input)) {
+				run(c.input("a"))
+				run(c.input("b"))
+				run(c.input("a"))
+				run(c.input("b"))
 			},
 		},
 		"ChangedByOthers": {
-			reason: "Somebody changed it before anybody else logged in, and kept the first.", primary: "q", retained: "r", root: "r",
-			tell: func(c *cluster, do func(Input)) {
+			reason: "Somebody changed it before anybody else logged in, and kept the first.", primary: "q", retained: "r",
+			root: "r",
+			tell: func(c *cluster, run func(Input)) {
 				in := c.input("a")
 				in.Database = "other"
-				do(in)
+				run(in)
 				in.Wanted = "q"
-				do(in)
+				run(in)
 			},
 		},
 		"Older": {
 			reason: "The wanted password is the older of two, which nobody knows.", primary: "q", retained: "a", root: "a",
-			tell: func(c *cluster, do func(Input)) { do(c.input("a")) },
+			tell: func(c *cluster, run func(Input)) { run(c.input("a")) },
 		},
 		"MariaDB": {
 			reason: "There is no old password.", primary: "a", root: "a", version: "10.11.18-MariaDB",
-			tell: func(c *cluster, do func(Input)) { do(c.input("a")); do(c.input("b")); do(c.input("c")) },
+			tell: func(c *cluster, run func(Input)) { run(c.input("a")); run(c.input("b")); run(c.input("c")) },
 		},
 		"Moved": {
 			reason: "Another database and another address.", primary: "a", root: "a",
-			tell: func(c *cluster, do func(Input)) {
-				do(c.input("a"))
+			tell: func(c *cluster, run func(Input)) {
+				run(c.input("a"))
 				in := c.input("b")
 				in.Database, in.Host, in.Port = "new", "db.example.com", 3307
-				do(in)
+				run(in)
 			},
 		},
 	}
 }
 
-// TestCrash crashes at each effect of each story, before and after it, and
-// starts again; then the user wants the same, or something else.
+// TestCrash crashes before and after each effect of each story, and starts again. The user then wants the same
+// password or another one.
 func TestCrash(t *testing.T) {
 	crashes := 0
 	for name, s := range stories() {
@@ -104,8 +105,8 @@ func TestCrash(t *testing.T) {
 			total := len(s.run(t, 0, false, "").effects)
 			for n := 1; n <= total; n++ {
 				for _, after := range []bool{false, true} {
-					for _, then := range []sql.Password{"", "z"} {
-						s.run(t, n, after, then)
+					for _, last := range []sql.Password{"", "z"} {
+						s.run(t, n, after, last)
 						crashes++
 					}
 				}
@@ -115,39 +116,40 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d crashes", crashes)
 }
 
-// run a story that crashes at the nth effect, after which the user may want
-// another password.
-func (s story) run(t *testing.T, n int, after bool, then sql.Password) *cluster {
+// run runs a story that crashes at the nth effect. After that, the user may want another password.
+func (s story) run(t *testing.T, n int, after bool, last sql.Password) *cluster {
 	t.Helper()
 	c := newCluster(t, s.primary, s.retained, root(s.root))
 	c.failAt, c.after = n, after
 	if s.version != "" {
 		c.version = s.version
 	}
-	where := fmt.Sprintf("%s crash at effect %d (after: %v), then %q", s.reason, n, after, string(then))
+	place := fmt.Sprintf("%s crash at effect %d (after: %v), then %q", s.reason, n, after, string(last))
 	c.check = func() {
-		if p := c.connection(); p != "" && !c.accepts(p) && (s.version == "" || !c.accepts(passwordOf(c.secret(testInstance().PendingSecretName())))) {
-			t.Errorf("%s: the connection Secret's password is refused after %q", where, c.effects)
+		if p := c.connection(); p != "" && !c.accepts(p) &&
+			(s.version == "" || !c.accepts(passwordOf(c.secret(testInstance().PendingSecretName())))) {
+			t.Errorf("%s: the connection Secret's password is refused after %q", place, c.effects)
 		}
 	}
 	s.tell(c, func(in Input) {
 		r := c.rotator()
 		if _, err := c.rest(r, in); err != nil {
-			if then != "" {
-				in.Wanted = then
+			if last != "" {
+				in.Wanted = last
 			}
 			r = c.rotator()
 			c.mustRest(r, in)
 		}
-		// No program but the one that did the change looks again.
+		// Only the process that made the change runs another pass.
 		got := c.mustRest(r, in)
 		connection, pending := c.secret(testInstance().ConnectionSecretName()), c.secret(testInstance().PendingSecretName())
-		if got.Credentials.State != v1.CredentialsInSync || passwordOf(connection) != in.Wanted || pending != nil || !in.isDescribed(connection) {
-			t.Errorf("%s: ends with %+v, pending %v", where, got, pending != nil)
+		if got.Credentials.State != v1.CredentialsInSync || passwordOf(connection) != in.Wanted || pending != nil ||
+			!in.isDescribed(connection) {
+			t.Errorf("%s: ends with %+v, pending %v", place, got, pending != nil)
 		}
 		for _, a := range c.accounts {
 			if a.primary != in.Wanted || a.retained != "" {
-				t.Errorf("%s: root@%s has %q and %q", where, a.Host, string(a.primary), string(a.retained))
+				t.Errorf("%s: root@%s has %q and %q", place, a.Host, string(a.primary), string(a.retained))
 			}
 		}
 	})

@@ -16,46 +16,54 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A donor lets an account clone it, and no more.
+// A donor lets an account clone it, and gives the account no other permission.
 type donor interface {
 	OfferClone(ctx context.Context, account string) (sql.Password, sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
 	OutsideData(ctx context.Context) ([]sql.Outside, error)
 }
 
-// Donors are servers whose data is cloned while they run. Who is let in for that is made and taken away here, by root.
+// Donors are servers whose data is cloned while they run. The controller creates and deletes the account for the
+// clone as root.
 type Donors struct{ *Rotator }
 
-// Keys of what a server that clones it has to know of its data.
+// Keys of the Secret with the facts that the cloning server needs.
 const (
 	keyPageSize  = "page-size"
 	keyLowerCase = "lower-case-table-names"
 )
 
-// errUnknown server: nobody tells one a password, and none is cloned, that is not known by a certificate.
-var errUnknown = errors.New("the server has no certificate by which it would be known (MySQLPlatform's allowPlaintext): take backups with method Cold")
+// errUnknown is returned for a server without a known certificate. The controller sends no password to such a server
+// and does not clone it.
+var errUnknown = errors.New("the server has no certificate with which it can be verified (allowedPlaintextImages " +
+	"of the Platform): take backups with method Cold")
 
-// errNobody knows the password.
-var errNobody = errors.New("the server accepts none of the passwords that are known")
+// errNobody is returned if the server accepts none of the known passwords.
+var errNobody = errors.New("the server accepts none of the known passwords")
 
-// OfferClone of a server's data to an account that may do nothing else, and return how it is reached.
+// OfferClone creates an account that can only clone the server's data. It returns how to reach the server.
 func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][]byte, error) {
 	host, err := d.addressOf(ctx, in.Of)
 	if err != nil {
 		return nil, err
 	}
 	p, l := sql.Password(""), sql.Layout{}
-	if err := d.visit(ctx, in, func(s donor) (err error) { p, l, err = s.OfferClone(ctx, sql.CloneAccount); return err }); err != nil {
+	if err := d.visit(ctx, in, func(s donor) (err error) {
+		p, l, err = s.OfferClone(ctx, sql.CloneAccount)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
-		keyHost: []byte(host), keyPort: []byte(strconv.Itoa(v1.Port)), keyUsername: []byte(sql.CloneAccount), keyPassword: []byte(p), keyCA: []byte(in.Authorities),
+		keyHost: []byte(host), keyPort: []byte(strconv.Itoa(v1.Port)), keyUsername: []byte(sql.CloneAccount),
+		keyPassword: []byte(p), keyCA: []byte(in.Authorities),
 		keyPageSize: []byte(strconv.Itoa(l.PageSize)), keyLowerCase: []byte(strconv.Itoa(l.LowerCase)),
 	}, nil
 }
 
-// WithdrawClone takes that account away, if there is one. In a server that is not known none is made; where the platform has said only since
-// that it needs no certificate, the account stays with a password that nobody has, until the next one or a restore.
+// WithdrawClone deletes this account, if it exists. The account is never created in a server without a known
+// certificate. If the platform has stopped requiring a certificate since, the account remains with a password that is
+// stored nowhere. The next backup or a restore deletes it.
 func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 	if in.Authorities == "" {
 		return nil
@@ -63,19 +71,20 @@ func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
 }
 
-// CheckData of a server that is about to stop. Only a server that answers can move what is stored outside of its data
-// directory, and so it must go on until that is done. If it does not answer, the backup looks at its files.
+// CheckData checks for data outside of the data directory before a server stops. Only a running server can move such
+// data, so it must not stop before that. If the server does not respond, the backup examines its files.
 func (d Donors) CheckData(ctx context.Context, in *change.Server) error {
 	var found []sql.Outside
-	_ = d.visit(ctx, in, func(s donor) (err error) { found, err = s.OutsideData(ctx); return err }) // Nobody is to wait for that.
+	// An error is ignored, because the backup must not wait for this check.
+	_ = d.visit(ctx, in, func(s donor) (err error) { found, err = s.OutsideData(ctx); return err })
 	if text := sql.OutsideText(found); text != "" {
 		return change.NewServerError(errors.New(text), false)
 	}
 	return ctx.Err()
 }
 
-// visit a server as root, whichever of its passwords it has at the moment.
-func (d Donors) visit(ctx context.Context, in *change.Server, do func(donor) error) error {
+// visit connects to a server as root with any of the known passwords.
+func (d Donors) visit(ctx context.Context, in *change.Server, run func(donor) error) error {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	pool := x509.NewCertPool()
@@ -95,7 +104,7 @@ func (d Donors) visit(ctx context.Context, in *change.Server, do func(donor) err
 	case p.session == nil:
 		err = errNobody
 	default:
-		err = do(p.session)
+		err = run(p.session)
 	}
 	if p.session != nil {
 		p.session.Close()
@@ -106,11 +115,12 @@ func (d Donors) visit(ctx context.Context, in *change.Server, do func(donor) err
 	return nil
 }
 
-// addressOf a server for its Job, which asks no DNS. A clone takes no literal of IPv6 (MySQL manual, 15.7.5 CLONE Statement): there
-// it has to.
+// addressOf returns the address of a server for its Job, so that the Job needs no DNS. A clone does not accept an
+// IPv6 address (MySQL manual, 15.7.5 CLONE Statement), so the Job needs DNS in this case.
 func (d Donors) addressOf(ctx context.Context, i v1.Instance) (string, error) {
 	l := &corev1.ServiceList{}
-	if err := d.Kube.List(ctx, l, client.InNamespace(i.Namespace), client.MatchingLabels{v1.LabelXR: string(i.XR)}); err != nil {
+	if err := d.Kube.List(ctx, l, client.InNamespace(i.Namespace),
+		client.MatchingLabels{v1.LabelXR: string(i.XR)}); err != nil {
 		return "", fmt.Errorf("cannot list Services of namespace %s: %w", i.Namespace, err)
 	}
 	for k := range l.Items {

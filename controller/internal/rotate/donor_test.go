@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// donorAt is a server that is known, behind a Service with these addresses.
+// donorAt returns a server with a known certificate, behind a Service with these addresses.
 func donorAt(t *testing.T, addresses ...string) (*cluster, Donors, *change.Server) {
 	t.Helper()
 	a, err := certificate.NewAuthority(time.Now(), "authority-of-the-donor")
@@ -26,12 +26,14 @@ func donorAt(t *testing.T, addresses ...string) (*cluster, Donors, *change.Serve
 	}
 	i := testInstance()
 	c := newCluster(t, "old", "", root("old"), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.ServiceName(), Labels: i.Labels()}, Spec: corev1.ServiceSpec{ClusterIPs: addresses},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.ServiceName(), Labels: i.Labels()},
+		Spec:       corev1.ServiceSpec{ClusterIPs: addresses},
 	})
 	return c, Donors{c.rotator()}, &change.Server{Of: i, Authorities: string(a.Certificate)}
 }
 
-// TestOfferClone: the Secret of a Job has the account that was made in the server, and another one the next time.
+// TestOfferClone checks that the Job's Secret contains the account that was created in the server, and that the
+// next call creates a new one.
 func TestOfferClone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		addresses []string
@@ -56,7 +58,8 @@ func TestOfferClone(t *testing.T) {
 				}
 				seen[p] = true
 				delete(got, keyPassword)
-				want := map[string][]byte{keyHost: []byte(tc.host), keyPort: []byte("3306"), keyUsername: []byte(sql.CloneAccount), keyCA: []byte(in.Authorities), keyPageSize: []byte("8192"), keyLowerCase: []byte("1")}
+				want := map[string][]byte{keyHost: []byte(tc.host), keyPort: []byte("3306"), keyUsername: []byte(sql.CloneAccount),
+					keyCA: []byte(in.Authorities), keyPageSize: []byte("8192"), keyLowerCase: []byte("1")}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("-want, +got:\n%s", diff)
 				}
@@ -74,30 +77,33 @@ func TestOfferClone(t *testing.T) {
 	}
 }
 
-// TestCheckData: a server that stores data outside of its data directory is not to stop, and one that does not answer may.
+// TestCheckData checks that a server with data outside of its data directory must not stop, and that a server which
+// does not answer may.
 func TestCheckData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outside []sql.Outside
 		down    error
 		want    string
 	}{
-		"Nothing":     {},
-		"Outside":     {outside: []sql.Outside{{Name: "`shop`.`orders`", Place: "/tmp/shop/orders.ibd"}}, want: "`shop`.`orders` (/tmp/shop/orders.ibd)"},
+		"Nothing": {},
+		"Outside": {outside: []sql.Outside{{Name: "`shop`.`orders`", Place: "/tmp/shop/orders.ibd"}},
+			want: "`shop`.`orders` (/tmp/shop/orders.ibd)"},
 		"Unreachable": {outside: []sql.Outside{{Name: "`shop`.`orders`"}}, down: errGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, d, in := donorAt(t, "10.1.2.3")
 			c.outside, c.down = tc.outside, tc.down
 			err := d.CheckData(t.Context(), in)
-			by, refused := errors.AsType[*change.ServerError](err)
-			if refused != (tc.want != "") || refused && (by.Final || !strings.Contains(err.Error(), tc.want)) || !refused && err != nil {
+			serverError, refused := errors.AsType[*change.ServerError](err)
+			if refused != (tc.want != "") || refused && (serverError.Final || !strings.Contains(err.Error(), tc.want)) ||
+				!refused && err != nil {
 				t.Errorf("want %q, got %v", tc.want, err)
 			}
 		})
 	}
 }
 
-// TestLookOutside: a server is asked now and then for data that is stored outside of its data directory.
+// TestLookOutside checks that a server is asked at intervals for data outside of its data directory.
 func TestLookOutside(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	c.outside = []sql.Outside{{Name: "`shop`.`orders`", Place: "/tmp/shop/orders.ibd"}}
@@ -105,13 +111,14 @@ func TestLookOutside(t *testing.T) {
 	for _, verify := range []bool{true, false} {
 		in.VerifyPassword = verify
 		out, err := r.Reconcile(t.Context(), in)
-		if err != nil || out.LookedOutside != verify || strings.Contains(out.Outside, "`shop`.`orders` (/tmp/shop/orders.ibd)") != verify {
+		if err != nil || out.LookedOutside != verify ||
+			strings.Contains(out.Outside, "`shop`.`orders` (/tmp/shop/orders.ibd)") != verify {
 			t.Errorf("asked %v: %v, %v, %q", verify, err, out.LookedOutside, out.Outside)
 		}
 	}
 }
 
-// TestOfferCloneFails: it is said whether another try may come to something.
+// TestOfferCloneFails checks which errors are final.
 func TestOfferCloneFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -119,22 +126,32 @@ func TestOfferCloneFails(t *testing.T) {
 		says   string
 		final  bool
 	}{
-		"Down":   {reason: "It comes back.", change: func(c *cluster, _ *change.Server) { c.down = errors.New("connection refused") }, says: "connection refused"},
-		"Denied": {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) { c.accounts[0].primary = testForeign }, says: "none of the passwords"},
-		"Locked": {reason: "A password is being changed.", change: func(c *cluster, _ *change.Server) { c.locked = true }, says: sql.ErrLocked.Error()},
+		"Down": {reason: "It comes back.", change: func(c *cluster, _ *change.Server) {
+			c.down = errors.New("connection refused")
+		}, says: "connection refused"},
+		"Denied": {reason: "The Rotator sees to it.", change: func(c *cluster, _ *change.Server) {
+			c.accounts[0].primary = testForeign
+		}, says: "none of the known passwords"},
+		"Locked": {reason: "A password is being changed.", change: func(c *cluster, _ *change.Server) { c.locked = true },
+			says: sql.ErrLocked.Error()},
 		"Engine": {reason: "Somebody has to change that.", change: func(c *cluster, _ *change.Server) {
 			c.noDonor = &sql.WrongEngineError{Tables: []string{"a.b (MyISAM)"}}
 		}, says: "a.b (MyISAM)", final: true},
-		"Version": {reason: "It never can.", change: func(c *cluster, _ *change.Server) { c.noDonor = fmt.Errorf("no: %w", sql.ErrNoClone) }, says: "method Cold", final: true},
-		"Other":   {reason: "It may the next time.", change: func(c *cluster, _ *change.Server) { c.noDonor = errors.New("too many connections") }, says: "too many"},
-		"Unknown": {reason: "Nobody is told a password.", change: func(_ *cluster, in *change.Server) { in.Authorities = "" }, says: "no certificate", final: true},
+		"Version": {reason: "It never can.", change: func(c *cluster, _ *change.Server) {
+			c.noDonor = fmt.Errorf("no: %w", sql.ErrNoClone)
+		}, says: "method Cold", final: true},
+		"Other": {reason: "It may the next time.", change: func(c *cluster, _ *change.Server) {
+			c.noDonor = errors.New("too many connections")
+		}, says: "too many"},
+		"Unknown": {reason: "Nobody is told a password.", change: func(_ *cluster, in *change.Server) { in.Authorities = "" },
+			says: "no certificate", final: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, d, in := donorAt(t, "10.1.2.3")
 			tc.change(c, in)
 			_, err := d.OfferClone(t.Context(), in)
-			by, ok := errors.AsType[*change.ServerError](err)
-			if !ok || by.Final != tc.final || !strings.Contains(err.Error(), tc.says) {
+			serverError, ok := errors.AsType[*change.ServerError](err)
+			if !ok || serverError.Final != tc.final || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s want %q (final: %v), got %v", tc.reason, tc.says, tc.final, err)
 			}
 			if err := d.WithdrawClone(t.Context(), in); in.Authorities == "" && err != nil {

@@ -23,8 +23,9 @@ import (
 
 var (
 	errBoom   = errors.New("boom")
-	errDenied = &sql.Error{Doing: "log in to the server", Number: 1045, State: "28000", Text: "Access denied for user 'root'@'10.0.0.1' (using password: YES)"}
-	errGone   = fmt.Errorf("cannot change the password of root: %w", context.DeadlineExceeded)
+	errDenied = &sql.Error{Doing: "log in to the server", Number: 1045, State: "28000",
+		Text: "Access denied for user 'root'@'10.0.0.1' (using password: YES)"}
+	errGone = fmt.Errorf("cannot change the password of root: %w", context.DeadlineExceeded)
 )
 
 // An account of the fake server.
@@ -34,9 +35,8 @@ type account struct {
 	primary, retained sql.Password
 }
 
-// A server that keeps passwords as MySQL was seen to do, beside an API server
-// that keeps Secrets. Both tell of every effect, and can fail before or after
-// one.
+// A cluster is a fake server that handles passwords as MySQL does, and an API server with Secrets. Both record each
+// effect, and can fail before or after it.
 type cluster struct {
 	client.Client
 
@@ -47,25 +47,26 @@ type cluster struct {
 	down      error
 	clock     time.Time
 	logins    int
-	// refusals are logins that failed because of the password.
+	// refusals is the number of logins that failed because of the password.
 	refusals int
 	locked   bool
 	effects  []string
-	// loaded is the certificate that the server shows, and mounted what is in its pod. reload is why
-	// it does not take it.
+	// loaded is the certificate that the server presents, and mounted the one in its pod. reload is the error of a
+	// reload.
 	loaded, mounted *x509.Certificate
 	reload          error
 	reloads         int
-	// cloners may clone, each with a password; noDonor is why nobody may.
+	// cloners are the accounts that may clone, with their passwords. noDonor is the error for a server that cannot
+	// be cloned.
 	cloners map[string]sql.Password
 	noDonor error
-	// outside is what it stores outside of its data directory.
+	// outside is the data that the server stores outside of its data directory.
 	outside []sql.Outside
-	// failAt is the number of the effect at which everything breaks off, from 1;
-	// after says that it is done all the same.
+	// failAt is the number of the effect that fails, from 1. after is true if that effect is performed before it
+	// fails.
 	failAt int
 	after  bool
-	// check after each effect.
+	// check is called after each effect.
 	check func()
 }
 
@@ -83,7 +84,8 @@ func testInstance() v1.Instance {
 
 func newCluster(t *testing.T, primary, retained sql.Password, secrets ...client.Object) *cluster {
 	t.Helper()
-	c := &cluster{t: t, version: "8.4.6", databases: []string{"app"}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), check: func() {}}
+	c := &cluster{t: t, version: "8.4.6", databases: []string{"app"}, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		check: func() {}}
 	for _, host := range []string{"%", "localhost"} {
 		c.accounts = append(c.accounts, &account{
 			Account: sql.Account{Host: host, Plugin: "caching_sha2_password", Loaded: true, Empty: primary == ""},
@@ -104,14 +106,14 @@ func newCluster(t *testing.T, primary, retained sql.Password, secrets ...client.
 	return c
 }
 
-// effect that is the nth may be the last.
-func (c *cluster) effect(name string, do func() error) error {
+// effect performs and records an effect. The nth effect may fail.
+func (c *cluster) effect(name string, run func() error) error {
 	c.effects = append(c.effects, name)
 	fails := len(c.effects) == c.failAt
 	if fails && !c.after {
 		return errBoom
 	}
-	if err := do(); err != nil {
+	if err := run(); err != nil {
 		return err
 	}
 	c.check()
@@ -122,20 +124,23 @@ func (c *cluster) effect(name string, do func() error) error {
 }
 
 func (c *cluster) rotator() *Rotator {
-	return &Rotator{Kube: c, Now: func() time.Time { return c.clock }, Grace: time.Minute, Settle: 5 * time.Second, login: c.login}
+	return &Rotator{Kube: c, Now: func() time.Time { return c.clock }, Grace: time.Minute, Settle: 5 * time.Second,
+		login: c.login}
 }
 
 func (c *cluster) input(wanted sql.Password) Input {
 	return Input{
 		Instance: testInstance(), Wanted: wanted, Database: "app", Host: "shop.team.svc", Port: 3306,
-		Owner: metav1.OwnerReference{APIVersion: "otus.homework/v1", Kind: "XMySQL", Name: "shop-x", UID: testXR, Controller: new(true)},
+		Owner: metav1.OwnerReference{APIVersion: "otus.homework/v1", Kind: "XMySQL", Name: "shop-x", UID: testXR,
+			Controller: new(true)},
 	}
 }
 
 func (c *cluster) secret(name string) *corev1.Secret {
 	c.t.Helper()
 	s := &corev1.Secret{}
-	if err := c.Get(c.t.Context(), types.NamespacedName{Namespace: testNamespace, Name: name}, s); client.IgnoreNotFound(err) != nil {
+	if err := c.Get(c.t.Context(), types.NamespacedName{Namespace: testNamespace, Name: name},
+		s); client.IgnoreNotFound(err) != nil {
 		c.t.Fatal(err)
 	}
 	if s.Name == "" {
@@ -260,7 +265,7 @@ func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {
 	return s.effect("withdraw", func() error { delete(s.cloners, account); return nil })
 }
 
-// root is the Secret that the server was first started with.
+// root returns the Secret with the password of the server's first start.
 func root(p sql.Password) *corev1.Secret {
 	i := testInstance()
 	return &corev1.Secret{

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestForgetInstance: what is known of lives that are gone is forgotten, and of no other.
+// TestForgetInstance checks that data about deleted instances is removed, and no other data.
 func TestForgetInstance(t *testing.T) {
 	life := func(name string, xr types.UID) v1.Instance {
 		return v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: name, XR: xr}

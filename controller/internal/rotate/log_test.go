@@ -8,11 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// TestStepsAreLogged: the log has each login and each step of a change, and no password.
+// TestStepsAreLogged checks that the log contains each login and each step of a change, and no password.
 func TestStepsAreLogged(t *testing.T) {
 	c := newCluster(t, "correct horse", "", root("correct horse"))
 	var got strings.Builder
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { got.WriteString(line + "\n") }, funcr.Options{Verbosity: 1}))
+	ctx := log.IntoContext(t.Context(),
+		funcr.New(func(_, line string) { got.WriteString(line + "\n") }, funcr.Options{Verbosity: 1}))
 	r := c.rotator()
 	c.mustRest(r, c.input("correct horse"))
 	if _, err := r.Reconcile(ctx, c.input("battery staple")); err != nil {
@@ -20,7 +21,8 @@ func TestStepsAreLogged(t *testing.T) {
 	}
 	rest := got.String()
 	for _, want := range []string{
-		`"msg"="Tried to log in to the server" "address"="shop.team.svc:3306" "isAccepted"=true`, `"action"="Stage"`, `"action"="Change"`, `"isAccepted"=true`, `"action"="Promote"`,
+		`"msg"="Tried to log in to the server" "address"="shop.team.svc:3306" "isAccepted"=true`, `"action"="Stage"`,
+		`"action"="Change"`, `"isAccepted"=true`, `"action"="Promote"`,
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {

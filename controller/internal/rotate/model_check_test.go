@@ -6,14 +6,13 @@ import (
 	"testing"
 )
 
-// A way is how a world was first reached.
+// A way says how a world was first reached.
 type way struct {
 	from world
 	move string
 }
 
-// explore all worlds that can be reached, up to the first that breaks a promise:
-// its trace is a shortest one.
+// explore visits all reachable worlds until one breaks a promise. It returns a shortest trace to that world.
 func (d design) explore(starts ...world) (seen map[world]way, trace []string) {
 	seen = map[world]way{}
 	queue := slices.Clone(starts)
@@ -23,13 +22,13 @@ func (d design) explore(starts ...world) (seen map[world]way, trace []string) {
 	for len(queue) > 0 {
 		w := queue[0]
 		queue = queue[1:]
-		if why := broken(w); why != "" {
-			return seen, append(traced(seen, w), why)
+		if reason := broken(w); reason != "" {
+			return seen, append(traced(seen, w), reason)
 		}
 		for _, m := range d.moves(w) {
-			if _, ok := seen[m.to]; !ok {
-				seen[m.to] = way{w, m.name}
-				queue = append(queue, m.to)
+			if _, ok := seen[m.next]; !ok {
+				seen[m.next] = way{w, m.name}
+				queue = append(queue, m.next)
 			}
 		}
 	}
@@ -46,8 +45,8 @@ func traced(seen map[world]way, w world) []string {
 	return out
 }
 
-// settle is what becomes of a world when nothing else happens to it; the number
-// of moves is -1 if it does not come to rest.
+// settle returns the world after all steps of the controller without other events, and the number of moves. The
+// number is -1 if the steps do not end.
 func (d design) settle(w world) (world, int) {
 	w.up, w.plan, w.half = true, rotationStep{}, false
 	for n := range 40 {
@@ -66,34 +65,34 @@ func (d design) settle(w world) (world, int) {
 	return w, -1
 }
 
-// starts of an instance: a new one, one that was given another password, one
-// changed by others before the first login, and one whose password was changed by hand.
+// starts returns the initial worlds: a new instance, one with another password, one that other clients changed
+// before the first login, and one with a password changed by hand.
 func starts(dual bool) []world {
 	base := world{up: true, dual: dual, wanted: "a", changes: 3, outages: 1, deletions: 1, age: old}
-	with := func(change func(*world)) world {
+	changed := func(change func(*world)) world {
 		w := base
 		change(&w)
 		return w
 	}
 	out := []world{
-		with(func(w *world) { w.primary, w.initial = "a", "a" }),
-		with(func(w *world) { w.primary, w.initial = "r", "r" }),
-		with(func(w *world) { w.primary, w.connection = "a", "a" }),
+		changed(func(w *world) { w.primary, w.initial = "a", "a" }),
+		changed(func(w *world) { w.primary, w.initial = "r", "r" }),
+		changed(func(w *world) { w.primary, w.connection = "a", "a" }),
 	}
 	if dual {
 		out = append(out,
-			with(func(w *world) { w.primary, w.retained, w.initial = "r", "q", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.initial = "q", "r", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.initial = "a", "r", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.initial = "r", "a", "r" }),
-			with(func(w *world) { w.primary, w.retained, w.connection = "a", "h", "a" }),
-			with(func(w *world) { w.primary, w.retained, w.connection = "h", "a", "a" }),
+			changed(func(w *world) { w.primary, w.retained, w.initial = "r", "q", "r" }),
+			changed(func(w *world) { w.primary, w.retained, w.initial = "q", "r", "r" }),
+			changed(func(w *world) { w.primary, w.retained, w.initial = "a", "r", "r" }),
+			changed(func(w *world) { w.primary, w.retained, w.initial = "r", "a", "r" }),
+			changed(func(w *world) { w.primary, w.retained, w.connection = "a", "h", "a" }),
+			changed(func(w *world) { w.primary, w.retained, w.connection = "h", "a", "a" }),
 		)
 	}
 	return out
 }
 
-// TestModel is the proof of the promise, as far as the model is true.
+// TestModel verifies the promises in all reachable worlds of the model.
 func TestModel(t *testing.T) {
 	for _, tc := range []struct {
 		design
@@ -123,49 +122,55 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelFindsBugs: a check that finds nothing proves nothing.
+// TestModelFindsBugs checks that the model finds the bugs of wrong designs.
 func TestModelFindsBugs(t *testing.T) {
 	for _, tc := range []struct {
 		design
 
 		reason string
 	}{
-		{reason: "RETAIN is repeated when it is not known whether it was done.", design: design{next: func(s rotationState) rotationStep {
-			s.AcceptsPending = s.AcceptsPending && s.Pending == s.Connection
-			s.Retained = false
-			return decideStep(s)
-		}}},
-		{reason: "The connection Secret is changed before the server is.", design: design{next: func(s rotationState) rotationStep {
-			if n := decideStep(s); n.Do != Change {
-				return n
-			}
-			return rotationStep{Do: Promote, Password: s.Wanted}
-		}}},
-		{reason: "The old password is discarded before the new one is promoted.", design: design{next: func(s rotationState) rotationStep {
-			if s.Retained && s.isUnpromoted() {
-				return rotationStep{Do: Discard}
-			}
-			return decideStep(s)
-		}}},
-		{reason: "Whatever is wanted and accepted is taken for the newer one.", design: design{next: func(s rotationState) rotationStep {
-			if s.AcceptsWanted && s.Wanted != s.Connection && s.Connection != "" {
+		{reason: "RETAIN is repeated when it is not known whether it was done.",
+			design: design{next: func(s rotationState) rotationStep {
+				s.AcceptsPending = s.AcceptsPending && s.Pending == s.Connection
+				s.Retained = false
+				return decideStep(s)
+			}}},
+		{reason: "The connection Secret is changed before the server is.",
+			design: design{next: func(s rotationState) rotationStep {
+				if n := decideStep(s); n.Do != Change {
+					return n
+				}
 				return rotationStep{Do: Promote, Password: s.Wanted}
-			}
-			if n := decideStep(s); n.Do != ReplaceAll {
-				return n
-			}
-			return rotationStep{Do: Discard}
-		}}},
-		{reason: "A second change does not wait for the clients of the first.", design: design{next: func(s rotationState) rotationStep {
-			s.Settle = 0
-			return decideStep(s)
-		}}},
-		{reason: "The old password is discarded although it is not known to be the older one.", design: design{outsiders: true, next: func(s rotationState) rotationStep {
-			if n := decideStep(s); n.Do != ReplaceAll {
-				return n
-			}
-			return rotationStep{Do: Discard}
-		}}},
+			}}},
+		{reason: "The old password is discarded before the new one is promoted.",
+			design: design{next: func(s rotationState) rotationStep {
+				if s.Retained && s.isUnpromoted() {
+					return rotationStep{Do: Discard}
+				}
+				return decideStep(s)
+			}}},
+		{reason: "Whatever is wanted and accepted is taken for the newer one.",
+			design: design{next: func(s rotationState) rotationStep {
+				if s.AcceptsWanted && s.Wanted != s.Connection && s.Connection != "" {
+					return rotationStep{Do: Promote, Password: s.Wanted}
+				}
+				if n := decideStep(s); n.Do != ReplaceAll {
+					return n
+				}
+				return rotationStep{Do: Discard}
+			}}},
+		{reason: "A second change does not wait for the clients of the first.",
+			design: design{next: func(s rotationState) rotationStep {
+				s.Settle = 0
+				return decideStep(s)
+			}}},
+		{reason: "The old password is discarded although it is not known to be the older one.",
+			design: design{outsiders: true, next: func(s rotationState) rotationStep {
+				if n := decideStep(s); n.Do != ReplaceAll {
+					return n
+				}
+				return rotationStep{Do: Discard}
+			}}},
 		{reason: "What no Secret has is set in a restored server.", design: design{next: func(s rotationState) rotationStep {
 			if s.Connection == "" {
 				s.Pending = s.Wanted

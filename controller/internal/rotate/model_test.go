@@ -8,12 +8,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// The model: one account of a server, the two Secrets, the spec, and a
-// controller that may stop between any two effects, or be stale by one decision.
-// Every interleaving is visited.
+// The model contains one account of a server, the two Secrets, the spec, and a controller. The controller may stop
+// between any two effects, or act on an outdated decision. All interleavings are visited.
 
-// Ages of the connection Secret's password, in which all that counts is on which
-// side of the two periods it is.
+// Ages of the password in the connection Secret, relative to the two grace periods.
 const (
 	fresh = iota
 	settled
@@ -25,19 +23,19 @@ const (
 	modelGrace  = time.Minute
 )
 
-// A world is a state of everything. Passwords are letters, and "" is none.
+// A world is the complete state of the model. Passwords are letters, and "" is no password.
 type world struct {
 	primary, retained           sql.Password
 	connection, pending, wanted sql.Password
-	before                      sql.Password // What the connection Secret had before.
+	before                      sql.Password // The earlier password in the connection Secret.
 	age                         int
 	up                          bool
 	dual                        bool
-	initial                     sql.Password // What it was first started with.
-	plan                        rotationStep // What the controller decided to do, and has not done.
-	half                        bool         // ReplaceAll has set, and not discarded.
-	late                        rotationStep // What it sent and did not see the end of.
-	changes, outages, deletions int          // What may still happen.
+	initial                     sql.Password // The password of the server's first start.
+	plan                        rotationStep // The step that the controller has decided and not performed.
+	half                        bool         // ReplaceAll has set the password and not discarded the old one.
+	late                        rotationStep // A step whose response was lost.
+	changes, outages, deletions int          // How often each event may still happen.
 }
 
 func (w *world) accepts(p sql.Password) bool {
@@ -46,14 +44,15 @@ func (w *world) accepts(p sql.Password) bool {
 
 func (w *world) state() rotationState {
 	return rotationState{
-		Wanted: w.wanted, Connection: w.connection, Pending: w.pending, Reachable: w.up, Dual: w.dual, Retained: w.retained != "",
+		Wanted: w.wanted, Connection: w.connection, Pending: w.pending, Reachable: w.up, Dual: w.dual,
+		Retained:      w.retained != "",
 		AcceptsWanted: w.accepts(w.wanted), AcceptsConnection: w.accepts(w.connection),
 		AcceptsPending: w.accepts(w.pending), AcceptsInitial: w.accepts(w.initial),
 		Since: []time.Duration{0, modelSettle, modelGrace}[w.age], Grace: modelGrace, Settle: modelSettle, Described: true,
 	}
 }
 
-// set the server's password, as it was seen to do.
+// set sets the server's password as MySQL does.
 func (w *world) set(p sql.Password, retain bool) {
 	if retain {
 		w.retained = w.primary
@@ -65,7 +64,7 @@ func (w *world) promote(p sql.Password) {
 	w.before, w.connection, w.age = w.connection, p, fresh
 }
 
-// perform one effect of a step; done is false while another one is to follow.
+// perform performs one effect of a step. It returns false if another effect follows.
 func (w *world) perform(s rotationStep) (done bool) {
 	switch s.Do {
 	case Create, Promote:
@@ -95,26 +94,24 @@ func acts(s rotationStep) bool {
 	return !slices.Contains([]Action{"", NoOp, Wait, Unreachable, Refused}, s.Do)
 }
 
-// onServer is true if the server has to be up for the step.
+// onServer reports whether the server must run for the step.
 func onServer(s rotationStep) bool {
 	return slices.Contains([]Action{Change, Discard, ReplaceAll}, s.Do)
 }
 
-// A design is a way to decide and to perform; the right one, or a wrong one that
-// the check must find.
+// A design decides and performs steps. It is the real one, or a wrong one that the check must find.
 type design struct {
 	next func(rotationState) rotationStep
-	// unlocked: what was sent to the server may come late, because no lock keeps
-	// the next session waiting.
+	// unlocked is true if the server may execute a step late, because no lock delays the next session.
 	unlocked bool
-	// outsiders delete the pending Secret.
+	// outsiders is true if other clients may delete the pending Secret.
 	outsiders bool
 }
 
-// A move leads to another world.
+// A move is a transition to another world.
 type move struct {
 	name string
-	to   world
+	next world
 }
 
 func (d design) moves(w world) []move {
@@ -147,7 +144,7 @@ func (d design) moves(w world) []move {
 	return out
 }
 
-// outside is what the user, time and the machine do.
+// outside returns the moves of the user, of time and of the machine.
 func (d design) outside(w world) []move {
 	out := []move{}
 	add := func(name string, change func(*world)) {
@@ -161,7 +158,7 @@ func (d design) outside(w world) []move {
 		}
 	}
 	if w.up && w.outages > 0 {
-		// A restart keeps all that was acknowledged.
+		// A restart keeps all acknowledged changes.
 		add("server down", func(n *world) { n.up = false; n.outages-- })
 	}
 	if !w.up {
@@ -176,7 +173,7 @@ func (d design) outside(w world) []move {
 	return out
 }
 
-// broken says which promise a world breaks, if one.
+// broken returns the promise that a world breaks, or "".
 func broken(w world) string {
 	switch {
 	case w.connection == "" && !w.accepts(w.pending) && !w.accepts(w.initial):

@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestRealFailedLogins: root is locked after failed logins, for every client. Neither a change of its password nor a password that
-// somebody set in the server has the controller lock it.
+// TestRealFailedLogins uses a server that locks root for every client after failed logins. The controller must not
+// lock it, neither by a password change nor after another client has set a password.
 func TestRealFailedLogins(t *testing.T) {
 	s := newServer(t, "p")
 	if s.mariadb {
@@ -46,11 +46,13 @@ func TestRealFailedLogins(t *testing.T) {
 	in.ServerStart = "second" // A restart resets the count.
 	c.mustRest(r, in)
 
-	for range 3 { // Somebody else locks it.
+	for range 3 { // Another client locks it.
 		_ = s.ping(t.Context(), "wrong")
 	}
 	in.VerifyPassword = true
-	if got, err := r.Reconcile(t.Context(), in); err == nil || !strings.Contains(got.Credentials.Message, "FAILED_LOGIN_ATTEMPTS") { // It is tried again, less and less often.
+	// The controller retries with increasing delays.
+	if got, err := r.Reconcile(t.Context(), in); err == nil ||
+		!strings.Contains(got.Credentials.Message, "FAILED_LOGIN_ATTEMPTS") {
 		t.Errorf("want to know why root is locked, got %+v, %v", got.Credentials, err)
 	}
 	s.runAs(t, "admin", "ALTER USER root@localhost ACCOUNT UNLOCK")
@@ -59,20 +61,29 @@ func TestRealFailedLogins(t *testing.T) {
 	}
 }
 
-// TestRealAccountOutcomes: whatever keeps root out of a server, the status says it and what to do.
+// TestRealAccountOutcomes checks that the status contains each reason for a refused login of root, and a next step.
 func TestRealAccountOutcomes(t *testing.T) {
 	s := newServer(t, "p")
 	s.run(t, "CREATE USER admin@localhost IDENTIFIED BY 'p'; GRANT ALL ON *.* TO admin@localhost WITH GRANT OPTION")
 	c := newCluster(t, "", "")
 	c.mustRest(s.rotator(c), c.input("p"))
 	cases := map[string]struct{ statement, undo, says string }{
-		"Locked":  {"ALTER USER root@localhost ACCOUNT LOCK", "ALTER USER root@localhost ACCOUNT UNLOCK", "ACCOUNT UNLOCK"},
-		"Expired": {"ALTER USER root@localhost PASSWORD EXPIRE", "ALTER USER root@localhost IDENTIFIED BY 'p'", "has expired"},
-		"X509":    {"ALTER USER root@localhost REQUIRE X509", "ALTER USER root@localhost REQUIRE NONE", "REQUIRE X509"},
-		"Rights":  {"REVOKE SELECT ON *.* FROM root@localhost", "GRANT SELECT ON *.* TO root@localhost", "GRANT ALL PRIVILEGES"},
+		"Locked": {"ALTER USER root@localhost ACCOUNT LOCK", "ALTER USER root@localhost ACCOUNT UNLOCK", "ACCOUNT UNLOCK"},
+		"Expired": {"ALTER USER root@localhost PASSWORD EXPIRE", "ALTER USER root@localhost IDENTIFIED BY 'p'",
+			"has expired"},
+		"X509": {"ALTER USER root@localhost REQUIRE X509", "ALTER USER root@localhost REQUIRE NONE", "REQUIRE X509"},
+		"Rights": {"REVOKE SELECT ON *.* FROM root@localhost", "GRANT SELECT ON *.* TO root@localhost",
+			"GRANT ALL PRIVILEGES"},
 	}
-	if !s.mariadb { // That has other plugins, and keeps what logs a user in elsewhere.
-		cases["Plugin"] = struct{ statement, undo, says string }{"UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = '*00A51F3F48415C7D4E8908980D443C29C69B60C9' WHERE User = 'root' AND Host = 'localhost'; FLUSH PRIVILEGES", "UPDATE mysql.user SET plugin = 'caching_sha2_password', authentication_string = '' WHERE User = 'root' AND Host = 'localhost'; FLUSH PRIVILEGES; ALTER USER root@localhost IDENTIFIED BY 'p'", "IDENTIFIED WITH caching_sha2_password"}
+	if !s.mariadb { // MariaDB has other plugins and stores accounts elsewhere.
+		cases["Plugin"] = struct {
+			statement, undo,
+			says string
+		}{"UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = " +
+			"'*00A51F3F48415C7D4E8908980D443C29C69B60C9' WHERE User = 'root' AND Host = 'localhost'; FLUSH PRIVILEGES",
+			"UPDATE mysql.user SET plugin = 'caching_sha2_password', authentication_string = '' WHERE User = 'root' AND Host " +
+				"= 'localhost'; FLUSH PRIVILEGES; ALTER USER root@localhost IDENTIFIED BY 'p'",
+			"IDENTIFIED WITH caching_sha2_password"}
 	}
 	for name, tc := range cases {
 		s.runAs(t, "admin", tc.statement)

@@ -27,7 +27,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A kept certificate lies in a folder, as the server's pod has it.
+// A keptCertificate is a certificate in a directory, as in the server's pod.
 type keptCertificate struct {
 	dir   string
 	state servercert.State
@@ -38,17 +38,19 @@ func newKeptCertificate(t *testing.T) *keptCertificate {
 	dir, err := os.MkdirTemp("", "c") //nolint:usetesting // Another user reads it.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	k := &keptCertificate{dir: dir, state: servercert.State{Instance: testInstance(), Namespace: "system", Now: time.Now()}}
+	k := &keptCertificate{dir: dir,
+		state: servercert.State{Instance: testInstance(), Namespace: "system", Now: time.Now()}}
 	k.renew(t, v1.CAKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	return k
 }
 
 func (k *keptCertificate) options() []string {
-	at := func(name string) string { return filepath.Join(k.dir, name) }
-	return []string{"--ssl-ca=" + at(v1.CAKey), "--ssl-cert=" + at(corev1.TLSCertKey), "--ssl-key=" + at(corev1.TLSPrivateKeyKey)}
+	pathOf := func(name string) string { return filepath.Join(k.dir, name) }
+	return []string{"--ssl-ca=" + pathOf(v1.CAKey), "--ssl-cert=" + pathOf(corev1.TLSCertKey),
+		"--ssl-key=" + pathOf(corev1.TLSPrivateKeyKey)}
 }
 
-// renew the certificate, and bring these files of it.
+// renew creates a new certificate and writes the given files of it.
 func (k *keptCertificate) renew(t *testing.T, files ...string) {
 	t.Helper()
 	k.state.Server = nil
@@ -69,7 +71,7 @@ func (k *keptCertificate) bring(t *testing.T, files ...string) {
 	rootfs.Own(t, k.dir)
 }
 
-// describe whom the Rotator may tell a password.
+// describe sets which server the Rotator may send a password to.
 func (k *keptCertificate) describe(t *testing.T, in *Input) {
 	t.Helper()
 	in.Authorities = k.state.Server.Data[v1.CAKey]
@@ -81,33 +83,35 @@ func (k *keptCertificate) describe(t *testing.T, in *Input) {
 	must(t, err)
 }
 
-// TestRealCertificate: a server shows the certificate that it was given, takes a new one while it runs, and goes on with what
-// it has where the files do not belong together; who is in keeps being in.
+// TestRealCertificate checks that a server presents its certificate and reloads a new one while it runs. It keeps
+// the old one if the files do not match, and existing sessions stay open.
 func TestRealCertificate(t *testing.T) {
 	k := newKeptCertificate(t)
 	s := newServer(t, "p", k.options()...)
 	c := newCluster(t, "", "")
 	r, in := s.rotator(c), c.input("p")
-	look := func(why, message string) {
+	check := func(reason, message string) {
 		t.Helper()
 		k.describe(t, &in)
 		out, err := r.Reconcile(t.Context(), in)
 		must(t, err)
-		if out.Credentials.State != v1.CredentialsInSync || !strings.Contains(out.ServedMessage, message) || message == "" && (out.ServedMessage != "" || !out.ServedNotAfter.Time.Equal(in.Certificate.NotAfter)) {
-			t.Errorf("%s: %+v, %q, served until %s, want %s", why, out.Credentials, out.ServedMessage, out.ServedNotAfter, in.Certificate.NotAfter)
+		if out.Credentials.State != v1.CredentialsInSync || !strings.Contains(out.ServedMessage, message) || message == "" &&
+			(out.ServedMessage != "" || !out.ServedNotAfter.Time.Equal(in.Certificate.NotAfter)) {
+			t.Errorf("%s: %+v, %q, served until %s, want %s", reason, out.Credentials, out.ServedMessage, out.ServedNotAfter,
+				in.Certificate.NotAfter)
 		}
 	}
-	look("as it started", "")
+	check("as it started", "")
 	early := s.login(t, "p")
 	k.state.Now = k.state.Now.Add(time.Hour)
 	k.renew(t, corev1.TLSCertKey)
 	if s.mariadb {
 		k.bring(t, corev1.TLSPrivateKeyKey)
 	} else {
-		look("half of it is there", "3888")
+		check("half of it is there", "3888")
 		k.bring(t, corev1.TLSPrivateKeyKey)
 	}
-	look("all of it is there", "")
+	check("all of it is there", "")
 	if _, err := early.RootAccounts(t.Context()); err != nil {
 		t.Errorf("who was in: %v", err)
 	}
@@ -115,7 +119,8 @@ func TestRealCertificate(t *testing.T) {
 	other.describe(t, &in)
 	in.VerifyPassword = true
 	out, err := r.Reconcile(t.Context(), in)
-	if err != nil || out.Credentials.State != v1.CredentialsFailed || !strings.Contains(out.Credentials.Message, "somebody else answers") {
+	if err != nil || out.Credentials.State != v1.CredentialsFailed ||
+		!strings.Contains(out.Credentials.Message, "did not present the certificate of this instance") {
 		t.Errorf("by the authority of another instance: %+v, %v", out.Credentials, err)
 	}
 	files, err := os.ReadDir(filepath.Join(s.dir, "d"))
@@ -127,23 +132,23 @@ func TestRealCertificate(t *testing.T) {
 	}
 }
 
-// A relay stands between a client and the server, and keeps what the client says as far as it can read that.
+// A relay forwards connections between a client and the server, and records what it can read from the client.
 type relay struct {
-	to func() (net.Conn, error)
-	// own certificate that it shows, or none: then it takes TLS out of the greeting.
+	dial func() (net.Conn, error)
+	// own is the certificate that the relay presents. Without it, the relay removes TLS from the greeting.
 	own *tls.Certificate
 
-	mu   sync.Mutex
-	said bytes.Buffer
+	mu     sync.Mutex
+	output bytes.Buffer
 }
 
 func (r *relay) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.said.Write(p)
+	return r.output.Write(p)
 }
 
-// listen for clients, until the test is over.
+// listen accepts clients until the end of the test.
 func (r *relay) listen(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It ends with the test.
@@ -161,10 +166,10 @@ func (r *relay) listen(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// serve one client.
+// serve serves one client.
 func (r *relay) serve(client net.Conn) {
 	defer client.Close() //nolint:errcheck // It may have gone.
-	server, err := r.to()
+	server, err := r.dial()
 	if err != nil {
 		return
 	}
@@ -192,21 +197,21 @@ func (r *relay) serve(client net.Conn) {
 			return
 		}
 		client = tls.Server(client, &tls.Config{Certificates: []tls.Certificate{*r.own}, MinVersion: tls.VersionTLS12})
-		server = tls.Client(server, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It believes everybody.
+		server = tls.Client(server, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It trusts every server.
 	}
 	go func() { _, _ = io.Copy(client, server) }()
 	_, _ = io.Copy(io.MultiWriter(r, server), client)
 }
 
-// TestRealManInTheMiddle: between a client and a real server, with a certificate of its own or without TLS, one learns the
-// password of who believes it, and not even the name of who does not.
+// TestRealManInTheMiddle places a relay between a client and a real server, with its own certificate or without
+// TLS. It must get the password of a client that trusts it, and not even the user name of other clients.
 func TestRealManInTheMiddle(t *testing.T) {
 	k := newKeptCertificate(t)
 	s := newServer(t, "hunter2", k.options()...)
-	// The relay has the server's socket, on which that asks who has not been there before for the password as it is. A client
-	// that believes to speak through a network would send it encrypted.
+	// The relay uses the server's socket. On a socket, the server asks a new client for its password in clear text.
+	// Over a network, the client would encrypt it.
 	s.login(t, "hunter2").Close()
-	stolen := newKeptCertificate(t).state.Server // That of another instance.
+	stolen := newKeptCertificate(t).state.Server // The certificate of another instance.
 	pair, err := tls.X509KeyPair(stolen.Data[corev1.TLSCertKey], stolen.Data[corev1.TLSPrivateKeyKey])
 	must(t, err)
 	in := Input{}
@@ -219,43 +224,45 @@ func TestRealManInTheMiddle(t *testing.T) {
 		"Stripped":    {nil, sql.ErrNoTLS},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &relay{own: tc.own, to: func() (net.Conn, error) { return s.address().Dial(context.Background(), "", "") }}
-			at := sql.Server{Address: r.listen(t), User: "root", Trust: in.Trust}
-			if err := at.Ping(t.Context(), "hunter2"); !errors.Is(err, tc.want) {
+			r := &relay{own: tc.own, dial: func() (net.Conn, error) { return s.address().Dial(context.Background(), "", "") }}
+			server := sql.Server{Address: r.listen(t), User: "root", Trust: in.Trust}
+			if err := server.Ping(t.Context(), "hunter2"); !errors.Is(err, tc.want) {
 				t.Errorf("want %v, got %v", tc.want, err)
 			}
 			r.mu.Lock()
 			for _, word := range []string{"root", "hunter2"} {
-				if bytes.Contains(r.said.Bytes(), []byte(word)) {
+				if bytes.Contains(r.output.Bytes(), []byte(word)) {
 					t.Errorf("it has heard %q", word)
 				}
 			}
 			r.mu.Unlock()
-			at.Trust = sql.Trust{Anybody: true}
-			if err := at.Ping(t.Context(), "hunter2"); err != nil {
+			server.Trust = sql.Trust{Anybody: true}
+			if err := server.Ping(t.Context(), "hunter2"); err != nil {
 				t.Fatalf("who believes it is not led to the server: %v", err)
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if heard := r.said.Bytes(); !bytes.Contains(heard, []byte("root")) {
+			if heard := r.output.Bytes(); !bytes.Contains(heard, []byte("root")) {
 				t.Errorf("it has heard nothing of who believes it: %q", heard)
 			}
 		})
 	}
 }
 
-// TestRealChain: what an issuer has signed with a CA that another one has signed, which clients know, is shown and read again.
+// TestRealChain checks that a server presents and reloads a certificate from an intermediate CA whose root clients
+// know.
 func TestRealChain(t *testing.T) {
 	k := newKeptCertificate(t)
 	begun := time.Now().Add(-time.Minute)
-	by := issuertest.New(t, "root", begun).Below(t, "between", begun)
+	issuer := issuertest.New(t, "root", begun).Below(t, "between", begun)
 	k.state.Issuer = &v1.IssuerReference{Name: "between"}
 	next := func() {
 		k.state.Server, k.state.Request = nil, nil
 		p, err := servercert.Next(&k.state)
 		must(t, err)
 		k.state.Server = p.Server
-		k.state.Request = &servercert.Request{Issuer: *k.state.Issuer, CSR: p.Request, MadeAt: begun, Certificate: by.Answer(t, p.Request, begun), CA: by.CA()}
+		k.state.Request = &servercert.Request{Issuer: *k.state.Issuer, CSR: p.Request, MadeAt: begun,
+			Certificate: issuer.Answer(t, p.Request, begun), CA: issuer.CA()}
 		p, err = servercert.Next(&k.state)
 		must(t, err)
 		k.state.Server = p.Server
@@ -264,14 +271,16 @@ func TestRealChain(t *testing.T) {
 	next()
 	s, c := newServer(t, "p", k.options()...), newCluster(t, "", "")
 	r, in := s.rotator(c), c.input("p")
-	for _, why := range []string{"as it started", "with another one"} {
+	for _, reason := range []string{"as it started", "with another one"} {
 		k.describe(t, &in)
 		out, err := r.Reconcile(t.Context(), in)
 		must(t, err)
-		if out.Credentials.State != v1.CredentialsInSync || out.ServedMessage != "" || out.ServedNotAfter == nil || !out.ServedNotAfter.Time.Equal(in.Certificate.NotAfter) {
-			t.Errorf("%s: %+v, %q, served until %s, want %s", why, out.Credentials, out.ServedMessage, out.ServedNotAfter, in.Certificate.NotAfter)
+		if out.Credentials.State != v1.CredentialsInSync || out.ServedMessage != "" || out.ServedNotAfter == nil ||
+			!out.ServedNotAfter.Time.Equal(in.Certificate.NotAfter) {
+			t.Errorf("%s: %+v, %q, served until %s, want %s", reason, out.Credentials, out.ServedMessage, out.ServedNotAfter,
+				in.Certificate.NotAfter)
 		}
-		by.Life += time.Hour
+		issuer.Life += time.Hour
 		next()
 	}
 }

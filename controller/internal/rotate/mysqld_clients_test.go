@@ -15,52 +15,55 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A client of docs/clients, with the Debian packages that it takes, of which one brings the file.
+// An exampleClient is a client from docs/clients, with its Debian packages. One of them contains the file.
 type exampleClient struct {
 	command  []string
 	packages []string
 	file     string
 }
 
-// TestRealClients: each client of docs/clients is let in to the server whose authority it was given, by that server's
-// name, and tells another one nothing.
+// TestRealClients checks that each client of docs/clients can log in to the server whose CA it was given, by the
+// server's name. It must send nothing to another server.
 func TestRealClients(t *testing.T) {
 	k, other := newKeptCertificate(t), newKeptCertificate(t)
 	port := freePort(t)
-	s := newServer(t, "hunter2", append(k.options(), "--require-secure-transport=ON", "--skip-networking=OFF", "--bind-address=127.0.0.1", "--port="+port)...)
+	s := newServer(t, "hunter2", append(k.options(), "--require-secure-transport=ON", "--skip-networking=OFF",
+		"--bind-address=127.0.0.1", "--port="+port)...)
 	dir := filepath.Join("..", "..", "..", "docs", "clients")
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	must(t, os.WriteFile(hosts, []byte("127.0.0.1 shop.team.svc other.team.svc\n"), 0o600))
 	for name, c := range map[string]exampleClient{
-		"Python": {[]string{"/usr/bin/python3", filepath.Join(dir, "verify.py")}, []string{"python3", "python3-pymysql"}, "/usr/lib/python3/dist-packages/pymysql"},
-		"PHP":    {[]string{"php", filepath.Join(dir, "verify.php")}, []string{"php-cli", "php-mysql"}, "/usr/bin/php"},
-		"Java":   {[]string{"java", "-cp", "/usr/share/java/mariadb-java-client.jar", filepath.Join(dir, "Verify.java")}, []string{"default-jdk-headless", "libmariadb-java"}, "/usr/share/java/mariadb-java-client.jar"},
+		"Python": {[]string{"/usr/bin/python3", filepath.Join(dir, "verify.py")}, []string{"python3", "python3-pymysql"},
+			"/usr/lib/python3/dist-packages/pymysql"},
+		"PHP": {[]string{"php", filepath.Join(dir, "verify.php")}, []string{"php-cli", "php-mysql"}, "/usr/bin/php"},
+		"Java": {[]string{"java", "-cp", "/usr/share/java/mariadb-java-client.jar", filepath.Join(dir, "Verify.java")},
+			[]string{"default-jdk-headless", "libmariadb-java"}, "/usr/share/java/mariadb-java-client.jar"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.install(t)
 			for _, tc := range []struct {
-				why, host string
-				of        *keptCertificate
-				wellKnown bool
+				reason, host string
+				certificate  *keptCertificate
+				wellKnown    bool
 			}{
 				{"It is the server.", "shop.team.svc", k, true},
 				{"It is another server.", "other.team.svc", k, false},
 				{"It is of another authority.", "shop.team.svc", other, false},
 			} {
 				before := s.connections(t)
-				out, err := c.run(hosts, tc.host, port, filepath.Join(tc.of.dir, v1.CAKey))
+				out, err := c.run(hosts, tc.host, port, filepath.Join(tc.certificate.dir, v1.CAKey))
 				if (err == nil) != tc.wellKnown || tc.wellKnown != strings.HasPrefix(out, "TLS_") {
-					t.Errorf("%s %v: %s", tc.why, err, out)
+					t.Errorf("%s %v: %s", tc.reason, err, out)
 				}
 				if came := s.connections(t) != before; came != tc.wellKnown {
-					t.Errorf("%s it was told the password: %v", tc.why, came)
+					t.Errorf("%s it was told the password: %v", tc.reason, came)
 				}
 			}
 		})
 	}
 }
 
-// connections of root that the server has let in so far.
+// connections returns the number of root's connections that the server has accepted.
 func (s *server) connections(t *testing.T) int {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(s.dir, "general"))
@@ -68,7 +71,7 @@ func (s *server) connections(t *testing.T) int {
 	return strings.Count(string(raw), "Connect\troot@")
 }
 
-// install its packages, if they are not there.
+// install installs the client's packages if they are missing.
 func (c exampleClient) install(t *testing.T) {
 	t.Helper()
 	_, missing := exec.LookPath(c.command[0])
@@ -81,7 +84,7 @@ func (c exampleClient) install(t *testing.T) {
 	}
 }
 
-// run it where these names of hosts are known, and no others.
+// run runs the client with these host names and no others.
 func (c exampleClient) run(hosts string, args ...string) (string, error) {
 	cmd := exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}, append(c.command, args...)...)...) //nolint:noctx // It comes to its end.
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
@@ -90,7 +93,7 @@ func (c exampleClient) run(hosts string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// freePort of this machine.
+// freePort returns a free port of this machine.
 func freePort(t *testing.T) string {
 	t.Helper()
 	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

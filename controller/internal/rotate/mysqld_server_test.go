@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A server is a real one, on a socket and without a network.
+// A server is a real server on a socket, without a network.
 type server struct {
 	root    rootfs.Root
 	dir     string
@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newServer runs, and its root has the password.
+// newServer starts a server whose root account has the given password.
 func newServer(t *testing.T, first sql.Password, options ...string) *server {
 	t.Helper()
 	root := rootfs.Find(t)
@@ -46,8 +46,9 @@ func newServer(t *testing.T, first sql.Password, options ...string) *server {
 	s := &server{root: root, dir: dir, options: options}
 	_, err = os.Stat(filepath.Join(root.Path, "usr", "sbin", "mariadbd"))
 	s.mariadb = err == nil
-	// What the official image's entrypoint does, without a network.
-	s.create(t, fmt.Sprintf("CREATE USER root@'%%' IDENTIFIED BY '%s';\nGRANT ALL ON *.* TO root@'%%' WITH GRANT OPTION;\nALTER USER root@localhost IDENTIFIED BY '%s';\n", string(first), string(first)))
+	// The entrypoint of the official image does the same, without a network.
+	s.create(t, fmt.Sprintf("CREATE USER root@'%%' IDENTIFIED BY '%s';\nGRANT ALL ON *.* TO root@'%%' WITH GRANT "+
+		"OPTION;\nALTER USER root@localhost IDENTIFIED BY '%s';\n", string(first), string(first)))
 	t.Cleanup(s.kill)
 	s.start(t)
 	return s
@@ -76,9 +77,11 @@ func (s *server) mysqld(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	args = append([]string{
 		"--no-defaults", "--datadir=" + filepath.Join(s.dir, "d"), "--skip-networking",
-		"--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.dir, "p"), "--log-error=" + filepath.Join(s.dir, "error.log"),
+		"--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.dir, "p"),
+		"--log-error=" + filepath.Join(s.dir, "error.log"),
 		"--lc-messages-dir=" + s.root.Share(), "--plugin-dir=" + filepath.Join(s.root.Path, "usr", "lib", "mysql", "plugin"),
-		"--general-log=1", "--general-log-file=" + filepath.Join(s.dir, "general"), "--slow-query-log=1", "--slow-query-log-file=" + filepath.Join(s.dir, "slow"), "--long-query-time=0",
+		"--general-log=1", "--general-log-file=" + filepath.Join(s.dir, "general"), "--slow-query-log=1",
+		"--slow-query-log-file=" + filepath.Join(s.dir, "slow"), "--long-query-time=0",
 		"--performance-schema=ON",
 	}, append(slices.Clone(s.options), args...)...)
 	if !s.mariadb {
@@ -92,13 +95,13 @@ func (s *server) log() string {
 	return string(raw)
 }
 
-// start and wait until somebody answers.
+// start starts the server and waits until it answers.
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	s.process, s.ended = s.mysqld(t), make(chan error, 1)
 	must(t, s.process.Start())
 	go func(p *exec.Cmd, ended chan<- error) { ended <- p.Wait() }(s.process, s.ended)
-	for range 2400 { // A machine with other work takes minutes.
+	for range 2400 { // On a busy machine, this takes minutes.
 		if sql.IsAccessDenied(s.ping(t.Context(), "nobody has this")) {
 			return
 		}
@@ -121,16 +124,17 @@ func (s *server) kill() {
 	s.process = nil
 }
 
-// address of the server in this process.
+// address returns the address of the server for this process.
 func (s *server) address() sql.Server {
 	for _, o := range s.options {
 		if port, ok := strings.CutPrefix(o, "--port="); ok {
 			return sql.Server{Address: "127.0.0.1:" + port, Trust: sql.Trust{Anybody: true}}
 		}
 	}
-	return sql.Server{Address: "mysql:3306", Trust: sql.Trust{Anybody: true}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, "s"))
-	}}
+	return sql.Server{Address: "mysql:3306", Trust: sql.Trust{Anybody: true},
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, "s"))
+		}}
 }
 
 func (s *server) ping(ctx context.Context, p sql.Password) error { return s.address().Ping(ctx, p) }

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A realSession tells of its effects.
+// A realSession is a session that records its effects.
 type realSession struct {
 	*sql.Session
 
@@ -33,16 +33,15 @@ func (s realSession) DiscardOld(ctx context.Context, accounts []sql.Account) err
 	return s.cluster.effect("discard", func() error { return s.Session.DiscardOld(ctx, accounts) })
 }
 
-// rotator of the real server, with Secrets in memory, and the clock of the
-// cluster.
+// rotator returns a Rotator for the real server, with Secrets in memory and the clock of the cluster.
 func (s *server) rotator(c *cluster) *Rotator {
 	r := c.rotator()
-	r.login = func(ctx context.Context, of sql.Server, p sql.Password) (session, error) {
-		at := s.address()
-		if of.Trust.Name != "" {
-			at.Trust = of.Trust
+	r.login = func(ctx context.Context, requested sql.Server, p sql.Password) (session, error) {
+		target := s.address()
+		if requested.Trust.Name != "" {
+			target.Trust = requested.Trust
 		}
-		out, err := at.Login(ctx, p)
+		out, err := target.Login(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +50,8 @@ func (s *server) rotator(c *cluster) *Rotator {
 	return r
 }
 
-// check that the connection Secret's password is accepted after each effect.
+// check returns a function that checks whether the server accepts the password in the connection Secret. It is
+// called after each effect.
 func (s *server) check(c *cluster, checks *int) func() {
 	return func() {
 		p := c.connection()
@@ -67,7 +67,8 @@ func (s *server) check(c *cluster, checks *int) func() {
 
 func hostilePasswords() []sql.Password {
 	return []sql.Password{
-		`'`, `\`, `\'`, `a'; DROP DATABASE mysql; -- `, `"` + "`" + `%_?/*#--`, "пароль🔑", " leading and trailing ", "?", "${HOME}%s%00",
+		`'`, `\`, `\'`, `a'; DROP DATABASE mysql; -- `, `"` + "`" + `%_?/*#--`, "пароль🔑", " leading and trailing ", "?",
+		"${HOME}%s%00",
 		sql.Password(strings.Repeat("ü", 128)), sql.Password(strings.Repeat(`\'`, 128)), "plain",
 	}
 }
@@ -100,8 +101,8 @@ func TestRealPasswords(t *testing.T) {
 
 func second(_ Result, err error) error { return err }
 
-// TestRealBinary: what is no text does not get past v1.Password, but may be in a
-// server that was set up by others.
+// TestRealBinary uses a binary password. v1.Password refuses it, but a server that was set up by others may have
+// one.
 func TestRealBinary(t *testing.T) {
 	s := newServer(t, "first")
 	session := s.login(t, "first")
@@ -116,9 +117,8 @@ func TestRealBinary(t *testing.T) {
 	}
 }
 
-// TestRealCrash crashes at each effect of a change, before and after it; half of
-// the times the server is killed too, and half of the times the user has
-// something else in mind by then.
+// TestRealCrash crashes before and after each effect of a change. In half of the cases the server is killed as
+// well, and in half of them the user changes the wanted password meanwhile.
 func TestRealCrash(t *testing.T) {
 	s := newServer(t, "p0")
 	c, checks, crashes := newCluster(t, "", ""), 0, 0
@@ -148,7 +148,8 @@ func TestRealCrash(t *testing.T) {
 			c.failAt = 0
 			in.VerifyPassword = true
 			got := c.mustRest(s.rotator(c), in)
-			if got.Credentials.State != v1.CredentialsInSync || c.connection() != in.Wanted || s.ping(t.Context(), in.Wanted) != nil {
+			if got.Credentials.State != v1.CredentialsInSync || c.connection() != in.Wanted ||
+				s.ping(t.Context(), in.Wanted) != nil {
 				t.Errorf("after a crash at %d (after it: %v, server killed: %v): %+v", n, after, killed, got)
 			}
 		}
@@ -159,8 +160,8 @@ func TestRealCrash(t *testing.T) {
 	t.Logf("%d crashes, %d checks after an effect", crashes, checks)
 }
 
-// TestRealClient is a client that reads the connection Secret and logs in, twenty
-// times a second, during ten changes; the first two of them are wanted at once.
+// TestRealClient logs in with the connection Secret twenty times a second, during ten changes. The first two
+// changes are requested at once.
 func TestRealClient(t *testing.T) {
 	s := newServer(t, "p0")
 	c := newCluster(t, "", "")
@@ -194,7 +195,8 @@ func TestRealClient(t *testing.T) {
 			}
 		}
 		took = append(took, time.Since(began))
-		t.Logf("change %d: accepted after %s of work, and %s of waiting for clients of the last one", n, time.Since(began).Round(time.Millisecond), waited.Round(time.Millisecond))
+		t.Logf("change %d: accepted after %s of work, and %s of waiting for clients of the last one", n,
+			time.Since(began).Round(time.Millisecond), waited.Round(time.Millisecond))
 		if n > 1 {
 			time.Sleep(200 * time.Millisecond)
 		}
@@ -204,7 +206,8 @@ func TestRealClient(t *testing.T) {
 	stop()
 	group.Wait()
 	slices.Sort(took)
-	t.Logf("%d logins during 10 changes, %d refused; change to accepted: median %s, worst %s", logins.Load(), refused.Load(), took[5].Round(time.Millisecond), took[9].Round(time.Millisecond))
+	t.Logf("%d logins during 10 changes, %d refused; change to accepted: median %s, worst %s", logins.Load(),
+		refused.Load(), took[5].Round(time.Millisecond), took[9].Round(time.Millisecond))
 	if refused.Load() > 0 && !s.mariadb {
 		t.Errorf("%d of %d logins were refused", refused.Load(), logins.Load())
 	}
@@ -213,8 +216,8 @@ func TestRealClient(t *testing.T) {
 	}
 }
 
-// TestRealChangedByOthers: the server has another password than clients, and keeps the one that
-// it was first started with.
+// TestRealChangedByOthers uses a server whose password differs from the connection Secret, and which retains the
+// password of its first start.
 func TestRealChangedByOthers(t *testing.T) {
 	s := newServer(t, "old")
 	if !s.mariadb {

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestRealSecrecy: the server's logs show no password.
+// TestRealSecrecy checks that the server's logs contain no password.
 func TestRealSecrecy(t *testing.T) {
 	s := newServer(t, "first")
 	c := newCluster(t, "", "")
@@ -29,8 +29,7 @@ func TestRealSecrecy(t *testing.T) {
 	}
 }
 
-// TestRealLock: whoever lost its session lets the next one in, and nobody else
-// does.
+// TestRealLock checks that a lost session releases the lock, and that nothing else does.
 func TestRealLock(t *testing.T) {
 	s := newServer(t, "p")
 	one, two := s.login(t, "p"), s.login(t, "p")
@@ -42,14 +41,14 @@ func TestRealLock(t *testing.T) {
 	must(t, two.Lock(t.Context()))
 }
 
-// TestRealAccounts: what is out of the ordinary does not keep a change from the
-// others.
+// TestRealAccounts checks that unusual accounts do not prevent a change of the others.
 func TestRealAccounts(t *testing.T) {
 	s := newServer(t, "p")
 	if s.mariadb {
 		t.Skip("MariaDB retains nothing")
 	}
-	s.run(t, "CREATE USER root@'10.0.0.1' IDENTIFIED BY 'p'; ALTER USER root@'10.0.0.1' IDENTIFIED BY 'by hand' RETAIN CURRENT PASSWORD")
+	s.run(t, "CREATE USER root@'10.0.0.1' IDENTIFIED BY 'p'; ALTER USER root@'10.0.0.1' IDENTIFIED BY 'by hand' RETAIN "+
+		"CURRENT PASSWORD")
 	s.run(t, "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; CREATE USER root@'10.0.0.2' IDENTIFIED WITH auth_socket")
 	c, checks := newCluster(t, "", ""), 0
 	c.check = s.check(c, &checks)
@@ -58,14 +57,16 @@ func TestRealAccounts(t *testing.T) {
 		t.Errorf("what was retained by hand is still there: %v", got.Done)
 	}
 	s.run(t, "CREATE USER root@'10.0.0.3' IDENTIFIED BY ''; CREATE USER root@'10.0.0.4' IDENTIFIED BY 'p'")
-	// As an upgrade from a server that had the plugin leaves it.
-	s.run(t, "UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = '*00A51F3F48415C7D4E8908980D443C29C69B60C9' WHERE Host = '10.0.0.4'; FLUSH PRIVILEGES")
+	// An upgrade from a server with that plugin leaves this state.
+	s.run(t, "UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = "+
+		"'*00A51F3F48415C7D4E8908980D443C29C69B60C9' WHERE Host = '10.0.0.4'; FLUSH PRIVILEGES")
 	_, err := s.rotator(c).Reconcile(t.Context(), c.input("q"))
 	must(t, err)
 	accounts, err := s.login(t, "q").RootAccounts(t.Context())
 	must(t, err)
 	for _, a := range accounts {
-		want := sql.Account{Host: a.Host, Plugin: "caching_sha2_password", Loaded: true, Retained: a.Host != "10.0.0.3" && a.Host != "10.0.0.4", Unprivileged: strings.HasPrefix(a.Host, "10.")}
+		want := sql.Account{Host: a.Host, Plugin: "caching_sha2_password", Loaded: true,
+			Retained: a.Host != "10.0.0.3" && a.Host != "10.0.0.4", Unprivileged: strings.HasPrefix(a.Host, "10.")}
 		if a.Host == "10.0.0.2" {
 			want.Plugin, want.Retained, want.Empty = "auth_socket", false, true
 		}
@@ -79,7 +80,7 @@ func TestRealAccounts(t *testing.T) {
 	}
 }
 
-// run a statement with the image's own client, while the password is p.
+// run runs a statement with the image's own client, which logs in as root.
 func (s *server) run(t *testing.T, statement string) {
 	t.Helper()
 	s.runAs(t, "root", statement)
@@ -87,17 +88,18 @@ func (s *server) run(t *testing.T, statement string) {
 
 func (s *server) runAs(t *testing.T, user, statement string) {
 	t.Helper()
-	cmd := s.root.Command("usr/bin/mysql", "--no-defaults", "--user="+user, "--socket="+filepath.Join(s.dir, "s"), "--execute="+statement)
+	cmd := s.root.Command("usr/bin/mysql", "--no-defaults", "--user="+user, "--socket="+filepath.Join(s.dir, "s"),
+		"--execute="+statement)
 	cmd.Env = append(os.Environ(), "MYSQL_PWD=p")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", statement, err, out)
 	}
 }
 
-// TestRealPlain: a server without TLS is entered too, through the network.
+// TestRealPlain checks that the controller can log in over a network to a server without TLS.
 func TestRealPlain(t *testing.T) {
 	port := freePort(t)
-	// A socket is safe enough for the server, and would hide what a network does.
+	// The server trusts a socket, which would hide the behavior of a network connection.
 	s := newServer(t, "p", "--tls-version=", "--skip-networking=OFF", "--bind-address=127.0.0.1", "--port="+port)
 	c := newCluster(t, "", "")
 	must(t, second(s.rotator(c).Reconcile(t.Context(), c.input("p"))))

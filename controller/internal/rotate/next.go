@@ -1,22 +1,20 @@
-// Package rotate brings the wanted password into a running server, and keeps
-// the connection Secret true: the password in it authenticates at every moment,
-// whatever crashes between any two steps.
+// Package rotate sets the wanted password in a running server and maintains the connection Secret. The password in
+// this Secret is valid at every moment, even after a crash between two steps.
 //
 //	        | the server accepts | connection | pending |
 //	at rest | a                  | a          | none    |
-//	Stage   | a                  | a          | b       | what is about to be set, before it is
+//	Stage   | a                  | a          | b       | the new password is stored before it is set.
 //	Change  | b and still a      | a          | b       | ALTER USER … RETAIN CURRENT PASSWORD
-//	Promote | b and still a      | b          | b       | from here on clients get b
-//	Discard | b                  | b          | b       | after the grace period, which begins when Crossplane has published b
+//	Promote | b and still a      | b          | b       | clients get b from here on.
+//	Discard | b                  | b          | b       | after the grace period, which starts when Crossplane has published b.
 //	Forget  | b                  | b          | none    |
 //
-// Nothing is set in the server that no Secret has, and nothing is in the
-// connection Secret that the server has not accepted.
+// The controller sets only passwords that are stored in a Secret. The connection Secret contains only a password that
+// the server has accepted.
 //
-// MySQL keeps one old password. The pending Secret is what tells which of two
-// that are accepted is the newer one: if what is pending is accepted, it was set
-// after what the connection Secret has. A server without dual passwords goes the
-// same way, and refuses a between Change and Promote.
+// MySQL keeps one old password. If the server accepts two passwords, the pending Secret shows which one is newer: an
+// accepted pending password was set after the one in the connection Secret. A server without dual passwords follows
+// the same steps, and refuses a between Change and Promote.
 package rotate
 
 import (
@@ -25,78 +23,74 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A rotationState is all that the next step depends on.
+// A rotationState contains all inputs of the decision about the next step.
 type rotationState struct {
-	// Wanted by the spec; what the connection Secret has, or "" where there is no
-	// such Secret; what the pending Secret has, or "".
+	// Wanted is the password in the spec. Connection and Pending are the passwords in the connection Secret and the
+	// pending Secret, or "" if there is none.
 	Wanted, Connection, Pending sql.Password
-	// Reachable is true if the server answers.
+	// Reachable is true if the server responds.
 	Reachable bool
-	// AcceptsX is true if the server accepts it. Initial is what the server was first
-	// started with.
+	// Each of these fields is true if the server accepts the password. Initial is the password of the server's first
+	// start.
 	AcceptsWanted, AcceptsConnection, AcceptsPending, AcceptsInitial bool
 	// Dual is true if the server can keep an old password.
 	Dual bool
 	// Retained is true if an account of root keeps an old password now.
 	Retained bool
-	// Since the connection Secret got its password, and with it the one that Crossplane
-	// publishes.
+	// Since is how long the connection Secret has had its password and Crossplane has published it.
 	Since time.Duration
-	// Grace in which an old password goes on to work, for clients that do not have
-	// the new one yet.
+	// Grace is how long an old password remains valid for clients that do not have the new one yet.
 	Grace time.Duration
-	// Settle is the same where another change waits for it.
+	// Settle is the grace period if another change is waiting.
 	Settle time.Duration
-	// Described is true if the connection Secret names database, host and port as
-	// they are wanted.
+	// Described is true if the connection Secret contains the wanted database, host and port.
 	Described bool
 }
 
-// An Action is what is done next.
+// An Action is the next action.
 type Action string
 
-// Actions. Each may be cut off anywhere, or be repeated.
+// Actions. Each can be interrupted at any point or repeated.
 const (
-	// NoOp: everything is as it is wanted.
+	// NoOp means that everything is up to date.
 	NoOp Action = "NoOp"
-	// Wait until the old password may go.
+	// Wait waits until the old password can be discarded.
 	Wait Action = "Wait"
-	// Unreachable: nothing can be known, and nothing is done.
+	// Unreachable means that the state is unknown, and nothing is done.
 	Unreachable Action = "Unreachable"
-	// Refused: the server accepts no password that is known.
+	// Refused means that the server accepts no known password.
 	Refused Action = "Refused"
-	// Create the connection Secret, with a password that is accepted.
+	// Create creates the connection Secret with an accepted password.
 	Create Action = "Create"
-	// Stage a password in the pending Secret.
+	// Stage stores a password in the pending Secret.
 	Stage Action = "Stage"
-	// Change the server's password to the pending one, and retain the current one
-	// where the server can.
+	// Change sets the server's password to the pending one, and retains the current one if the server supports it.
 	Change Action = "Change"
-	// Promote a password that is accepted to the connection Secret.
+	// Promote copies an accepted password to the connection Secret.
 	Promote Action = "Promote"
-	// Discard the old password in the server.
+	// Discard discards the old password in the server.
 	Discard Action = "Discard"
-	// ReplaceAll makes a password the only one in the server: it is set without
-	// retaining another, and then the old one is discarded.
+	// ReplaceAll makes a password the only one in the server. It is set without retaining another one, and then the
+	// old one is discarded.
 	ReplaceAll Action = "ReplaceAll"
-	// Forget the pending password.
+	// Forget deletes the pending password.
 	Forget Action = "Forget"
-	// Describe database, host and port in the connection Secret.
+	// Describe writes database, host and port to the connection Secret.
 	Describe Action = "Describe"
 )
 
-// A rotationStep is an action with what it needs.
+// A rotationStep is an action with its arguments.
 type rotationStep struct {
 	Do Action
-	// Password of Create, Stage, Change, Promote and ReplaceAll.
+	// Password is the password of Create, Stage, Change, Promote and ReplaceAll.
 	Password sql.Password
-	// Retain the current password, in Change.
+	// Retain makes Change retain the current password.
 	Retain bool
-	// After which Wait ends.
+	// After is the duration of Wait.
 	After time.Duration
 }
 
-// decideStep step of a change. It is right in every state that a crash may leave.
+// decideStep returns the next step of a change. It is correct in every state that a crash can leave.
 func decideStep(s rotationState) rotationStep {
 	if !s.Reachable {
 		return rotationStep{Do: Unreachable}
@@ -131,15 +125,14 @@ func (s rotationState) nextStep() rotationStep {
 	return rotationStep{Do: Change, Password: s.Wanted, Retain: s.Dual}
 }
 
-// isUnpromoted is true if the server has the pending password already, and the
-// connection Secret does not.
+// isUnpromoted reports whether the server already has the pending password, and the connection Secret does not.
 func (s rotationState) isUnpromoted() bool {
 	return s.Pending != "" && s.Pending != s.Connection && s.AcceptsPending
 }
 
-// firstPassword that clients get. Where one is pending, clients had one before,
-// and somebody deleted their Secret. What is accepted may be the older of two:
-// without a pending Secret, releaseOld sees to that.
+// firstPassword returns the first password for clients. If there is a pending password, clients had another one
+// before, and a user deleted the connection Secret. The accepted password may be the older of two. If there is no
+// pending Secret, releaseOld handles this case.
 func (s rotationState) firstPassword() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
@@ -147,12 +140,12 @@ func (s rotationState) firstPassword() rotationStep {
 	case s.AcceptsWanted:
 		return rotationStep{Do: Create, Password: s.Wanted}
 	}
-	// It was first started with another password. No client has that.
+	// The server was first started with another password, which no client has.
 	return s.resetPassword()
 }
 
-// repairConnection Secret whose password is refused: a server without dual passwords,
-// between Change and Promote, or somebody else's doing.
+// repairConnection repairs a connection Secret whose password is refused. The server has no dual passwords and is
+// between Change and Promote, or another client has changed the password.
 func (s rotationState) repairConnection() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
@@ -163,9 +156,8 @@ func (s rotationState) repairConnection() rotationStep {
 	return s.resetPassword()
 }
 
-// resetPassword of a server whose password no client has. The wanted one is staged
-// all the same: after a crash the spec may have changed again, and only the pending
-// Secret knows then what the server was given.
+// resetPassword sets a new password if no client has the current one. The wanted password is staged first. After a
+// crash the spec may have changed again, and only the pending Secret contains the password that the server was given.
 func (s rotationState) resetPassword() rotationStep {
 	if s.Pending != s.Wanted {
 		return rotationStep{Do: Stage, Password: s.Wanted}
@@ -173,9 +165,8 @@ func (s rotationState) resetPassword() rotationStep {
 	return rotationStep{Do: ReplaceAll, Password: s.Wanted}
 }
 
-// releaseOld password. Where it is not known that the connection Secret has
-// the newer of the two, it is made so: setting it again without retaining
-// anything is right either way.
+// releaseOld discards the old password. If it is unknown whether the connection Secret has the newer password, that
+// password is set again without retaining another one, which is correct in both cases.
 func (s rotationState) releaseOld() rotationStep {
 	wait := s.Grace
 	if s.Wanted != s.Connection {

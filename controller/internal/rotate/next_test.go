@@ -8,7 +8,7 @@ import (
 )
 
 func TestNext(t *testing.T) {
-	// at rest: a is wanted, accepted and published.
+	// rest returns a state in which a is wanted, accepted and published.
 	rest := func(change func(*rotationState)) rotationState {
 		s := rotationState{
 			Wanted: "a", Connection: "a", Reachable: true, AcceptsWanted: true, AcceptsConnection: true,
@@ -17,11 +17,11 @@ func TestNext(t *testing.T) {
 		change(&s)
 		return s
 	}
-	// wanting b, which the server does not have.
+	// wanting returns a state in which b is wanted and the server does not have it.
 	wanting := func(change func(*rotationState)) rotationState {
 		return rest(func(s *rotationState) { s.Wanted, s.AcceptsWanted = "b", false; change(s) })
 	}
-	// restored: there is no connection Secret, and the server has another password.
+	// restored returns a state without a connection Secret, in which the server has another password.
 	restored := func(change func(*rotationState)) rotationState {
 		return wanting(func(s *rotationState) {
 			s.Connection, s.AcceptsConnection, s.AcceptsInitial = "", false, true
@@ -33,21 +33,29 @@ func TestNext(t *testing.T) {
 		state  rotationState
 		want   rotationStep
 	}{
-		"NoOp":        {"Nothing is to be done.", rest(func(*rotationState) {}), rotationStep{Do: NoOp}},
-		"Unreachable": {"Nothing can be known.", rest(func(s *rotationState) { s.Reachable = false }), rotationStep{Do: Unreachable}},
-		"Refused":     {"Nobody knows the password.", rest(func(s *rotationState) { s.AcceptsWanted, s.AcceptsConnection = false, false }), rotationStep{Do: Refused}},
-		"Describe":    {"Another database.", rest(func(s *rotationState) { s.Described = false }), rotationStep{Do: Describe}},
+		"NoOp": {"Nothing is to be done.", rest(func(*rotationState) {}), rotationStep{Do: NoOp}},
+		"Unreachable": {"Nothing can be known.", rest(func(s *rotationState) { s.Reachable = false }),
+			rotationStep{Do: Unreachable}},
+		"Refused": {"Nobody knows the password.",
+			rest(func(s *rotationState) { s.AcceptsWanted, s.AcceptsConnection = false, false }), rotationStep{Do: Refused}},
+		"Describe": {"Another database.", rest(func(s *rotationState) { s.Described = false }),
+			rotationStep{Do: Describe}},
 
-		"Stage":     {"Nothing is set that no Secret has.", wanting(func(*rotationState) {}), rotationStep{Do: Stage, Password: "b"}},
-		"Restage":   {"The user wants something else before it is set.", wanting(func(s *rotationState) { s.Pending = "x" }), rotationStep{Do: Stage, Password: "b"}},
-		"Change":    {"What is staged may be set.", wanting(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: Change, Password: "b", Retain: true}},
-		"ChangeOne": {"A server without dual passwords.", wanting(func(s *rotationState) { s.Pending, s.Dual = "b", false }), rotationStep{Do: Change, Password: "b"}},
+		"Stage": {"Nothing is set that no Secret has.", wanting(func(*rotationState) {}),
+			rotationStep{Do: Stage, Password: "b"}},
+		"Restage": {"The user wants something else before it is set.", wanting(func(s *rotationState) { s.Pending = "x" }),
+			rotationStep{Do: Stage, Password: "b"}},
+		"Change": {"What is staged may be set.", wanting(func(s *rotationState) { s.Pending = "b" }),
+			rotationStep{Do: Change, Password: "b", Retain: true}},
+		"ChangeOne": {"A server without dual passwords.", wanting(func(s *rotationState) { s.Pending, s.Dual = "b", false }),
+			rotationStep{Do: Change, Password: "b"}},
 		"Promote": {"What is set is published.", wanting(func(s *rotationState) {
 			s.Pending, s.AcceptsWanted, s.AcceptsPending, s.Retained = "b", true, true, true
 		}), rotationStep{Do: Promote, Password: "b"}},
-		"PromoteOther": {"Also if the user wants something else by now: its old one is the published one.", wanting(func(s *rotationState) {
-			s.Pending, s.AcceptsPending, s.Retained = "x", true, true
-		}), rotationStep{Do: Promote, Password: "x"}},
+		"PromoteOther": {"Also if the user wants something else by now: its old one is the published one.",
+			wanting(func(s *rotationState) {
+				s.Pending, s.AcceptsPending, s.Retained = "x", true, true
+			}), rotationStep{Do: Promote, Password: "x"}},
 		"PromoteFirst": {"Before anybody is told where another database is.", wanting(func(s *rotationState) {
 			s.Pending, s.AcceptsPending, s.Retained, s.Described = "x", true, true, false
 		}), rotationStep{Do: Promote, Password: "x"}},
@@ -58,27 +66,43 @@ func TestNext(t *testing.T) {
 		"Wait": {"Clients have time.", rest(func(s *rotationState) {
 			s.Pending, s.AcceptsPending, s.Retained, s.Since = "a", true, true, 20*time.Second
 		}), rotationStep{Do: Wait, After: 40 * time.Second}},
-		"Discard": {"The time is over.", rest(func(s *rotationState) { s.Pending, s.AcceptsPending, s.Retained = "a", true, true }), rotationStep{Do: Discard}},
-		"Forget":  {"One is left.", rest(func(s *rotationState) { s.Pending, s.AcceptsPending = "a", true }), rotationStep{Do: Forget}},
-		"Recall":  {"The user is back at the published one before another was set.", rest(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: Forget}},
+		"Discard": {"The time is over.",
+			rest(func(s *rotationState) { s.Pending, s.AcceptsPending, s.Retained = "a", true, true }),
+			rotationStep{Do: Discard}},
+		"Forget": {"One is left.", rest(func(s *rotationState) { s.Pending, s.AcceptsPending = "a", true }),
+			rotationStep{Do: Forget}},
+		"Recall": {"The user is back at the published one before another was set.",
+			rest(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: Forget}},
 		"Return": {"Or after it was set: it is the newer one, and nobody has it.", rest(func(s *rotationState) {
 			s.Pending, s.AcceptsPending, s.Retained = "b", true, true
 		}), rotationStep{Do: ReplaceAll, Password: "a"}},
-		"Settle": {"A second change waits less.", wanting(func(s *rotationState) { s.Pending, s.AcceptsPending, s.Retained, s.Since = "a", true, true, 0 }), rotationStep{Do: Wait, After: time.Second}},
+		"Settle": {"A second change waits less.",
+			wanting(func(s *rotationState) { s.Pending, s.AcceptsPending, s.Retained, s.Since = "a", true, true, 0 }),
+			rotationStep{Do: Wait, After: time.Second}},
 		"Hurry": {"And then pushes the oldest out.", wanting(func(s *rotationState) {
 			s.Pending, s.AcceptsPending, s.Retained, s.Since = "a", true, true, time.Second
 		}), rotationStep{Do: Discard}},
-		"Unknown": {"Nobody knows which is the newer one.", rest(func(s *rotationState) { s.Retained = true }), rotationStep{Do: ReplaceAll, Password: "a"}},
+		"Unknown": {"Nobody knows which is the newer one.", rest(func(s *rotationState) { s.Retained = true }),
+			rotationStep{Do: ReplaceAll, Password: "a"}},
 		"UnknownBack": {"The wanted one is accepted, and may be the older.", wanting(func(s *rotationState) {
 			s.AcceptsWanted, s.Retained = true, true
 		}), rotationStep{Do: ReplaceAll, Password: "a"}},
 
-		"Create":          {"The first contact.", restored(func(s *rotationState) { s.AcceptsWanted = true }), rotationStep{Do: Create, Password: "b"}},
-		"CreatePending":   {"Somebody deleted the Secret during a change.", restored(func(s *rotationState) { s.Pending, s.AcceptsPending = "x", true }), rotationStep{Do: Create, Password: "x"}},
-		"StageRestored":   {"Nothing is set that no Secret has.", restored(func(*rotationState) {}), rotationStep{Do: Stage, Password: "b"}},
-		"ReplaceRestored": {"The password of the backup goes at once.", restored(func(s *rotationState) { s.Pending = "b" }), rotationStep{Do: ReplaceAll, Password: "b"}},
-		"Repair":          {"The wanted one was set by hand.", wanting(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted = false, true }), rotationStep{Do: Promote, Password: "b"}},
-		"Overrule":        {"Another one was.", rest(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted, s.AcceptsInitial = false, false, true }), rotationStep{Do: Stage, Password: "a"}},
+		"Create": {"The first contact.", restored(func(s *rotationState) { s.AcceptsWanted = true }),
+			rotationStep{Do: Create, Password: "b"}},
+		"CreatePending": {"Somebody deleted the Secret during a change.",
+			restored(func(s *rotationState) { s.Pending, s.AcceptsPending = "x", true }),
+			rotationStep{Do: Create, Password: "x"}},
+		"StageRestored": {"Nothing is set that no Secret has.", restored(func(*rotationState) {}),
+			rotationStep{Do: Stage, Password: "b"}},
+		"ReplaceRestored": {"The password of the backup goes at once.", restored(func(s *rotationState) { s.Pending = "b" }),
+			rotationStep{Do: ReplaceAll, Password: "b"}},
+		"Repair": {"The wanted one was set by hand.",
+			wanting(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted = false, true }),
+			rotationStep{Do: Promote, Password: "b"}},
+		"Overrule": {"Another one was.",
+			rest(func(s *rotationState) { s.AcceptsConnection, s.AcceptsWanted, s.AcceptsInitial = false, false, true }),
+			rotationStep{Do: Stage, Password: "a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestNotLetIn: a namespace that does not let the controller at its Secrets is said, with what lets it in, and is no error
-// that is tried again and again.
+// TestNotLetIn checks a namespace in which the controller may not read Secrets. The status names the missing
+// permission, and no error is returned for a retry.
 func TestNotLetIn(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -24,7 +24,9 @@ func TestNotLetIn(t *testing.T) {
 		},
 	})
 	got, err := r.Reconcile(t.Context(), c.input("b"))
-	if err != nil || got.Credentials.State != v1.CredentialsFailed || !strings.Contains(got.Credentials.Message, "kubectl create rolebinding crossplane-mysql --namespace team --clusterrole crossplane-mysql-contents") {
+	if err != nil || got.Credentials.State != v1.CredentialsFailed ||
+		!strings.Contains(got.Credentials.Message,
+			"kubectl create rolebinding crossplane-mysql --namespace team --clusterrole crossplane-mysql-contents") {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if len(c.effects) > 0 || len(got.Done) > 0 {

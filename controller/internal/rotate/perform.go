@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// kept Secrets of the instance, nil where there is none.
+// kept contains the Secrets of the instance. A Secret that does not exist is nil.
 type kept struct {
 	redact.All
 
@@ -33,31 +33,32 @@ func (p *pass) readSecrets(ctx context.Context) (err error) {
 	return err
 }
 
-// gatherState of the Secrets and of the server. There is a session, so the server
-// answers, and accepts one password at least.
+// gatherState reads the state of the Secrets and of the server. A session exists, so the server responds and accepts
+// at least one password.
 func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotationState, error) {
 	s := rotationState{
 		Wanted: p.in.Wanted, Connection: passwordOf(p.kept.connection), Pending: passwordOf(p.kept.pending),
-		Reachable: true, Dual: p.dual, Retained: slices.ContainsFunc(accounts, func(a sql.Account) bool { return a.Retained }),
-		Since: p.sincePublished(), Grace: p.Grace, Settle: p.Settle,
+		Reachable: true, Dual: p.dual,
+		Retained: slices.ContainsFunc(accounts, func(a sql.Account) bool { return a.Retained }),
+		Since:    p.sincePublished(), Grace: p.Grace, Settle: p.Settle,
 		Described: p.kept.connection != nil && p.in.isDescribed(p.kept.connection),
 	}
 	for _, ask := range []struct {
-		about sql.Password
-		into  *bool
+		about  sql.Password
+		target *bool
 	}{{s.Connection, &s.AcceptsConnection}, {s.Wanted, &s.AcceptsWanted}, {s.Pending, &s.AcceptsPending}} {
 		ok, err := p.serverAccepts(ctx, ask.about, s.Dual && !s.Retained)
 		if err != nil {
 			return rotationState{}, err
 		}
-		*ask.into = ok
+		*ask.target = ok
 	}
 	s.AcceptsInitial = p.accepted[passwordOf(p.kept.initial)]
 	return s, nil
 }
 
-// serverAccepts asks the server once for each password, until something changes there. A server that has a single one
-// is not asked for another: that login would fail, and count towards the lock of the account.
+// serverAccepts asks the server once for each password until the server's passwords change. A server with a single
+// password is not asked about others, because a failed login counts towards the lock of the account.
 func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSingle bool) (bool, error) {
 	if candidate == "" {
 		return false, nil
@@ -79,8 +80,8 @@ func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSin
 	return s != nil, nil
 }
 
-// performStep forgets what the server accepts before it changes that: where no
-// answer comes, the server may have changed it all the same.
+// performStep clears the stored answers of the server before it changes a password. If no response arrives, the
+// server may have changed the password anyway.
 func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.Account) error {
 	switch s.Do {
 	case Create:
@@ -113,12 +114,12 @@ func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.A
 	return nil
 }
 
-// createConnection makes the connection Secret, after the database that it leads to.
-func (p *pass) createConnection(ctx context.Context, to sql.Password) error {
+// createConnection creates the database first, and then the connection Secret that names it.
+func (p *pass) createConnection(ctx context.Context, password sql.Password) error {
 	if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
 		return err
 	}
-	s := p.in.connectionSecret(nil, to, p.in.Database)
+	s := p.in.connectionSecret(nil, password, p.in.Database)
 	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
 	if err := p.Kube.Create(ctx, s); err != nil {
 		return secrets.Failed(err, "create", s.Namespace, s.Name)
@@ -142,11 +143,11 @@ func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
 	return nil
 }
 
-// promotePassword to the connection Secret. The database stays as it is: it
-// is described on its own, once it exists.
-func (p *pass) promotePassword(ctx context.Context, to sql.Password) error {
+// promotePassword writes the password to the connection Secret. It does not change the database, which is described
+// separately once it exists.
+func (p *pass) promotePassword(ctx context.Context, password sql.Password) error {
 	old := p.kept.connection
-	s := p.in.connectionSecret(old, to, string(old.Data[keyDatabase]))
+	s := p.in.connectionSecret(old, password, string(old.Data[keyDatabase]))
 	s.Annotations[v1.AnnotationPasswordChangedAt] = timeText(p.currentTime())
 	delete(s.Annotations, v1.AnnotationPasswordWindow)
 	if staged := timeOf(p.kept.pending, v1.AnnotationPasswordStagedAt); !p.dual && !staged.IsZero() {
@@ -155,7 +156,7 @@ func (p *pass) promotePassword(ctx context.Context, to sql.Password) error {
 	return p.updateSecret(ctx, s)
 }
 
-// describeConnection makes the database before it names it to clients.
+// describeConnection creates the database before the Secret names it.
 func (p *pass) describeConnection(ctx context.Context) error {
 	old := p.kept.connection
 	if string(old.Data[keyDatabase]) != p.in.Database {
@@ -166,7 +167,7 @@ func (p *pass) describeConnection(ctx context.Context) error {
 	return p.updateSecret(ctx, p.in.connectionSecret(old, passwordOf(old), p.in.Database))
 }
 
-// updateSecret fails where somebody else wrote the Secret since it was read.
+// updateSecret returns an error if another client changed the Secret since it was read.
 func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
 	if err := p.Kube.Update(ctx, s); err != nil {
 		return secrets.Failed(err, "update", s.Namespace, s.Name)
@@ -174,4 +175,4 @@ func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
 	return nil
 }
 
-func timeText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+func timeText(timestamp time.Time) string { return timestamp.UTC().Format(time.RFC3339Nano) }

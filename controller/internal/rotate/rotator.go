@@ -25,25 +25,23 @@ import (
 
 // Defaults of a Rotator.
 const (
-	// DefaultGrace is longer than the kubelet takes to bring a changed Secret into
-	// a running pod.
+	// DefaultGrace is longer than the kubelet takes to update a changed Secret in a running pod.
 	DefaultGrace = 2 * time.Minute
-	// DefaultSettle is longer than a client takes from reading a Secret to logging
-	// in.
+	// DefaultSettle is longer than a client takes from reading a Secret to logging in.
 	DefaultSettle = 5 * time.Second
 )
 
 const (
-	// passTimeout is for all steps of a pass.
+	// passTimeout is the timeout of all steps of a pass.
 	passTimeout = time.Minute
-	// maxSteps of a pass. A change takes four.
+	// maxSteps is the maximum number of steps of a pass. A change takes four.
 	maxSteps = 16
-	// longestHandshake is for a server that was left alone for long.
+	// longestHandshake is the timeout for a server that was not contacted for a long time.
 	longestHandshake = 20 * time.Second
 )
 
-// timesAfter it was left alone: half of that for a handshake; nil, the usual ones, where
-// they are longer.
+// timesAfter returns the timeouts for a server after a delay: half of the delay for a handshake. It returns nil for
+// the default timeouts if they are longer.
 func timesAfter(leftAlone time.Duration) *sql.Times {
 	handshake := min(leftAlone/2, longestHandshake)
 	if handshake <= sql.HandshakeTime {
@@ -52,38 +50,38 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 	return &sql.Times{Handshake: handshake, Session: passTimeout}
 }
 
-// A Rotator brings wanted passwords into running servers.
+// A Rotator sets the wanted passwords in running servers.
 type Rotator struct {
 	redact.All
 
-	// Kube must read Secrets from the API server, and not from a cache.
+	// Kube must read Secrets from the API server and not from a cache.
 	Kube client.Client
-	// Dial the server; nil for the network's own way.
+	// Dial connects to the server. It is nil for a direct connection.
 	Dial sql.Dial
-	// Now is the clock; nil for the machine's.
+	// Now returns the current time. It is nil for the system clock.
 	Now func() time.Time
-	// Grace in which an old password goes on to work.
+	// Grace is how long an old password remains valid.
 	Grace time.Duration
-	// Settle is the same where another change waits for its end.
+	// Settle is the grace period if another change is waiting.
 	Settle time.Duration
 
-	// rested is the version of each life's connection Secret, and its server's certificate,
-	// with which nothing was left to do.
+	// rested stores, for each instance, the version of the connection Secret and the server's certificate with which
+	// nothing was left to do.
 	rested sync.Map
-	// published is for each life's password in the connection Secret since when it is
-	// known to be there.
+	// published stores, for each instance, since when the password in the connection Secret is known to be there.
 	published sync.Map
-	// attempts to log in that servers have refused.
+	// attempts contains the refused logins of servers.
 	attempts attempts
-	// login is the real one where it is nil.
+	// login connects to the server. It is nil for the real implementation.
 	login func(ctx context.Context, s sql.Server, p sql.Password) (session, error)
 }
 
-// ForgetInstance forgets what is known of the lives of an instance that are gone.
-func (r *Rotator) ForgetInstance(of v1.Instance, living []types.UID) {
+// ForgetInstance removes what is stored about instances that no longer exist.
+func (r *Rotator) ForgetInstance(instance v1.Instance, living []types.UID) {
 	for _, known := range []*sync.Map{&r.rested, &r.published} {
 		known.Range(func(key, _ any) bool {
-			if life, is := key.(v1.Instance); is && life.Kind == of.Kind && life.Namespace == of.Namespace && life.Name == of.Name && !slices.Contains(living, life.XR) {
+			if life, ok := key.(v1.Instance); ok && life.Kind == instance.Kind && life.Namespace == instance.Namespace &&
+				life.Name == instance.Name && !slices.Contains(living, life.XR) {
 				known.Delete(key)
 			}
 			return true
@@ -91,7 +89,7 @@ func (r *Rotator) ForgetInstance(of v1.Instance, living []types.UID) {
 	}
 }
 
-// A session with the server.
+// A session is a connection to the server.
 type session interface {
 	donor
 
@@ -106,79 +104,74 @@ type session interface {
 	Close()
 }
 
-// An Input is what is wanted of an instance, and known of it.
+// An Input contains the wanted state of an instance and its known facts.
 type Input struct {
-	// Instance whose server it is.
+	// Instance is the instance of the server.
 	Instance v1.Instance
 	// Owner is the XR.
 	Owner metav1.OwnerReference
-	// Wanted password, as v1.Password returns it.
+	// Wanted is the wanted password, as v1.Password returns it.
 	Wanted sql.Password
-	// NotAllowed says why the platform does not allow it; empty where it does. It is
-	// brought into no server, and one that has it already keeps it.
+	// NotAllowed is why the platform does not allow this password, or "". Such a password is not set in any server. A
+	// server that already has it keeps it.
 	NotAllowed string
-	// Database that clients are led to, and that is made where it is missing.
+	// Database is the database for clients. It is created if it does not exist.
 	Database string
-	// Host and Port at which clients reach the server.
+	// Host and Port are the address for clients.
 	Host string
 	Port int32
-	// Address at which this program reaches it; the instance's own host and port
-	// where it is empty.
+	// Address is the address for the controller. If it is empty, the instance's own host and port are used.
 	Address string
-	// Trust says which server may be told a password, and NoLogin why none may, for now; empty
-	// where one may.
+	// Trust decides which server may receive a password. NoLogin is why no server may receive one at the moment, or
+	// "".
 	Trust   sql.Trust
 	NoLogin string
-	// Certificate that the server is to show, and the Authorities of it, as PEM, which clients get.
-	// Both are nil where it has none.
+	// Certificate is the certificate that the server should present. Authorities are its certificate authorities as
+	// PEM, which clients get. Both are nil if the server has none.
 	Certificate *x509.Certificate
 	Authorities []byte
-	// PublishedIn is the Secret in which Crossplane publishes the connection to the
-	// claim's clients, and Published the password there. Both are empty where it does
-	// not, or has not yet.
+	// PublishedIn is the Secret in which Crossplane publishes the connection for the claim. Published is the password
+	// in it. Both are empty if Crossplane does not publish, or has not published yet.
 	PublishedIn string
 	Published   sql.Password
-	// VerifyPassword asks the server also where nothing is to be done as far as is known:
-	// after a start of the server, and now and then, in case that somebody changed
-	// the password there.
+	// VerifyPassword asks the server even if nothing seems to be left to do. This happens after a start of the server
+	// and at intervals, because another client may have changed the password.
 	VerifyPassword bool
-	// ServerStart is another text after each start of the server; empty where that is not known.
+	// ServerStart is a text that changes with each start of the server. It is empty if the start is unknown.
 	ServerStart string
-	// LeftAlone is how long the server was left alone because it cost too much. The
-	// longer, the longer it may take to answer now: on a node that is busy it would
-	// not be heard otherwise. One that never answers has a fifth of a worker by that,
-	// and less with each longer pause; a pass has a minute in all.
+	// LeftAlone is how long the server was not contacted because it cost too much. The timeouts grow with it, because
+	// a server on a busy node may respond slowly. A server that never responds uses at most a fifth of a worker, and
+	// less with each longer delay. A pass takes at most a minute.
 	LeftAlone time.Duration
 }
 
-// A Result is how the password is.
+// A Result is the state of the password after a pass.
 type Result struct {
-	// Credentials for the status; they hold no password.
+	// Credentials are the fields for the status. They contain no password.
 	Credentials v1.CredentialsStatus
-	// RequeueAfter this time without an event; zero for never.
+	// RequeueAfter is the delay until the next pass without an event. Zero means never.
 	RequeueAfter time.Duration
-	// Events for the claim.
+	// Events are the events for the claim.
 	Events []event.Event
-	// Done are the actions that were performed, for metrics.
+	// Done lists the performed actions, for metrics.
 	Done []Action
-	// Version that the server gives to clients, or "" where it was not asked.
+	// Version is the version that the server reports to clients, or "" if it was not asked.
 	Version string
-	// ServedNotAfter is when the certificate ends that the server shows; nil where it was not asked,
-	// or has none of ours. ServedMessage says why it is not the one that it is to show.
+	// ServedNotAfter is the expiry of the certificate that the server presents. It is nil if the server was not asked
+	// or has no certificate of the product. ServedMessage is why this certificate is not the expected one.
 	ServedNotAfter *metav1.Time
 	ServedMessage  string
-	// Outside says which data the server stores outside of its data directory, and how it is moved; empty if there is none.
-	// It counts if LookedOutside is true.
+	// Outside describes data outside of the data directory and how to move it, or is empty if there is none. It is
+	// valid only if LookedOutside is true.
 	Outside       string
 	LookedOutside bool
-	// Strained is true if the server cost more than one that is well does, and nothing came
-	// of it: it should be asked less and less often.
+	// Strained is true if the server cost more than a healthy one without a result. The server should be contacted
+	// less often then.
 	Strained bool
-	// Well is true if the pass came to its end. One that Kubernetes ended, or the server with a
-	// quick no, says neither that the server costs too much nor that it does not.
+	// Well is true if the pass completed. A pass that Kubernetes ended, or that the server refused quickly, says
+	// nothing about the cost of the server.
 	Well bool
-	// Slow is how long a pass took that came to its end and took too long, and zero for
-	// every other.
+	// Slow is the duration of a pass that completed and took too long. Otherwise it is zero.
 	Slow time.Duration
 }
 
@@ -189,18 +182,18 @@ type pass struct {
 	in      Input
 	kept    kept
 	session session
-	// accepted passwords, as far as the server was asked.
+	// accepted stores the answers of the server for passwords.
 	accepted map[sql.Password]bool
 	dual     bool
-	// stale is what was kept of the Secrets before the lock was taken, once there is a step to take.
+	// stale is true if the Secrets were read before the lock was taken, and a step is about to be performed.
 	stale bool
-	// awaitsCertificate: the server does not show the one that it is to, and may soon.
+	// awaitsCertificate is true if the server does not present the expected certificate yet and may do so soon.
 	awaitsCertificate bool
 	result            Result
 }
 
-// Reconcile does all steps that can be done now. The Result is right also beside
-// an error, which the caller logs and retries with growing pauses.
+// Reconcile performs all steps that are possible now. The Result is also valid if an error is returned. The caller
+// logs the error and retries with increasing delays.
 func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
@@ -212,7 +205,7 @@ func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	}
 	took := p.currentTime().Sub(start)
 	p.result.Strained, p.result.Well = isStrained(last, err, took), isWell(last, err)
-	if p.result.Well && took >= slow {
+	if p.result.Well && took >= slowPass {
 		p.result.Slow = took
 	}
 	return p.reportResult(last, err)
@@ -257,10 +250,11 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 		}
 		return step, err
 	}
-	return rotationStep{}, errors.New("the password does not come to rest: somebody else changes it, too")
+	return rotationStep{}, errors.New("the password keeps changing: another client changes it as well")
 }
 
-// lookOutside of the data directory, now and then. A server that does not say it is asked again with the next pass.
+// lookOutside checks for data outside of the data directory at intervals. If the server does not respond, the next
+// pass checks again.
 func (p *pass) lookOutside(ctx context.Context) {
 	if !p.in.VerifyPassword || p.result.LookedOutside {
 		return
@@ -269,19 +263,19 @@ func (p *pass) lookOutside(ctx context.Context) {
 	p.result.LookedOutside, p.result.Outside = err == nil, sql.OutsideText(found)
 }
 
-// isQuiet is true if the Secrets are as they were when the server was last asked,
-// and nothing was left to do. No Secret tells whether a server retains an old
-// password: a new program asks each server once.
+// isQuiet reports whether the Secrets have not changed since the last pass that had nothing left to do. No Secret
+// shows whether a server retains an old password, so a new process asks each server once.
 func (p *pass) isQuiet() bool {
-	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted || !p.in.isDescribed(p.kept.connection) {
+	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted ||
+		!p.in.isDescribed(p.kept.connection) {
 		return false
 	}
 	seen, ok := p.rested.Load(p.in.Instance)
 	return ok && seen == p.restMark()
 }
 
-// enterServer with the first password that it accepts, and keep others out.
-// There is no session where it accepts none.
+// enterServer logs in with the first password that the server accepts, and takes the lock. Without an accepted
+// password, there is no session.
 func (p *pass) enterServer(ctx context.Context) error {
 	for _, candidate := range p.attempts.inOrder(&p.in, p.candidatePasswords()) {
 		s, err := p.tryPassword(ctx, candidate)
@@ -314,16 +308,17 @@ func (p *pass) tryPassword(ctx context.Context, candidate sql.Password) (session
 		p.attempts.note(&p.in, candidate, err == nil)
 	}
 	if sql.IsAccessDenied(err) {
-		return nil, nil //nolint:nilnil // A refused password is an answer, and no error.
+		return nil, nil //nolint:nilnil // A refused password is a valid result and no error.
 	}
 	return s, err
 }
 
-// candidatePasswords in the order in which they are tried. The one that clients have comes first: it is the one that the
-// server accepts, and each refused login counts towards the lock of the account.
+// candidatePasswords returns the passwords in the order of the attempts. The password of clients is first, because it
+// is usually valid and each refused login counts towards the lock of the account.
 func (p *pass) candidatePasswords() []sql.Password {
 	out := []sql.Password{}
-	for _, c := range []sql.Password{passwordOf(p.kept.connection), p.in.Wanted, passwordOf(p.kept.pending), passwordOf(p.kept.initial)} {
+	for _, c := range []sql.Password{passwordOf(p.kept.connection), p.in.Wanted, passwordOf(p.kept.pending),
+		passwordOf(p.kept.initial)} {
 		if c != "" && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -332,13 +327,15 @@ func (p *pass) candidatePasswords() []sql.Password {
 }
 
 func (p *pass) openSession(ctx context.Context, candidate sql.Password) (session, error) {
-	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords(), Trust: p.in.Trust, Times: timesAfter(p.in.LeftAlone)}
+	server := sql.Server{Address: p.in.Address, Dial: p.Dial, Hidden: p.candidatePasswords(), Trust: p.in.Trust,
+		Times: timesAfter(p.in.LeftAlone)}
 	if server.Address == "" {
 		server.Address = net.JoinHostPort(p.in.Instance.Host(), strconv.Itoa(v1.Port))
 	}
 	start := time.Now()
 	s, err := p.logIn(ctx, server, candidate)
-	log.FromContext(ctx).V(1).Info("Tried to log in to the server", "address", server.Address, "isAccepted", err == nil, "took", time.Since(start), "error", err)
+	log.FromContext(ctx).V(1).Info("Tried to log in to the server", "address", server.Address, "isAccepted", err == nil,
+		"took", time.Since(start), "error", err)
 	return s, err
 }
 
@@ -353,9 +350,9 @@ func (p *pass) logIn(ctx context.Context, server sql.Server, candidate sql.Passw
 	return s, nil
 }
 
-// takeStep gathers, decides and acts. Where somebody else wrote since it was
-// gathered, the next one gathers again. The Secrets, which were read before the lock was taken, are read again
-// under it where they are acted on: mostly there is nothing to do.
+// takeStep reads the state, decides and acts. If another client writes in between, the next step reads the state
+// again. The Secrets were read before the lock was taken. They are read again under the lock only if there is a step
+// to perform, which is rare.
 func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	if p.stale {
 		if err := p.readSecrets(ctx); err != nil {
@@ -381,7 +378,8 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	}
 	start := time.Now()
 	err = p.performStep(ctx, next, accounts)
-	log.FromContext(ctx).V(1).Info("Took a step of the password change", "action", next.Do, "took", time.Since(start), "error", err)
+	log.FromContext(ctx).V(1).Info("Took a step of the password change", "action", next.Do, "took", time.Since(start),
+		"error", err)
 	if err != nil {
 		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {
 			return next, nil
@@ -392,7 +390,7 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	return next, nil
 }
 
-// changesAnything is true if the step has an effect, after which there is a next one.
+// changesAnything reports whether the step has an effect and another step follows.
 func (s rotationStep) changesAnything() bool {
 	return !slices.Contains([]Action{NoOp, Wait, Unreachable, Refused}, s.Do)
 }
@@ -404,7 +402,7 @@ func (p *pass) currentTime() time.Time {
 	return time.Now()
 }
 
-// A publication is a password of a connection Secret, since this program has seen it there.
+// A publication is a password in a connection Secret, and when this process first saw it there.
 type publication struct {
 	redact.All
 
@@ -413,35 +411,35 @@ type publication struct {
 	seen     time.Time
 }
 
-// sincePublished is for how long this program knows that the connection Secret has its
-// password, and Crossplane's Secret the same. When it got that stands there, by the clock of whoever wrote it, which may
-// have been an hour ahead, or behind: an old password would be discarded under its
-// clients, or be kept for an hour. Who has just been started counts anew, and an old
-// password works a little longer.
+// sincePublished returns for how long this process has known that the connection Secret and Crossplane's Secret
+// contain the same password. The annotation with the time of the change is not used, because the clock that wrote it
+// may have been wrong by an hour. The old password would then be discarded too early, or kept too long. A new process
+// starts counting again, so that an old password remains valid a little longer.
 func (p *pass) sincePublished() time.Duration {
 	if p.kept.connection == nil || p.in.isUnpublished(p.kept.connection) {
 		p.published.Delete(p.in.Instance)
 		return 0
 	}
-	now := publication{password: passwordOf(p.kept.connection), changed: p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], seen: p.currentTime()}
+	now := publication{password: passwordOf(p.kept.connection),
+		changed: p.kept.connection.Annotations[v1.AnnotationPasswordChangedAt], seen: p.currentTime()}
 	last, _ := p.published.Load(p.in.Instance)
-	if was, seen := last.(publication); seen && was.password == now.password && was.changed == now.changed {
-		return max(0, now.seen.Sub(was.seen))
+	if previous, seen := last.(publication); seen && previous.password == now.password && previous.changed == now.changed {
+		return max(0, now.seen.Sub(previous.seen))
 	}
 	p.published.Store(p.in.Instance, now)
 	return 0
 }
 
-// A notAllowedError is what the platform says of the wanted password.
+// A notAllowedError is why the platform does not allow the wanted password.
 type notAllowedError struct{ text string }
 
-// Error says it.
+// Error returns the reason.
 func (e *notAllowedError) Error() string { return e.text }
 
-// A noLoginError is why no server may be told a password.
+// A noLoginError is why no server may receive a password.
 type noLoginError struct{ text string }
 
-// Error says it.
+// Error returns the reason.
 func (e *noLoginError) Error() string { return e.text }
 
-var errNoPassword = errors.New("the wanted password is not known")
+var errNoPassword = errors.New("the requested password is unknown")

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// TestSteps of a change, in their order, with what the status says meanwhile.
+// TestSteps checks the order of the steps of a change, and the status after each of them.
 func TestSteps(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -25,11 +25,13 @@ func TestSteps(t *testing.T) {
 	if diff := cmp.Diff([]Action{Stage, Change, Promote}, got.Done); diff != "" {
 		t.Errorf("The new password works at once: -want, +got:\n%s", diff)
 	}
-	if got.Credentials.State != v1.CredentialsInSync || !strings.Contains(got.Credentials.Message, "until 2026-01-02T03:") || got.RequeueAfter != time.Minute {
+	if got.Credentials.State != v1.CredentialsInSync ||
+		!strings.Contains(got.Credentials.Message, "until 2026-01-02T03:") || got.RequeueAfter != time.Minute {
 		t.Errorf("The old one goes on to work: %+v", got)
 	}
 	got, err = r.Reconcile(t.Context(), c.input("c"))
-	if err != nil || got.Credentials.State != v1.CredentialsChanging || got.RequeueAfter != 5*time.Second || len(got.Done) > 0 {
+	if err != nil || got.Credentials.State != v1.CredentialsChanging || got.RequeueAfter != 5*time.Second ||
+		len(got.Done) > 0 {
 		t.Errorf("Another change waits a little: %+v, %v", got, err)
 	}
 	c.clock = c.clock.Add(got.RequeueAfter)
@@ -43,7 +45,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestNotAllowed: what the platform does not allow is brought into no server; one that has it already is well.
+// TestNotAllowed checks that a password which the platform does not allow is not set. A server that already has it
+// keeps it.
 func TestNotAllowed(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -53,7 +56,8 @@ func TestNotAllowed(t *testing.T) {
 		in.NotAllowed = "it is too short"
 		c.effects = nil
 		got, err := r.Reconcile(t.Context(), in)
-		if err != nil || got.Credentials.State != state || len(c.effects) > 0 || strings.Contains(got.Credentials.Message, "too short") != (wanted == "b") {
+		if err != nil || got.Credentials.State != state || len(c.effects) > 0 ||
+			strings.Contains(got.Credentials.Message, "too short") != (wanted == "b") {
 			t.Errorf("%q: %+v, %v, %v", wanted, got, c.effects, err)
 		}
 	}
@@ -63,8 +67,8 @@ func TestNotAllowed(t *testing.T) {
 	}
 }
 
-// TestClocksDiffer: the controller that goes on with a change may have another clock than the one that began it. The
-// old password works for the grace, and not much longer.
+// TestClocksDiffer continues a change with a controller that has another clock. The old password must be valid for
+// the grace period, and not much longer.
 func TestClocksDiffer(t *testing.T) {
 	for name, off := range map[string]time.Duration{"Ahead": time.Hour, "Behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +82,8 @@ func TestClocksDiffer(t *testing.T) {
 			next := c.rotator()
 			for _, wait := range []time.Duration{0, 30 * time.Second} {
 				c.clock = c.clock.Add(wait)
-				if got, err := next.Reconcile(t.Context(), c.input("b")); err != nil || len(got.Done) > 0 || got.RequeueAfter != time.Minute-wait {
+				if got, err := next.Reconcile(t.Context(), c.input("b")); err != nil || len(got.Done) > 0 ||
+					got.RequeueAfter != time.Minute-wait {
 					t.Errorf("after %s: want it to wait for the rest of a minute, got %+v, %v", wait, got, err)
 				}
 			}
@@ -91,8 +96,8 @@ func TestClocksDiffer(t *testing.T) {
 	}
 }
 
-// TestPublished: clients may take their password from Crossplane's Secret. The old one works until they find the new one
-// there, and have had the time to take it in.
+// TestPublished checks clients that use Crossplane's Secret. The old password must stay valid until the new one is
+// published there, and for the grace period after that.
 func TestPublished(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -110,7 +115,9 @@ func TestPublished(t *testing.T) {
 	reconcile(0)
 	for range 3 {
 		got := reconcile(time.Hour)
-		if len(got.Done) > 0 || got.RequeueAfter != publishing || !strings.Contains(got.Credentials.Message, "until Crossplane has published the new one in Secret "+in.Instance.Namespace+"/for-clients") {
+		if len(got.Done) > 0 || got.RequeueAfter != publishing ||
+			!strings.Contains(got.Credentials.Message, "until Crossplane has published the new one in Secret "+
+				in.Instance.Namespace+"/for-clients") {
 			t.Fatalf("want it to wait for Crossplane, got %+v", got)
 		}
 	}
@@ -125,7 +132,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestQuiet: an instance that rests costs no login.
+// TestQuiet checks that an instance without pending work is not contacted.
 func TestQuiet(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -143,29 +150,32 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestRepair of what somebody else did.
+// TestRepair checks the repair of changes by other clients.
 func TestRepair(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		harm   func(c *cluster)
 		wanted sql.Password
 	}{
-		"ServerChanged": {reason: "The wanted password was set by hand.", wanted: "h", harm: func(c *cluster) { c.accounts[0].primary, c.accounts[1].primary = "h", "h" }},
+		"ServerChanged": {reason: "The wanted password was set by hand.", wanted: "h",
+			harm: func(c *cluster) { c.accounts[0].primary, c.accounts[1].primary = "h", "h" }},
 		"SecretDeleted": {reason: "The connection Secret is made again.", wanted: "a", harm: func(c *cluster) {
 			if err := c.Delete(c.t.Context(), c.secret("shop-connection")); err != nil {
 				c.t.Fatal(err)
 			}
 		}},
-		"SecretEdited": {reason: "Nobody but the controller says what the server accepts.", wanted: "a", harm: func(c *cluster) {
-			s := c.secret("shop-connection")
-			s.Data[keyPassword] = []byte("evil")
-			if err := c.Update(c.t.Context(), s); err != nil {
-				c.t.Fatal(err)
-			}
-		}},
-		"ByHandWithRetain": {reason: "It is not known which of the two is the older one.", wanted: "a", harm: func(c *cluster) {
-			c.accounts[0].primary, c.accounts[0].retained = "h", "a"
-		}},
+		"SecretEdited": {reason: "Nobody but the controller says what the server accepts.", wanted: "a",
+			harm: func(c *cluster) {
+				s := c.secret("shop-connection")
+				s.Data[keyPassword] = []byte("evil")
+				if err := c.Update(c.t.Context(), s); err != nil {
+					c.t.Fatal(err)
+				}
+			}},
+		"ByHandWithRetain": {reason: "It is not known which of the two is the older one.", wanted: "a",
+			harm: func(c *cluster) {
+				c.accounts[0].primary, c.accounts[0].retained = "h", "a"
+			}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +186,8 @@ func TestRepair(t *testing.T) {
 			in := c.input(tc.wanted)
 			in.VerifyPassword = true
 			got := c.mustRest(c.rotator(), in)
-			if got.Credentials.State != v1.CredentialsInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) || c.accounts[0].retained != "" {
+			if got.Credentials.State != v1.CredentialsInSync || c.connection() != tc.wanted || !c.accepts(tc.wanted) ||
+				c.accounts[0].retained != "" {
 				t.Errorf("%s %+v", tc.reason, got)
 			}
 		})
@@ -194,19 +205,33 @@ func TestMessages(t *testing.T) {
 		says   string
 		fails  bool
 	}{
-		"Down":      {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
-		"Refused":   {reason: "Somebody has to say what root's password is.", harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: v1.CredentialsFailed, says: "Set the password of this instance to the one that the server accepts"},
-		"Expired":   {reason: "No program can go on.", harm: number(1862), wanted: "b", state: v1.CredentialsFailed, says: "expired", fails: true},
-		"Locked":    {reason: "No program can go on.", harm: number(3118), wanted: "b", state: v1.CredentialsFailed, says: "ACCOUNT UNLOCK", fails: true},
-		"Blocked":   {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: v1.CredentialsFailed, says: "FLUSH HOSTS", fails: true},
-		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: v1.CredentialsFailed, says: "controller's address", fails: true},
-		"ReadOnly":  {reason: "No change is possible.", harm: number(1290), wanted: "b", state: v1.CredentialsFailed, says: "super_read_only", fails: true},
-		"Policy":    {reason: "Another password helps.", harm: number(1819), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
-		"History":   {reason: "Another password helps.", harm: number(3638), wanted: "b", state: v1.CredentialsFailed, says: "choose another", fails: true},
-		"Busy":      {reason: "Connections come free.", harm: number(1040), wanted: "b", state: v1.CredentialsChanging, says: "Waiting for the server"},
-		"Missing":   {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "", state: v1.CredentialsFailed, says: "cannot be read"},
-		"Stranger":  {reason: "It is no server.", harm: down(fmt.Errorf("cannot log in: %w", sql.ErrNonsense)), wanted: "b", state: v1.CredentialsFailed, says: "see which pods it selects"},
-		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b", state: v1.CredentialsChanging, says: "another session"},
+		"Down": {reason: "A server comes back.", harm: down(errGone), wanted: "b", state: v1.CredentialsChanging,
+			says: "Waiting for the server"},
+		"Refused": {reason: "Somebody has to say what root's password is.",
+			harm: func(c *cluster) { c.accounts[0].primary = "x" }, wanted: "b", state: v1.CredentialsFailed,
+			says: "Set the password of this instance to the one that the server accepts"},
+		"Expired": {reason: "No program can go on.", harm: number(1862), wanted: "b", state: v1.CredentialsFailed,
+			says: "expired", fails: true},
+		"Locked": {reason: "No program can go on.", harm: number(3118), wanted: "b", state: v1.CredentialsFailed,
+			says: "ACCOUNT UNLOCK", fails: true},
+		"Blocked": {reason: "Only a restart helps.", harm: number(1129), wanted: "b", state: v1.CredentialsFailed,
+			says: "FLUSH HOSTS", fails: true},
+		"NoAccount": {reason: "root is for localhost only.", harm: number(1130), wanted: "b", state: v1.CredentialsFailed,
+			says: "controller's address", fails: true},
+		"ReadOnly": {reason: "No change is possible.", harm: number(1290), wanted: "b", state: v1.CredentialsFailed,
+			says: "super_read_only", fails: true},
+		"Policy": {reason: "Another password helps.", harm: number(1819), wanted: "b", state: v1.CredentialsFailed,
+			says: "choose another", fails: true},
+		"History": {reason: "Another password helps.", harm: number(3638), wanted: "b", state: v1.CredentialsFailed,
+			says: "choose another", fails: true},
+		"Busy": {reason: "Connections come free.", harm: number(1040), wanted: "b", state: v1.CredentialsChanging,
+			says: "Waiting for the server"},
+		"Missing": {reason: "The password's Secret is gone.", harm: func(*cluster) {}, wanted: "",
+			state: v1.CredentialsFailed, says: "cannot be read"},
+		"Stranger": {reason: "It is no server.", harm: down(fmt.Errorf("cannot log in: %w", sql.ErrNonsense)), wanted: "b",
+			state: v1.CredentialsFailed, says: "which pods the Service selects"},
+		"LockTaken": {reason: "Another controller is at it.", harm: func(c *cluster) { c.locked = true }, wanted: "b",
+			state: v1.CredentialsChanging, says: "another session"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +240,8 @@ func TestMessages(t *testing.T) {
 			effects := len(c.effects)
 			tc.harm(c)
 			got, err := c.rotator().Reconcile(t.Context(), c.input(tc.wanted))
-			if got.Credentials.State != tc.state || !strings.Contains(got.Credentials.Message, tc.says) || (err != nil) != tc.fails || got.RequeueAfter == 0 {
+			if got.Credentials.State != tc.state || !strings.Contains(got.Credentials.Message, tc.says) ||
+				(err != nil) != tc.fails || got.RequeueAfter == 0 {
 				t.Errorf("%s got %+v, %v", tc.reason, got, err)
 			}
 			if len(c.effects) != effects {
@@ -225,10 +251,11 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestTimesAfter: who was left alone is listened to for longer.
+// TestTimesAfter checks that the timeouts grow with the delay.
 func TestTimesAfter(t *testing.T) {
 	for leftAlone, want := range map[time.Duration]time.Duration{
-		0: 0, 8 * time.Second: 0, 10 * time.Second: 0, 16 * time.Second: 8 * time.Second, 32 * time.Second: 16 * time.Second, time.Hour: 20 * time.Second,
+		0: 0, 8 * time.Second: 0, 10 * time.Second: 0, 16 * time.Second: 8 * time.Second, 32 * time.Second: 16 * time.Second,
+		time.Hour: 20 * time.Second,
 	} {
 		var got time.Duration
 		if times := timesAfter(leftAlone); times != nil {
@@ -240,7 +267,7 @@ func TestTimesAfter(t *testing.T) {
 	}
 }
 
-// TestStrained: what a server must not cost.
+// TestStrained checks which passes cost too much.
 func TestStrained(t *testing.T) {
 	denied := rotationStep{Do: Refused}
 	cases := map[string]struct {
@@ -262,7 +289,8 @@ func TestStrained(t *testing.T) {
 		"Flood":       {reason: "It sent too much.", err: fmt.Errorf("cannot log in: %w", sql.ErrTooMuch), want: true},
 		"Nonsense":    {reason: "It is no server.", err: sql.ErrNonsense, want: true},
 		"OtherPlugin": {reason: "It wants the password in clear text.", err: sql.ErrPlugin, want: true},
-		"API":         {reason: "The API server is no database server.", err: secrets.Failed(errBoom, "read", "default", "db-connection"), took: time.Minute},
+		"API": {reason: "The API server is no database server.",
+			err: secrets.Failed(errBoom, "read", "default", "db-connection"), took: time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

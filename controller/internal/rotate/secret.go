@@ -22,8 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// Keys of the connection Secret. All of them are published to clients, so that
-// nothing else may be in it.
+// Keys of the connection Secret. All of them are published to clients, so the Secret must contain nothing else.
 const (
 	keyUsername = "username"
 	keyPassword = "password"
@@ -37,20 +36,21 @@ const (
 	keyCA       = v1.CAKey
 )
 
-// What the Secret says of itself, to who looks for one to bind to (servicebinding.io, Well-known Secret Entries).
+// Values that describe the Secret to tools that bind applications to it (servicebinding.io, Well-known Secret
+// Entries).
 const (
 	bindingType = "mysql"
 	provider    = "crossplane-mysql"
 )
 
-// secretMeta of a Secret of the instance.
+// secretMeta returns the metadata of a Secret of the instance.
 func (in Input) secretMeta(name string) metav1.ObjectMeta {
 	out := secrets.Meta(in.Instance, in.Owner, in.Instance.Namespace, name)
 	out.Annotations = map[string]string{}
 	return out
 }
 
-// connectionData of the connection Secret with the password and the database.
+// connectionData returns the data of the connection Secret with the password and the database.
 func (in Input) connectionData(p sql.Password, database string) map[string][]byte {
 	port := strconv.Itoa(int(in.Port))
 	out := map[string][]byte{
@@ -62,7 +62,8 @@ func (in Input) connectionData(p sql.Password, database string) map[string][]byt
 		keyDatabase: []byte(database),
 		keyType:     []byte(bindingType),
 		keyProvider: []byte(provider),
-		keyURI:      []byte("mysql://" + sql.Root + ":" + escapeURL(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" + escapeURL(database)),
+		keyURI: []byte("mysql://" + sql.Root + ":" + escapeURL(string(p)) + "@" + net.JoinHostPort(in.Host, port) + "/" +
+			escapeURL(database)),
 	}
 	if len(in.Authorities) > 0 {
 		out[keyCA] = in.Authorities
@@ -70,11 +71,11 @@ func (in Input) connectionData(p sql.Password, database string) map[string][]byt
 	return out
 }
 
-// escapeURL escapes all that is not a letter, a digit or one of -_.~, so that no
-// client's reading of a URI matters: some take + for a space.
+// escapeURL escapes all characters except letters, digits and -_.~. All clients then read a URI in the same way,
+// although some decode + as a space.
 func escapeURL(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// connectionSecret with the password, from what exists.
+// connectionSecret returns the existing connection Secret with a new password.
 func (in Input) connectionSecret(old *corev1.Secret, p sql.Password, database string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: in.secretMeta(in.Instance.ConnectionSecretName()), Type: corev1.SecretTypeOpaque}
 	if old != nil {
@@ -85,7 +86,7 @@ func (in Input) connectionSecret(old *corev1.Secret, p sql.Password, database st
 	return s
 }
 
-// markOwned marks the Secret as the instance's.
+// markOwned labels the Secret with its instance.
 func (in Input) markOwned(s *corev1.Secret) {
 	want := in.secretMeta(s.Name)
 	s.Labels, s.Annotations = mergeMaps(s.Labels, want.Labels), mergeMaps(s.Annotations, nil)
@@ -95,26 +96,26 @@ func (in Input) markOwned(s *corev1.Secret) {
 	}
 }
 
-func mergeMaps(into, from map[string]string) map[string]string {
+func mergeMaps(target, from map[string]string) map[string]string {
 	out := map[string]string{}
-	maps.Copy(out, into)
+	maps.Copy(out, target)
 	maps.Copy(out, from)
 	return out
 }
 
-// isUnpublished is true while Crossplane's Secret has another password than the connection
-// Secret. Clients that read the first know the old one only.
+// isUnpublished reports whether Crossplane's Secret still has another password than the connection Secret. Clients of
+// Crossplane's Secret know only the old password.
 func (in Input) isUnpublished(connection *corev1.Secret) bool {
 	return in.Published != "" && in.Published != passwordOf(connection)
 }
 
-// isDescribed is true if all but the password is as it is wanted.
+// isDescribed reports whether all fields except the password have the wanted values.
 func (in Input) isDescribed(s *corev1.Secret) bool {
 	want := in.connectionSecret(s, sql.Password(s.Data[keyPassword]), in.Database)
 	return equality.Semantic.DeepEqual(want.Data, s.Data) && equality.Semantic.DeepEqual(want.ObjectMeta, s.ObjectMeta)
 }
 
-// passwordOf of a Secret that may not be there.
+// passwordOf returns the password in a Secret, which may be nil.
 func passwordOf(s *corev1.Secret) sql.Password {
 	if s == nil {
 		return ""
@@ -122,7 +123,7 @@ func passwordOf(s *corev1.Secret) sql.Password {
 	return sql.Password(s.Data[keyPassword])
 }
 
-// timeOf an annotation; the zero time where there is none that can be read.
+// timeOf returns the time in an annotation, or the zero time if it is missing or unreadable.
 func timeOf(s *corev1.Secret, annotation string) time.Time {
 	if s == nil {
 		return time.Time{}
@@ -134,8 +135,8 @@ func timeOf(s *corev1.Secret, annotation string) time.Time {
 	return t
 }
 
-// GeneratePassword of an instance that names none, once, in a Secret of its own. It is false
-// while a Secret that is not the instance's has that name.
+// GeneratePassword creates a password once, in its own Secret, for an instance that names none. It returns false
+// while a Secret of another owner has that name.
 func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) {
 	s, err := secrets.Own(ctx, r.Kube, in.Instance, in.Instance.GeneratedSecretName())
 	if _, foreign := errors.AsType[*secrets.ForeignError](err); foreign {
@@ -152,7 +153,7 @@ func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) 
 	return true, nil
 }
 
-// deleteSecret as it was seen, and no other.
+// deleteSecret deletes the Secret only if it has not changed since it was read.
 func deleteSecret(ctx context.Context, kube client.Client, s *corev1.Secret) error {
 	if s == nil {
 		return nil

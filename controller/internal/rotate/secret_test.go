@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestForeign: nobody else's Secret is touched.
+// TestForeign checks that the controller does not change Secrets of other owners.
 func TestForeign(t *testing.T) {
 	earlier := testInstance()
 	earlier.XR = "older"
@@ -28,19 +28,24 @@ func TestForeign(t *testing.T) {
 		says   string
 	}{
 		"Stranger": {reason: "Somebody's own Secret.", state: v1.CredentialsFailed, says: "does not belong to this MySQL"},
-		"Earlier":  {reason: "The garbage collector has not come yet.", labels: earlier.Labels(), owners: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "X", Name: "x", UID: "older"}}, state: v1.CredentialsChanging, says: "earlier MySQL of this name"},
-		"Orphan":   {reason: "Nobody comes for it.", labels: earlier.Labels(), state: v1.CredentialsFailed, says: "kubectl delete secret -n team shop-connection"},
+		"Earlier": {reason: "The garbage collector has not come yet.", labels: earlier.Labels(),
+			owners: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "X", Name: "x", UID: "older"}},
+			state:  v1.CredentialsChanging, says: "previous MySQL of this name"},
+		"Orphan": {reason: "Nobody comes for it.", labels: earlier.Labels(), state: v1.CredentialsFailed,
+			says: "kubectl delete secret -n team shop-connection"},
 	}
 	for name, tc := range cases {
 		for _, secret := range []string{testInstance().ConnectionSecretName(), testInstance().PendingSecretName()} {
 			t.Run(name+" "+secret, func(t *testing.T) {
 				theirs := &corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: secret, Labels: tc.labels, OwnerReferences: tc.owners},
-					Data:       map[string][]byte{keyPassword: []byte("theirs")},
+					ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: secret, Labels: tc.labels,
+						OwnerReferences: tc.owners},
+					Data: map[string][]byte{keyPassword: []byte("theirs")},
 				}
 				c := newCluster(t, "a", "", root("a"), theirs)
 				got, err := c.rotator().Reconcile(t.Context(), c.input("b"))
-				if err != nil || got.Credentials.State != tc.state || !strings.Contains(got.Credentials.Message, strings.Replace(tc.says, "shop-connection", secret, 1)) {
+				if err != nil || got.Credentials.State != tc.state ||
+					!strings.Contains(got.Credentials.Message, strings.Replace(tc.says, "shop-connection", secret, 1)) {
 					t.Errorf("%s got %+v, %v", tc.reason, got, err)
 				}
 				if len(c.effects) > 0 || passwordOf(c.secret(secret)) != "theirs" {
@@ -52,13 +57,15 @@ func TestForeign(t *testing.T) {
 }
 
 func TestConnectionSecret(t *testing.T) {
-	for _, wanted := range []sql.Password{"plain", `'"\%_` + "`;--", "пароль🔑", "a b+c@d:e/f?g#h&i", sql.Password(strings.Repeat("x", 256))} {
+	for _, wanted := range []sql.Password{"plain", `'"\%_` + "`;--", "пароль🔑", "a b+c@d:e/f?g#h&i",
+		sql.Password(strings.Repeat("x", 256))} {
 		c := newCluster(t, wanted, "", root(wanted))
 		in := c.input(wanted)
 		in.Host, in.Database = "2001:db8::1", "имя-1"
 		c.mustRest(c.rotator(), in)
 		s := c.secret("shop-connection")
-		want := map[string]string{"username": "root", "password": string(wanted), "host": "2001:db8::1", "port": "3306", "database": "имя-1", "endpoint": "2001:db8::1", "type": "mysql", "provider": "crossplane-mysql"}
+		want := map[string]string{"username": "root", "password": string(wanted), "host": "2001:db8::1", "port": "3306",
+			"database": "имя-1", "endpoint": "2001:db8::1", "type": "mysql", "provider": "crossplane-mysql"}
 		got := map[string]string{}
 		for k, v := range s.Data {
 			got[k] = string(v)
@@ -69,7 +76,8 @@ func TestConnectionSecret(t *testing.T) {
 			t.Fatalf("%v -want, +got:\n%s", err, diff)
 		}
 		p, _ := u.User.Password()
-		if u.Scheme != "mysql" || u.User.Username() != "root" || p != string(wanted) || u.Hostname() != "2001:db8::1" || u.Port() != "3306" || u.Path != "/имя-1" {
+		if u.Scheme != "mysql" || u.User.Username() != "root" || p != string(wanted) || u.Hostname() != "2001:db8::1" ||
+			u.Port() != "3306" || u.Path != "/имя-1" {
 			t.Errorf("the URI says %v", u)
 		}
 		if s.Labels[v1.LabelXR] != testXR || s.Labels[v1.LabelInstance] != testInstance().Key() {
@@ -81,31 +89,31 @@ func TestConnectionSecret(t *testing.T) {
 	}
 }
 
-// TestSecrecy: what is printed, recorded or stored outside a Secret's data holds
-// no password.
+// TestSecrecy checks that no password is printed, recorded or stored outside of a Secret's data.
 func TestSecrecy(t *testing.T) {
 	const mark = "hunter2"
 	for name, s := range stories() {
 		for n := range 12 {
 			c := newCluster(t, mark+s.primary, s.retained, root(mark+s.root))
 			c.failAt, c.after = n, n%2 == 0
-			said := strings.Builder{}
+			output := strings.Builder{}
 			s.tell(c, func(in Input) {
 				in.Wanted = mark + in.Wanted
 				for range 8 {
 					got, err := c.rotator().Reconcile(t.Context(), in)
-					raw, jerr := json.Marshal(got) //nolint:musttag // Nobody reads it.
-					_, _ = fmt.Fprintf(&said, "%v %+v %#v %s %v %+v %#v %v", got, got, got, raw, err, in, in, jerr)
+					raw, jerr := json.Marshal(got) //nolint:musttag // The output is only searched.
+					_, _ = fmt.Fprintf(&output, "%v %+v %#v %s %v %+v %#v %v", got, got, got, raw, err, in, in, jerr)
 					for _, secret := range []string{"shop-connection", testInstance().PendingSecretName()} {
 						if s := c.secret(secret); s != nil {
-							_, _ = fmt.Fprintf(&said, "%v", s.ObjectMeta)
+							_, _ = fmt.Fprintf(&output, "%v", s.ObjectMeta)
 						}
 					}
 					c.clock = c.clock.Add(time.Minute)
 				}
 			})
-			_, _ = fmt.Fprintf(&said, "%v %+v %#v", rotationState{Wanted: mark}, rotationStep{Password: mark}, rotationState{Pending: mark})
-			if strings.Contains(said.String(), mark) {
+			_, _ = fmt.Fprintf(&output, "%v %+v %#v", rotationState{Wanted: mark}, rotationStep{Password: mark},
+				rotationState{Pending: mark})
+			if strings.Contains(output.String(), mark) {
 				t.Errorf("%s, failure at %d: a password was said", name, n)
 			}
 		}

@@ -36,7 +36,9 @@ type NotLetInError struct{ Namespace string }
 
 // Error says how.
 func (e *NotLetInError) Error() string {
-	return fmt.Sprintf("The controller may not read Secrets of namespace %q: ask the platform team to let it in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
+	return fmt.Sprintf("The controller may not read Secrets in namespace %q. Ask the platform team to opt the "+
+		"namespace in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole "+
+		"crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
 }
 
 // Read a Secret; nil where there is none.
@@ -58,25 +60,35 @@ func Failed(err error, doing, namespace, name string) error {
 	return &KubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
 }
 
-// Own is the Secret of this life of the instance, or nil where there is none.
-// What belongs to somebody else, or to an earlier life, is an error.
+// Own returns the Secret of this instance, or nil if it does not exist. It returns an error for a Secret of another
+// owner or of a previous instance.
 func Own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
 	s, err := Read(ctx, kube, i.Namespace, name)
 	if err != nil || s == nil {
 		return nil, err
 	}
-	switch of := s.Labels[v1.LabelXR]; {
-	case of == string(i.XR):
+	switch owner := s.Labels[v1.LabelXR]; {
+	case owner == string(i.XR):
 		return s, nil
-	case of != "" && s.Labels[v1.LabelInstance] == i.Key() && len(s.OwnerReferences) > 0:
-		return nil, &ForeignError{Goes: true, text: fmt.Sprintf("Secret %s/%s is of an earlier %s of this name: waiting until Kubernetes has removed it", i.Namespace, name, i.Kind)}
+	case owner != "" && s.Labels[v1.LabelInstance] == i.Key() && len(s.OwnerReferences) > 0:
+		return nil, &ForeignError{Goes: true,
+			text: fmt.Sprintf("Secret %s/%s belongs to a previous %s of this name. Waiting until Kubernetes has "+
+				"deleted it",
+				i.Namespace, name, i.Kind)}
 	}
-	return nil, &ForeignError{text: fmt.Sprintf("Secret %s/%s exists and does not belong to this %s: rename or delete it (kubectl delete secret -n %s %s)", i.Namespace, name, i.Kind, i.Namespace, name)}
+	return nil, &ForeignError{text: fmt.Sprintf(
+		"Secret %s/%s exists and does not belong to this %s: rename or delete it (kubectl delete secret -n %s %s)",
+		i.Namespace, name, i.Kind, i.Namespace, name)}
 }
 
 // Meta of a Secret of an instance. It dies with the XR, which owns it and does not control it, nor waits for it:
-// Crossplane, which does what a controller's reference means, knows nothing of it.
+// Crossplane, which does what a controller's reference means, knows nothing of it. An XR in a namespace owns nothing in
+// another one: the garbage collector would delete that at once. The deletion of the instance does, by its name.
 func Meta(i v1.Instance, xr metav1.OwnerReference, namespace, name string) metav1.ObjectMeta {
+	if i.IsNamespaced() && namespace != i.Namespace {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: i.Labels()}
+	}
 	xr.Controller, xr.BlockOwnerDeletion = nil, nil
-	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: i.Labels(), OwnerReferences: []metav1.OwnerReference{xr}}
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: i.Labels(),
+		OwnerReferences: []metav1.OwnerReference{xr}}
 }

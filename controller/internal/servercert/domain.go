@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// DomainIn is the domain of the cluster as /etc/resolv.conf of a pod in a namespace has it: the kubelet writes NAMESPACE.svc.DOMAIN there as the first
-// domain to search (pkg/kubelet/network/dns). It is empty if the file has none, such as in a pod of the host's network.
+// DomainIn returns the domain of the cluster from the /etc/resolv.conf of a pod in a namespace. The kubelet writes
+// NAMESPACE.svc.DOMAIN as the first search domain (pkg/kubelet/network/dns). It returns "" if the file has no such
+// domain, for example in a pod with host network.
 func DomainIn(resolvConf, namespace string) string {
 	for line := range strings.Lines(resolvConf) {
 		fields := strings.Fields(line)

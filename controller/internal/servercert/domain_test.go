@@ -2,12 +2,14 @@ package servercert
 
 import "testing"
 
-// TestClusterDomainIsFound: the controller's own pod says what the cluster's domain is.
+// TestClusterDomainIsFound checks that the domain is read from the controller's own pod.
 func TestClusterDomainIsFound(t *testing.T) {
 	const namespace = "crossplane-mysql-system"
 	for name, tc := range map[string]struct{ text, want string }{
-		"Usual":    {"search crossplane-mysql-system.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n", "cluster.local"},
-		"Other":    {"nameserver 10.96.0.10\nsearch crossplane-mysql-system.svc.k8s.corp.example svc.k8s.corp.example k8s.corp.example corp.example\n", "k8s.corp.example"},
+		"Usual": {"search crossplane-mysql-system.svc.cluster.local svc.cluster.local cluster.local\nnameserver " +
+			"10.96.0.10\noptions ndots:5\n", "cluster.local"},
+		"Other": {"nameserver 10.96.0.10\nsearch crossplane-mysql-system.svc.k8s.corp.example svc.k8s.corp.example " +
+			"k8s.corp.example corp.example\n", "k8s.corp.example"},
 		"OneLabel": {"search crossplane-mysql-system.svc.prod svc.prod prod\n", "prod"},
 		"Dot":      {"search crossplane-mysql-system.svc.corp.example.\n", "corp.example"},
 		"Last":     {"search a\nsearch corp.example crossplane-mysql-system.svc.corp.example", "corp.example"},

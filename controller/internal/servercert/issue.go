@@ -17,34 +17,37 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 )
 
-// nextKey of the server's Secret is the private key of a certificate that an issuer has not made yet. The server does not
-// mount it.
+// nextKey is the key in the server's Secret for the private key of a requested certificate. The server does not mount
+// it.
 const nextKey = "next.key"
 
-// retryIssuer that did not make a certificate is after how long it is asked again. cert-manager does not look again at a
-// request that has failed.
+// retryIssuer is the delay after which a failed request is repeated. cert-manager does not retry a failed request.
 const retryIssuer = time.Hour
 
-// A Request is one to an issuer of cert-manager.
+// A Request is a request to an issuer of cert-manager.
 type Request struct {
-	// Issuer that is asked, with what CSR, as PEM, and since when.
+	// Issuer is the requested issuer, CSR is the certificate signing request as PEM, and MadeAt is the time of the
+	// request.
 	Issuer v1.IssuerReference
 	CSR    []byte
 	MadeAt time.Time
-	// Certificate and those between it and the CA, as PEM; empty while there is none.
+	// Certificate is the certificate with its intermediate certificates, and CA is its certificate authority, both as
+	// PEM. They are empty until the issuer has signed.
 	Certificate, CA []byte
-	// Refused says that there will be none. Message is what cert-manager says of it.
+	// Refused is true if the issuer will not sign. Message is the message of cert-manager.
 	Refused bool
 	Message string
 }
 
-// nextIssued is what is to be there of a server whose certificates are an issuer's.
+// nextIssued plans the certificate of a server that uses an issuer.
 //
-// A good certificate stays until it is due, whoever has signed it. One that another CA has signed than the one before is shown
-// half of the time later that is left then, and the CA published at once.
+// A valid certificate is used until it is due for renewal, regardless of its issuer. If another CA has signed the new
+// certificate, its CA is published immediately, and the server presents the certificate after half of the remaining
+// time.
 func nextIssued(s *State) (*Plan, error) {
 	now := s.current()
-	// Nothing else of the Secret, which others may write: clients and the controller verify by it.
+	// Other fields of the Secret are not trusted, because users can write them, and clients and the controller verify
+	// the server with the result.
 	out := &Plan{Certificate: now.leaf, Issuer: s.signedBy(now), Published: certificate.Encode(now.published)}
 	switch {
 	case s.isSettled():
@@ -64,10 +67,10 @@ func nextIssued(s *State) (*Plan, error) {
 	return out, s.ask(now, pending, out)
 }
 
-// ask the issuer, once what it was asked before is gone.
+// ask requests a certificate after the previous request is deleted.
 func (s *State) ask(now shown, pending certificate.PrivateKey, out *Plan) (err error) {
 	if !now.isGood(s) {
-		out.Message = fmt.Sprintf("%s is asked for the server's certificate", s.Issuer)
+		out.Message = fmt.Sprintf("Waiting for the server's certificate from %s", s.Issuer)
 	}
 	if out.DropRequest = s.Request != nil; !out.DropRequest {
 		out.Request, err = pending.Request(s.names())
@@ -75,7 +78,7 @@ func (s *State) ask(now shown, pending certificate.PrivateKey, out *Plan) (err e
 	return err
 }
 
-// follow what the issuer was asked, to its answer.
+// follow waits for the result of a request.
 func (s *State) follow(now shown, pending certificate.PrivateKey, out *Plan) {
 	r, ended := s.Request, s.Request.Refused
 	if len(r.Certificate) > 0 && !ended {
@@ -84,14 +87,15 @@ func (s *State) follow(now shown, pending certificate.PrivateKey, out *Plan) {
 			s.show(now, pending, out)
 			return
 		}
-		ended, out.Message = true, fmt.Sprintf("%s has made a certificate that the server cannot show: %v", s.Issuer, err)
+		ended, out.Message = true, fmt.Sprintf("%s issued a certificate that the server cannot use: %v", s.Issuer, err)
 	} else {
-		out.Message = fmt.Sprintf("%s has made no certificate for the server: %s", s.Issuer, cmp.Or(r.Message, "is it there, and is cert-manager running?"))
+		out.Message = fmt.Sprintf("%s has not issued a certificate for the server: %s", s.Issuer,
+			cmp.Or(r.Message, "check that the issuer exists and that cert-manager is running"))
 	}
 	out.DropRequest = ended && s.Now.After(r.MadeAt.Add(retryIssuer))
 }
 
-// pendingKey of the certificate that is asked for, which is made where there is none.
+// pendingKey returns the private key of the requested certificate, and creates it if it does not exist.
 func (s *State) pendingKey(out *Plan) (certificate.PrivateKey, error) {
 	if s.Server != nil {
 		if k := certificate.PrivateKey(s.Server.Data[nextKey]); k.Check() == nil {
@@ -107,10 +111,11 @@ func (s *State) pendingKey(out *Plan) (certificate.PrivateKey, error) {
 	return k, nil
 }
 
-// check what an issuer has answered.
+// check verifies a certificate from an issuer.
 func (s *State) check(key certificate.PrivateKey, r *Request) error {
 	if len(r.CA) == 0 {
-		return errors.New("it does not say which CA has signed it (status.ca), so that nobody could verify it: take an issuer that does, such as one of the type CA or Vault")
+		return errors.New("the request does not contain the CA of the certificate (status.ca), so clients could " +
+			"not verify it. Use an issuer that reports its CA, such as the types CA or Vault")
 	}
 	answer := certificate.Pair{Certificate: r.Certificate, Key: key}
 	if err := answer.Check(); err != nil {
@@ -119,7 +124,7 @@ func (s *State) check(key certificate.PrivateKey, r *Request) error {
 	return certificate.Verify(certificate.ParseAll(r.Certificate), certificate.ParseAll(r.CA), s.Now, s.names().All()...)
 }
 
-// show what the issuer has made, now or, where clients do not know its CA, later.
+// show makes the server present the new certificate now, or later if clients do not know its CA yet.
 func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 	r := s.Request
 	published, known := now.signers(s.judgedAt(now.leaf)), true
@@ -128,7 +133,8 @@ func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 			published, known = append(published, ca), false
 		}
 	}
-	// A server reads no certificate again that it cannot verify by ssl_ca alone, without what it sends with it.
+	// A server does not reload a certificate that it cannot verify with ssl_ca alone, without the intermediate
+	// certificates.
 	chain := certificate.ParseAll(r.Certificate)
 	for _, between := range chain[1:] {
 		if !slices.ContainsFunc(published, between.Equal) {
@@ -152,7 +158,7 @@ func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 	out.DropRequest = true
 }
 
-// signedBy is the issuer of the certificate that is shown; empty for an authority of ours.
+// signedBy returns the issuer of the current certificate, or "" for a certificate authority of the product.
 func (s *State) signedBy(now shown) string {
 	isSigner := func(c *x509.Certificate) bool { return now.leaf.CheckSignatureFrom(c) == nil }
 	if s.Server == nil || now.leaf == nil || slices.ContainsFunc(s.ownAuthorities(), isSigner) {
@@ -161,26 +167,29 @@ func (s *State) signedBy(now shown) string {
 	return s.Server.Annotations[v1.AnnotationIssuer]
 }
 
-// A shown certificate is the one that the server's Secret has.
+// A shown certificate is the certificate in the server's Secret.
 type shown struct {
 	redact.All
 
 	pair certificate.Pair
-	// leaf is nil where there is none that a server could show, or that one of the trusted authorities has signed; chain begins with it.
+	// leaf is nil if there is no usable certificate that a trusted certificate authority has signed. chain begins
+	// with leaf.
 	leaf  *x509.Certificate
 	chain []*x509.Certificate
-	// published authorities beside it, of the trusted ones.
+	// published are the trusted certificate authorities in the same Secret.
 	published []*x509.Certificate
 }
 
-// current certificate of the server.
+// current returns the current certificate of the server.
 func (s *State) current() shown {
 	if s.Server == nil {
 		return shown{}
 	}
-	out := shown{pair: certificate.Pair{Certificate: s.Server.Data[corev1.TLSCertKey], Key: s.Server.Data[corev1.TLSPrivateKeyKey]}}
+	out := shown{pair: certificate.Pair{Certificate: s.Server.Data[corev1.TLSCertKey],
+		Key: s.Server.Data[corev1.TLSPrivateKeyKey]}}
 	trusted := s.trusted()
-	out.published = slices.DeleteFunc(certificate.ParseAll(s.Server.Data[v1.CAKey]), func(c *x509.Certificate) bool { return !slices.ContainsFunc(trusted, c.Equal) })
+	out.published = slices.DeleteFunc(certificate.ParseAll(s.Server.Data[v1.CAKey]),
+		func(c *x509.Certificate) bool { return !slices.ContainsFunc(trusted, c.Equal) })
 	if out.pair.Check() != nil {
 		return out
 	}
@@ -191,11 +200,12 @@ func (s *State) current() shown {
 	return out
 }
 
-// isSignedBy reports whether a chain leads to one of some authorities, at whatever time.
+// isSignedBy reports whether any of the given certificate authorities has signed a chain, at any time of its
+// validity.
 func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	for _, a := range authorities {
-		for _, at := range []time.Time{chain[0].NotBefore, chain[0].NotAfter, a.NotBefore, a.NotAfter} {
-			if certificate.Verify(chain, []*x509.Certificate{a}, at) == nil {
+		for _, moment := range []time.Time{chain[0].NotBefore, chain[0].NotAfter, a.NotBefore, a.NotAfter} {
+			if certificate.Verify(chain, []*x509.Certificate{a}, moment) == nil {
 				return true
 			}
 		}
@@ -203,27 +213,27 @@ func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	return false
 }
 
-// isGood is true for one that clients take today.
+// isGood reports whether clients accept the certificate today.
 func (c *shown) isGood(s *State) bool {
 	return c.leaf != nil && certificate.Verify(c.chain, c.published, s.judgedAt(c.leaf), s.names().All()...) == nil
 }
 
-// isSettled is true while the server has a good certificate that is not due.
+// isSettled reports whether the server has a valid certificate that is not due for renewal.
 func (s *State) isSettled() bool {
 	now := s.current()
 	return now.isGood(s) && !now.isDue(s.judgedAt(now.leaf))
 }
 
-// isDue is true for one after which there has to be another one.
+// isDue reports whether the certificate is due for renewal.
 func (c *shown) isDue(now time.Time) bool { return now.After(c.at(2, 3)) }
 
-// at a fraction of its life.
-func (c *shown) at(part, of int64) time.Time {
+// at returns the time after a fraction of the certificate's lifetime.
+func (c *shown) at(part, parts int64) time.Time {
 	life := c.leaf.NotAfter.Sub(c.leaf.NotBefore)
-	return c.leaf.NotBefore.Add(time.Duration(int64(life) / of * part))
+	return c.leaf.NotBefore.Add(time.Duration(int64(life) / parts * part))
 }
 
-// signers of it, of those that are published.
+// signers returns the published certificate authorities that have signed the certificate.
 func (c *shown) signers(now time.Time) []*x509.Certificate {
 	var out []*x509.Certificate
 	for _, ca := range c.published {

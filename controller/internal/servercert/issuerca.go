@@ -13,14 +13,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// versionKey of a Secret with the authorities of an issuer: of two Secrets the higher one counts. The controller may create and delete Secrets of its
-// namespace, and may not change those that others keep there.
+// versionKey is the key in a Secret with the certificate authorities of an issuer. The Secret with the highest
+// version is valid. The controller may create and delete Secrets of its namespace, and may not change Secrets of
+// other owners there.
 const versionKey = "version"
 
-// slots for such Secrets.
+// slots is the number of these Secrets.
 const slots = 2
 
-// An issuerCA is one of those Secrets.
+// An issuerCA is one of these Secrets.
 type issuerCA struct {
 	redact.All
 
@@ -28,7 +29,7 @@ type issuerCA struct {
 	secret        *corev1.Secret
 }
 
-// issuerCAs that are there, the one that counts first.
+// issuerCAs returns the existing Secrets, the valid one first.
 func (k *Keeper) issuerCAs(ctx context.Context, i v1.Instance) ([]issuerCA, error) {
 	var out []issuerCA
 	for slot := 1; slot <= slots; slot++ {
@@ -39,13 +40,13 @@ func (k *Keeper) issuerCAs(ctx context.Context, i v1.Instance) ([]issuerCA, erro
 		if secret == nil {
 			continue
 		}
-		version, _ := strconv.Atoi(string(secret.Data[versionKey])) // It is zero then.
-		of := issuerCA{slot: slot, version: version, secret: secret}
+		version, _ := strconv.Atoi(string(secret.Data[versionKey])) // An unreadable version counts as zero.
+		ca := issuerCA{slot: slot, version: version, secret: secret}
 		if len(out) > 0 && version > out[0].version {
-			out = []issuerCA{of, out[0]}
+			out = []issuerCA{ca, out[0]}
 			continue
 		}
-		out = append(out, of)
+		out = append(out, ca)
 	}
 	return out, nil
 }
@@ -59,7 +60,7 @@ func (k *Keeper) readIssuerCAs(ctx context.Context, s *State) error {
 	return nil
 }
 
-// keepIssuerCAs as planned: the new Secret is there before the old one goes.
+// keepIssuerCAs creates the planned Secret before it deletes the old one.
 func (k *Keeper) keepIssuerCAs(ctx context.Context, s *State, p *Plan) error {
 	if bytes.Equal(s.IssuerCAs, p.IssuerCAs) {
 		return nil
@@ -69,12 +70,12 @@ func (k *Keeper) keepIssuerCAs(ctx context.Context, s *State, p *Plan) error {
 		return err
 	}
 	if len(p.IssuerCAs) == 0 {
-		return k.dropIssuerCAs(ctx, all)
+		return k.deleteIssuerCAs(ctx, all)
 	}
 	slot, version := 1, 1
 	if len(all) > 0 {
 		slot, version = slots+1-all[0].slot, all[0].version+1
-		if err := k.dropIssuerCAs(ctx, all[1:]); err != nil {
+		if err := k.deleteIssuerCAs(ctx, all[1:]); err != nil {
 			return err
 		}
 		all = all[:1]
@@ -84,14 +85,15 @@ func (k *Keeper) keepIssuerCAs(ctx context.Context, s *State, p *Plan) error {
 	if err := k.Kube.Create(ctx, secret); err != nil {
 		return secrets.Failed(err, "make", secret.Namespace, secret.Name)
 	}
-	return k.dropIssuerCAs(ctx, all)
+	return k.deleteIssuerCAs(ctx, all)
 }
 
-// dropIssuerCAs that count no more.
-func (k *Keeper) dropIssuerCAs(ctx context.Context, all []issuerCA) error {
-	for _, of := range all {
-		if err := client.IgnoreNotFound(k.Kube.Delete(ctx, of.secret, client.Preconditions{UID: &of.secret.UID})); err != nil {
-			return secrets.Failed(err, "delete", of.secret.Namespace, of.secret.Name)
+// deleteIssuerCAs deletes Secrets that are no longer valid.
+func (k *Keeper) deleteIssuerCAs(ctx context.Context, all []issuerCA) error {
+	for _, issuerCA := range all {
+		if err := client.IgnoreNotFound(k.Kube.Delete(ctx, issuerCA.secret,
+			client.Preconditions{UID: &issuerCA.secret.UID})); err != nil {
+			return secrets.Failed(err, "delete", issuerCA.secret.Namespace, issuerCA.secret.Name)
 		}
 	}
 	return nil

@@ -14,33 +14,36 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// A Keeper keeps the certificates of servers.
+// A Keeper maintains the certificates of servers.
 type Keeper struct {
-	// Kube must read Secrets from the API server, and not from a cache.
+	// Kube must read Secrets from the API server and not from a cache.
 	Kube client.Client
-	// Namespace is the controller's own.
+	// Namespace is the controller's own namespace.
 	Namespace string
 	Clock     func() time.Time
-	// Skew of the controller's clock from the API server's; nil where the two cannot differ.
+	// Skew returns the difference between the clocks of the controller and the API server. It is nil if the two
+	// cannot differ.
 	Skew func() clock.Skew
-	// ClusterDomain of the Services' names; empty for cluster.local.
+	// ClusterDomain is the domain of the Services' names, or "" for cluster.local.
 	ClusterDomain string
 }
 
-// An UnissuedError says that an issuer has not made the first certificate of a server.
+// An UnissuedError reports that an issuer has not signed the first certificate of a server.
 type UnissuedError struct {
 	text string
-	// Soon: it was asked just now.
+	// Soon is true if the request was just created.
 	Soon bool
 }
 
-// Error says what it is waited for.
+// Error returns what is missing.
 func (e *UnissuedError) Error() string { return e.text }
 
-// Keep the certificate of the server of an instance, which others reach at a host, and which an issuer signs, if one is named. What
-// it returns is there.
-func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string, issuer *v1.IssuerReference) (*Plan, error) {
-	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Issuer: issuer, Now: k.Clock(), ClusterDomain: k.ClusterDomain}
+// Keep maintains the certificate of an instance's server. The host is the address for clients outside of the cluster.
+// The issuer signs the certificate if one is named. All returned objects are stored.
+func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string,
+	issuer *v1.IssuerReference) (*Plan, error) {
+	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Issuer: issuer, Now: k.Clock(),
+		ClusterDomain: k.ClusterDomain}
 	if k.Skew != nil {
 		s.Skew = k.Skew()
 	}
@@ -51,17 +54,17 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 	if err != nil {
 		return nil, err
 	}
-	// The authority first: what it has not kept, it must not have signed.
+	// The certificate authority is stored first, so that it never signs before it is stored.
 	if p.Authority != nil {
 		if err := k.Kube.Create(ctx, p.Authority); err != nil {
 			return nil, secrets.Failed(err, "make", p.Authority.Namespace, p.Authority.Name)
 		}
 	}
-	// Then who else is trusted, before that is published.
+	// The other trusted certificate authorities are stored before they are published.
 	if err := k.keepIssuerCAs(ctx, s, p); err != nil {
 		return nil, err
 	}
-	// Then the key, before somebody is asked to sign for it.
+	// The key is stored before a certificate is requested for it.
 	if err := k.write(ctx, s.Server, p.Server); err != nil {
 		return nil, err
 	}
@@ -74,7 +77,7 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 	return p, nil
 }
 
-// read what there is.
+// read reads the Secrets and the request.
 func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 	i := s.Instance
 	for number := 1; number <= maxAuthorities; number++ {
@@ -91,7 +94,7 @@ func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 		return err
 	}
 	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil || s.Issuer == nil || s.isSettled() {
-		return err // Nobody is asked while there is a good certificate.
+		return err // The issuer is not asked while there is a valid certificate.
 	}
 	if s.Request, err = k.readRequest(ctx, i); errors.Is(err, errNotInstalled) {
 		s.Unreachable, err = err.Error(), nil
@@ -99,17 +102,17 @@ func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 	return err
 }
 
-func (k *Keeper) write(ctx context.Context, was, is *corev1.Secret) (err error) {
+func (k *Keeper) write(ctx context.Context, before, after *corev1.Secret) (err error) {
 	switch {
-	case is == nil:
+	case after == nil:
 		return nil
-	case was == nil:
-		err = k.Kube.Create(ctx, is)
+	case before == nil:
+		err = k.Kube.Create(ctx, after)
 	default:
-		err = k.Kube.Update(ctx, is)
+		err = k.Kube.Update(ctx, after)
 	}
 	if err != nil {
-		return secrets.Failed(err, "write", is.Namespace, is.Name)
+		return secrets.Failed(err, "write", after.Namespace, after.Name)
 	}
 	return nil
 }

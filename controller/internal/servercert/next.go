@@ -1,12 +1,12 @@
-// Package servercert keeps what a server and its clients know each other by: an authority of the instance alone, and a
-// certificate that it signs. The authority's key is in the controller's namespace, and the certificate with its own in the
-// instance's, where the server's pod mounts it.
+// Package servercert maintains the certificates that servers present and clients verify. Each instance has its own
+// certificate authority, which signs the server's certificate. The authority's key is stored in the controller's
+// namespace. The certificate and its key are stored in the instance's namespace, and the server's pod mounts them.
 //
-//	 made          one life of a certificate later      three before its end    its end
+//	 made          one certificate lifetime later       three before its end    its end
 //	──┴─────────────┴──────────────────────────────────────┴───────────────────────┴──
 //	  published     signs                                  the next one is made
 //
-// The first signs at once: nobody knows another.
+// The first certificate authority signs immediately, because clients do not know another one.
 package servercert
 
 import (
@@ -29,60 +29,65 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// maxAuthorities of one life of an instance: one is made in about nine years.
+// maxAuthorities is the maximum number of certificate authorities of an instance. A new one is created about every
+// nine years.
 const maxAuthorities = 20
 
-// A State is what there is for a server.
+// A State contains the existing objects of a server.
 type State struct {
 	redact.All
 
-	// Instance whose server it is, and the XR that owns its Secrets.
+	// Instance is the instance of the server, and Owner the XR that owns its Secrets.
 	Instance v1.Instance
 	Owner    metav1.OwnerReference
-	// Namespace is the controller's own.
+	// Namespace is the controller's own namespace.
 	Namespace string
-	// Host that clients outside of the cluster reach the server at; a name, an address or nothing.
+	// Host is the address for clients outside of the cluster: a name, an IP address or "".
 	Host string
-	// Authorities by their numbers, from the first on; and the server's Secret, nil where there is none.
+	// Authorities are the Secrets of the certificate authorities, ordered by number. Server is the server's Secret,
+	// or nil.
 	Authorities []*corev1.Secret
 	Server      *corev1.Secret
-	// Issuer that signs instead of an authority of the instance, and what it was asked for; nil where none does, or was.
+	// Issuer signs in place of the instance's certificate authority, or is nil. Request is the request to it, or nil.
 	Issuer  *v1.IssuerReference
 	Request *Request
-	// IssuerCAs are the authorities of issuers that are trusted, as PEM, and those between them and a certificate. They are kept in the
-	// controller's namespace: whoever may write Secrets of the instance's namespace may write any authority beside the server's certificate.
+	// IssuerCAs are the trusted certificate authorities of issuers and their intermediate certificates as PEM. They
+	// are stored in the controller's namespace, because a user of the instance's namespace can write any certificate
+	// authority to the server's Secret.
 	IssuerCAs []byte
-	// Unreachable says why the issuer cannot be asked; empty where it can.
+	// Unreachable is why the issuer cannot be asked, or "".
 	Unreachable string
-	// Now by the API server's clock, and by how much the controller's is ahead of that.
+	// Now is the time of the API server's clock. Skew is the difference to the controller's clock.
 	Now  time.Time
 	Skew clock.Skew
-	// ClusterDomain of the Services' names; empty for cluster.local.
+	// ClusterDomain is the domain of the Services' names, or "" for cluster.local.
 	ClusterDomain string
 }
 
-// A Plan is what is to be there.
+// A Plan describes the objects that must exist.
 type Plan struct {
 	redact.All
 
-	// Authority and Server to be made or written; nil where they are as they should be.
+	// Authority and Server are Secrets to create or update. They are nil if nothing has to change.
 	Authority, Server *corev1.Secret
-	// Published authorities, the older first, as PEM.
+	// Published are the certificate authorities for clients as PEM, the older first.
 	Published []byte
-	// IssuerCAs are those of them that are no authorities of the instance. They are kept before anything else is written.
+	// IssuerCAs are the published certificate authorities of issuers. They are stored before anything else is
+	// written.
 	IssuerCAs []byte
-	// Certificate that the server is to show; nil where an issuer has not made it yet.
+	// Certificate is the certificate that the server should present, or nil if an issuer has not signed it yet.
 	Certificate *x509.Certificate
-	// Issuer that has signed it; empty where an authority of the instance has.
+	// Issuer has signed it. It is empty if a certificate authority of the instance has signed it.
 	Issuer string
-	// Request for a certificate to be made, as PEM, after the Server's Secret with its key was written; and DropRequest that is there.
+	// Request is a certificate signing request to create as PEM, after the Server's Secret with its key is written.
+	// DropRequest is true if the existing request must be deleted.
 	Request     []byte
 	DropRequest bool
-	// Message says what is wrong with the issuer, or what it is waited for.
+	// Message is what is wrong with the issuer, or what is awaited.
 	Message string
 }
 
-// Next is what is to be there now.
+// Next returns the plan for the current state.
 func Next(s *State) (*Plan, error) {
 	next := nextOwn
 	if s.Issuer != nil {
@@ -100,7 +105,7 @@ func Next(s *State) (*Plan, error) {
 	return out, nil
 }
 
-// nextOwn is what is to be there of a server whose certificates an authority of the instance signs.
+// nextOwn plans the certificate of a server that uses the instance's own certificate authority.
 func nextOwn(s *State) (*Plan, error) {
 	out := &Plan{}
 	known, err := usable(s)
@@ -127,24 +132,24 @@ func nextOwn(s *State) (*Plan, error) {
 	return out, s.sign(s.signerOf(known), out)
 }
 
-// isEnding reports whether the next authority is to be published.
+// isEnding reports whether the next certificate authority must be published.
 func (s *State) isEnding(authority *x509.Certificate) bool {
 	return s.judgedAt(authority).After(authority.NotAfter.Add(-3 * certificate.Life))
 }
 
-// sign the server's certificate, where it needs another one. That of an issuer is shown as long as nextIssued would show it, and
-// its CA is published until the one after it.
-func (s *State) sign(by certificate.Pair, out *Plan) error {
+// sign signs a certificate if the server needs another one. A certificate of a previous issuer is presented as long
+// as nextIssued would keep it. Its CA is published until the following certificate.
+func (s *State) sign(issuer certificate.Pair, out *Plan) error {
 	now, names := s.current(), s.names()
 	out.Issuer = s.signedBy(now)
 	former := s.former(now)
-	pair, why := now.pair, ""
+	pair, reason := now.pair, ""
 	if out.Issuer == "" || !now.isGood(s) || !s.judgedAt(now.leaf).Before(now.at(5, 6)) {
-		why = by.WhyRenew(pair, s.judgedAt(now.leaf), names)
+		reason = issuer.WhyRenew(pair, s.judgedAt(now.leaf), names)
 	}
-	if why != "" {
+	if reason != "" {
 		var err error
-		if pair, err = by.Sign(s.Now, names); err != nil {
+		if pair, err = issuer.Sign(s.Now, names); err != nil {
 			return err
 		}
 		if out.Issuer == "" {
@@ -153,9 +158,10 @@ func (s *State) sign(by certificate.Pair, out *Plan) error {
 		out.Issuer = ""
 	}
 	out.Published = append(out.Published, certificate.Encode(former)...)
-	if s.Server == nil || why != "" || !bytes.Equal(s.Server.Data[v1.CAKey], out.Published) {
+	if s.Server == nil || reason != "" || !bytes.Equal(s.Server.Data[v1.CAKey], out.Published) {
 		out.Server = s.serverSecret()
-		out.Server.Data = map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, v1.CAKey: out.Published}
+		out.Server.Data = map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key,
+			v1.CAKey: out.Published}
 		if former == nil {
 			delete(out.Server.Annotations, v1.AnnotationIssuer)
 		}
@@ -165,7 +171,7 @@ func (s *State) sign(by certificate.Pair, out *Plan) error {
 	return err
 }
 
-// former authorities are those of an issuer that has signed what the server showed before.
+// former returns the certificate authorities of the issuer that signed the previous certificate.
 func (s *State) former(now shown) []*x509.Certificate {
 	if s.Server == nil || s.Server.Annotations[v1.AnnotationIssuer] == "" {
 		return nil
@@ -173,7 +179,7 @@ func (s *State) former(now shown) []*x509.Certificate {
 	return without(now.published, s.ownAuthorities())
 }
 
-// ownAuthorities of the instance, whose keys are in the controller's namespace.
+// ownAuthorities returns the instance's certificate authorities, whose keys are stored in the controller's namespace.
 func (s *State) ownAuthorities() []*x509.Certificate {
 	var out []*x509.Certificate
 	for _, secret := range s.Authorities {
@@ -184,27 +190,31 @@ func (s *State) ownAuthorities() []*x509.Certificate {
 	return out
 }
 
-// trusted authorities are those that are kept in the controller's namespace. No other is published, or believed.
+// trusted returns the certificate authorities that are stored in the controller's namespace. Others are neither
+// published nor trusted.
 func (s *State) trusted() []*x509.Certificate {
 	return append(s.ownAuthorities(), certificate.ParseAll(s.IssuerCAs)...)
 }
 
-// without some certificates.
-func without(all, some []*x509.Certificate) []*x509.Certificate {
-	return slices.DeleteFunc(slices.Clone(all), func(c *x509.Certificate) bool { return slices.ContainsFunc(some, c.Equal) })
+// without returns the certificates without the removed ones.
+func without(all, removed []*x509.Certificate) []*x509.Certificate {
+	return slices.DeleteFunc(slices.Clone(all), func(c *x509.Certificate) bool {
+		return slices.ContainsFunc(removed, c.Equal)
+	})
 }
 
-// judgedAt is the time by which a certificate is judged: now. While the clocks of the controller and the API server do not agree, that is a time
-// at which it is fresh, so that nothing is renewed or forgotten by a wrong clock, unless it is not valid by either.
+// judgedAt returns the time at which a certificate is evaluated, which is usually now. If the clocks of the
+// controller and the API server differ, it returns a time at which the certificate is new. A wrong clock then causes
+// no renewal or removal. If the certificate is invalid by both clocks, it returns now.
 func (s *State) judgedAt(c *x509.Certificate) time.Time {
-	isValid := func(at time.Time) bool { return !at.Before(c.NotBefore) && !at.After(c.NotAfter) }
+	isValid := func(timestamp time.Time) bool { return !timestamp.Before(c.NotBefore) && !timestamp.After(c.NotAfter) }
 	if c == nil || s.Skew.IsTrusted() || !isValid(s.Now) && !isValid(s.Now.Add(s.Skew.Ahead)) {
 		return s.Now
 	}
 	return c.NotBefore.Add(certificate.Slack)
 }
 
-// An authority that has not ended.
+// An authority is a certificate authority that has not expired.
 type authority struct {
 	redact.All
 
@@ -212,10 +222,12 @@ type authority struct {
 	certificate *x509.Certificate
 }
 
-// usable authorities, in their order. One that cannot be read signs nothing, and another one is made.
+// usable returns the certificate authorities that have not expired, in order. An unreadable one signs nothing, and a
+// new one is created.
 func usable(s *State) ([]authority, error) {
 	if len(s.Authorities) >= maxAuthorities {
-		return nil, errors.New("there are too many authorities of this instance: delete their Secrets, and one is made")
+		return nil, errors.New("this instance has too many certificate authorities: delete their Secrets, and a " +
+			"new one is created")
 	}
 	var out []authority
 	for _, secret := range s.Authorities {
@@ -224,7 +236,7 @@ func usable(s *State) ([]authority, error) {
 		if err != nil || p.Check() != nil || !c.IsCA {
 			continue
 		}
-		if at := s.judgedAt(c); at.After(c.NotAfter) || at.Before(c.NotBefore) {
+		if timestamp := s.judgedAt(c); timestamp.After(c.NotAfter) || timestamp.Before(c.NotBefore) {
 			continue
 		}
 		out = append(out, authority{pair: p, certificate: c})
@@ -232,12 +244,13 @@ func usable(s *State) ([]authority, error) {
 	return out, nil
 }
 
-// signerOf authorities: the newest that was published for a life of a certificate, or the oldest.
+// signerOf returns the newest certificate authority that has been published for the lifetime of a certificate, or the
+// oldest one.
 func (s *State) signerOf(known []authority) certificate.Pair {
 	out, now := known[0].pair, s.current()
 	for _, a := range known {
 		if !s.Skew.IsTrusted() && now.leaf != nil && now.leaf.CheckSignatureFrom(a.certificate) == nil {
-			return a.pair // By a wrong clock no other one begins to sign.
+			return a.pair // A wrong clock must not change the signer.
 		}
 		if s.Now.After(a.certificate.NotBefore.Add(certificate.Slack).Add(certificate.Life)) {
 			out = a.pair
@@ -246,7 +259,7 @@ func (s *State) signerOf(known []authority) certificate.Pair {
 	return out
 }
 
-// names of the server: those of its Service, as a client in each place writes them, and where others reach it.
+// names returns the names of the server: the names of its Service from all namespaces, and the external host.
 func (s *State) names() certificate.Names {
 	service, namespace := s.Instance.ServiceName(), s.Instance.Namespace
 	inCluster := service + "." + namespace + ".svc"
@@ -259,21 +272,23 @@ func (s *State) names() certificate.Names {
 	return out
 }
 
-// DefaultDomain of a cluster, as kubeadm has it.
+// DefaultDomain is the default domain of a cluster in kubeadm.
 const DefaultDomain = "cluster.local"
 
-// domain of the cluster.
+// domain returns the domain of the cluster.
 func (s *State) domain() string { return cmp.Or(s.ClusterDomain, DefaultDomain) }
 
-// isInCluster is true of what the cluster's DNS may have for something else: no load balancer is called so, and who has the Service may have
-// written that into its status.
+// isInCluster reports whether the cluster's DNS may use a host name for another object. No load balancer has such a
+// name. A user who can change the Service may have written the name to its status.
 func (s *State) isInCluster(host string) bool {
 	labels := strings.Split(host, ".")
-	of := func(n int, kinds ...string) bool { return len(labels) > n && slices.Contains(kinds, labels[n]) }
-	return len(labels) == 1 || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, "."+s.domain()) || strings.HasSuffix(host, "."+DefaultDomain) || of(2, "svc", "pod") || of(3, "svc") // A Service, a pod, and a Service's pod.
+	hasLabel := func(n int, kinds ...string) bool { return len(labels) > n && slices.Contains(kinds, labels[n]) }
+	// The labels are those of a Service, a pod, and a Service's pod.
+	return len(labels) == 1 || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, "."+s.domain()) ||
+		strings.HasSuffix(host, "."+DefaultDomain) || hasLabel(2, "svc", "pod") || hasLabel(3, "svc")
 }
 
-// serverSecret as it is, or a new one.
+// serverSecret returns a copy of the server's Secret, or a new one.
 func (s *State) serverSecret() *corev1.Secret {
 	if s.Server == nil {
 		out := s.newSecret(s.Instance.Namespace, s.Instance.TLSSecretName())
@@ -287,7 +302,7 @@ func (s *State) serverSecret() *corev1.Secret {
 	return out
 }
 
-// newSecret of the instance, which goes with its XR.
+// newSecret returns a Secret of the instance that is owned by its XR.
 func (s *State) newSecret(namespace, name string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -16,18 +16,19 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) //nolint:gochecknoglobals // A constant.
 
-// address of a load balancer.
+// address is the address of a load balancer.
 const address = "198.51.100.7"
 
 func newState() *State {
 	i := v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: "shop", XR: "1b2c"}
 	return &State{
 		Instance: i, Namespace: "crossplane-mysql-system", Now: start,
-		Owner: metav1.OwnerReference{APIVersion: "otus.homework/v1", Kind: "XMySQL", Name: "shop-x", UID: "1b2c", Controller: new(true), BlockOwnerDeletion: new(true)},
+		Owner: metav1.OwnerReference{APIVersion: "otus.homework/v1", Kind: "XMySQL", Name: "shop-x", UID: "1b2c",
+			Controller: new(true), BlockOwnerDeletion: new(true)},
 	}
 }
 
-// step does what is planned.
+// step applies the next plan.
 func (s *State) step(t *testing.T) *Plan {
 	t.Helper()
 	p, err := Next(s)
@@ -44,7 +45,7 @@ func (s *State) step(t *testing.T) *Plan {
 	return p
 }
 
-// trusts is true of a client that has read these authorities.
+// trusts returns an error unless a client with these CAs trusts the server.
 func (s *State) trusts(t *testing.T, published []byte, host string) error {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -59,16 +60,19 @@ func (s *State) trusts(t *testing.T, published []byte, host string) error {
 	return err
 }
 
-// TestFirst: the Secrets are the instance's, and go with its XR; the key of the authority is with the controller alone.
+// TestFirst checks that the Secrets belong to the instance and its XR, and that only the controller has the key of
+// the CA.
 func TestFirst(t *testing.T) {
 	s := newState()
 	p := s.step(t)
-	if p.Authority == nil || p.Server == nil || p.Authority.Namespace != "crossplane-mysql-system" || p.Server.Namespace != "team" || p.Server.Name != "shop-tls" {
+	if p.Authority == nil || p.Server == nil || p.Authority.Namespace != "crossplane-mysql-system" ||
+		p.Server.Namespace != "team" || p.Server.Name != "shop-tls" {
 		t.Fatalf("got %+v", p)
 	}
 	for _, secret := range []*corev1.Secret{p.Authority, p.Server} {
 		o := secret.OwnerReferences
-		if len(o) != 1 || o[0].UID != "1b2c" || o[0].Controller != nil || o[0].BlockOwnerDeletion != nil || secret.Labels[v1.LabelXR] != "1b2c" || secret.Type != corev1.SecretTypeOpaque {
+		if len(o) != 1 || o[0].UID != "1b2c" || o[0].Controller != nil || o[0].BlockOwnerDeletion != nil ||
+			secret.Labels[v1.LabelXR] != "1b2c" || secret.Type != corev1.SecretTypeOpaque {
 			t.Errorf("%s: got %+v", secret.Name, secret.ObjectMeta)
 		}
 	}
@@ -83,19 +87,21 @@ func TestFirst(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
-	if s.trusts(t, p.Published, "shop.other.svc") == nil || s.trusts(t, newState().step(t).Published, "shop.team.svc") == nil {
+	if s.trusts(t, p.Published, "shop.other.svc") == nil ||
+		s.trusts(t, newState().step(t).Published, "shop.team.svc") == nil {
 		t.Error("it is taken for another instance's")
 	}
 	if p := s.step(t); p.Authority != nil || p.Server != nil || !bytes.Equal(p.Published, s.Server.Data[v1.CAKey]) {
 		t.Errorf("something is done although all is there: %+v", p)
 	}
-	if c, err := certificate.Parse(s.Server.Data[corev1.TLSCertKey]); err != nil || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || c.IsCA {
+	if c, err := certificate.Parse(s.Server.Data[corev1.TLSCertKey]); err != nil ||
+		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || c.IsCA {
 		t.Errorf("it opens other doors: %v, %v", c.ExtKeyUsage, err)
 	}
 }
 
-// TestDecades: for thirty years, with looks now and then and a client that reads the authorities as seldom as a certificate
-// is made, that client trusts whatever the server shows, and no certificate ends before there is another one.
+// TestDecades simulates thirty years with a client that reads the CAs once per lifetime of a certificate. It must
+// always trust the server, and no certificate may expire before the next one exists.
 func TestDecades(t *testing.T) {
 	s := newState()
 	read, readAt := s.step(t).Published, s.Now
@@ -123,7 +129,7 @@ func TestDecades(t *testing.T) {
 	}
 }
 
-// TestRepair: what is lost or broken is made again.
+// TestRepair checks that lost or broken Secrets are created again.
 func TestRepair(t *testing.T) {
 	other := newState()
 	other.step(t)
@@ -135,24 +141,41 @@ func TestRepair(t *testing.T) {
 		"Host":    {reason: "Others reach it elsewhere now.", spoil: func(s *State) { s.Host = address }, server: true},
 		"Name":    {reason: "Or by a name.", spoil: func(s *State) { s.Host = "db.example.org" }, server: true},
 		"OwnHost": {reason: "It has that.", spoil: func(s *State) { s.Host = "shop.team.svc" }},
-		"Theirs":  {reason: "Who has the Service has written that another's is theirs.", spoil: func(s *State) { s.Host = "shop.other.svc" }},
-		"Local":   {reason: "That is in the cluster, too.", spoil: func(s *State) { s.Host = "shop.other.svc.cluster.local" }},
-		"Domain":  {reason: "Whatever the cluster's domain is.", spoil: func(s *State) { s.Host = "shop.other.svc.corp.example" }},
-		"Pod":     {reason: "Pods have names, too.", spoil: func(s *State) { s.Host = "10-0-0-1.other.pod.cluster.local" }},
-		"PodOf":   {reason: "Those of a Service, too.", spoil: func(s *State) { s.Host = "db-0.shop.other.svc.corp.example" }},
-		"House":   {reason: "A house may have services of its own.", spoil: func(s *State) { s.Host = "db.svc.corp.example" }, server: true},
-		"Corp":    {reason: "A house may call its own domain so.", spoil: func(s *State) { s.Host = "db.corp.local" }, server: true},
+		"Theirs": {reason: "Who has the Service has written that another's is theirs.",
+			spoil: func(s *State) { s.Host = "shop.other.svc" }},
+		"Local": {reason: "That is in the cluster, too.", spoil: func(s *State) {
+			s.Host = "shop.other.svc.cluster.local"
+		}},
+		"Domain": {reason: "Whatever the cluster's domain is.", spoil: func(s *State) {
+			s.Host = "shop.other.svc.corp.example"
+		}},
+		"Pod": {reason: "Pods have names, too.", spoil: func(s *State) { s.Host = "10-0-0-1.other.pod.cluster.local" }},
+		"PodOf": {reason: "Those of a Service, too.", spoil: func(s *State) {
+			s.Host = "db-0.shop.other.svc.corp.example"
+		}},
+		"House": {reason: "A house may have services of its own.", spoil: func(s *State) { s.Host = "db.svc.corp.example" },
+			server: true},
+		"Corp": {reason: "A house may call its own domain so.", spoil: func(s *State) { s.Host = "db.corp.local" },
+			server: true},
 		"Short":   {reason: "So may that be.", spoil: func(s *State) { s.Host = "vault" }},
 		"Deleted": {reason: "Somebody deleted the Secret.", spoil: func(s *State) { s.Server = nil }, server: true},
 		"Emptied": {reason: "Somebody emptied it.", spoil: func(s *State) { s.Server.Data = nil }, server: true},
-		"Swapped": {reason: "Somebody put another one there.", spoil: func(s *State) { s.Server.Data = other.Server.Data }, server: true},
+		"Swapped": {reason: "Somebody put another one there.", spoil: func(s *State) { s.Server.Data = other.Server.Data },
+			server: true},
 		"Bundle": {reason: "Somebody added an authority.", spoil: func(s *State) {
 			s.Server.Data[v1.CAKey] = append(s.Server.Data[v1.CAKey], other.Server.Data[v1.CAKey]...)
 		}, server: true},
-		"Authority":    {reason: "It cannot sign any more.", spoil: func(s *State) { s.Authorities = nil }, authority: true, server: true},
-		"AuthorityKey": {reason: "Nor without its key.", spoil: func(s *State) { delete(s.Authorities[0].Data, corev1.TLSPrivateKeyKey) }, authority: true, server: true},
-		"TwoThirds":    {reason: "It is old.", spoil: func(s *State) { s.Now = s.Now.Add(certificate.Life/3*2 + time.Second) }, server: true},
-		"Younger":      {reason: "It is not.", spoil: func(s *State) { s.Now = s.Now.Add(certificate.Life/3*2 - time.Second) }},
+		"Authority": {reason: "It cannot sign any more.", spoil: func(s *State) { s.Authorities = nil }, authority: true,
+			server: true},
+		"AuthorityKey": {reason: "Nor without its key.", spoil: func(s *State) {
+			delete(s.Authorities[0].Data, corev1.TLSPrivateKeyKey)
+		}, authority: true, server: true},
+		"TwoThirds": {reason: "It is old.", spoil: func(s *State) {
+			s.Now = s.Now.Add(certificate.Life/3*2 + time.Second)
+		}, server: true},
+		"Younger": {reason: "It is not.", spoil: func(s *State) {
+			s.Now = s.Now.Add(certificate.Life/3*2 - time.Second)
+		}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +186,8 @@ func TestRepair(t *testing.T) {
 			if (p.Authority != nil) != tc.authority || (p.Server != nil) != tc.server {
 				t.Errorf("%s got an authority: %t, a certificate: %t", tc.reason, p.Authority != nil, p.Server != nil)
 			}
-			if err := s.trusts(t, p.Published, "shop.team.svc"); err != nil || !bytes.Equal(p.Published, s.Server.Data[v1.CAKey]) {
+			if err := s.trusts(t, p.Published, "shop.team.svc"); err != nil ||
+				!bytes.Equal(p.Published, s.Server.Data[v1.CAKey]) {
 				t.Errorf("%s %v", tc.reason, err)
 			}
 			if s.Host == address && s.trusts(t, p.Published, s.Host) != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// requestKind is cert-manager's (pkg/apis/certmanager/v1/types_certificaterequest.go).
+// requestKind is the kind CertificateRequest of cert-manager (pkg/apis/certmanager/v1/types_certificaterequest.go).
 var requestKind = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "CertificateRequest"} //nolint:gochecknoglobals // A constant.
 
-// A certificateRequest is what is read of one.
+// A certificateRequest contains the fields of a CertificateRequest that are read.
 type certificateRequest struct {
 	Spec struct {
 		Request   []byte             `json:"request"`
@@ -40,17 +40,19 @@ type certificateRequest struct {
 	} `json:"status"`
 }
 
-// errNotInstalled is why nobody can be asked.
-var errNotInstalled = errors.New("the platform has certificates signed by cert-manager (certificateIssuer), which is not installed: ask the platform team to install it, or to name no issuer")
+// errNotInstalled is returned if cert-manager is not installed.
+var errNotInstalled = errors.New(
+	"the Platform requires certificates from cert-manager (certificateIssuer), which is not installed: ask the " +
+		"platform team to install it, or to remove the issuer")
 
-// readRequest of an instance; nil where there is none.
+// readRequest reads the request of an instance, or returns nil if there is none.
 func (k *Keeper) readRequest(ctx context.Context, i v1.Instance) (*Request, error) {
 	u := k.newRequest(i)
 	switch err := k.Kube.Get(ctx, client.ObjectKeyFromObject(u), u); {
 	case meta.IsNoMatchError(err):
 		return nil, errNotInstalled
 	case kerrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // There is none; that is no error.
+		return nil, nil //nolint:nilnil // A missing request is no error.
 	case err != nil:
 		return nil, fmt.Errorf("cannot read %s %s/%s: %w", requestKind.Kind, u.GetNamespace(), u.GetName(), err)
 	}
@@ -63,7 +65,8 @@ func (k *Keeper) readRequest(ctx context.Context, i v1.Instance) (*Request, erro
 		switch isReady, isTrue := c.Type == "Ready", c.Status == corev1.ConditionTrue; {
 		case isReady && isTrue:
 			out.Certificate, out.CA = r.Status.Certificate, r.Status.CA
-		case isReady && (c.Reason == "Failed" || c.Reason == "Denied"), isTrue && (c.Type == "Denied" || c.Type == "InvalidRequest"):
+		case isReady && (c.Reason == "Failed" || c.Reason == "Denied"), isTrue &&
+			(c.Type == "Denied" || c.Type == "InvalidRequest"):
 			out.Refused, out.Message = true, c.Message
 		case isReady && out.Message == "":
 			out.Message = c.Message
@@ -72,7 +75,7 @@ func (k *Keeper) readRequest(ctx context.Context, i v1.Instance) (*Request, erro
 	return out, nil
 }
 
-// ask the issuer for what is planned, or take back what was asked.
+// ask creates the planned request, or deletes the existing one.
 func (k *Keeper) ask(ctx context.Context, s *State, p *Plan) error {
 	u := k.newRequest(s.Instance)
 	if p.DropRequest {
@@ -94,7 +97,7 @@ func (k *Keeper) ask(ctx context.Context, s *State, p *Plan) error {
 		"usages":    []any{"digital signature", "server auth"},
 	}
 	if err := k.Kube.Create(ctx, u); err != nil {
-		return fmt.Errorf("cannot make %s %s/%s: %w", requestKind.Kind, u.GetNamespace(), u.GetName(), err)
+		return fmt.Errorf("cannot create %s %s/%s: %w", requestKind.Kind, u.GetNamespace(), u.GetName(), err)
 	}
 	return nil
 }

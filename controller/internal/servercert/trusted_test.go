@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/issuertest"
 )
 
-// TestAuthorityOfATenant: an authority that a tenant writes into the server's Secret is never trusted, neither with the platform's issuer nor without,
-// whatever else the tenant writes there: not by the controller, not by clients, and not once the certificate is due.
+// TestAuthorityOfATenant writes a tenant's CA to the server's Secret. The controller and clients must never trust
+// it, with and without the platform's issuer, and also not when the certificate is due.
 func TestAuthorityOfATenant(t *testing.T) {
 	evil, err := certificate.NewAuthority(start, "evil")
 	if err != nil {
@@ -32,13 +32,14 @@ func TestAuthorityOfATenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := func(t *testing.T, s *State, by certificate.Pair, bundle []byte) {
+	fill := func(t *testing.T, s *State, issuer certificate.Pair, bundle []byte) {
 		t.Helper()
-		leaf, err := by.Sign(start, s.names())
+		leaf, err := issuer.Sign(start, s.names())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Server.Data = map[string][]byte{corev1.TLSCertKey: leaf.Certificate, corev1.TLSPrivateKeyKey: leaf.Key, v1.CAKey: bundle}
+		s.Server.Data = map[string][]byte{corev1.TLSCertKey: leaf.Certificate, corev1.TLSPrivateKeyKey: leaf.Key,
+			v1.CAKey: bundle}
 		metav1.SetMetaDataAnnotation(&s.Server.ObjectMeta, v1.AnnotationIssuer, "Issuer.cert-manager.io/ca")
 	}
 	writes := map[string]func(*testing.T, *State){
@@ -60,9 +61,9 @@ func TestAuthorityOfATenant(t *testing.T) {
 	for _, issued := range []string{"Own", "Issuer", "IssuerNamedLater", "IssuerNoMore"} {
 		for name, write := range writes {
 			t.Run(issued+name, func(t *testing.T) {
-				by, s := issuertest.New(t, "ca", start), newState()
+				issuer, s := issuertest.New(t, "ca", start), newState()
 				if issued == "Issuer" || issued == "IssuerNoMore" {
-					s = newIssued(t, by)
+					s = newIssued(t, issuer)
 				} else {
 					s.step(t)
 				}
@@ -76,11 +77,14 @@ func TestAuthorityOfATenant(t *testing.T) {
 				}
 				for _, days := range []int{0, 0, 0, 59, 61, 0, 76, 0, 91, 0, 0} {
 					s.Now = maxTime(s.Now, start.AddDate(0, 0, days))
-					p := s.pass(t, by)
-					if c := p.Certificate; c != nil && (c.CheckSignatureFrom(root(evil.Certificate).first()) == nil || c.CheckSignatureFrom(root(named.Certificate).first()) == nil) {
+					p := s.pass(t, issuer)
+					if c := p.Certificate; c != nil &&
+						(c.CheckSignatureFrom(root(evil.Certificate).first()) == nil ||
+							c.CheckSignatureFrom(root(named.Certificate).first()) == nil) {
 						t.Fatalf("day %d: the server is to show a certificate of the tenant's authority", days)
 					}
-					if root(p.Published).has("evil") || slices.ContainsFunc(certificate.ParseAll(p.Published), root(named.Certificate).first().Equal) {
+					if root(p.Published).has("evil") ||
+						slices.ContainsFunc(certificate.ParseAll(p.Published), root(named.Certificate).first().Equal) {
 						t.Fatalf("day %d: the controller and its clients trust the tenant's authority", days)
 					}
 				}
@@ -107,8 +111,8 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// TestIssuerCAsAreKept: the authorities of an issuer are in the controller's namespace before they are published, in one of two Secrets, and the
-// controller may die between any two writes.
+// TestIssuerCAsAreKept checks that an issuer's CAs are stored in one of two Secrets of the controller's namespace
+// before they are published. The controller may stop between any two writes.
 func TestIssuerCAsAreKept(t *testing.T) {
 	errDied := errors.New("the controller has died")
 	for writes := range 8 {
@@ -120,17 +124,18 @@ func TestIssuerCAsAreKept(t *testing.T) {
 			return nil
 		}
 		kube := fake.NewClientBuilder().WithScheme(requestScheme()).Build()
-		k := &Keeper{Namespace: s.Namespace, Clock: func() time.Time { return start }, Kube: interceptor.NewClient(kube, interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				return errors.Join(die(), c.Create(ctx, o, options...))
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-				return errors.Join(die(), c.Delete(ctx, o, options...))
-			},
-		})}
+		k := &Keeper{Namespace: s.Namespace, Clock: func() time.Time { return start },
+			Kube: interceptor.NewClient(kube, interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+					return errors.Join(die(), c.Create(ctx, o, options...))
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+					return errors.Join(die(), c.Delete(ctx, o, options...))
+				},
+			})}
 		for n := range 4 {
 			want := issuertest.New(t, "ca", start.Add(time.Duration(n)*time.Hour)).CA()
-			for range 3 { // It is started again.
+			for range 3 { // The controller restarts.
 				if err := k.readIssuerCAs(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
@@ -155,13 +160,13 @@ func TestIssuerCAsAreKept(t *testing.T) {
 	}
 }
 
-// TestWrongClockRenewsNothing: while the clocks of the controller and the API server do not agree, no certificate and no authority is made because of
-// its age; what is not valid by either clock is.
+// TestWrongClockRenewsNothing checks that the age of a certificate or CA causes no renewal while the clocks of the
+// controller and the API server differ. A certificate that is invalid by both clocks is renewed.
 func TestWrongClockRenewsNothing(t *testing.T) {
 	const month = 31 * 24 * time.Hour
 	for name, tc := range map[string]struct {
 		reason string
-		// server and own clocks are ahead by this.
+		// server and own are how far each clock is ahead.
 		server, own time.Duration
 		renews      bool
 	}{
@@ -174,9 +179,9 @@ func TestWrongClockRenewsNothing(t *testing.T) {
 		"BehindBoth":  {reason: "It is not valid yet by both.", server: -month, own: -2 * month, renews: true},
 	} {
 		for _, issued := range []bool{false, true} {
-			by, s := issuertest.New(t, "ca", start.Add(-12*month)), newState()
-			if by.Life = certificate.Life; issued {
-				s = newIssued(t, by)
+			issuer, s := issuertest.New(t, "ca", start.Add(-12*month)), newState()
+			if issuer.Life = certificate.Life; issued {
+				s = newIssued(t, issuer)
 			} else {
 				s.step(t)
 			}
@@ -195,7 +200,8 @@ func TestWrongClockRenewsNothing(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTheFuture: one that a clock made which was ahead is made again, with its authority.
+// TestCertificateOfTheFuture checks that a certificate from a clock that was ahead is created again, together with
+// its CA.
 func TestCertificateOfTheFuture(t *testing.T) {
 	s := newState()
 	s.Now = start.AddDate(0, 0, 60)
@@ -212,13 +218,15 @@ func TestCertificateOfTheFuture(t *testing.T) {
 	}
 }
 
-// TestClusterDomain: the certificate is for the names that the cluster's DNS has, whatever its domain is called, and for no other Service's.
+// TestClusterDomain checks that the certificate is valid for the server's names in the cluster's DNS with any
+// domain, and for no name of another Service.
 func TestClusterDomain(t *testing.T) {
 	s := newState()
 	s.ClusterDomain = "corp.example"
 	p := s.step(t)
 	for host, want := range map[string]bool{
-		"shop.team.svc": true, "shop.team.svc.corp.example": true, "shop.team": true, "shop": true, "shop.team.svc.cluster.local": false, "shop.other.svc.corp.example": false,
+		"shop.team.svc": true, "shop.team.svc.corp.example": true, "shop.team": true, "shop": true,
+		"shop.team.svc.cluster.local": false, "shop.other.svc.corp.example": false,
 	} {
 		if err := s.trusts(t, p.Published, host); (err == nil) != want {
 			t.Errorf("%s: %v", host, err)

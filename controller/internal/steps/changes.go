@@ -13,15 +13,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// AddFinalizer puts our finalizer on an object that is about to be written.
+// AddFinalizer adds the finalizer to an object that is about to be written.
 func AddFinalizer(o client.Object) { controllerutil.AddFinalizer(o, v1.Finalizer) }
 
-// RemoveFinalizer of an object: what nothing else holds is gone then.
+// RemoveFinalizer removes the finalizer from an object. The API server then deletes the object, unless it has another
+// finalizer.
 func RemoveFinalizer(o client.Object) change.Change {
 	return change.PatchObject(o, func(o client.Object) { controllerutil.RemoveFinalizer(o, v1.Finalizer) }).OrGone()
 }
 
-// OrNil is the value of a field that goes where there is no text.
+// OrNil returns nil for an empty text, so that a merge patch removes the field.
 func OrNil(text string) any {
 	if text == "" {
 		return nil
@@ -34,7 +35,15 @@ func PatchXRStatus(s *instance.State, fields map[string]any) []change.Change {
 	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, fields)}
 }
 
-// WithoutDeleted are the objects that are not being deleted yet.
+// PatchXRInternal writes fields of status.internal of the composite resource.
+func PatchXRInternal(s *instance.State, fields map[string]any) []change.Change {
+	return PatchXRStatus(s, Internal(fields))
+}
+
+// Internal returns the status fields that contain the given fields of status.internal.
+func Internal(fields map[string]any) map[string]any { return map[string]any{v1.StatusInternal: fields} }
+
+// WithoutDeleted returns the objects that are not being deleted yet.
 func WithoutDeleted(objects []client.Object) []client.Object {
 	var out []client.Object
 	for _, o := range objects {
@@ -45,14 +54,13 @@ func WithoutDeleted(objects []client.Object) []client.Object {
 	return out
 }
 
-// IsGoing is true for a PersistentVolumeClaim that is being deleted. No new pod
-// can mount it, and it stays as long as a pod that a node was found for has it, even
-// one that has ended.
+// IsGoing reports whether a PersistentVolumeClaim is being deleted. No new pod can mount it. It exists as long as a
+// scheduled pod uses it, even if that pod has ended.
 func IsGoing(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.DeletionTimestamp != nil
 }
 
-// DeleteOrRelease deletes an object or, where that is done, drops our finalizer.
+// DeleteOrRelease deletes an object, or removes the finalizer if the object is already being deleted.
 func DeleteOrRelease(o client.Object) change.Change {
 	if o.GetDeletionTimestamp() == nil {
 		return change.DeleteObject(o, metav1.DeletePropagationBackground)
@@ -60,12 +68,12 @@ func DeleteOrRelease(o client.Object) change.Change {
 	return RemoveFinalizer(o)
 }
 
-// ReservedFor a PVC that is not there yet.
+// ReservedFor returns the reference that reserves a volume for a PVC that does not exist yet.
 func ReservedFor(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name}
 }
 
-// DeleteAndWait deletes what is not being deleted yet, and waits for all of it.
+// DeleteAndWait deletes the objects that are not being deleted yet, and waits for all of them.
 func DeleteAndWait(objects []client.Object) (Step, bool) {
 	if targets := WithoutDeleted(objects); len(targets) > 0 {
 		return Step{Action: DeleteObjects, Targets: targets}, true
@@ -73,16 +81,16 @@ func DeleteAndWait(objects []client.Object) (Step, bool) {
 	return Step{Action: Wait, After: RequeueSoon}, len(objects) > 0
 }
 
-// MarkUID of an object on itself, so that a copy of it says that it is one.
+// MarkUID stores the UID of an object in its annotations, so that a copy of the object can be recognized.
 func MarkUID(o client.Object) { SetAnnotation(o, v1.AnnotationMarkedUID, string(o.GetUID())) }
 
-// IsMarkedUID reports whether an object has the UID with which it was marked: a copy of it has another.
+// IsMarkedUID reports whether the stored UID of an object is its own. A copy has a different UID.
 func IsMarkedUID(o client.Object) bool {
 	return o.GetAnnotations()[v1.AnnotationMarkedUID] == string(o.GetUID())
 }
 
-// RetainPV keeps a volume whatever becomes of its PVC. It remembers the reclaim policy that it
-// had, and only once: the second time that would be Retain.
+// RetainPV makes a volume survive the deletion of its PVC. It stores the original reclaim policy only once, because
+// the second time the policy would already be Retain.
 func RetainPV(v *corev1.PersistentVolume) {
 	if v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		SetAnnotation(v, v1.AnnotationReclaimPolicy, string(v.Spec.PersistentVolumeReclaimPolicy))
@@ -91,21 +99,21 @@ func RetainPV(v *corev1.PersistentVolume) {
 	controllerutil.AddFinalizer(v, v1.Finalizer)
 }
 
-// UnretainPV leaves a volume to the reclaim policy that it had.
+// UnretainPV restores the original reclaim policy of a volume.
 func UnretainPV(v *corev1.PersistentVolume) {
-	if was := v.Annotations[v1.AnnotationReclaimPolicy]; was != "" {
-		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(was)
+	if policy := v.Annotations[v1.AnnotationReclaimPolicy]; policy != "" {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(policy)
 		delete(v.Annotations, v1.AnnotationReclaimPolicy)
 	}
 	controllerutil.RemoveFinalizer(v, v1.Finalizer)
 }
 
-// SetAnnotation of an object that is about to be written.
+// SetAnnotation sets an annotation of an object that is about to be written.
 func SetAnnotation(o client.Object, key, value string) {
 	SetLabelsAndAnnotations(o, nil, map[string]string{key: value})
 }
 
-// SetLabelsAndAnnotations adds labels and annotations to those of an object.
+// SetLabelsAndAnnotations adds labels and annotations to an object.
 func SetLabelsAndAnnotations(o client.Object, labels, annotations map[string]string) {
 	l, a := maps.Clone(o.GetLabels()), maps.Clone(o.GetAnnotations())
 	if l == nil {
@@ -120,7 +128,7 @@ func SetLabelsAndAnnotations(o client.Object, labels, annotations map[string]str
 	o.SetAnnotations(a)
 }
 
-// BackupLabels lack the XR's: backups are of all lives.
+// BackupLabels returns labels without the XR, because a backup volume belongs to all instances of the name.
 func BackupLabels(i v1.Instance) map[string]string {
 	i.XR = ""
 	l := i.Labels()

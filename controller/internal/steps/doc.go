@@ -1,3 +1,3 @@
-// Package steps has what decisions about an instance are made of: the actions, the step that one of them is, and the changes that
-// several of them make. It decides nothing.
+// Package steps contains the parts of a decision about an instance: the actions, the step that describes one action,
+// and the changes that several actions share. It contains no decisions.
 package steps

@@ -6,13 +6,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// HasEnded reports whether a Job has ended, well or not.
+// HasEnded reports whether a Job has succeeded or failed.
 func HasEnded(j *instance.Job) bool {
-	at, _ := j.Finished()
-	return at != nil
+	finished, _ := j.Finished()
+	return finished != nil
 }
 
-// FailureOf a Job in words.
+// FailureOf describes the failure of a Job.
 func FailureOf(j *instance.Job) string {
 	switch {
 	case j.Report != nil && j.Report.Error != "":
@@ -25,10 +25,10 @@ func FailureOf(j *instance.Job) string {
 			return c.Message
 		}
 	}
-	return "the Job does not say why"
+	return "the Job reports no reason"
 }
 
-// Volumes of a Job's pod, and where they are in it.
+// Names and paths of the volumes in a Job's pod.
 const (
 	VolumeData   = "data"
 	VolumeBackup = "backup"
@@ -36,7 +36,7 @@ const (
 	BackupPath   = "/" + VolumeBackup
 )
 
-// IsRunning is true while a pod of a Job runs.
+// IsRunning reports whether a pod of a Job runs.
 func IsRunning(j *instance.Job) bool {
 	for i := range j.Pods {
 		if j.Pods[i].Status.Phase == corev1.PodRunning {

@@ -12,17 +12,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Retries come sooner at first: a quarter of the time since it began, within
-// these bounds.
+// The delay of a retry is a quarter of the time since the first attempt, within these bounds.
 const (
 	Soonest = 5 * time.Second
 	Latest  = 5 * time.Minute
 )
 
-// A Builder makes the changes of an action, whose name it has. It looks at the state, and changes nothing there.
+// A Builder returns the changes of the action with its name. It does not change the state.
 type Builder func(*instance.State, Step) []change.Change
 
-// RefusalOf an action, if that was the last one; nil where it was carried out, or another.
+// RefusalOf returns the refusal of an action if that action was the last one and was refused, or nil.
 func RefusalOf(s *instance.State, a Action) *instance.Refusal {
 	if f := s.Refusal; f != nil && f.Of == string(a) {
 		return f
@@ -30,15 +29,15 @@ func RefusalOf(s *instance.State, a Action) *instance.Refusal {
 	return nil
 }
 
-// Pauses until the next look: for what the cluster does in a moment, for what takes it a
-// while, and for what takes a person.
+// Delays until the next reconcile: for work that the cluster does immediately, for work that takes longer, and for
+// work that needs a user.
 const (
 	RequeueSoon      = 500 * time.Millisecond
 	RequeueLater     = 5 * time.Second
 	RequeueForPerson = time.Minute
 )
 
-// Sentence begins with a capital letter.
+// Sentence returns the text with a capital letter at the beginning.
 func Sentence(text string) string {
 	if text == "" {
 		return ""
@@ -49,156 +48,155 @@ func Sentence(text string) string {
 // An Action is what a step does.
 type Action string
 
-// Actions while an instance lives. Those on volumes and PVCs are a deletion's, too.
+// Actions on a living instance. A deletion uses the actions on volumes and PVCs, too.
 const (
-	// NoOp does nothing until something changes.
+	// NoOp waits for an event.
 	NoOp Action = "NoOp"
-	// Wait does nothing for a while.
+	// Wait waits for a fixed time.
 	Wait Action = "Wait"
-	// AddFinalizers puts our finalizer on claim and XR.
+	// AddFinalizers adds the finalizer to the claim and the XR.
 	AddFinalizers Action = "AddFinalizers"
-	// DeleteOrphanedXR deletes an XR whose claim has bound another one, or is gone while
-	// its namespace goes.
+	// DeleteOrphanedXR deletes an XR whose claim is bound to another XR, or whose claim was deleted together with its
+	// namespace.
 	DeleteOrphanedXR Action = "DeleteOrphanedXR"
-	// CreateBackupPVC makes the backup PVC, and its volume on hostPath.
+	// CreateBackupPVC creates the backup PVC and, on hostPath, its volume.
 	CreateBackupPVC Action = "CreateBackupPVC"
-	// ExpandBackupPVC grows it with the instance.
+	// ExpandBackupPVC expands the backup PVC with the instance.
 	ExpandBackupPVC Action = "ExpandBackupPVC"
-	// DeleteBackupPVC deletes a backup PVC that is too small and has no volume, or
-	// that is in the way of an earlier namespace's volume.
+	// DeleteBackupPVC deletes a backup PVC that is unbound and too small, or that takes the place of the volume of a
+	// previous namespace.
 	DeleteBackupPVC Action = "DeleteBackupPVC"
-	// ReleaseBackupPV sets a volume aside that has no backup in its index and is in the way of another one: it
-	// drops our finalizer. The volume and its disk stay.
+	// ReleaseBackupPV removes the finalizer from an empty backup volume that takes the place of another one. The
+	// volume and its disk stay.
 	ReleaseBackupPV Action = "ReleaseBackupPV"
-	// AdoptBackupPV makes the backup volume of an earlier namespace this namespace's.
+	// AdoptBackupPV assigns the backup volume of a previous namespace to this namespace.
 	AdoptBackupPV Action = "AdoptBackupPV"
-	// RetainBackupPV keeps the volume that the backup PVC is bound to.
+	// RetainBackupPV retains the volume that the backup PVC is bound to.
 	RetainBackupPV Action = "RetainBackupPV"
-	// RecordPreviousBackup writes status.previousBackup, and what comes with it.
+	// RecordPreviousBackup writes status.internal.previousBackup and related fields.
 	RecordPreviousBackup Action = "RecordPreviousBackup"
-	// WarnOfBackup writes status.backupWarning.
+	// WarnOfBackup writes status.internal.backupWarning.
 	WarnOfBackup Action = "WarnOfBackup"
-	// ReportUnsynced writes status.message where Crossplane keeps the function from it.
+	// ReportUnsynced writes status.message if Crossplane discards the function's status.
 	ReportUnsynced Action = "ReportUnsynced"
-	// WarnOfCrossplane writes status.crossplaneWarning.
+	// WarnOfCrossplane writes status.internal.crossplaneWarning.
 	WarnOfCrossplane Action = "WarnOfCrossplane"
-	// RetryService removes status.refusedService.
+	// RetryService removes status.internal.refusedService.
 	RetryService Action = "RetryService"
 	// ReportHeldClaim writes status.message of a claim whose deletion waits for Crossplane.
 	ReportHeldClaim Action = "ReportHeldClaim"
-	// NoteRestored writes status.restoredBy, or takes it away where nobody needs it any more.
+	// NoteRestored writes status.internal.restoredBy, or removes it when the field is no longer needed.
 	NoteRestored Action = "NoteRestored"
-	// ClearStatus takes away what an earlier XR of the same name had.
+	// ClearStatus removes the status of a previous XR of the same name.
 	ClearStatus Action = "ClearStatus"
-	// ReportPodFailure writes status.blockedBy, and ReportCopy does where that is a copy of data.
+	// ReportPodFailure writes status.internal.blockedBy. ReportCopy writes it if the cause is a copy of the data.
 	ReportPodFailure Action = "ReportPodFailure"
 	ReportCopy       Action = "ReportCopy"
-	// ReportSettings writes status.settingsVerdict.
+	// ReportSettings writes status.internal.settingsVerdict.
 	ReportSettings Action = "ReportSettings"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
-	// GiveRestoreAccess to a store makes the Secret that the function's Job waits for.
+	// GiveRestoreAccess creates the Secret with access to the store that the function's Job waits for.
 	GiveRestoreAccess Action = "GiveRestoreAccess"
-	// RenewAccess of a backup Job that runs: it ends soon after the Job.
+	// RenewAccess renews the access of a running backup Job, which expires soon after the Job ends.
 	RenewAccess Action = "RenewAccess"
-	// RetainDataPV keeps the data volume whatever becomes of its PVC.
+	// RetainDataPV makes the data volume survive the deletion of its PVC.
 	RetainDataPV Action = "RetainDataPV"
-	// SkipNumber leaves out the number of a backup that a store has already, from a time before the cluster was set back.
+	// SkipNumber skips the number of a backup that the store already contains. The backup was written before the
+	// cluster was restored from an etcd snapshot.
 	SkipNumber Action = "SkipNumber"
-	// BeginBackup begins a backup of a running instance, for which a cold one stops the server. GiveUpBackup says that it has
-	// failed. EndBackup lets the server start again.
+	// BeginBackup starts a backup of a running instance. A cold backup stops the server. GiveUpBackup reports a
+	// failed backup. EndBackup lets the server start again.
 	BeginBackup  Action = "BeginBackup"
 	GiveUpBackup Action = "GiveUpBackup"
 	EndBackup    Action = "EndBackup"
 	// ResumeServer lets the server start again after the copy of a cold backup, before the backup is recorded.
 	ResumeServer Action = "ResumeServer"
-	// PlanBackups writes when the next one is due by the schedule, and ReportLateBackup that one
-	// which is due cannot begin.
+	// PlanBackups stores when the next scheduled backup is due. ReportLateBackup reports that an overdue backup
+	// cannot start.
 	PlanBackups      Action = "PlanBackups"
 	ReportLateBackup Action = "ReportLateBackup"
-	// WithdrawClone takes the account away with which a Job clones the server.
+	// WithdrawClone removes the account with which a Job clones the server.
 	WithdrawClone Action = "WithdrawClone"
-	// BeginImageChange stops the server for a backup before another image starts, AllowImage
-	// says that it may, and EndImageChange takes both away: the image has taken clients, or is
-	// not wanted any more.
+	// BeginImageChange stops the server for a backup before another image starts. AllowImage allows the new image.
+	// EndImageChange removes both marks when the new server accepts clients or the user no longer requests the image.
 	BeginImageChange Action = "BeginImageChange"
 	AllowImage       Action = "AllowImage"
 	EndImageChange   Action = "EndImageChange"
 	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
 	FenceServer   Action = "FenceServer"
 	UnfenceServer Action = "UnfenceServer"
-	// DeletePVC deletes a data PVC, or lets one go that is being deleted, while its
-	// volume is kept. ReserveDataPV makes the volume bindable for the next PVC of that name, and
-	// CreatePVC makes that PVC where no function does.
+	// DeletePVC deletes a data PVC, or releases a data PVC that is being deleted. Its volume is retained.
+	// ReserveDataPV makes the volume available to the next PVC of that name. CreatePVC creates that PVC if the
+	// function cannot.
 	DeletePVC     Action = "DeletePVC"
 	ReserveDataPV Action = "ReserveDataPV"
 	CreatePVC     Action = "CreatePVC"
 )
 
-// Actions of a deletion; their order stands above decideDelete. DeleteObjects is also for what is
-// in the way of an instance that lives.
+// Actions of a deletion. The comment of decideDelete lists them in order. DeleteObjects also deletes objects that
+// block a living instance.
 const (
 	// RemoveSettings removes unreadable settings from the spec of a claim or composite resource that is being deleted.
 	RemoveSettings Action = "RemoveSettings"
-	// CreateBackup makes a record, phase Pending.
+	// CreateBackup creates a BackupRecord in phase Pending.
 	CreateBackup Action = "CreateBackup"
-	// StopServer scales it down.
+	// StopServer scales the Deployment to zero.
 	StopServer Action = "StopServer"
 	// DeleteObjects deletes the targets.
 	DeleteObjects Action = "DeleteObjects"
-	// CreateBackupJob makes the backup Job.
+	// CreateBackupJob creates the backup Job.
 	CreateBackupJob Action = "CreateBackupJob"
-	// GrowBackupPVC grows the backup PVC for a backup that did not fit, and ends its Job.
+	// GrowBackupPVC expands the backup PVC for a backup that did not fit, and deletes its Job.
 	GrowBackupPVC Action = "GrowBackupPVC"
-	// MarkRunning and MarkFailed write the record's phase.
+	// MarkRunning and MarkFailed write the phase of the BackupRecord.
 	MarkRunning Action = "MarkRunning"
 	MarkFailed  Action = "MarkFailed"
-	// MarkNoData writes on the XR, or on the PVC of a life without one, that there is
-	// nothing to lose.
+	// MarkNoData records on the XR, or on the PVC of an instance without an XR, that there is no data to lose.
 	MarkNoData Action = "MarkNoData"
-	// NoteBackup writes on the volume of the backups what is proven: from then on it
-	// is. MarkProven says so in the record, and RecreateBackup makes it again where it is gone.
+	// NoteBackup writes the catalog entry on the backup volume, and the backup is verified from then on. MarkProven
+	// updates the BackupRecord. RecreateBackup creates the BackupRecord again if it is missing.
 	NoteBackup     Action = "NoteBackup"
 	MarkProven     Action = "MarkProven"
 	RecreateBackup Action = "RecreateBackup"
-	// LetCopyGo lets go what is nobody's, as somebody said: the data stays.
+	// LetCopyGo releases objects that a user annotated as leave-alone. The data stays.
 	LetCopyGo Action = "LetCopyGo"
-	// CreatePruneJob makes the Job that removes backups that are too many.
+	// CreatePruneJob creates the Job that deletes expired backups.
 	CreatePruneJob Action = "CreatePruneJob"
-	// DeleteOldBackups deletes the records whose archives it removed.
+	// DeleteOldBackups deletes the BackupRecords of the archives that the prune Job deleted.
 	DeleteOldBackups Action = "DeleteOldBackups"
-	// CondemnBackups deletes those that are too many in a store, with the word that their archives may go.
-	CondemnBackups Action = "CondemnBackups"
-	// DeleteUnprovenBackup deletes a record that was announced and will never be proven.
+	// MarkForRemoval deletes expired BackupRecords of a store, with the annotation that deletes their archives.
+	MarkForRemoval Action = "CondemnBackups"
+	// DeleteUnprovenBackup deletes a BackupRecord that was announced and will never be verified.
 	DeleteUnprovenBackup Action = "DeleteUnprovenBackup"
-	// CreateWipeJob makes the Job that empties a hostPath folder.
+	// CreateWipeJob creates the Job that empties a hostPath directory.
 	CreateWipeJob Action = "CreateWipeJob"
-	// ReleaseDataPV gives the data volume its reclaim policy back, and
-	// ReleaseDataPVC deletes the data PVC. Both drop our finalizer.
+	// ReleaseDataPV restores the reclaim policy of the data volume, and ReleaseDataPVC deletes the data PVC. Both
+	// remove the finalizer.
 	ReleaseDataPV  Action = "ReleaseDataPV"
 	ReleaseDataPVC Action = "ReleaseDataPVC"
-	// RemoveXRFinalizer and RemoveClaimFinalizer drop the finalizers of XR and claim.
+	// RemoveXRFinalizer and RemoveClaimFinalizer remove the finalizers from the XR and the claim.
 	RemoveXRFinalizer    Action = "RemoveXRFinalizer"
 	RemoveClaimFinalizer Action = "RemoveClaimFinalizer"
 )
 
-// An AttemptPhase is how far a backup is that is being taken, whatever its origin. That of a deletion is shown as a phase of the deletion.
+// An AttemptPhase is the progress of a backup. Progress of a final backup is shown as a phase of the deletion.
 type AttemptPhase string
 
-// Phases of an attempt, in their order.
+// Phases of a backup, in order.
 const (
 	AttemptAnnounced AttemptPhase = "Announced"
 	AttemptStopping  AttemptPhase = "Stopping"
 	AttemptRunning   AttemptPhase = "Running"
-	// AttemptFailed is tried again.
+	// AttemptFailed means that the backup will be retried.
 	AttemptFailed AttemptPhase = "Failed"
-	// AttemptHeld waits for a person.
+	// AttemptHeld means that the backup waits for manual action.
 	AttemptHeld AttemptPhase = "Held"
-	// AttemptEmpty found nothing to back up.
+	// AttemptEmpty means that there is no data to back up.
 	AttemptEmpty AttemptPhase = "Empty"
 )
 
-// phasesOfDeletion in which the backup of a deletion is.
+// phasesOfDeletion maps the phase of a final backup to the phase of its deletion.
 var phasesOfDeletion = map[AttemptPhase]v1.DeletionPhase{
 	AttemptAnnounced: v1.DeletionAnnounced,
 	AttemptStopping:  v1.DeletionStopping,
@@ -208,7 +206,7 @@ var phasesOfDeletion = map[AttemptPhase]v1.DeletionPhase{
 	AttemptEmpty:     v1.DeletionReleasing,
 }
 
-// OfDeletion is the same step with the phase of the deletion that the backup is part of.
+// OfDeletion returns the step with the phase of the deletion that the backup belongs to.
 func (s Step) OfDeletion() Step {
 	if s.Attempt != "" {
 		s.Phase, s.Attempt = phasesOfDeletion[s.Attempt], ""
@@ -216,35 +214,36 @@ func (s Step) OfDeletion() Step {
 	return s
 }
 
-// A Step is the one thing to do now, and what to say about it.
+// A Step is the next action for an instance and its message.
 type Step struct {
 	Action Action
-	// Phase of a deletion, how far it is, and what people read. Without a phase the
-	// message is an event only: the function writes the status of what lives.
+	// Phase is the phase of the deletion that users see, with Percent and Message. Without a phase, the message is
+	// only an event, because the function writes the status of a living instance.
 	Phase v1.DeletionPhase
-	// Attempt is the phase of the backup of an instance that goes on. A step has this or Phase, or neither.
+	// Attempt is the phase of a running instance's backup. A step has at most one of Attempt and Phase.
 	Attempt AttemptPhase
-	// Origin of that backup; empty for steps that are about none.
+	// Origin is the origin of this backup, or "" if the step is not about a backup.
 	Origin  v1.BackupOrigin
 	Percent int32
 	Message string
-	// Refused is true if the last try was, by a quota or a policy. The message says so.
+	// Refused is true if a quota or a policy refused the last attempt. The message contains the reason.
 	Refused bool
-	// Hint is a command that gives the data up. It is for those who wait for this very
-	// deletion, and stands in the message of claim and XR: nobody repeats it elsewhere.
+	// Hint is a command that skips the backup and loses the data. Only the messages of the claim and the XR contain
+	// it, so that only users who wait for this deletion see it.
 	Hint string
-	// After is how long a Wait is, or until when a NoOp holds without an event; zero for ever.
+	// After is the duration of a Wait, or the time until the next reconcile after a NoOp. Zero means that only an
+	// event causes a reconcile.
 	After time.Duration
-	// Targets of an action that has some: objects, PVCs or records.
+	// Targets lists the objects, PVCs or BackupRecords of the action.
 	Targets []client.Object
-	// Changes are all that is written, in this order, up to the first that is refused.
+	// Changes lists the writes of the step in order. The first write that is refused ends the step.
 	Changes []change.Change
 }
 
-// PhaseText is the phase of the deletion, or of the backup, for logs.
+// PhaseText returns the phase of the deletion or of the backup, for logs.
 func (s Step) PhaseText() string { return cmp.Or(string(s.Phase), string(s.Attempt)) }
 
-// Text is all that there is to say to those who wait for the deletion.
+// Text returns the message and the hint for users who wait for the deletion.
 func (s Step) Text() string {
 	if s.Hint == "" {
 		return s.Message

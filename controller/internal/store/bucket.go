@@ -26,86 +26,89 @@ import (
 )
 
 const (
-	// dialTimeout is how long a connection may take to begin, and answerTimeout how long the
-	// store may think before it answers.
+	// dialTimeout is the timeout for a connection. answerTimeout is the timeout for a response of the store.
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 2 * time.Minute
-	// stallTimeout is the usual one of a Bucket.
+	// stallTimeout is the default stall of a Bucket.
 	stallTimeout = 2 * time.Minute
-	// tries of a request that can be sent again. Whoever asks for more tries again later.
+	// tries is the number of attempts of a request that can be repeated. A caller can retry later.
 	tries = 4
-	// maxAnswer in bytes of an answer that is no object's content: a list of a thousand
-	// objects has some 300 KiB.
+	// maxAnswer is the maximum size in bytes of a response that is not an object's content. A list of a thousand
+	// objects has about 300 KiB.
 	maxAnswer = 4 << 20
-	// defaultRegion is what stores without regions take, and AWS for its first.
+	// defaultRegion is accepted by stores without regions, and is the first region of AWS.
 	defaultRegion = "us-east-1"
 )
 
-// Settings say which bucket it is, and how to reach it.
+// Settings identify a bucket and its endpoint.
 type Settings struct {
 	redact.Logs
 
 	// Endpoint is a URL such as https://s3.eu-central-1.amazonaws.com. It has no path.
 	Endpoint string `json:"endpoint"`
-	// Region to sign requests for; empty for us-east-1.
+	// Region is the region for signatures. If it is empty, us-east-1 is used.
 	Region string `json:"region,omitempty"`
 	Bucket string `json:"bucket"`
-	// Prefix of every object's name, without a slash at its end; empty for none.
+	// Prefix is the prefix of all object names, without a slash at its end. It may be empty.
 	Prefix string `json:"prefix,omitempty"`
 	// PathStyle addresses the bucket in the path instead of the host's name.
 	PathStyle bool `json:"pathStyle,omitempty"`
-	// CA are the certificates, as PEM, of who may have signed the store's; empty for those
-	// of the system.
+	// CA are the certificate authorities that may sign the store's certificate, as PEM. If it is empty, the system's
+	// certificate authorities are used.
 	CA string `json:"ca,omitempty"`
 
 	AccessKey string `json:"accessKey"`
 	SecretKey string `json:"secretKey"`
-	// SessionToken of credentials that end by themselves; empty for those that do not.
+	// SessionToken is the token of temporary credentials. It is empty for permanent ones.
 	SessionToken string `json:"sessionToken,omitempty"`
 }
 
-// A Bucket holds objects below a prefix. Keys are relative to that.
+// A Bucket contains objects below a prefix. Keys are relative to the prefix.
 type Bucket struct {
 	core   *minio.Core
 	bucket string
 	prefix string
-	// host of the endpoint, and whether the bucket is in the path instead of the host's name.
+	// host is the host of the endpoint. pathStyle is true if the bucket is in the path instead of the host's name.
 	host      string
 	pathStyle bool
-	// stall is how long nothing may move while an object's content does.
+	// stall is the timeout without any progress while an object's content is transferred.
 	stall time.Duration
 }
 
-// Open a bucket. Nothing is asked of the store.
+// Open returns a bucket without a request to the store.
 func Open(s Settings) (*Bucket, error) {
 	u, err := url.Parse(s.Endpoint)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the endpoint is no URL: %w", err)
+		return nil, fmt.Errorf("the endpoint is not a URL: %w", err)
 	case u.Scheme != "https":
-		return nil, fmt.Errorf("the endpoint %q does not begin with https://: backups and what signs for them are not sent in the clear", s.Endpoint)
+		return nil, fmt.Errorf("the endpoint %q does not begin with https://: backups and credentials are never "+
+			"sent unencrypted", s.Endpoint)
 	case u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
-		return nil, fmt.Errorf("the endpoint %q is more than https:// and a host: the bucket and the prefix have fields of their own", s.Endpoint)
+		return nil, fmt.Errorf("the endpoint %q must consist of https:// and a host: the bucket and the prefix "+
+			"have fields of their own", s.Endpoint)
 	}
 	transport, err := newTransport(s.CA)
 	if err != nil {
 		return nil, err
 	}
 	o := &minio.Options{
-		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken), Secure: true, Region: s.Region, MaxRetries: tries,
-		Transport: bounded{transport}, BucketLookup: minio.BucketLookupDNS,
+		Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, s.SessionToken), Secure: true, Region: s.Region,
+		MaxRetries: tries,
+		Transport:  bounded{transport}, BucketLookup: minio.BucketLookupDNS,
 	}
 	if s.PathStyle {
 		o.BucketLookup = minio.BucketLookupPath
 	}
 	if o.Region == "" {
-		o.Region = defaultRegion // Or the store would be asked for it, which takes one more right.
+		o.Region = defaultRegion // Otherwise minio-go asks the store, which needs another permission.
 	}
 	core, err := minio.NewCore(u.Host, o)
 	if err != nil {
 		return nil, fmt.Errorf("the endpoint cannot be used: %w", err)
 	}
-	return &Bucket{core: core, bucket: s.Bucket, prefix: s.Prefix, host: u.Hostname(), pathStyle: s.PathStyle, stall: stallTimeout}, nil
+	return &Bucket{core: core, bucket: s.Bucket, prefix: s.Prefix, host: u.Hostname(), pathStyle: s.PathStyle,
+		stall: stallTimeout}, nil
 }
 
 func newTransport(ca string) (*http.Transport, error) {
@@ -120,29 +123,30 @@ func newTransport(ca string) (*http.Transport, error) {
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-		DisableCompression: true, // The bytes that lie there are what is asked for.
+		DisableCompression: true, // Objects are read byte for byte.
 	}, nil
 }
 
-// MakeBucket makes the bucket itself. Only tests and demonstrations do: platform teams make theirs, with their rules.
+// MakeBucket creates the bucket. Only tests and demonstrations use it, because platform teams create their own
+// buckets.
 func (b *Bucket) MakeBucket(ctx context.Context) error {
-	return b.explain("make the bucket", b.bucket, b.core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{}))
+	return b.explain("create the bucket", b.bucket, b.core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{}))
 }
 
-// Stat an object. The error is of NotFound where it is not there.
+// Stat returns the size of an object. It returns a NotFound error if the object does not exist.
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	info, err := b.core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
-	return Object{Key: key, Size: info.Size}, b.explain("look at", key, err)
+	return Object{Key: key, Size: info.Size}, b.explain("get", key, err)
 }
 
-// An Object of a bucket.
+// An Object is an object in a bucket.
 type Object struct {
 	Key  string
 	Size int64
 }
 
-// Read an object from a byte on. Who reads closes it, and is told by an error if it stalls or
-// is cut off.
+// Read reads an object from an offset. The caller closes it. If the connection stalls or breaks, the reader returns
+// an error.
 func (b *Bucket) Read(ctx context.Context, key string, from int64) (io.ReadCloser, error) {
 	var o minio.GetObjectOptions
 	if from > 0 {
@@ -160,7 +164,7 @@ func (b *Bucket) Read(ctx context.Context, key string, from int64) (io.ReadClose
 	return &content{body: body, bucket: b, key: key, watch: w}, nil
 }
 
-// ReadSmall is an object whole, which must not be larger than the limit.
+// ReadSmall returns the content of an object. It returns an error if the object is larger than the limit.
 func (b *Bucket) ReadSmall(ctx context.Context, key string, limit int64) ([]byte, error) {
 	r, err := b.Read(ctx, key, 0)
 	if err != nil {
@@ -172,25 +176,25 @@ func (b *Bucket) ReadSmall(ctx context.Context, key string, limit int64) ([]byte
 	case err != nil:
 		return nil, err
 	case int64(len(raw)) > limit:
-		return nil, fmt.Errorf("the object %q is larger than the %d bytes that it may have", key, limit)
+		return nil, fmt.Errorf("the object %q is larger than the maximum of %d bytes", key, limit)
 	}
 	return raw, nil
 }
 
-// Put a small object, over whatever is there.
+// Put writes a small object and replaces an existing one.
 func (b *Bucket) Put(ctx context.Context, key string, raw []byte) error {
 	return b.putSmall(ctx, key, raw, minio.PutObjectOptions{})
 }
 
-// PutOnce puts a small object where there is none. The error is of Exists where there is one, and
-// of Unsupported by a store that does not know how.
+// PutOnce writes a small object if none exists. It returns an Exists error if one exists, and an Unsupported error
+// if the store does not support this condition.
 func (b *Bucket) PutOnce(ctx context.Context, key string, raw []byte) error {
 	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*")
 	return b.putSmall(ctx, key, raw, o)
 }
 
-// Delete an object. One that is not there is no error.
+// Delete deletes an object. A missing object is no error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -201,20 +205,22 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// List the objects below a folder, in it and in those below it; at most so many, and an error where there are more.
+// List returns all objects below a prefix. It returns an error if there are more than the limit.
 func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, error) {
-	out, more, err := b.Find(ctx, folder, limit, func(string) bool { return true })
-	if more {
+	out, hasMore, err := b.Find(ctx, folder, limit, func(string) bool { return true })
+	if hasMore {
 		return nil, fmt.Errorf("there are more than %d objects below %q", limit, b.name(folder))
 	}
 	return out, err
 }
 
-// Find objects below a folder that are wanted by their keys: the first of them, and whether there are more. All others are passed over, however
-// many they are.
-func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object, more bool, err error) {
+// Find returns the first wanted objects below a prefix, and whether there are more. It skips any number of other
+// objects.
+func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object,
+	hasMore bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	found := b.core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.name(folder) + "/", Recursive: true})
+	found := b.core.Client.ListObjects(ctx, b.bucket,
+		minio.ListObjectsOptions{Prefix: b.name(folder) + "/", Recursive: true})
 	defer endListing(cancel, found)
 	out = []Object{}
 	for o := range found {
@@ -235,7 +241,7 @@ func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted fu
 	return out, false, ctx.Err()
 }
 
-// name of an object in the bucket.
+// name returns the name of an object in the bucket.
 func (b *Bucket) name(key string) string { return path.Join(b.prefix, key) }
 
 func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.PutObjectOptions) error {
@@ -245,21 +251,22 @@ func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.P
 	return b.explain("write", key, err)
 }
 
-// ContentMD5 of an upload. A bucket with Object Lock refuses an upload without a checksum, and this one is known to every store
-// (PutObject of the S3 API: "The Content-MD5 or x-amz-sdk-checksum-algorithm header is required").
+// ContentMD5 returns the checksum of an upload. A bucket with Object Lock refuses an upload without a checksum, and
+// every store supports this one. The documentation of PutObject of the S3 API says: "The Content-MD5 or
+// x-amz-sdk-checksum-algorithm header is required".
 func ContentMD5(raw []byte) string {
-	sum := md5.Sum(raw) //nolint:gosec // It is the API's. What an archive is was summed with SHA-256.
+	sum := md5.Sum(raw) //nolint:gosec // The S3 API requires MD5. Archives have a SHA-256 checksum.
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// endListing that nobody waits for any more.
+// endListing cancels a listing.
 func endListing[T any](cancel context.CancelFunc, found <-chan T) {
 	cancel()
-	for range found { //nolint:revive // It is at its end when it is empty.
+	for range found { //nolint:revive // The channel must be drained.
 	}
 }
 
-// key of an object's name in the bucket; false where it is none below the prefix.
+// key returns the key for an object's name in the bucket, or false if the name is not below the prefix.
 func (b *Bucket) key(name string) (string, bool) {
 	if b.prefix == "" {
 		return name, true
@@ -267,7 +274,7 @@ func (b *Bucket) key(name string) (string, bool) {
 	return strings.CutPrefix(name, b.prefix+"/")
 }
 
-// content of an object. That it is as long as the store has said is seen to by net/http.
+// A content reads the content of an object. net/http checks its length.
 type content struct {
 	body   io.ReadCloser
 	bucket *Bucket
@@ -284,13 +291,13 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, c.bucket.explain("read", c.key, c.watch.cause(err))
 }
 
-// Close ends the request, wherever it is.
+// Close ends the request and its timeout.
 func (c *content) Close() error {
 	c.watch.end()
 	return c.body.Close()
 }
 
-// bounded answers: all but the content of objects has a size that fits into memory.
+// bounded limits the size of responses, except for the content of objects, so that they fit into memory.
 type bounded struct{ next http.RoundTripper }
 
 type contentKey struct{}
@@ -300,7 +307,7 @@ func isContent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contentKey{}, true)
 }
 
-// RoundTrip of a request.
+// RoundTrip sends a request.
 func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
 	answer, err := t.next.RoundTrip(r)
@@ -318,16 +325,18 @@ func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// logRequest logs what was sent to a store. The path has the bucket and the object. Credentials are in the header, which is not logged.
+// logRequest logs what was sent to a store. The path has the bucket and the object. Credentials are in the header,
+// which is not logged.
 func logRequest(r *http.Request, answer *http.Response, err error, took time.Duration) {
 	status := 0
 	if answer != nil {
 		status = answer.StatusCode
 	}
-	log.FromContext(r.Context()).V(1).Info("Sent a request to the store", "method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "status", status, "took", took, "error", err)
+	log.FromContext(r.Context()).V(1).Info("Sent a request to the store", "method", r.Method, "host", r.URL.Host, "path",
+		r.URL.Path, "status", status, "took", took, "error", err)
 }
 
-// checkList that an answer is one: what is read of any other XML is that there are no objects.
+// checkList returns an error if a response is not a list. Any other XML would be read as an empty list.
 func checkList(answer *http.Response) error {
 	in := bufio.NewReader(answer.Body)
 	begin, err := in.Peek(512)
@@ -335,7 +344,7 @@ func checkList(answer *http.Response) error {
 		return err
 	}
 	if !bytes.Contains(begin, []byte("<ListBucketResult")) {
-		return errors.New("the answer is no list of objects")
+		return errors.New("the response is not a list of objects")
 	}
 	answer.Body = struct {
 		io.Reader
@@ -344,7 +353,7 @@ func checkList(answer *http.Response) error {
 	return nil
 }
 
-// splitKey into the folder and the name in it.
+// splitKey returns the prefix and the last part of a key.
 func splitKey(key string) (folder, name string) {
 	folder, name = path.Split(key)
 	return strings.TrimSuffix(folder, "/"), name

@@ -9,7 +9,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// ReadTagged returns an object as ReadSmall does, with its ETag, by which PutIf replaces it.
+// ReadTagged returns the content of an object like ReadSmall, and its ETag for PutIf.
 func (b *Bucket) ReadTagged(ctx context.Context, key string, limit int64) (raw []byte, etag string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -23,14 +23,15 @@ func (b *Bucket) ReadTagged(ctx context.Context, key string, limit int64) (raw [
 	case err != nil:
 		return nil, "", b.explain("read", key, err)
 	case int64(len(raw)) > limit:
-		return nil, info.ETag, fmt.Errorf("the object %q is larger than the %d bytes that it may have", key, limit)
+		return nil, info.ETag, fmt.Errorf("the object %q is larger than the maximum of %d bytes", key, limit)
 	}
 	return raw, info.ETag, nil
 }
 
-// PutIf writes a small object over the one with this ETag or, if the ETag is empty, where there is none. The error is of Exists if
-// there is another object by now. A store that does not know the condition is asked for the object first: of two clients that
-// write at the same time both may succeed there, and the caller reads the object back to see whose it is.
+// PutIf writes a small object if the existing one has this ETag. If the ETag is empty, no object must exist. It
+// returns an Exists error if there is another object now. If the store does not support the condition, PutIf reads
+// the object first. Two concurrent clients may then both succeed, and the caller reads the object back to see which
+// one won.
 func (b *Bucket) PutIf(ctx context.Context, key string, raw []byte, etag string) error {
 	var o minio.PutObjectOptions
 	if etag == "" {
@@ -43,7 +44,7 @@ func (b *Bucket) PutIf(ctx context.Context, key string, raw []byte, etag string)
 		return err
 	}
 	info, err := b.core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
-	err = b.explain("look at", key, err)
+	err = b.explain("get", key, err)
 	switch {
 	case err != nil && (!Is(err, NotFound) || etag != ""):
 		return err

@@ -1,5 +1,5 @@
-// Package store keeps objects in a bucket of an S3 store, of any vendor.
+// Package store stores objects in a bucket of any S3 compatible store.
 //
-// A bucket is hostile input: whoever can write to it can put anything there. What
-// is read has bounds, and what it says is believed only with a seal.
+// A bucket is untrusted input, because a user with write access can store anything in it. The package limits the size
+// of what it reads, and trusts content only with a valid signature.
 package store

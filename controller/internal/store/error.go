@@ -15,82 +15,83 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Kind of failure: what it means, and what to do.
+// A Kind is the kind of a failure. It determines the advice to the user.
 type Kind string
 
 // Kinds of failures.
 const (
-	// NotFound is of an object that is not there, NoUpload of an upload.
+	// NotFound means that an object does not exist, and NoUpload that an upload does not exist.
 	NotFound Kind = "NotFound"
 	NoUpload Kind = "NoUpload"
-	// Exists is of an object that was to be written where there is none.
+	// Exists means that an object already exists and must not be overwritten.
 	Exists Kind = "Exists"
-	// Unsupported is of what the store does not know.
+	// Unsupported means that the store does not support an operation.
 	Unsupported Kind = "Unsupported"
-	// Unreachable stores do not answer, Untrusted ones are not who they should be.
+	// Unreachable means that the store does not answer. Untrusted means that its certificate is not valid.
 	Unreachable Kind = "Unreachable"
 	Untrusted   Kind = "Untrusted"
-	// Unknown credentials, and Denied ones that have no right.
+	// Unknown means that the store does not know the credentials. Denied means that they lack a permission.
 	Unknown Kind = "UnknownCredentials"
 	Denied  Kind = "Denied"
-	// WrongClock is of a request that the store takes for one of another time.
+	// WrongClock means that the time of a request is too far from the store's clock.
 	WrongClock Kind = "WrongClock"
-	// WrongRegion and NoBucket are of settings.
+	// WrongRegion and NoBucket mean that the settings are wrong.
 	WrongRegion Kind = "WrongRegion"
 	NoBucket    Kind = "NoBucket"
-	// PathStyle endpoints want the bucket in the path instead of the host's name.
+	// PathStyle means that the endpoint requires the bucket in the path instead of the host's name.
 	PathStyle Kind = "PathStyle"
-	// Full stores take no more, Busy ones not now.
+	// Full means that the store has no space, and Busy that it refuses requests temporarily.
 	Full Kind = "Full"
 	Busy Kind = "Busy"
-	// Stopped is who asked.
+	// Stopped means that the caller has ended the request.
 	Stopped Kind = "Stopped"
 	// Failed is everything else.
 	Failed Kind = "Failed"
 )
 
-// advice of what to do; nothing where that goes by itself, or is the caller's.
+// advice contains the next step for the user. Kinds that are temporary or handled by the caller have none.
 var advice = map[Kind]string{
-	Unreachable: "the store cannot be reached: look at the endpoint, the network and its policies",
-	Untrusted:   "the store's certificate is not trusted: look at caBundle, and at the name in the endpoint",
-	Unknown:     "the store does not know the credentials: look at the Secret that credentialsSecretRef names",
-	Denied:      "the credentials may not do that: docs/stores.md has the policy that they need",
-	WrongClock:  "the store's clock and this one differ by too much: set them",
-	WrongRegion: "the bucket is in another region, or needs another endpoint: look at region, endpoint and pathStyle",
-	PathStyle:   "the endpoint does not serve the bucket under a host name of its own: set pathStyle: true, or look at endpoint and bucket",
-	NoBucket:    "there is no such bucket: make it, or look at bucket and pathStyle",
-	Full:        "the store is full, or its quota is: make room",
-	Busy:        "the store is busy, or has a fault of its own: it is tried again",
-	Unsupported: "the store does not know this request",
+	Unreachable: "the store cannot be reached: check the endpoint, the network and its policies",
+	Untrusted:   "the store's certificate is not trusted: check caBundle, and the host name in the endpoint",
+	Unknown:     "the store does not know the credentials: check the Secret in credentialsSecretRef",
+	Denied:      "the credentials do not permit this request: docs/how-to/stores.md lists the policy that they need",
+	WrongClock:  "the clocks of the store and of this machine differ too much: correct them",
+	WrongRegion: "the bucket is in another region, or needs another endpoint: check region, endpoint and pathStyle",
+	PathStyle: "the endpoint does not serve the bucket under a host name of its own: set pathStyle: true, or check " +
+		"endpoint and bucket",
+	NoBucket:    "the bucket does not exist: create it, or check bucket and pathStyle",
+	Full:        "the store or its quota is full: free space",
+	Busy:        "the store is busy or has an internal error: the request is retried",
+	Unsupported: "the store does not support this request",
 }
 
-// An Error of a store.
+// An Error is an error of a store.
 type Error struct {
 	Kind Kind
-	// Verb and Key say what could not be done.
+	// Verb and Key are the operation that failed and its object.
 	Verb, Key string
-	// Err is what the store, or the network, has said.
+	// Err is the error of the store or of the network.
 	Err error
 }
 
 func (e *Error) Error() string {
-	said := v1.PrintableText(e.Err.Error(), v1.MaxForeignText)
+	text := v1.PrintableText(e.Err.Error(), v1.MaxForeignText)
 	if a := advice[e.Kind]; a != "" {
-		return fmt.Sprintf("cannot %s %q: %s (%s)", e.Verb, e.Key, a, said)
+		return fmt.Sprintf("cannot %s %q: %s (%s)", e.Verb, e.Key, a, text)
 	}
-	return fmt.Sprintf("cannot %s %q: %s", e.Verb, e.Key, said)
+	return fmt.Sprintf("cannot %s %q: %s", e.Verb, e.Key, text)
 }
 
-// Unwrap is what the store, or the network, has said.
+// Unwrap returns the error of the store or of the network.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is true for an error of that kind.
+// Is reports whether an error is an Error of this kind.
 func Is(err error, k Kind) bool {
 	e := new(Error)
 	return errors.As(err, &e) && e.Kind == k
 }
 
-// KindOf an error; Failed where it is none of a store.
+// KindOf returns the kind of an error, or Failed if it is not an error of a store.
 func KindOf(err error) Kind {
 	if e := new(Error); errors.As(err, &e) {
 		return e.Kind
@@ -98,7 +99,7 @@ func KindOf(err error) Kind {
 	return Failed
 }
 
-// explain what could not be done, and whether it was because of the name that the bucket was asked under.
+// explain adds operation, object and kind to an error. It detects an endpoint that requires the bucket in the path.
 func (b *Bucket) explain(verb, key string, err error) error {
 	err = explain(verb, key, err)
 	if e := new(Error); errors.As(err, &e) && !b.pathStyle && b.wantsPath(e) {
@@ -107,8 +108,9 @@ func (b *Bucket) explain(verb, key string, err error) error {
 	return err
 }
 
-// wantsPath reports whether an error shows that the endpoint does not serve buckets as hosts of their own, BUCKET.ENDPOINT: it has no
-// certificate or no address for such a name, or answers as one that does not know the name.
+// wantsPath reports whether an error shows that the endpoint does not serve buckets as hosts of their own,
+// BUCKET.ENDPOINT. Either it has no certificate or no address for such a name, or its response shows that it does not
+// know the name.
 func (b *Bucket) wantsPath(err error) bool {
 	name := b.bucket + "." + b.host
 	certificate, dns, answer := x509.HostnameError{}, new(net.DNSError), minio.ErrorResponse{}
@@ -123,10 +125,11 @@ func (b *Bucket) wantsPath(err error) bool {
 		return false
 	}
 	return answer.StatusCode == http.StatusMovedPermanently || answer.StatusCode == http.StatusMisdirectedRequest ||
-		answer.StatusCode == http.StatusBadRequest && answer.Code == "InvalidBucketName" || answer.StatusCode == http.StatusBadRequest && isNoCode(answer.Code)
+		answer.StatusCode == http.StatusBadRequest && answer.Code == "InvalidBucketName" ||
+		answer.StatusCode == http.StatusBadRequest && isNoCode(answer.Code)
 }
 
-// isNoCode reports whether an answer was none of S3: minio-go makes a code of its status line.
+// isNoCode reports whether a response had no S3 error code. minio-go then uses the status line as the code.
 func isNoCode(code string) bool { return code == "" || strings.HasPrefix(code, "400") }
 
 func explain(verb, key string, err error) error {
@@ -139,7 +142,7 @@ func explain(verb, key string, err error) error {
 	return &Error{Kind: kindOf(err), Verb: verb, Key: key, Err: err}
 }
 
-// codes of S3, and of those who speak it, beside the HTTP status:
+// codes are the error codes of S3 and compatible stores, which are more specific than the HTTP status:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html.
 var codes = map[string]Kind{
 	"NoSuchKey": NotFound, "NoSuchVersion": NotFound,
@@ -147,13 +150,20 @@ var codes = map[string]Kind{
 	"NoSuchBucket": NoBucket, "InvalidBucketName": NoBucket,
 	"PreconditionFailed": Exists, "ConditionalRequestConflict": Exists,
 	"NotImplemented": Unsupported, "MethodNotAllowed": Unsupported,
-	"InvalidAccessKeyId": Unknown, "SignatureDoesNotMatch": Unknown, "InvalidToken": Unknown, "ExpiredToken": Unknown, "XAdminInvalidAccessKey": Unknown,
-	"AccessDenied": Denied, "AllAccessDisabled": Denied, "AccountProblem": Denied, "ObjectLocked": Denied, "InvalidObjectState": Denied,
+	"InvalidAccessKeyId": Unknown, "SignatureDoesNotMatch": Unknown, "InvalidToken": Unknown, "ExpiredToken": Unknown,
+	"XAdminInvalidAccessKey": Unknown,
+	"AccessDenied":           Denied, "AllAccessDisabled": Denied, "AccountProblem": Denied, "ObjectLocked": Denied,
+	"InvalidObjectState":   Denied,
 	"RequestTimeTooSkewed": WrongClock, "RequestExpired": WrongClock,
-	"AuthorizationHeaderMalformed": WrongRegion, "PermanentRedirect": WrongRegion, "TemporaryRedirect": WrongRegion, "IllegalLocationConstraintException": WrongRegion,
-	"QuotaExceeded": Full, "XMinioStorageFull": Full, "XMinioAdminBucketQuotaExceeded": Full, "InsufficientStorage": Full, "EntityTooLarge": Full,
-	"SlowDown": Busy, "SlowDownWrite": Busy, "SlowDownRead": Busy, "InternalError": Busy, "ServiceUnavailable": Busy, "RequestTimeout": Busy,
-	"OperationAborted": Busy, "TooManyRequests": Busy, "Throttling": Busy,
+	"AuthorizationHeaderMalformed": WrongRegion, "PermanentRedirect": WrongRegion, "TemporaryRedirect": WrongRegion,
+	"IllegalLocationConstraintException": WrongRegion,
+	"QuotaExceeded":                      Full, "XMinioStorageFull": Full, "XMinioAdminBucketQuotaExceeded": Full,
+	"InsufficientStorage": Full,
+	"EntityTooLarge":      Full,
+	"SlowDown":            Busy, "SlowDownWrite": Busy, "SlowDownRead": Busy, "InternalError": Busy,
+	"ServiceUnavailable": Busy,
+	"RequestTimeout":     Busy,
+	"OperationAborted":   Busy, "TooManyRequests": Busy, "Throttling": Busy,
 }
 
 func kindOf(err error) Kind {
@@ -166,14 +176,17 @@ func kindOf(err error) Kind {
 		return Untrusted
 	case errors.As(err, &answer) && (answer.StatusCode != 0 || codes[answer.Code] != ""):
 		return kindOfAnswer(answer)
-	case errors.As(err, &dns), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errStalled):
+	case errors.As(err, &dns), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), errors.Is(err,
+		errStalled):
 		return Unreachable
 	}
 	return Failed
 }
 
 func isUntrusted(err error) bool {
-	unknown, host, invalid, check := x509.UnknownAuthorityError{}, x509.HostnameError{}, x509.CertificateInvalidError{}, new(tls.CertificateVerificationError)
+	unknown, host, invalid, check :=
+		x509.UnknownAuthorityError{}, x509.HostnameError{}, x509.CertificateInvalidError{}, new(
+			tls.CertificateVerificationError)
 	return errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &check) ||
 		strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }

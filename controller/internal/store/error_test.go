@@ -64,8 +64,9 @@ func TestKinds(t *testing.T) {
 			if a := advice[c.want]; !strings.HasPrefix(err.Error(), `cannot read "k": `+a) {
 				t.Errorf("want what to do, got %q", err)
 			}
-			if again := explain("write", "elsewhere", fmt.Errorf("more: %w", err)); !Is(again, c.want) || strings.Contains(again.Error(), "elsewhere") {
-				t.Errorf("want what was said first, got %v", again)
+			if second := explain("write", "elsewhere", fmt.Errorf("more: %w", err)); !Is(second, c.want) ||
+				strings.Contains(second.Error(), "elsewhere") {
+				t.Errorf("want what was said first, got %v", second)
 			}
 		})
 	}
@@ -74,7 +75,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestOpen refuses what is no store, before anything is sent there.
+// TestOpen checks that invalid settings are refused before a request is sent.
 func TestOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Settings)
@@ -85,7 +86,7 @@ func TestOpen(t *testing.T) {
 		"Path":     {func(s *Settings) { s.Endpoint = "https://s3.test/backups" }, "fields of their own"},
 		"Password": {func(s *Settings) { s.Endpoint = "https://a:b@s3.test" }, "fields of their own"},
 		"NoHost":   {func(s *Settings) { s.Endpoint = "https://" }, "fields of their own"},
-		"NoURL":    {func(s *Settings) { s.Endpoint = "https://[" }, "no URL"},
+		"NoURL":    {func(s *Settings) { s.Endpoint = "https://[" }, "is not a URL"},
 		"CA":       {func(s *Settings) { s.CA = "no PEM" }, "no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {

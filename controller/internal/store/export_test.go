@@ -2,8 +2,8 @@ package store
 
 import "time"
 
-// StallAfter a shorter time than usual.
+// StallAfter sets a shorter stall for tests.
 func (b *Bucket) StallAfter(d time.Duration) { b.stall = d }
 
-// MinPart in bytes of all parts but the last.
+// MinPart is the minimum size in bytes of all parts but the last.
 const MinPart = minPart

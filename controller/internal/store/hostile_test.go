@@ -15,14 +15,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// TestHostileStores have a bound on all that they can do: no memory beyond it, no wait beyond it, and nothing of another's.
+// TestHostileStores checks that a hostile store cannot exceed the limits of memory and time, or return objects
+// outside of the prefix.
 func TestHostileStores(t *testing.T) {
-	endless := func(begin, again, end string) http.HandlerFunc {
+	endless := func(begin, repeat, end string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/xml")
-			fmt.Fprint(w, begin) //nolint:errcheck // The client goes when it has enough.
-			for again != "" {
-				if _, err := fmt.Fprint(w, strings.Repeat(again, 1000)); err != nil {
+			fmt.Fprint(w, begin) //nolint:errcheck // The client disconnects at its limit.
+			for repeat != "" {
+				if _, err := fmt.Fprint(w, strings.Repeat(repeat, 1000)); err != nil {
 					return
 				}
 			}
@@ -41,7 +42,7 @@ func TestHostileStores(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		server http.HandlerFunc
-		do     func(context.Context, *store.Bucket) error
+		run    func(context.Context, *store.Bucket) error
 		says   string
 	}{
 		"EndlessList":  {endless(list, one("p/f/a"), ""), lists, ""},
@@ -57,7 +58,7 @@ func TestHostileStores(t *testing.T) {
 			w.Header().Set("ETag", `"a"`)
 			endless("", "a", "")(w, r)
 		}, reads, "larger than"},
-		"NoXML": {endless("<html>", "", "</html>"), lists, "no list"},
+		"NoXML": {endless("<html>", "", "</html>"), lists, "is not a list of objects"},
 		"Elsewhere": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.test/", http.StatusTemporaryRedirect)
 		}, lists, "another region"},
@@ -76,7 +77,7 @@ func TestHostileStores(t *testing.T) {
 			defer cancel()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err = c.do(ctx, b)
+			err = c.run(ctx, b)
 			runtime.ReadMemStats(&after)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("want %q, got %v", c.says, err)
@@ -94,7 +95,7 @@ func TestHostileStores(t *testing.T) {
 	}
 }
 
-// TestStalled ends what does not move.
+// TestStalled checks that a transfer without progress is ended.
 func TestStalled(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
@@ -117,7 +118,7 @@ func TestStalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close() //nolint:errcheck // Nothing was written.
-	if _, err := io.ReadAll(r); !store.Is(err, store.Unreachable) || !strings.Contains(err.Error(), "nothing has moved") {
+	if _, err := io.ReadAll(r); !store.Is(err, store.Unreachable) || !strings.Contains(err.Error(), "no data was transferred") {
 		t.Errorf("want that nothing has moved, got %v", err)
 	}
 }

@@ -22,12 +22,13 @@ func openMemory(t *testing.T, m *s3memory.Server) *store.Bucket {
 	return b
 }
 
-// TestObjectLock: a bucket with Object Lock takes whatever is written, as each upload has a checksum.
+// TestObjectLock checks that a bucket with Object Lock accepts all uploads, because each has a checksum.
 func TestObjectLock(t *testing.T) {
 	m := s3memory.New(t)
 	m.Locked = true
 	b := openMemory(t, m)
-	if found, err := b.Probe(t.Context(), "v1/probe/x/y", []byte("canary")); err != nil || !found.WritesOnce || !found.Deletes {
+	if found, err := b.Probe(t.Context(), "v1/probe/x/y", []byte("canary")); err != nil || !found.WritesOnce ||
+		!found.Deletes {
 		t.Errorf("want a store that works, got %+v, %v", found, err)
 	}
 	id, err := b.BeginUpload(t.Context(), "v1/a")
@@ -35,7 +36,8 @@ func TestObjectLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := []byte("abc")
-	if _, err := b.PutPart(t.Context(), "v1/a", id, 1, bytes.NewReader(raw), 3, store.ContentMD5([]byte("another"))); err == nil {
+	if _, err := b.PutPart(t.Context(), "v1/a", id, 1, bytes.NewReader(raw), 3,
+		store.ContentMD5([]byte("another"))); err == nil {
 		t.Error("the store takes a part that was changed on its way")
 	}
 	if _, err := b.PutPart(t.Context(), "v1/a", id, 1, bytes.NewReader(raw), 3, store.ContentMD5(raw)); err != nil {
@@ -43,16 +45,16 @@ func TestObjectLock(t *testing.T) {
 	}
 }
 
-// TestSessionToken: every request has the session token of the credentials.
+// TestSessionToken checks that each request contains the session token of the credentials.
 func TestSessionToken(t *testing.T) {
 	m := s3memory.New(t)
 	m.Token = "token-of-the-session"
 	if _, err := openMemory(t, m).Probe(t.Context(), "v1/probe/x/y", []byte("canary")); !store.Is(err, store.Unknown) {
 		t.Errorf("without it want a refusal, got %v", err)
 	}
-	at := m.Settings()
-	at.SessionToken = m.Token
-	b, err := store.Open(at)
+	settings := m.Settings()
+	settings.SessionToken = m.Token
+	b, err := store.Open(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,39 +63,43 @@ func TestSessionToken(t *testing.T) {
 	}
 }
 
-// TestRequestsAreLogged: each request is in the log, and no credentials are.
+// TestRequestsAreLogged checks that the log contains each request and no credentials.
 func TestRequestsAreLogged(t *testing.T) {
 	m := s3memory.New(t)
 	m.Token = "token-of-the-session"
-	at := m.Settings()
-	at.AccessKey, at.SecretKey, at.SessionToken = "correct-access", "correct-horse", m.Token
-	b, err := store.Open(at)
+	settings := m.Settings()
+	settings.AccessKey, settings.SecretKey, settings.SessionToken = "correct-access", "correct-horse", m.Token
+	b, err := store.Open(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { got.WriteString(line + "\n") }, funcr.Options{Verbosity: 1}))
+	ctx := log.IntoContext(t.Context(),
+		funcr.New(func(_, line string) { got.WriteString(line + "\n") }, funcr.Options{Verbosity: 1}))
 	if err := b.Put(ctx, "v1/a", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if want := `"level"=1 "msg"="Sent a request to the store" "method"="PUT" `; !strings.HasPrefix(got.String(), want) || !strings.Contains(got.String(), `"path"="/bucket/v1/a" "status"=200`) {
+	if want := `"level"=1 "msg"="Sent a request to the store" "method"="PUT" `; !strings.HasPrefix(got.String(), want) ||
+		!strings.Contains(got.String(), `"path"="/bucket/v1/a" "status"=200`) {
 		t.Errorf("want %s, got %s", want, got.String())
 	}
-	for _, secret := range []string{at.SecretKey, at.SessionToken, "Signature"} {
+	for _, secret := range []string{settings.SecretKey, settings.SessionToken, "Signature"} {
 		if strings.Contains(got.String(), secret) {
 			t.Errorf("%s is in the log: %s", secret, got.String())
 		}
 	}
 }
 
-// TestPutIf: an object is replaced only if it is the one that was read, also in a store that knows no conditions.
+// TestPutIf checks that an object is replaced only if it has not changed since it was read, even in a store without
+// conditional writes.
 func TestPutIf(t *testing.T) {
 	for name, unconditional := range map[string]bool{"Conditional": false, "NotImplemented": true} {
 		t.Run(name, func(t *testing.T) {
 			m := s3memory.New(t)
 			m.Unconditional = unconditional
 			b, ctx := openMemory(t, m), t.Context()
-			if err := b.PutIf(ctx, "v1/x", []byte("one"), "0123456789abcdef0123456789abcdef"); !store.Is(err, store.Exists) && !store.Is(err, store.NotFound) {
+			if err := b.PutIf(ctx, "v1/x", []byte("one"), "0123456789abcdef0123456789abcdef"); !store.Is(err, store.Exists) &&
+				!store.Is(err, store.NotFound) {
 				t.Errorf("want that there is none, got %v", err)
 			}
 			if err := b.PutIf(ctx, "v1/x", []byte("one"), ""); err != nil {
@@ -119,30 +125,32 @@ func TestPutIf(t *testing.T) {
 	}
 }
 
-// TestPathStyleIsNamed: an endpoint that does not serve buckets under host names of their own says which field to set.
+// TestPathStyleIsNamed checks that the error names the field pathStyle if the endpoint does not serve buckets as
+// host names.
 func TestPathStyleIsNamed(t *testing.T) {
 	m := s3memory.New(t)
-	at := m.Settings()
-	at.Endpoint, at.PathStyle = strings.Replace(at.Endpoint, "127.0.0.1", "localhost", 1), false
-	look := func(at store.Settings) error {
+	settings := m.Settings()
+	settings.Endpoint, settings.PathStyle = strings.Replace(settings.Endpoint, "127.0.0.1", "localhost", 1), false
+	check := func(settings store.Settings) error {
 		t.Helper()
-		b, err := store.Open(at)
+		b, err := store.Open(settings)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b.Put(t.Context(), "x", []byte("abc"))
 	}
-	// Whether bucket.localhost has an address depends on the machine: the certificate has no such name, either.
-	if err := look(at); !store.Is(err, store.PathStyle) || !strings.Contains(err.Error(), "set pathStyle: true") {
+	// Whether bucket.localhost has an address depends on the machine, but the certificate never contains that name.
+	if err := check(settings); !store.Is(err, store.PathStyle) || !strings.Contains(err.Error(), "set pathStyle: true") {
 		t.Errorf("want the field, got %v", err)
 	}
-	at = m.Settings()
-	for status, code := range map[int]string{http.StatusMovedPermanently: "", http.StatusBadRequest: "", http.StatusMisdirectedRequest: ""} {
+	settings = m.Settings()
+	for status, code := range map[int]string{http.StatusMovedPermanently: "", http.StatusBadRequest: "",
+		http.StatusMisdirectedRequest: ""} {
 		m.Seen = func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(status)
 			return true
 		}
-		if err := look(at); store.Is(err, store.PathStyle) {
+		if err := check(settings); store.Is(err, store.PathStyle) {
 			t.Errorf("%d %s: it has the bucket in the path already, got %v", status, code, err)
 		}
 	}

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// A Finding of a probe.
+// A Finding is the result of a probe.
 type Finding struct {
-	// WritesOnce is true of a store that refuses to write over an object where it is asked to.
+	// WritesOnce is true if the store can refuse to overwrite an object.
 	WritesOnce bool
-	// Deletes is true of a store that deletes objects. Where it does not, what is too old stays.
+	// Deletes is true if the store deletes objects. Otherwise expired backups stay in the store.
 	Deletes bool
 }
 
-// absent is what the key of an object ends with that is not there: no name of a BackupStore does.
+// absent is the suffix of a key that never exists, because no BackupStore's name ends with it.
 const absent = "_absent"
 
-// Probe does to one object what is done to backups: write it at once and in parts, read it, list it, write it
-// again, and delete it; and read one that is not there.
+// Probe performs all operations of a backup on one object. It writes the object at once and in parts, reads, lists,
+// overwrites and deletes it, and reads an object that does not exist.
 func (b *Bucket) Probe(ctx context.Context, key string, raw []byte) (Finding, error) {
 	var found Finding
 	if err := b.Put(ctx, key, raw); err != nil {
@@ -47,42 +47,43 @@ func (b *Bucket) Probe(ctx context.Context, key string, raw []byte) (Finding, er
 	return found, nil
 }
 
-// holds is nil if an object has that content, and is listed where it is.
+// holds returns an error unless an object has this content and is listed.
 func (b *Bucket) holds(ctx context.Context, key string, want []byte) error {
 	got, err := b.ReadSmall(ctx, key, int64(len(want)))
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("the store has other bytes in %q than were written", key)
+		return fmt.Errorf("the store returned other content for %q than was written", key)
 	}
 	folder, _ := splitKey(key)
-	there, err := b.List(ctx, folder, 1000)
+	existing, err := b.List(ctx, folder, 1000)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(there, func(o Object) bool { return o.Key == key }) {
-		return fmt.Errorf("the store does not list %q, which was written a moment ago: it is not consistent enough", key)
+	if !slices.ContainsFunc(existing, func(o Object) bool { return o.Key == key }) {
+		return fmt.Errorf("the store does not list %q, which was written a moment ago: its lists are not consistent", key)
 	}
 	return nil
 }
 
-// lacks is nil if the store says of an object that there is none. One whose credentials may not list it says that they may not read it
-// (GetObject of the S3 API).
+// lacks returns an error unless the store reports that an object does not exist. Without the permission to list
+// objects, S3 reports that reading it is denied (GetObject of the S3 API).
 func (b *Bucket) lacks(ctx context.Context, key string) error {
 	_, err := b.ReadSmall(ctx, key, 1)
 	switch {
 	case Is(err, NotFound):
 		return nil
 	case Is(err, Denied):
-		return fmt.Errorf("the store does not say of what is not there that it is not there, as the credentials may not list it (s3:ListBucket), so that no backup could begin: %w", err)
+		return fmt.Errorf("the credentials may not list objects (s3:ListBucket), so the store does not report that "+
+			"an object is missing, and no backup could start: %w", err)
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("the store has an object %q, which nobody has written", key)
+	return fmt.Errorf("the store has an object %q, which was never written", key)
 }
 
-// probeUpload writes the object in parts, over what is there, and ends another upload before its end.
+// probeUpload writes the object in parts over the existing one, and aborts another upload.
 func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error {
 	for _, complete := range []bool{false, true} {
 		id, err := b.BeginUpload(ctx, key)
@@ -91,7 +92,7 @@ func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error 
 		}
 		p, err := b.PutPart(ctx, key, id, 1, bytes.NewReader(raw), int64(len(raw)), ContentMD5(raw))
 		if err != nil {
-			_ = b.AbortUpload(ctx, key, id) // The error is what counts.
+			_ = b.AbortUpload(ctx, key, id) // The first error is returned.
 			return err
 		}
 		if !complete {
@@ -100,9 +101,9 @@ func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error 
 			}
 			continue
 		}
-		// It may be refused, as there is an object.
+		// The store may refuse this because the object exists.
 		if err := b.CompleteUpload(ctx, key, id, []Part{p}); err != nil {
-			_ = b.AbortUpload(ctx, key, id) // As above.
+			_ = b.AbortUpload(ctx, key, id) // The first error is returned.
 			if !Is(err, Exists) {
 				return err
 			}

@@ -91,8 +91,9 @@ func TestRealUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := []store.Part{}
-	for i, raw := range [][]byte{first, second, second} { // The last arrives twice.
-		p, err := b.PutPart(t.Context(), "v1/a/x", id, min(i, 1)+1, bytes.NewReader(raw), int64(len(raw)), store.ContentMD5(raw))
+	for i, raw := range [][]byte{first, second, second} { // The last part is sent twice.
+		p, err := b.PutPart(t.Context(), "v1/a/x", id, min(i, 1)+1, bytes.NewReader(raw), int64(len(raw)),
+			store.ContentMD5(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,13 +102,15 @@ func TestRealUpload(t *testing.T) {
 	if got := keys(t, b, "v1/a"); len(got) != 0 {
 		t.Errorf("nobody may see it yet, got %q", got)
 	}
-	if us, err := b.Uploads(t.Context(), "v1/a", 10); err != nil || len(us) != 1 || us[0].ID != id || us[0].Key != "v1/a/x" {
-		t.Errorf("want one that is under way, got %v, %v", us, err)
+	if uploads, err := b.Uploads(t.Context(), "v1/a", 10); err != nil || len(uploads) != 1 || uploads[0].ID != id ||
+		uploads[0].Key != "v1/a/x" {
+		t.Errorf("want one that is under way, got %v, %v", uploads, err)
 	}
 	if err := b.CompleteUpload(t.Context(), "v1/a/x", id, parts); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.CompleteUpload(t.Context(), "v1/a/x", id, parts); err != nil && !store.Is(err, store.NoUpload) && !store.Is(err, store.Exists) {
+	if err := b.CompleteUpload(t.Context(), "v1/a/x", id, parts); err != nil && !store.Is(err, store.NoUpload) &&
+		!store.Is(err, store.Exists) {
 		t.Errorf("want that it is complete already, got %v", err)
 	}
 	r, err := b.Read(t.Context(), "v1/a/x", store.MinPart-2)
@@ -127,8 +130,8 @@ func TestRealUpload(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if us, err := b.Uploads(t.Context(), "v1/a", 10); err != nil || len(us) != 0 {
-		t.Errorf("want none left, got %v, %v", us, err)
+	if uploads, err := b.Uploads(t.Context(), "v1/a", 10); err != nil || len(uploads) != 0 {
+		t.Errorf("want none left, got %v, %v", uploads, err)
 	}
 }
 
@@ -203,8 +206,8 @@ func TestRealProbe(t *testing.T) {
 	}
 }
 
-// TestRealFaults: each request of each operation fails in each way, and the error says what it is. What goes by itself is tried
-// again until it is gone, and then it was done once.
+// TestRealFaults makes each request of each operation fail in each way, and checks the kind of the error. Temporary
+// failures must be retried until the operation has succeeded exactly once.
 func TestRealFaults(t *testing.T) {
 	p, s := storetest.Start(t)
 	b := open(t, s)
@@ -256,7 +259,7 @@ func TestRealFaults(t *testing.T) {
 				if c.want == "" && err != nil || c.want != "" && name != "Stat" && !store.Is(err, c.want) {
 					t.Errorf("want %q, got %v after %q", c.want, err, p.Seen())
 				}
-				if name == "Stat" && c.want != "" && err == nil { // An answer to HEAD has no code, only a status.
+				if name == "Stat" && c.want != "" && err == nil { // A response to HEAD has a status and no code.
 					t.Error("want an error")
 				}
 			})
@@ -272,7 +275,7 @@ func TestRealFaults(t *testing.T) {
 	})
 }
 
-// TestRealFind: what is not wanted counts for nothing.
+// TestRealFind checks that objects that are not wanted do not count towards the limit.
 func TestRealFind(t *testing.T) {
 	_, s := storetest.Start(t)
 	b := open(t, s)
@@ -282,9 +285,9 @@ func TestRealFind(t *testing.T) {
 		}
 	}
 	wanted := func(key string) bool { return strings.HasSuffix(key, "/wanted") }
-	for limit, more := range map[int]bool{1: true, 2: false} {
+	for limit, hasMore := range map[int]bool{1: true, 2: false} {
 		got, isMore, err := b.Find(t.Context(), "f", limit, wanted)
-		if err != nil || len(got) != limit || isMore != more || got[0].Key != "f/c/wanted" {
+		if err != nil || len(got) != limit || isMore != hasMore || got[0].Key != "f/c/wanted" {
 			t.Errorf("of two at most %d: got %v, more: %t, %v", limit, got, isMore, err)
 		}
 	}

@@ -13,35 +13,36 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
-// MaxSealed in bytes of what is sealed, with its seal.
+// MaxSealed is the maximum size in bytes of a signed object with its signature.
 const MaxSealed = 64 << 10
 
-// errBroken is a seal that does not hold.
-var errBroken = errors.New("its seal does not hold: it was written, moved or changed by who does not have the store's key")
+// errBroken is the error for an invalid signature.
+var errBroken = errors.New("its signature is not valid: it was written, moved or changed without the signing key " +
+	"of the store")
 
-// A SealKey says who wrote an object, to who has the key, too. Whoever can write to the bucket has it not.
+// A SealKey signs objects and verifies their origin. A user with write access to the bucket does not have it.
 type SealKey [32]byte
 
-// NewSealKey that nobody else has.
+// NewSealKey returns a random key.
 func NewSealKey() SealKey {
 	var k SealKey
 	_, _ = rand.Read(k[:]) // It never fails.
 	return k
 }
 
-// ParseSealKey reads what Text returned.
+// ParseSealKey parses a key from Text.
 func ParseSealKey(s string) (SealKey, error) {
 	raw, err := base64.StdEncoding.DecodeString(s)
 	if err != nil || len(raw) != len(SealKey{}) {
-		return SealKey{}, fmt.Errorf("the seal key is not %d bytes in Base64", len(SealKey{}))
+		return SealKey{}, fmt.Errorf("the signing key is not %d bytes in Base64", len(SealKey{}))
 	}
 	return SealKey(raw), nil
 }
 
-// Text is the key in Base64, for the Secret that it is stored in.
+// Text returns the key in Base64 for its Secret.
 func (k SealKey) Text() string { return base64.StdEncoding.EncodeToString(k[:]) }
 
-// Format prints [redacted], whatever the verb.
+// Format prints [redacted] for all formatting verbs.
 func (SealKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
 // MarshalText returns [redacted]: no key is stored as JSON.
@@ -50,15 +51,15 @@ func (SealKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText()
 // MarshalLog returns [redacted] to loggers.
 func (SealKey) MarshalLog() any { return redact.All{}.MarshalLog() }
 
-// sealed is how an object with a seal looks.
+// sealed is the format of a signed object.
 type sealed struct {
-	// Content as it was sealed, byte by byte.
+	// Content is the signed content, byte for byte.
 	Content json.RawMessage `json:"content"`
-	// HMAC is that of the object's key, a line feed and the compacted content, with SHA-256.
+	// HMAC is computed with SHA-256 over the object's key, a line feed and the compacted content.
 	HMAC []byte `json:"hmacSha256"`
 }
 
-// Seal JSON for the object of a key: it holds there, and nowhere else.
+// Seal returns signed JSON for the object with this key. The signature is not valid for another key.
 func (k SealKey) Seal(key string, content any) ([]byte, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -71,18 +72,18 @@ func (k SealKey) Seal(key string, content any) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// Open what was sealed for the object of a key.
+// Open verifies and decodes the signed object with this key.
 func (k SealKey) Open(key string, raw []byte, content any) error {
 	var s sealed
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("the object %q cannot be read: %w", key, err)
 	}
-	var compact bytes.Buffer // People reformat JSON, and that says nothing else.
+	var compact bytes.Buffer // Reformatted JSON has the same meaning.
 	if err := json.Compact(&compact, s.Content); err != nil {
 		return fmt.Errorf("the object %q cannot be read: %w", key, err)
 	}
 	if !hmac.Equal(s.HMAC, k.sum(key, compact.Bytes())) {
-		return fmt.Errorf("the object %q is not believed: %w", key, errBroken)
+		return fmt.Errorf("the object %q is not trusted: %w", key, errBroken)
 	}
 	if err := json.Unmarshal(s.Content, content); err != nil {
 		return fmt.Errorf("the object %q cannot be read: %w", key, err)

@@ -31,12 +31,13 @@ func TestSeal(t *testing.T) {
 	}{
 		"Whole":      {key, "v1/a/manifest.json", raw, ""},
 		"Reformated": {key, "v1/a/manifest.json", indented.Bytes(), ""},
-		"Moved":      {key, "v1/b/manifest.json", sealedTwice, "does not hold"},
-		"OtherKey":   {other, "v1/a/manifest.json", raw, "does not hold"},
-		"Changed":    {key, "v1/a/manifest.json", bytes.Replace(raw, []byte("1152921504606846976"), []byte("1152921504606846977"), 1), "does not hold"},
-		"NoSeal":     {key, "v1/a/manifest.json", []byte(`{"content":{"name":"a"}}`), "does not hold"},
-		"NoContent":  {key, "v1/a/manifest.json", []byte(`{}`), "cannot be read"},
-		"NoJSON":     {key, "v1/a/manifest.json", []byte("<html>"), "cannot be read"},
+		"Moved":      {key, "v1/b/manifest.json", sealedTwice, "its signature is not valid"},
+		"OtherKey":   {other, "v1/a/manifest.json", raw, "its signature is not valid"},
+		"Changed": {key, "v1/a/manifest.json",
+			bytes.Replace(raw, []byte("1152921504606846976"), []byte("1152921504606846977"), 1), "its signature is not valid"},
+		"NoSeal":    {key, "v1/a/manifest.json", []byte(`{"content":{"name":"a"}}`), "its signature is not valid"},
+		"NoContent": {key, "v1/a/manifest.json", []byte(`{}`), "cannot be read"},
+		"NoJSON":    {key, "v1/a/manifest.json", []byte("<html>"), "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got note
@@ -51,7 +52,7 @@ func TestSeal(t *testing.T) {
 			}
 		})
 	}
-	if again, err := ParseSealKey(key.Text()); err != nil || again != key {
+	if second, err := ParseSealKey(key.Text()); err != nil || second != key {
 		t.Errorf("want the same key, got %v", err)
 	}
 	for _, s := range []string{"", "AAAA", "no Base64!"} {

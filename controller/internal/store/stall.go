@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// errStalled is why a request ended that did not move.
-var errStalled = errors.New("nothing has moved")
+// errStalled is the cause of a request that was ended because of missing progress.
+var errStalled = errors.New("no data was transferred")
 
-// A stall ends a request that does not move for a while. A time for the whole would have to know
-// how fast the store is.
+// A stall ends a request that makes no progress for a while. A timeout for the whole request would depend on the
+// speed of the store.
 type stall struct {
-	ctx    context.Context //nolint:containedctx // It is the request's own, and ends with it.
+	ctx    context.Context //nolint:containedctx // The context ends with the request.
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	after  time.Duration
@@ -34,16 +34,16 @@ func (s *stall) end() {
 	s.cancel(context.Canceled)
 }
 
-// cause of an error: where it is that the request was ended, why.
+// cause returns why the request was ended, or else the given error.
 func (s *stall) cause(err error) error {
-	if why := context.Cause(s.ctx); err != nil && why != nil {
-		return why
+	if cause := context.Cause(s.ctx); err != nil && cause != nil {
+		return cause
 	}
 	return err
 }
 
-// A moving reader tells the watch of each part that was read. It hides what else its reader can do:
-// what cannot be read twice is not sent twice.
+// A moving reader reports each read to the stall. It hides other methods of its reader, so that a body that cannot
+// be read twice is not sent twice.
 type moving struct {
 	io.Reader
 

@@ -1,9 +1,10 @@
-// Package storekey makes the keys of a BackupStore, as a command of the controller and of kubectl's plugin.
+// Package storekey creates the keys of a BackupStore, for the command `kubectl mysql store-key`.
 package storekey
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"filippo.io/age"
@@ -15,14 +16,14 @@ import (
 
 // Create is the command line.
 type Create struct {
-	Name            string `arg:"" help:"Name of the Secret, as keySecretRef says it."`
-	SystemNamespace string `default:"crossplane-mysql-system" help:"The controller's own namespace."`
-	PostQuantum     bool   `help:"Make keys that no quantum computer breaks. They are some 2000 characters long."`
-	To              string `help:"File to make, readable by you alone. One that is there stays, and that is an error: without its keys backups may be lost. Without it the Secret goes to standard output." type:"path"`
+	Name            string `arg:"" help:"Name of the Secret, as in keySecretRef of the BackupStore."`
+	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller."`
+	PostQuantum     bool   `help:"Create post-quantum keys. They are about 2000 characters long."`
+	To              string `help:"File to create, which only you can read. An existing file is an error and is kept, because backups may need its keys. If unset, the Secret is printed to standard output." type:"path"`
 }
 
-// Run makes the keys.
-func (c *Create) Run() error {
+// Write creates the keys and writes the Secret to a file, or to out if no file is given.
+func (c *Create) Write(out io.Writer) error {
 	identity, recipient, err := c.newIdentity()
 	if err != nil {
 		return err
@@ -35,15 +36,16 @@ func (c *Create) Run() error {
 	if err != nil {
 		return err
 	}
-	raw = append([]byte("# Keep this file where the cluster is not. Its recipient, for spec.recipients of the BackupStore:\n# "+recipient+"\n"), raw...)
+	raw = append([]byte("# Keep a copy of this file outside of the cluster. Its recipient, for spec.recipients of "+
+		"the BackupStore:\n# "+recipient+"\n"), raw...)
 	if c.To == "" {
-		_, err = os.Stdout.Write(raw)
+		_, err = out.Write(raw)
 		return err
 	}
 	if err := writeNew(c.To, raw); err != nil {
 		return err
 	}
-	_, err = fmt.Printf("The Secret is in %s. Its recipient is:\n%s\n", c.To, recipient)
+	_, err = fmt.Fprintf(out, "The Secret is in %s. Its recipient is:\n%s\n", c.To, recipient)
 	return err
 }
 
@@ -62,7 +64,7 @@ func (c *Create) newIdentity() (identity, recipient string, err error) {
 	return id.String(), id.Recipient().String(), nil
 }
 
-// writeNew makes a file that nobody else reads, where there is none.
+// writeNew creates a file that only its owner can read. It fails if the file exists.
 func writeNew(path string, raw []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // Who types it says where.
 	if err != nil {

@@ -13,16 +13,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A Candidate is a backup in a store that may be adopted.
+// A Candidate is a backup in a store that may be imported.
 type Candidate struct {
 	Found
 
-	// Note of it; nil where it cannot be read, which Problem says.
+	// Note is its catalog entry. It is nil if it cannot be read, and Problem contains the reason.
 	Note    *v1.StoreNote
 	Problem string
 }
 
-// Candidates are all backups in the store, by namespace, instance and number. What was adopted before is there once.
+// Candidates returns all backups in the store, sorted by namespace, instance and number. A backup that is already
+// imported is returned once.
 func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	all, err := s.AllBackups(ctx)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	adopted := map[string]bool{}
 	for i, f := range all {
 		switch n, err := notes[i].note, notes[i].err; {
-		case store.Is(err, store.NotFound): // It has just been removed.
+		case store.Is(err, store.NotFound): // The object has just been removed.
 		case err != nil:
 			out = append(out, Candidate{Found: f, Problem: err.Error()})
 		default:
@@ -51,23 +52,24 @@ func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	return out, nil
 }
 
-// Facts are what this cluster has that a candidate meets.
+// Facts are the facts of this cluster that matter for a candidate.
 type Facts struct {
-	// To is the namespace that the request names for the candidate's, empty where it names none; Target is that, nil where there is
-	// none of that name.
+	// To is the namespace that the request assigns to the candidate's namespace, or "". Target is this namespace, or
+	// nil if it does not exist.
 	To     string
 	Target *corev1.Namespace
-	// Home is the namespace that is called as the candidate's was, nil where there is none.
+	// Home is the namespace with the same name as the candidate's namespace, or nil.
 	Home *corev1.Namespace
-	// Record of the candidate's name, nil where there is none.
-	Record *v1.MySQLBackup
-	// Stranger is what has the name of the candidate's instance in Target and is of another one; empty where nothing is. Unknown says of
-	// what there is why nobody knows.
+	// Record is the BackupRecord with the candidate's name, or nil.
+	Record *v1.BackupRecord
+	// Stranger describes an object in Target with the name of the candidate's instance that belongs to another
+	// instance, or is empty. Unknown is why this cannot be determined.
 	Stranger, Unknown string
 }
 
-// Origin is the instance that a candidate is of, where it was taken, by its names alone: a namespace that was made again may have inherited what
-// was there before. Of one that cannot be read it is empty.
+// Origin returns the instance that a candidate was taken of, only by its original names. The UIDs are omitted,
+// because a namespace that was created again may have adopted older backups. It returns an empty value for an
+// unreadable candidate.
 func (c Candidate) Origin() v1.BackedUpInstance {
 	if c.Note == nil {
 		return v1.BackedUpInstance{}
@@ -78,63 +80,68 @@ func (c Candidate) Origin() v1.BackedUpInstance {
 	return nameOf(c.Note.Spec.Instance)
 }
 
-// A Lineage is what is known of an instance by the candidates that are of it: its lives, and the records of its backups.
+// A Lineage contains what the candidates of an instance say about it: its instance UIDs and the BackupRecords of its
+// backups.
 type Lineage struct {
 	Lives   map[types.UID]bool
 	Records map[string]bool
 }
 
-// Lineages of all instances that candidates are of.
+// Lineages returns the lineages of all instances of the candidates.
 func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
 	out := map[v1.BackedUpInstance]Lineage{}
 	for _, c := range all {
-		of, known := out[c.Origin()]
+		lineage, known := out[c.Origin()]
 		if !known {
-			of = Lineage{map[types.UID]bool{}, map[string]bool{}}
-			out[c.Origin()] = of
+			lineage = Lineage{map[types.UID]bool{}, map[string]bool{}}
+			out[c.Origin()] = lineage
 		}
-		of.Lives[c.XR], of.Records[c.Record] = true, true
+		lineage.Lives[c.XR], lineage.Records[c.Record] = true, true
 	}
 	return out
 }
 
-// A Resident is what has the name of an instance already: a server that has started, or a backup.
+// A Resident is an object that already uses the name of an instance: a server that has started, or a backup.
 type Resident struct {
-	// What it is, for people.
+	// What describes the object for users.
 	What string
-	// Life that it is of.
+	// Life is its instance UID.
 	Life types.UID
-	// Of is the instance that a backup from elsewhere is of, by the names that it was taken under; nil of what is of this cluster.
+	// Of is the original instance of an imported backup by its original names. It is nil for an object of this
+	// cluster.
 	Of *v1.BackedUpInstance
-	// From is the record that a server was restored from.
+	// From is the BackupRecord that a server was restored from.
 	From string
-	// Asked is the record of a backup in a store, until that has said what it is Of.
-	Asked *v1.MySQLBackup
+	// Asked is the BackupRecord of a backup in a store until the store has been read for Of.
+	Asked *v1.BackupRecord
 }
 
-// IsOf an instance is true of what has its rows, or some of them.
-func (r Resident) IsOf(origin v1.BackedUpInstance, of Lineage) bool {
-	return of.Lives[r.Life] || of.Records[r.From] || r.Of != nil && nameOf(*r.Of) == origin
+// IsOf reports whether an object contains data of an instance.
+func (r Resident) IsOf(origin v1.BackedUpInstance, lineage Lineage) bool {
+	return lineage.Lives[r.Life] || lineage.Records[r.From] || r.Of != nil && nameOf(*r.Of) == origin
 }
 
-// nameOf an instance, without its life and that of its namespace.
+// nameOf returns an instance without its UID and without the UID of its namespace.
 func nameOf(i v1.BackedUpInstance) v1.BackedUpInstance {
 	i.XR, i.NamespaceUID = "", ""
 	return i
 }
 
-// Judge a candidate. What is adopted has a note as this cluster is to have it.
+// Judge returns the verdict on a candidate. An accepted candidate gets a catalog entry for this cluster.
 //
-// A name says nothing of who had it on another cluster, so that whoever asks says which namespace gets what; and what a namespace of this
-// very cluster has is its own: an archive of two owners would go with the first of them. Nor are the backups of two instances made those of
-// one name: which of them has the newer rows no number would tell, and keep would count them together.
+// Names do not show who owned them in another cluster, so the user must assign the namespaces. Backups of an existing
+// namespace of this cluster are not assigned to another one, because an archive with two owners would be deleted with
+// the first of them. Backups of two instances are not combined under one name: their numbers do not show which data
+// is newer, and retention would count them together.
 func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
-	out := v1.AdoptedBackup{Name: v1.PrintableText(c.Record, v1.MaxForeignText), Verdict: v1.AdoptionRefused, Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
+	out := v1.AdoptedBackup{Name: v1.PrintableText(c.Record, v1.MaxForeignText), Verdict: v1.AdoptionRefused,
+		Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
 	if c.Note == nil {
 		return out, nil
 	}
 	i := c.Note.Spec.Instance
-	out.Kind, out.Namespace, out.Instance, out.Version, out.Size, out.AnnouncedAt = i.Kind, i.Namespace, i.Name, c.Note.Spec.Version, c.Note.Spec.Archive.Size, &c.Note.AnnouncedAt
+	out.Kind, out.Namespace, out.Instance, out.Version, out.Size, out.AnnouncedAt =
+		i.Kind, i.Namespace, i.Name, c.Note.Spec.Version, c.Note.Spec.Archive.Size, &c.Note.AnnouncedAt
 	isHere := f.Home != nil && f.Home.UID == c.NamespaceUID
 	switch {
 	case f.Record != nil:
@@ -144,7 +151,7 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 		out.Verdict = v1.AdoptionUnnamed
 		return out, nil
 	case isHere && f.To != i.Namespace:
-		out.Why = fmt.Sprintf("namespace %s is that of this cluster, and its backups are its own", i.Namespace)
+		out.Why = fmt.Sprintf("namespace %s exists in this cluster, and the backups already belong to it", i.Namespace)
 		return out, nil
 	case f.Target == nil || f.Target.DeletionTimestamp != nil:
 		out.Why = fmt.Sprintf("there is no namespace %s: create it first", f.To)
@@ -153,7 +160,9 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 		out.Why = f.Unknown + ": try again"
 		return out, nil
 	case !isHere && f.Stranger != "":
-		out.Why = fmt.Sprintf("%s in namespace %s is of another instance called %s: name another namespace", f.Stranger, f.To, i.Name)
+		out.Why = fmt.Sprintf("%s in namespace %s belongs to another instance with the name %s: choose another "+
+			"namespace", f.Stranger, f.To,
+			i.Name)
 		return out, nil
 	}
 	out.Verdict = v1.Adopted
@@ -167,7 +176,7 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 	return out, &n
 }
 
-// order of candidates; those that cannot be read come last.
+// order returns the sort key of a candidate. Unreadable candidates are last.
 func (c Candidate) order() []string {
 	if c.Note == nil {
 		return []string{"\xff", c.Record}

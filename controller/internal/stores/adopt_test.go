@@ -13,64 +13,76 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestJudgeCandidates: who asks says which namespace gets what, and nothing of a namespace of this cluster is given away.
+// TestJudgeCandidates checks that the request assigns each namespace, and that no backup of a namespace of this
+// cluster is assigned to another one.
 func TestJudgeCandidates(t *testing.T) {
 	namespace := func(name string, uid types.UID) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 	}
 	dying := namespace("shop", "new")
 	dying.DeletionTimestamp = &metav1.Time{Time: now}
-	was := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
+	origin := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
 	becomes := func(name string, uid types.UID) v1.BackedUpInstance {
-		i := was
+		i := origin
 		i.Namespace, i.NamespaceUID = name, uid
 		return i
 	}
 	earlier := newNote("one", "x.tar.zst")
 	earlier.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}
 	for name, tc := range map[string]struct {
-		reason  string
-		given   Candidate
-		facts   Facts
-		verdict v1.AdoptionVerdict
-		why     string
-		want    v1.BackedUpInstance
-		from    *v1.BackedUpInstance
+		reason      string
+		given       Candidate
+		facts       Facts
+		verdict     v1.AdoptionVerdict
+		explanation string
+		want        v1.BackedUpInstance
+		from        *v1.BackedUpInstance
 	}{
-		"Adopted": {facts: Facts{To: "shop", Target: namespace("shop", "new")}, verdict: v1.Adopted, want: becomes("shop", "new"), from: &was},
+		"Adopted": {facts: Facts{To: "shop", Target: namespace("shop", "new")}, verdict: v1.Adopted,
+			want: becomes("shop", "new"), from: &origin},
 		"SameName": {
-			reason: "A namespace of that name is another on another cluster.", facts: Facts{To: "team", Target: namespace("team", "new"), Home: namespace("team", "new")},
-			verdict: v1.Adopted, want: becomes("team", "new"), from: &was,
+			reason:  "A namespace of that name is another on another cluster.",
+			facts:   Facts{To: "team", Target: namespace("team", "new"), Home: namespace("team", "new")},
+			verdict: v1.Adopted, want: becomes("team", "new"), from: &origin,
 		},
 		"Again": {
-			reason: "Its archive has never moved.", given: Candidate{Note: earlier}, facts: Facts{To: "shop", Target: namespace("shop", "new")},
+			reason: "Its archive has never moved.", given: Candidate{Note: earlier},
+			facts:   Facts{To: "shop", Target: namespace("shop", "new")},
 			verdict: v1.Adopted, want: becomes("shop", "new"), from: earlier.From,
 		},
 		"Own": {
-			reason: "Its record was lost, and its namespace was not.", facts: Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns")},
-			verdict: v1.Adopted, want: was,
+			reason:  "Its record was lost, and its namespace was not.",
+			facts:   Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns")},
+			verdict: v1.Adopted, want: origin,
 		},
 		"Anothers": {
-			reason: "One archive has one owner.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Home: namespace("team", "ns")},
-			verdict: v1.AdoptionRefused, why: "its backups are its own",
+			reason:  "One archive has one owner.",
+			facts:   Facts{To: "shop", Target: namespace("shop", "new"), Home: namespace("team", "ns")},
+			verdict: v1.AdoptionRefused, explanation: "the backups already belong to it",
 		},
 		"Stranger": {
-			reason: "No number would tell which rows are newer.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Stranger: `backup "other"`},
-			verdict: v1.AdoptionRefused, why: `backup "other" in namespace shop is of another instance called db`,
+			reason:  "No number would tell which rows are newer.",
+			facts:   Facts{To: "shop", Target: namespace("shop", "new"), Stranger: `backup "other"`},
+			verdict: v1.AdoptionRefused, explanation: `backup "other" in namespace shop belongs to another instance with the name db`,
 		},
 		"Unknown": {
-			reason: "It may be of the same instance.", facts: Facts{To: "shop", Target: namespace("shop", "new"), Unknown: "the store is down"},
-			verdict: v1.AdoptionRefused, why: "the store is down: try again",
+			reason:  "It may be of the same instance.",
+			facts:   Facts{To: "shop", Target: namespace("shop", "new"), Unknown: "the store is down"},
+			verdict: v1.AdoptionRefused, explanation: "the store is down: try again",
 		},
 		"StrangerHome": {
-			reason: "What lives there began with what the same namespace had.", facts: Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns"), Stranger: "MySQL db"},
-			verdict: v1.Adopted, want: was,
+			reason:  "What lives there began with what the same namespace had.",
+			facts:   Facts{To: "team", Target: namespace("team", "ns"), Home: namespace("team", "ns"), Stranger: "MySQL db"},
+			verdict: v1.Adopted, want: origin,
 		},
-		"Unnamed":    {facts: Facts{}, verdict: v1.AdoptionUnnamed},
-		"NoTarget":   {facts: Facts{To: "shop"}, verdict: v1.AdoptionRefused, why: "create it first"},
-		"Dying":      {facts: Facts{To: "shop", Target: dying}, verdict: v1.AdoptionRefused, why: "create it first"},
-		"Known":      {facts: Facts{To: "shop", Target: namespace("shop", "new"), Record: &v1.MySQLBackup{Spec: v1.MySQLBackupSpec{Instance: becomes("crm", "x")}}}, verdict: v1.AdoptedBefore, why: "in namespace crm"},
-		"Unbelieved": {given: Candidate{Problem: "no\x1b seal"}, facts: Facts{}, verdict: v1.AdoptionRefused, why: "no"},
+		"Unnamed":  {facts: Facts{}, verdict: v1.AdoptionUnnamed},
+		"NoTarget": {facts: Facts{To: "shop"}, verdict: v1.AdoptionRefused, explanation: "create it first"},
+		"Dying":    {facts: Facts{To: "shop", Target: dying}, verdict: v1.AdoptionRefused, explanation: "create it first"},
+		"Known": {facts: Facts{To: "shop", Target: namespace("shop", "new"),
+			Record: &v1.BackupRecord{Spec: v1.BackupRecordSpec{
+				Instance: becomes("crm", "x")}}}, verdict: v1.AdoptedBefore, explanation: "in namespace crm"},
+		"Unbelieved": {given: Candidate{Problem: "no\x1b seal"}, facts: Facts{}, verdict: v1.AdoptionRefused,
+			explanation: "no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := tc.given
@@ -81,9 +93,11 @@ func TestJudgeCandidates(t *testing.T) {
 			if c.Problem != "" {
 				c.Record = "one\x1b"
 			}
-			said, n := c.Judge(tc.facts)
-			if said.Verdict != tc.verdict || !strings.Contains(said.Why, tc.why) || strings.Contains(said.Why, "\x1b") || strings.Contains(said.Name, "\x1b") || !strings.HasPrefix(said.Name, "one") {
-				t.Errorf("%s: want %s, %q, got %+v", tc.reason, tc.verdict, tc.why, said)
+			adopted, n := c.Judge(tc.facts)
+			if adopted.Verdict != tc.verdict || !strings.Contains(adopted.Why, tc.explanation) ||
+				strings.Contains(adopted.Why, "\x1b") || strings.Contains(adopted.Name, "\x1b") ||
+				!strings.HasPrefix(adopted.Name, "one") {
+				t.Errorf("%s: want %s, %q, got %+v", tc.reason, tc.verdict, tc.explanation, adopted)
 			}
 			if (n != nil) != (tc.verdict == v1.Adopted) {
 				t.Fatalf("%s: got %+v", tc.reason, n)
@@ -97,7 +111,7 @@ func TestJudgeCandidates(t *testing.T) {
 			if diff := cmp.Diff(tc.from, n.From); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if c.Note.Spec.Instance != was {
+			if c.Note.Spec.Instance != origin {
 				t.Error("it has changed what was read")
 			}
 			if tc.from != nil && tc.from != earlier.From && path.Dir(n.Spec.Archive.Path) != n.ArchiveFolder() {
@@ -107,7 +121,8 @@ func TestJudgeCandidates(t *testing.T) {
 	}
 }
 
-// TestResident: by the lives, by what it was restored from, or by the names that an adopted backup was taken under.
+// TestResident checks the three ways to identify an instance: by instance UIDs, by the restored backup, and by the
+// original names of an imported backup.
 func TestResident(t *testing.T) {
 	n := newNote("one", "x.tar.zst")
 	n.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}
@@ -121,8 +136,10 @@ func TestResident(t *testing.T) {
 		"Other":    {Resident{Life: "other"}, false},
 		"Restored": {Resident{Life: "other", From: "one"}, true},
 		"Damaged":  {Resident{Life: "other", From: "damaged"}, false},
-		"Adopted":  {Resident{Life: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-9", Name: "db", XR: "y"}}, true},
-		"Merged":   {Resident{Life: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "second", Name: "db"}}, false},
+		"Adopted": {Resident{Life: "other",
+			Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-9", Name: "db", XR: "y"}}, true},
+		"Merged": {Resident{Life: "other", Of: &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "second", Name: "db"}},
+			false},
 	} {
 		if got := tc.given.IsOf(c.Origin(), lineages[c.Origin()]); got != tc.want {
 			t.Errorf("%s: got %t", name, got)

@@ -27,22 +27,23 @@ import (
 )
 
 const (
-	// askTimeout is how long all stores together may take to say what they have: an instance waits for it, and others for
-	// their turn.
+	// askTimeout is how long all stores together may take to return their catalogs. An instance waits for them, and
+	// other instances wait for its worker.
 	askTimeout = 30 * time.Second
-	// newTimeout is how long one may take that has not worked yet.
+	// newTimeout is the timeout of a store that has not been reachable before.
 	newTimeout = 5 * time.Second
 )
 
-// A Cluster has the stores of all BackupStores, by what the API server says of them at each call.
+// A Cluster contains the stores of all BackupStores. It reads the BackupStores from the API server at each call.
 type Cluster struct {
 	Reader client.Reader
-	// Namespace is the controller's own, which has the Secrets.
+	// Namespace is the controller's own namespace, which contains the Secrets.
 	Namespace string
 	Clock     func() time.Time
-	// Lanes keep those who wait for one store from others. Nil where nobody else waits.
+	// Lanes separates callers of different stores. It is nil if there are no concurrent callers.
 	Lanes *Lanes
-	// Holders of the prefixes that this process holds: without the hold nothing is published or deleted. Nil where none are kept.
+	// Holders are the prefixes that this process holds. Without the hold, nothing is published or deleted. It is nil
+	// if holds are not used.
 	Holders *Holders
 }
 
@@ -51,7 +52,7 @@ var (
 	_ change.Stores   = Cluster{}
 )
 
-// SecretsOf a BackupStore, as far as they are there.
+// SecretsOf returns the existing Secrets of a BackupStore.
 func (c Cluster) SecretsOf(ctx context.Context, s *v1.BackupStore) (out Secrets, err error) {
 	if out.Credentials, err = c.Secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
 		return out, err
@@ -60,7 +61,7 @@ func (c Cluster) SecretsOf(ctx context.Context, s *v1.BackupStore) (out Secrets,
 	return out, err
 }
 
-// Secret of the controller's namespace; nil where there is none.
+// Secret returns a Secret of the controller's namespace, or nil if it does not exist.
 func (c Cluster) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, s)
@@ -73,7 +74,7 @@ func (c Cluster) Secret(ctx context.Context, name string) (*corev1.Secret, error
 	return s, nil
 }
 
-// GatewayState that there is.
+// GatewayState reads the objects of the gateway.
 func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
 	s := &GatewayState{Namespace: c.Namespace, Now: c.Clock()}
 	var err error
@@ -91,13 +92,14 @@ func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
 	return s, client.IgnoreNotFound(err)
 }
 
-// ReadNote of a backup in a store, or nil where it has none.
-func (c Cluster) ReadNote(ctx context.Context, name string, of v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
+// ReadNote returns the catalog entry of a backup in a store, or nil if there is none.
+func (c Cluster) ReadNote(ctx context.Context, name string, origin v1.BackedUpInstance, record string) (*v1.StoreNote,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var n *v1.StoreNote
 	err := c.ask(ctx, name, func(s *Store) (err error) {
-		n, err = s.ReadNote(ctx, of, record)
+		n, err = s.ReadNote(ctx, origin, record)
 		return err
 	})
 	switch {
@@ -111,8 +113,9 @@ func (c Cluster) ReadNote(ctx context.Context, name string, of v1.BackedUpInstan
 	return n, inStore(name, err)
 }
 
-// FindNotes in all stores about backups of a namespace.
-func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+// FindNotes returns the catalog entries in all stores for backups of a namespace.
+func (c Cluster) FindNotes(ctx context.Context, namespace types.UID,
+	isKnown func(record string) bool) ([]instance.FoundNote, error) {
 	all := &v1.BackupStoreList{}
 	if err := c.Reader.List(ctx, all); err != nil {
 		if meta.IsNoMatchError(err) {
@@ -126,7 +129,7 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	var asked sync.WaitGroup
 	for i := range all.Items {
 		find := c.findNotesIn
-		if s := &all.Items[i]; s.Status.ProbedAt == nil && !s.Unreadable.Has("status.probedAt") {
+		if s := &all.Items[i]; s.Status.ProbeTime == nil && !s.Unreadable.Has("status.probeTime") {
 			find = c.findNotesInNew
 		}
 		asked.Go(func() { found[i], errs[i] = find(ctx, &all.Items[i], namespace, isKnown) })
@@ -140,7 +143,8 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID, isKnown fun
 	return slices.Concat(found...), nil
 }
 
-// Publish a note, if the store has the archive that it is of. A Job that was led elsewhere has reported one as well.
+// Publish publishes a catalog entry if the store contains its archive. A Job that wrote to another store by mistake
+// may have reported an archive, too.
 func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
 	return c.askHeld(ctx, name, func(s *Store) error { return s.publishArchived(ctx, n) })
 }
@@ -150,13 +154,14 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 	a := n.Spec.Archive
 	o, err := s.Stat(ctx, a.Path)
 	if store.Is(err, store.NotFound) {
-		return change.NewMissingError(fmt.Errorf("BackupStore %s has no %q, which the Job has sent there", s.Name, a.Path))
+		return change.NewMissingError(fmt.Errorf("BackupStore %s does not contain %q, which the Job has uploaded", s.Name, a.Path))
 	}
 	if err != nil {
 		return inStore(s.Name, err)
 	}
 	if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
-		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, and the Job has reported %s", s.Name, o.Size, a.Path, a.Size))
+		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, but the Job has reported %s", s.Name,
+			o.Size, a.Path, a.Size))
 	}
 	err = s.Publish(ctx, n)
 	if other := new(otherNoteError); errors.As(err, &other) {
@@ -165,35 +170,36 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 	return inStore(s.Name, err)
 }
 
-// Tidy what other attempts at a published backup have left. What may not be deleted stays, and so does what is very much: it goes with the backup.
-func (c Cluster) Tidy(ctx context.Context, name string, n *v1.StoreNote) error {
+// RemoveLeftovers deletes files of other attempts at a published backup. Files that must not be deleted stay, and so
+// does a large number of files. They are deleted with the backup.
+func (c Cluster) RemoveLeftovers(ctx context.Context, name string, n *v1.StoreNote) error {
 	return c.askHeld(ctx, name, func(s *Store) error {
-		if err := s.Tidy(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
+		if err := s.RemoveLeftovers(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
 			return inStore(name, err)
 		}
 		return nil
 	})
 }
 
-// Remove a backup with its note.
+// Remove deletes a backup and its catalog entry.
 func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance, record, sum string) error {
 	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.Remove(ctx, i, record, sum)) })
 }
 
-// Discard what attempts at a backup have left that has no note.
-func (c Cluster) Discard(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
-	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.Discard(ctx, i, record)) })
+// RemoveAttempts deletes files of attempts at a backup without a catalog entry.
+func (c Cluster) RemoveAttempts(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
+	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.RemoveAttempts(ctx, i, record)) })
 }
 
-// Access of a Job to a store, as the content of its Secret.
-func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]byte, error) {
+// Access returns the content of the Secret with a Job's access to a store.
+func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string][]byte, error) {
 	var s *Store
 	ask := c.ask
-	if what.Folder != "" { // What a Job sends there is to be published.
+	if remote.Folder != "" { // The files that a Job uploads there will be published.
 		ask = c.askHeld
 	}
-	if err := ask(ctx, what.Store, func(of *Store) error {
-		s = of
+	if err := ask(ctx, remote.Store, func(opened *Store) error {
+		s = opened
 		return nil
 	}); err != nil {
 		return nil, err
@@ -203,41 +209,44 @@ func (c Cluster) Access(ctx context.Context, what *change.Remote) (map[string][]
 	case err != nil:
 		return nil, err
 	case g.Signer == nil || g.Address == nil:
-		return nil, errors.New("the gateway to stores is not there: apply controller/deploy/gateway")
+		return nil, errors.New("the gateway to the stores is not installed: apply controller/deploy/gateway")
 	}
 	signer, ca, err := readSigner(g.Signer)
 	if err != nil {
 		return nil, err
 	}
 	life := agent.ReadAccessLife
-	if what.Folder != "" {
+	if remote.Folder != "" {
 		life = agent.BackupAccessLife
 	}
-	token, err := signer.Sign(gateway.Grant{Store: what.Store, Folder: what.Folder, Object: what.Archive}, c.Clock().Add(life))
+	token, err := signer.Sign(gateway.Grant{Store: remote.Store, Folder: remote.Folder, Object: remote.Archive},
+		c.Clock().Add(life))
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]byte{
-		gateway.URLFile: []byte("https://" + net.JoinHostPort(g.Address.String(), strconv.Itoa(agent.GatewayPort))), gateway.CAFile: ca.Certificate, gateway.TokenFile: []byte(token),
+		gateway.URLFile: []byte("https://" + net.JoinHostPort(g.Address.String(), strconv.Itoa(agent.GatewayPort))),
+		gateway.CAFile:  ca.Certificate, gateway.TokenFile: []byte(token),
 	}
-	if what.Folder != "" {
+	if remote.Folder != "" {
 		out[archive.RecipientsFile] = []byte(strings.Join(s.Recipients, "\n"))
 	}
-	if len(what.Manifest) > 0 {
-		out[archive.ManifestFile] = what.Manifest
+	if len(remote.Manifest) > 0 {
+		out[archive.ManifestFile] = remote.Manifest
 	}
 	return out, nil
 }
 
-func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
-	name := of.Name
-	s, err := c.open(ctx, of)
+func (c Cluster) findNotesIn(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
+	isKnown func(record string) bool) ([]instance.FoundNote, error) {
+	name := backupStore.Name
+	s, err := c.open(ctx, backupStore)
 	if err != nil {
 		return nil, err
 	}
 	var backups []Found
 	var notes []readNote
-	err = c.Lanes.do(ctx, of, func() (err error) {
+	err = c.Lanes.do(ctx, backupStore, func() (err error) {
 		if backups, err = s.BackupsIn(ctx, namespace, isKnown); err == nil {
 			notes, err = s.readNotes(ctx, backups)
 		}
@@ -251,56 +260,59 @@ func (c Cluster) findNotesIn(ctx context.Context, of *v1.BackupStore, namespace 
 		f := instance.FoundNote{Store: name, Record: b.Record, XR: b.XR}
 		n, err := notes[i].note, notes[i].err
 		if store.Is(err, store.NotFound) {
-			continue // It has just been removed.
+			continue // The object has just been removed.
 		}
 		if err == nil {
 			f.StoreNote = n
 		}
-		word := of.Annotations[v1.AnnotationForgetPrefix+b.Record]
+		word := backupStore.Annotations[v1.AnnotationForgetPrefix+b.Record]
 		f.Forgotten = word != "" && (f.StoreNote == nil && word == b.Record || f.StoreNote != nil && word == string(n.Record))
 		out = append(out, f)
 	}
 	return out, nil
 }
 
-// findNotesInNew is the same of a BackupStore that has not worked yet. It may be one that was made again: its bucket may have backups of
-// this namespace. Where it does not answer, that keeps nobody waiting as long as no claim may use it: somebody is setting it up.
-func (c Cluster) findNotesInNew(ctx context.Context, of *v1.BackupStore, namespace types.UID, isKnown func(record string) bool) ([]instance.FoundNote, error) {
+// findNotesInNew is like findNotesIn for a BackupStore that has not been reachable before. The BackupStore may have
+// been created again, and its bucket may contain backups of this namespace. If it does not respond, instances wait
+// for it only if claims may use it. Otherwise the platform team is probably setting it up.
+func (c Cluster) findNotesInNew(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
+	isKnown func(record string) bool) ([]instance.FoundNote, error) {
 	asking, cancel := context.WithTimeout(ctx, newTimeout)
 	defer cancel()
-	found, err := c.findNotesIn(asking, of, namespace, isKnown)
+	found, err := c.findNotesIn(asking, backupStore, namespace, isKnown)
 	if err == nil {
 		return found, nil
 	}
-	if p, perr := instance.ReadPlatform(ctx, c.Reader); perr == nil && p != nil && !p.OffersBackupStore(of.Name) {
+	if p, perr := instance.ReadPlatform(ctx, c.Reader); perr == nil && p != nil && !p.OffersBackupStore(backupStore.Name) {
 		return nil, nil
 	}
 	return nil, err
 }
 
-// ask the store of a BackupStore of this name, with the callers that may ask it now.
+// ask calls the store of a BackupStore through its lane.
 func (c Cluster) ask(ctx context.Context, name string, use func(*Store) error) error {
-	of := &v1.BackupStore{}
-	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, of); {
-	case kerrors.IsNotFound(err): // That is not what whoever asks has just read.
-		return &unopenedError{fmt.Errorf("there is no BackupStore %s: create it, or create it again with the bucket and the Secrets that it had", name)}
+	backupStore := &v1.BackupStore{}
+	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, backupStore); {
+	case kerrors.IsNotFound(err): // The caller would mistake the NotFound for one of its own reads.
+		return &unopenedError{fmt.Errorf(
+			"there is no BackupStore %s: create it. If it existed before, use the same bucket and Secrets", name)}
 	case err != nil:
 		return &unopenedError{fmt.Errorf("cannot get BackupStore %s: %w", name, err)}
 	}
-	s, err := c.open(ctx, of)
+	s, err := c.open(ctx, backupStore)
 	if err != nil {
 		return &unopenedError{err}
 	}
-	return c.Lanes.do(ctx, of, func() error { return use(s) })
+	return c.Lanes.do(ctx, backupStore, func() error { return use(s) })
 }
 
-// An unopenedError is of a store that was not asked.
+// An unopenedError is an error of a store that was not called.
 type unopenedError struct{ error }
 
-// Unwrap it.
+// Unwrap returns the wrapped error.
 func (e *unopenedError) Unwrap() error { return e.error }
 
-// askHeld is ask for what is published or deleted: only one cluster at a time does that.
+// askHeld is like ask for calls that publish or delete, which only one cluster at a time may do.
 func (c Cluster) askHeld(ctx context.Context, name string, use func(*Store) error) error {
 	return c.ask(ctx, name, func(s *Store) error {
 		if err := c.Holders.Check(ctx, s); err != nil {
@@ -310,17 +322,17 @@ func (c Cluster) askHeld(ctx context.Context, name string, use func(*Store) erro
 	})
 }
 
-// open a BackupStore with its Secrets.
-func (c Cluster) open(ctx context.Context, of *v1.BackupStore) (*Store, error) {
-	with, err := c.SecretsOf(ctx, of)
+// open opens a BackupStore with its Secrets.
+func (c Cluster) open(ctx context.Context, backupStore *v1.BackupStore) (*Store, error) {
+	secrets, err := c.SecretsOf(ctx, backupStore)
 	if err != nil {
-		return nil, inStore(of.Name, err)
+		return nil, inStore(backupStore.Name, err)
 	}
-	s, err := Open(of, with)
-	return s, inStore(of.Name, err)
+	s, err := Open(backupStore, secrets)
+	return s, inStore(backupStore.Name, err)
 }
 
-// inStore says of an error in which store.
+// inStore adds the name of the store to an error.
 func inStore(name string, err error) error {
 	if err == nil {
 		return nil

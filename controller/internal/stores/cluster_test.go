@@ -29,14 +29,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A realCluster has a BackupStore on a real server, and an API server that is none.
+// A realCluster has a BackupStore on a real S3 server, and a fake API server.
 type realCluster struct {
 	Cluster
 
-	kube  client.Client
-	proxy *storetest.Proxy
-	open  *Store
-	of    *v1.BackupStore
+	kube        client.Client
+	proxy       *storetest.Proxy
+	open        *Store
+	backupStore *v1.BackupStore
 }
 
 func newRealCluster(t *testing.T) *realCluster {
@@ -45,8 +45,9 @@ func newRealCluster(t *testing.T) *realCluster {
 	p, s := storetest.Start(t)
 	b, secrets := newBackupStore(id, id)
 	b.Spec.Endpoint, b.Spec.CABundle, b.Spec.PathStyle, b.Spec.Prefix = s.Endpoint, s.CA, true, s.Prefix
-	b.Status.ProbedAt = &metav1.Time{Time: now}
-	secrets.Credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte(s.AccessKey), v1.StoreSecretKey: []byte(s.SecretKey)}
+	b.Status.ProbeTime = &metav1.Time{Time: now}
+	secrets.Credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte(s.AccessKey),
+		v1.StoreSecretKey: []byte(s.SecretKey)}
 	open, err := Open(b, secrets)
 	if err != nil {
 		t.Fatal(err)
@@ -57,21 +58,22 @@ func newRealCluster(t *testing.T) *realCluster {
 		t.Fatal(err)
 	}
 	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secrets.Credentials, secrets.Key).Build()
-	return &realCluster{Cluster: Cluster{Reader: kube, Namespace: "system", Clock: time.Now}, kube: kube, proxy: p, open: open, of: b}
+	return &realCluster{Cluster: Cluster{Reader: kube, Namespace: "system", Clock: time.Now}, kube: kube, proxy: p,
+		open: open, backupStore: b}
 }
 
-func (c *realCluster) update(t *testing.T, how func(*v1.BackupStore)) {
+func (c *realCluster) update(t *testing.T, change func(*v1.BackupStore)) {
 	t.Helper()
-	if err := c.kube.Get(t.Context(), client.ObjectKeyFromObject(c.of), c.of); err != nil {
+	if err := c.kube.Get(t.Context(), client.ObjectKeyFromObject(c.backupStore), c.backupStore); err != nil {
 		t.Fatal(err)
 	}
-	how(c.of)
-	if err := c.kube.Update(t.Context(), c.of); err != nil {
+	change(c.backupStore)
+	if err := c.kube.Update(t.Context(), c.backupStore); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// put an archive where a note says that it is.
+// put uploads an archive to the path in a catalog entry.
 func (c *realCluster) put(t *testing.T, n *v1.StoreNote, size int) {
 	t.Helper()
 	n.Spec.Archive.Size = "100"
@@ -80,7 +82,7 @@ func (c *realCluster) put(t *testing.T, n *v1.StoreNote, size int) {
 	}
 }
 
-// publish a backup with its archive.
+// publish publishes a backup with its archive.
 func (c *realCluster) publish(t *testing.T, n *v1.StoreNote) {
 	t.Helper()
 	c.put(t, n, 100)
@@ -91,7 +93,7 @@ func (c *realCluster) publish(t *testing.T, n *v1.StoreNote) {
 
 func nobody(string) bool { return false }
 
-// TestRealCluster: what a decision depends on is all that there is, or an error.
+// TestRealCluster checks that a decision gets all catalog entries or an error.
 func TestRealCluster(t *testing.T) {
 	c := newRealCluster(t)
 	n, lies := newNote("one", "x.tar.zst"), newNote("two", "x.tar.zst")
@@ -102,7 +104,8 @@ func TestRealCluster(t *testing.T) {
 		t.Errorf("a Job was led elsewhere: want that there is no archive, got %v", err)
 	}
 	c.put(t, lies, 99)
-	if err := c.Publish(t.Context(), "offsite", lies); !errors.As(err, new(*change.MissingError)) || !strings.Contains(err.Error(), "99 bytes") {
+	if err := c.Publish(t.Context(), "offsite", lies); !errors.As(err, new(*change.MissingError)) ||
+		!strings.Contains(err.Error(), "99 bytes") {
 		t.Errorf("want that it is too small, got %v", err)
 	}
 	c.put(t, n, 100)
@@ -122,10 +125,11 @@ func TestRealCluster(t *testing.T) {
 	if got, err := c.ReadNote(t.Context(), "offsite", n.Spec.Instance, "none"); err != nil || got != nil {
 		t.Errorf("want none, got %v, %v", got, err)
 	}
-	if _, err := c.ReadNote(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil || kerrors.IsNotFound(err) || !strings.Contains(err.Error(), "create it again") {
+	if _, err := c.ReadNote(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil || kerrors.IsNotFound(err) ||
+		!strings.Contains(err.Error(), "create it again") {
 		t.Errorf("want what to do about a store that is gone, got %v", err)
 	}
-	if err := c.Tidy(t.Context(), "offsite", n); err != nil {
+	if err := c.RemoveLeftovers(t.Context(), "offsite", n); err != nil {
 		t.Error(err)
 	}
 	if got := c.open.keys(t, v1.StoreFolder(n.Spec.Instance, "one")); len(got) != 2 {
@@ -145,7 +149,8 @@ func TestRealFindNotes(t *testing.T) {
 		}
 		return got
 	}
-	if got := find(); len(got) != 1 || got[0].Forgotten || !equalNotes(got[0].StoreNote, n) || got[0].Store != "offsite" || got[0].Record != "one" || got[0].XR != "xr" {
+	if got := find(); len(got) != 1 || got[0].Forgotten || !equalNotes(got[0].StoreNote, n) || got[0].Store != "offsite" ||
+		got[0].Record != "one" || got[0].XR != "xr" {
 		t.Errorf("want the note, got %+v", got)
 	}
 	if got, err := c.FindNotes(t.Context(), "ns", func(r string) bool { return r == "one" }); err != nil || len(got) != 0 {
@@ -172,18 +177,19 @@ func TestRealFindNotes(t *testing.T) {
 	c.proxy.Break(func(*http.Request) storetest.Fault {
 		return storetest.Fault{Status: http.StatusForbidden, Code: "InvalidAccessKeyId"}
 	})
-	if got, err := c.FindNotes(t.Context(), "ns", nobody); !store.Is(err, store.Unknown) || !strings.Contains(err.Error(), "BackupStore offsite") {
+	if got, err := c.FindNotes(t.Context(), "ns", nobody); !store.Is(err, store.Unknown) ||
+		!strings.Contains(err.Error(), "BackupStore offsite") {
 		t.Errorf("want that it does not answer, got %v, %v", got, err)
 	}
 }
 
-// TestRealFindNotesInNew: a store that was made again is asked before it was tried. One that does not answer keeps people waiting where claims
-// may use it.
+// TestRealFindNotesInNew checks that a BackupStore which was created again is read before its first probe. If it
+// does not answer, instances wait only if claims may use it.
 func TestRealFindNotesInNew(t *testing.T) {
 	c := newRealCluster(t)
 	n := newNote("one", "x.tar.zst")
 	c.publish(t, n)
-	c.update(t, func(b *v1.BackupStore) { b.Status.ProbedAt = nil })
+	c.update(t, func(b *v1.BackupStore) { b.Status.ProbeTime = nil })
 	if got, err := c.FindNotes(t.Context(), "ns", nobody); err != nil || len(got) != 1 {
 		t.Errorf("want the note, got %v, %v", got, err)
 	}
@@ -192,15 +198,15 @@ func TestRealFindNotesInNew(t *testing.T) {
 	})
 	for _, tc := range []struct {
 		reason   string
-		platform *v1.MySQLPlatformSpec
+		platform *v1.PlatformSpec
 		waits    bool
 	}{
 		{"Nobody knows what it is for.", nil, true},
-		{"Somebody is setting it up.", &v1.MySQLPlatformSpec{BackupStores: []string{"other"}}, false},
-		{"Claims may have used it.", &v1.MySQLPlatformSpec{BackupStores: []string{"offsite"}}, true},
-		{"Claims that name none use it.", &v1.MySQLPlatformSpec{DefaultBackupStore: "offsite"}, true},
+		{"Somebody is setting it up.", &v1.PlatformSpec{AllowedBackupStores: []string{"other"}}, false},
+		{"Claims may have used it.", &v1.PlatformSpec{AllowedBackupStores: []string{"offsite"}}, true},
+		{"Claims that name none use it.", &v1.PlatformSpec{DefaultBackupStore: "offsite"}, true},
 	} {
-		p := &v1.MySQLPlatform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}
+		p := &v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}
 		if tc.platform != nil {
 			p.Spec = *tc.platform
 			if err := c.kube.Create(t.Context(), p); err != nil {
@@ -216,8 +222,8 @@ func TestRealFindNotesInNew(t *testing.T) {
 	}
 }
 
-// TestRealManyNotes: a namespace may have more backups than could be read one after the other. What is found is in the order of the folders,
-// and the first that the store does not give is the end.
+// TestRealManyNotes reads more entries than fit into the timeout one after the other. The result is ordered by
+// prefix, and ends with the first entry that the store does not return.
 func TestRealManyNotes(t *testing.T) {
 	c := newRealCluster(t)
 	var want []string
@@ -259,12 +265,13 @@ func TestRealManyNotes(t *testing.T) {
 	}
 }
 
-// TestRealAccess: a Job is given the way to one folder, or to one archive, and it works.
+// TestRealAccess checks that a Job's access works for one prefix or one archive.
 func TestRealAccess(t *testing.T) {
 	c := newRealCluster(t)
-	for what, r := range map[string]change.Remote{"no gateway": {Store: "offsite", Folder: "v1/ns/xr/one"}, "no store": {Store: "nobodys", Folder: "v1/ns/xr/one"}} {
+	for subject, r := range map[string]change.Remote{"no gateway": {Store: "offsite", Folder: "v1/ns/xr/one"},
+		"no store": {Store: "nobodys", Folder: "v1/ns/xr/one"}} {
 		if _, err := c.Access(t.Context(), &r); err == nil {
-			t.Errorf("%s: access is given", what)
+			t.Errorf("%s: access is given", subject)
 		}
 	}
 	state := &GatewayState{Namespace: "system", Now: time.Now()}
@@ -272,19 +279,23 @@ func TestRealAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: GatewayName}, Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.7"}}
-	if err := errors.Join(c.kube.Create(context.Background(), signer), c.kube.Create(context.Background(), service)); err != nil {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: GatewayName},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.7"}}
+	if err := errors.Join(c.kube.Create(context.Background(), signer),
+		c.kube.Create(context.Background(), service)); err != nil {
 		t.Fatal(err)
 	}
 	writes, err := c.Access(t.Context(), &change.Remote{Store: "offsite", Folder: "v1/ns/xr/one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reads, err := c.Access(t.Context(), &change.Remote{Store: "offsite", Archive: "v1/ns/xr/one/x.tar.zst.age", Manifest: []byte(`{"format":1}`)})
+	reads, err := c.Access(t.Context(),
+		&change.Remote{Store: "offsite", Archive: "v1/ns/xr/one/x.tar.zst.age", Manifest: []byte(`{"format":1}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(writes[gateway.URLFile]) != "https://10.0.0.7:8443" || string(writes[archive.RecipientsFile]) != c.of.Spec.Recipients[0] || writes[archive.ManifestFile] != nil {
+	if string(writes[gateway.URLFile]) != "https://10.0.0.7:8443" ||
+		string(writes[archive.RecipientsFile]) != c.backupStore.Spec.Recipients[0] || writes[archive.ManifestFile] != nil {
 		t.Errorf("a backup is told %q", writes)
 	}
 	if string(reads[archive.ManifestFile]) != `{"format":1}` || reads[archive.RecipientsFile] != nil {
@@ -292,7 +303,8 @@ func TestRealAccess(t *testing.T) {
 	}
 	for _, told := range []map[string][]byte{writes, reads} {
 		for key, value := range told {
-			for _, secret := range []string{storetest.Secret, c.open.Seal.Text(), c.open.file.Identity, string(signer.Data[signerKey]), string(signer.Data[caKeyKey])} {
+			for _, secret := range []string{storetest.Secret, c.open.Seal.Text(), c.open.file.Identity,
+				string(signer.Data[signerKey]), string(signer.Data[caKeyKey])} {
 				if strings.Contains(string(value), secret) {
 					t.Errorf("%s has what no namespace may have", key)
 				}

@@ -1,8 +1,8 @@
-// Package stores has what BackupStores mean: how one is opened, whether backups can go there and come back, what the gateway
-// is told of all of them, and the notes of backups that lie in them.
+// Package stores implements BackupStores: opening them, probing them, configuring the gateway for all of them, and
+// the catalog entries of the backups in them.
 //
-//	PREFIX/v1/NAMESPACE-UID/XR-UID/RECORD/xxxxxxxxxx.tar.zst[.age]   an archive, by a Job
-//	PREFIX/v1/NAMESPACE-UID/XR-UID/RECORD/manifest.json              its note, sealed, by the controller, once it is proven
+//	PREFIX/v1/NAMESPACE-UID/XR-UID/RECORD/xxxxxxxxxx.tar.zst[.age]   an archive that a Job has written.
+//	PREFIX/v1/NAMESPACE-UID/XR-UID/RECORD/manifest.json              its signed catalog entry, written by the controller.
 //
-// Objects lie by UIDs: a later namespace, or instance, of the same name has another folder, and nothing is in its way.
+// The paths contain UIDs. A later namespace or instance of the same name therefore has another prefix.
 package stores

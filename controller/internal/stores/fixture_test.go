@@ -26,20 +26,23 @@ func newIdentity(t *testing.T) *age.X25519Identity {
 	return id
 }
 
-// newBackupStore with its Secrets, which have an identity if there is one.
-func newBackupStore(to, with *age.X25519Identity) (*v1.BackupStore, Secrets) {
+// newBackupStore returns a BackupStore with its Secrets, with an identity if one is given.
+func newBackupStore(recipient, identity *age.X25519Identity) (*v1.BackupStore, Secrets) {
 	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite", Generation: 3}, Spec: v1.BackupStoreSpec{
-		Endpoint: "https://s3.test", Bucket: "backups", CredentialsSecretRef: v1.LocalSecret{Name: "credentials"}, KeySecretRef: v1.LocalSecret{Name: "key"},
+		Endpoint: "https://s3.test", Bucket: "backups", CredentialsSecretRef: v1.LocalSecret{Name: "credentials"},
+		KeySecretRef: v1.LocalSecret{Name: "key"},
 	}}
 	secrets := Secrets{
-		Credentials: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{v1.StoreAccessKey: []byte("a\n"), v1.StoreSecretKey: []byte("s")}},
-		Key:         &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text() + "\n")}},
+		Credentials: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
+			Data: map[string][]byte{v1.StoreAccessKey: []byte("a\n"), v1.StoreSecretKey: []byte("s")}},
+		Key: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"},
+			Data: map[string][]byte{v1.StoreSealKey: []byte(store.NewSealKey().Text() + "\n")}},
 	}
-	if to != nil {
-		s.Spec.Recipients = []string{to.Recipient().String()}
+	if recipient != nil {
+		s.Spec.Recipients = []string{recipient.Recipient().String()}
 	}
-	if with != nil {
-		secrets.Key.Data[v1.StoreIdentity] = []byte("# of the test\n" + with.String())
+	if identity != nil {
+		secrets.Key.Data[v1.StoreIdentity] = []byte("# of the test\n" + identity.String())
 	}
 	return s, secrets
 }
@@ -48,6 +51,8 @@ func newNote(record, object string) *v1.StoreNote { //nolint:unparam // Tests wi
 	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
 	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
 	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)
-	n.Spec = v1.MySQLBackupSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7, Archive: &v1.Archive{Store: "offsite", Path: path.Join(v1.StoreFolder(i, record), object), SHA256: strings.Repeat("a", 64)}}
+	n.Spec = v1.BackupRecordSpec{Instance: i, Image: "mysql:8.4 <&>", Number: 7,
+		Archive: &v1.Archive{Store: "offsite", Path: path.Join(v1.StoreFolder(i, record), object),
+			SHA256: strings.Repeat("a", 64)}}
 	return n
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// TestRealHolder: a real server keeps two clusters of one prefix apart, and one whose answer was lost finds its own hold again.
+// TestRealHolder checks that two clusters cannot hold the same prefix of a real store. A cluster whose response was
+// lost must recognize its own hold.
 func TestRealHolder(t *testing.T) {
 	c := newRealCluster(t)
-	ours := &holdingCluster{Holders: NewHolders(), open: c.open, of: c.of.DeepCopy()}
+	ours := &holdingCluster{Holders: NewHolders(), open: c.open, backupStore: c.backupStore.DeepCopy()}
 	ctx := t.Context()
 	for range 3 {
 		if err := ours.look(ctx); err != nil || !ours.holds(ctx) {
@@ -31,7 +32,7 @@ func TestRealHolder(t *testing.T) {
 		t.Errorf("the holder was renewed since: want that it is not written over, got %v", err)
 	}
 	c.proxy.Break(func(r *http.Request) storetest.Fault { return storetest.Fault{Forget: r.Method == http.MethodPut} })
-	_ = ours.look(ctx) // Whatever it hears.
+	_ = ours.look(ctx) // The result does not matter.
 	c.proxy.Break(nil)
 	if err := ours.look(ctx); err != nil || !ours.holds(ctx) {
 		t.Errorf("want the hold back, got %v", err)
@@ -48,11 +49,13 @@ func TestRealHolder(t *testing.T) {
 	c.Holders = ours.Holders
 	n := newNote("one", "x.tar.zst")
 	c.put(t, n, 100)
-	for what, err := range map[string]error{
-		"Publish": c.Publish(ctx, "offsite", n), "Tidy": c.Tidy(ctx, "offsite", n), "Remove": c.Remove(ctx, "offsite", n.Spec.Instance, "one", ""), "Discard": c.Discard(ctx, "offsite", n.Spec.Instance, "one"),
+	for subject, err := range map[string]error{
+		"Publish": c.Publish(ctx, "offsite", n), "Tidy": c.RemoveLeftovers(ctx, "offsite", n),
+		"Remove":  c.Remove(ctx, "offsite", n.Spec.Instance, "one", ""),
+		"Discard": c.RemoveAttempts(ctx, "offsite", n.Spec.Instance, "one"),
 	} {
 		if !isHeld(err) {
-			t.Errorf("%s: want that nothing is done, got %v", what, err)
+			t.Errorf("%s: want that nothing is done, got %v", subject, err)
 		}
 	}
 	if _, err := c.open.Stat(ctx, n.Spec.Archive.Path); err != nil {

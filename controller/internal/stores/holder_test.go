@@ -14,10 +14,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
-// TestDecideHold: who holds a prefix, by what is in the bucket and what this cluster has written.
+// TestDecideHold checks the decision for each content of the bucket and each state of this cluster.
 func TestDecideHold(t *testing.T) {
-	at := metav1.NewTime(now)
-	next := Holder{ID: "new", Nonce: "n9", RenewedAt: at}
+	timestamp := metav1.NewTime(now)
+	next := Holder{ID: "new", Nonce: "n9", RenewedAt: timestamp}
 	ours := map[string][]string{"a": {"n1", "n2"}}
 	for name, tc := range map[string]struct {
 		reason string
@@ -25,18 +25,36 @@ func TestDecideHold(t *testing.T) {
 		want   *Holder
 		says   string
 	}{
-		"First":      {reason: "No cluster has held the prefix.", want: &next},
-		"Renewed":    {reason: "The last nonce is ours.", state: holdState{found: &Holder{ID: "a", Nonce: "n2"}, known: ours}, want: &Holder{ID: "a", Nonce: "n9", RenewedAt: at}},
-		"Crash":      {reason: "The process ended before it wrote the next one.", state: holdState{found: &Holder{ID: "a", Nonce: "n1"}, known: ours}, want: &Holder{ID: "a", Nonce: "n9", RenewedAt: at}},
-		"Copy":       {reason: "Another cluster with our status has renewed it.", state: holdState{found: &Holder{ID: "a", Nonce: "n3"}, known: ours}, want: &Holder{ID: "a", Nonce: "n3", Contested: true}, says: "take-over-prefix=a"},
-		"Contested":  {reason: "A copy has seen us.", state: holdState{found: &Holder{ID: "a", Nonce: "n2", Contested: true}, known: ours}, says: "Neither publishes nor deletes"},
-		"Newcomer":   {reason: "A cluster that never used the prefix disturbs nobody.", state: holdState{found: &Holder{ID: "b", Nonce: "n5", RenewedAt: at}}, says: "another cluster holds this bucket and prefix (holder b, renewed at 2026-02-03T04:05:06Z)"},
-		"Used":       {reason: "Both used it before there were holders: one is a copy.", state: holdState{found: &Holder{ID: "b", Nonce: "n5"}, used: true}, want: &Holder{ID: "b", Nonce: "n5", Contested: true}, says: "two clusters"},
-		"HandedOver": {reason: "A person decided for the other cluster: it is not contested again.", state: holdState{found: &Holder{ID: "b", Nonce: "n5", Replaced: []string{"a"}}, known: ours, used: true}, says: "another cluster holds"},
-		"TakesOver":  {reason: "A person decides for this one.", state: holdState{found: &Holder{ID: "b", Nonce: "n5", Contested: true, Replaced: []string{"a"}}, takeOver: "b"}, want: &Holder{ID: "new", Nonce: "n9", RenewedAt: at, Replaced: []string{"a", "b"}}},
-		"TookOver":   {reason: "The word was for an earlier holder.", state: holdState{found: &Holder{ID: "c", Nonce: "n5"}, takeOver: "b"}, says: "holder c"},
-		"Unreadable": {reason: "It has another key's signature.", state: holdState{unreadable: "unreadable-1"}, says: "take-over-prefix=unreadable-1"},
-		"Mended":     {reason: "A person says that it is nobody's.", state: holdState{unreadable: "unreadable-1", takeOver: "unreadable-1"}, want: &next},
+		"First": {reason: "No cluster has held the prefix.", want: &next},
+		"Renewed": {reason: "The last nonce is ours.", state: holdState{found: &Holder{ID: "a", Nonce: "n2"}, known: ours},
+			want: &Holder{ID: "a", Nonce: "n9", RenewedAt: timestamp}},
+		"Crash": {reason: "The process ended before it wrote the next one.",
+			state: holdState{found: &Holder{ID: "a", Nonce: "n1"}, known: ours},
+			want:  &Holder{ID: "a", Nonce: "n9", RenewedAt: timestamp}},
+		"Copy": {reason: "Another cluster with our status has renewed it.",
+			state: holdState{found: &Holder{ID: "a", Nonce: "n3"}, known: ours},
+			want:  &Holder{ID: "a", Nonce: "n3", Contested: true}, says: "take-over-prefix=a"},
+		"Contested": {reason: "A copy has seen us.",
+			state: holdState{found: &Holder{ID: "a", Nonce: "n2", Contested: true}, known: ours},
+			says:  "Neither cluster publishes or deletes"},
+		"Newcomer": {reason: "A cluster that never used the prefix disturbs nobody.",
+			state: holdState{found: &Holder{ID: "b", Nonce: "n5", RenewedAt: timestamp}},
+			says:  "another cluster holds this bucket and prefix (holder b, renewed at 2026-02-03T04:05:06Z)"},
+		"Used": {reason: "Both used it before there were holders: one is a copy.",
+			state: holdState{found: &Holder{ID: "b", Nonce: "n5"}, used: true},
+			want:  &Holder{ID: "b", Nonce: "n5", Contested: true}, says: "two clusters"},
+		"HandedOver": {reason: "A person decided for the other cluster: it is not contested again.",
+			state: holdState{found: &Holder{ID: "b", Nonce: "n5", Replaced: []string{"a"}}, known: ours, used: true},
+			says:  "another cluster holds"},
+		"TakesOver": {reason: "A person decides for this one.",
+			state: holdState{found: &Holder{ID: "b", Nonce: "n5", Contested: true, Replaced: []string{"a"}}, takeOver: "b"},
+			want:  &Holder{ID: "new", Nonce: "n9", RenewedAt: timestamp, Replaced: []string{"a", "b"}}},
+		"TookOver": {reason: "The word was for an earlier holder.",
+			state: holdState{found: &Holder{ID: "c", Nonce: "n5"}, takeOver: "b"}, says: "holder c"},
+		"Unreadable": {reason: "It has another key's signature.", state: holdState{unreadable: "unreadable-1"},
+			says: "take-over-prefix=unreadable-1"},
+		"Mended": {reason: "A person says that it is nobody's.",
+			state: holdState{unreadable: "unreadable-1", takeOver: "unreadable-1"}, want: &next},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.state.store, tc.state.next = "offsite", next
@@ -44,46 +62,47 @@ func TestDecideHold(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.write); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
-			if (tc.says == "") != (got.why == "") || !strings.Contains(got.why, tc.says) {
-				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got.why)
+			if (tc.says == "") != (got.reason == "") || !strings.Contains(got.reason, tc.says) {
+				t.Errorf("%s want %q, got %q", tc.reason, tc.says, got.reason)
 			}
 		})
 	}
 }
 
-// A holdingCluster is a cluster with a BackupStore, as far as the hold on its prefix is concerned.
+// A holdingCluster is a cluster with a BackupStore, reduced to the hold on its prefix.
 type holdingCluster struct {
 	*Holders
 
-	open *Store
-	of   *v1.BackupStore
+	open        *Store
+	backupStore *v1.BackupStore
 }
 
 func newHoldingCluster(t *testing.T, m *s3memory.Server) *holdingCluster {
 	t.Helper()
-	of, secrets := newBackupStore(nil, nil)
-	at := m.Settings()
-	of.Spec.Endpoint, of.Spec.CABundle, of.Spec.PathStyle, of.Spec.Bucket = at.Endpoint, at.CA, true, at.Bucket
-	open, err := Open(of, secrets)
+	backupStore, secrets := newBackupStore(nil, nil)
+	settings := m.Settings()
+	backupStore.Spec.Endpoint, backupStore.Spec.CABundle, backupStore.Spec.PathStyle, backupStore.Spec.Bucket =
+		settings.Endpoint, settings.CA, true, settings.Bucket
+	open, err := Open(backupStore, secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &holdingCluster{Holders: NewHolders(), open: open, of: of}
+	return &holdingCluster{Holders: NewHolders(), open: open, backupStore: backupStore}
 }
 
-// copy of a cluster with its etcd, and without its process.
+// copy returns a copy of the cluster from its etcd, with a new process.
 func (c *holdingCluster) copy() *holdingCluster {
-	return &holdingCluster{Holders: NewHolders(), open: c.open, of: c.of.DeepCopy()}
+	return &holdingCluster{Holders: NewHolders(), open: c.open, backupStore: c.backupStore.DeepCopy()}
 }
 
-// look at the holder, as each probe does.
+// look renews the hold, as each probe does.
 func (c *holdingCluster) look(ctx context.Context) error {
-	err := c.Hold(ctx, c.open, c.of, []v1.BackupStore{*c.of}, now, func(next *v1.StoreHolder) error {
-		c.of.Status.Holder = next
+	err := c.Hold(ctx, c.open, c.backupStore, []v1.BackupStore{*c.backupStore}, now, func(next *v1.StoreHolder) error {
+		c.backupStore.Status.Holder = next
 		return nil
 	})
 	if err == nil {
-		c.of.Status.ProbedAt = &metav1.Time{Time: now}
+		c.backupStore.Status.ProbeTime = &metav1.Time{Time: now}
 	}
 	return err
 }
@@ -97,16 +116,17 @@ func (c *holdingCluster) takeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := holdState{found: found, unreadable: unreadable}
-	c.of.Annotations = map[string]string{v1.AnnotationTakeOverPrefix: state.holderID()}
+	c.backupStore.Annotations = map[string]string{v1.AnnotationTakeOverPrefix: state.holderID()}
 }
 
 func isHeld(err error) bool { return errors.As(err, new(*HeldError)) }
 
-// TestTwoClustersOnePrefix: a cluster and its copy stop to publish and to delete as soon as both have looked, whatever the store can do, and
-// the one that a person names goes on alone.
+// TestTwoClustersOnePrefix checks that a cluster and its copy both stop publishing and deleting after both have
+// probed, for each kind of store. The one that a user chooses must continue.
 func TestTwoClustersOnePrefix(t *testing.T) {
 	for name, kind := range map[string]func(*s3memory.Server){
-		"Conditional": func(*s3memory.Server) {}, "NotImplemented": func(m *s3memory.Server) { m.Unconditional = true }, "Ignored": func(m *s3memory.Server) { m.Careless = true },
+		"Conditional": func(*s3memory.Server) {}, "NotImplemented": func(m *s3memory.Server) { m.Unconditional = true },
+		"Ignored": func(m *s3memory.Server) { m.Careless = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := s3memory.New(t)
@@ -146,7 +166,8 @@ func TestTwoClustersOnePrefix(t *testing.T) {
 	}
 }
 
-// TestHoldSurvivesCrash: the process ends between what it writes down and what it writes to the store, and the next one goes on.
+// TestHoldSurvivesCrash stops the process between the write to the status and the write to the store. The next
+// process must continue.
 func TestHoldSurvivesCrash(t *testing.T) {
 	m := s3memory.New(t)
 	ctx, c := t.Context(), newHoldingCluster(t, m)
@@ -155,15 +176,15 @@ func TestHoldSurvivesCrash(t *testing.T) {
 	}
 	crash := errors.New("crash")
 	for range 2 * maxNonces {
-		err := c.Hold(ctx, c.open, c.of, []v1.BackupStore{*c.of}, now, func(next *v1.StoreHolder) error {
-			c.of.Status.Holder = next
+		err := c.Hold(ctx, c.open, c.backupStore, []v1.BackupStore{*c.backupStore}, now, func(next *v1.StoreHolder) error {
+			c.backupStore.Status.Holder = next
 			return crash
 		})
 		if !errors.Is(err, crash) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(c.of.Status.Holder.Nonces); n > maxNonces {
+	if n := len(c.backupStore.Status.Holder.Nonces); n > maxNonces {
 		t.Errorf("the status has %d nonces", n)
 	}
 	next := c.copy() // The same cluster, and a new process.
@@ -175,18 +196,19 @@ func TestHoldSurvivesCrash(t *testing.T) {
 	}
 }
 
-// TestHoldOfTwoStores: two BackupStores of one cluster may have one prefix.
+// TestHoldOfTwoStores checks that two BackupStores of one cluster can share a prefix.
 func TestHoldOfTwoStores(t *testing.T) {
 	m := s3memory.New(t)
 	ctx, c := t.Context(), newHoldingCluster(t, m)
-	second := &holdingCluster{Holders: c.Holders, open: c.open, of: c.of.DeepCopy()}
-	second.of.Name = "second"
+	second := &holdingCluster{Holders: c.Holders, open: c.open, backupStore: c.backupStore.DeepCopy()}
+	second.backupStore.Name = "second"
 	for range 6 {
 		for _, one := range []*holdingCluster{c, second} {
-			err := one.Hold(ctx, one.open, one.of, []v1.BackupStore{*c.of, *second.of}, now, func(next *v1.StoreHolder) error {
-				one.of.Status.Holder = next
-				return nil
-			})
+			err := one.Hold(ctx, one.open, one.backupStore, []v1.BackupStore{*c.backupStore, *second.backupStore}, now,
+				func(next *v1.StoreHolder) error {
+					one.backupStore.Status.Holder = next
+					return nil
+				})
 			if err != nil || !one.holds(ctx) {
 				t.Fatal(err)
 			}
@@ -194,7 +216,7 @@ func TestHoldOfTwoStores(t *testing.T) {
 	}
 }
 
-// TestHoldNewcomer: a new cluster at the bucket of a living one disturbs nothing, and waits for a person.
+// TestHoldNewcomer checks that a new cluster at a used prefix does not disturb its holder, and waits for a user.
 func TestHoldNewcomer(t *testing.T) {
 	m := s3memory.New(t)
 	ctx, c := t.Context(), newHoldingCluster(t, m)
@@ -223,7 +245,8 @@ func TestHoldNewcomer(t *testing.T) {
 	}
 }
 
-// TestNothingWithoutHold: nothing is published, deleted, or prepared for that, by a cluster that does not hold the prefix.
+// TestNothingWithoutHold checks that a cluster without the hold does not publish or delete backups, or prepare
+// that.
 func TestNothingWithoutHold(t *testing.T) {
 	m := s3memory.New(t)
 	ctx, c := t.Context(), newHoldingCluster(t, m)
@@ -251,16 +274,16 @@ func TestNothingWithoutHold(t *testing.T) {
 	if err := c.open.Publish(ctx, n); err != nil {
 		t.Fatal(err)
 	}
-	for what, err := range map[string]error{
+	for subject, err := range map[string]error{
 		"Remove": c.open.Remove(ctx, n.Spec.Instance, "one", strings.Repeat("b", 64)),
-		"Tidy": c.open.Tidy(ctx, func() *v1.StoreNote {
+		"Tidy": c.open.RemoveLeftovers(ctx, func() *v1.StoreNote {
 			other := newNote("one", "y.tar.zst")
 			other.Spec.Archive.SHA256 = strings.Repeat("b", 64)
 			return other
 		}()),
 	} {
 		if other := new(otherNoteError); !errors.As(err, &other) {
-			t.Errorf("%s of what another note says: want a refusal, got %v", what, err)
+			t.Errorf("%s of what another note says: want a refusal, got %v", subject, err)
 		}
 	}
 	if _, err := c.open.Stat(ctx, n.Spec.Archive.Path); err != nil {
@@ -274,15 +297,16 @@ func TestNothingWithoutHold(t *testing.T) {
 	}
 }
 
-// TestProbesOfOneName: two BackupStores of one name in two clusters do not write over each other's probe.
+// TestProbesOfOneName checks that BackupStores with the same name in two clusters do not overwrite each other's
+// probe objects.
 func TestProbesOfOneName(t *testing.T) {
 	m := s3memory.New(t)
 	c := newHoldingCluster(t, m)
 	if _, err := c.open.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	was := process
-	defer func() { process = was }()
+	before := process
+	defer func() { process = before }()
 	keys := map[string]bool{}
 	for _, process = range []string{"one", "two"} {
 		raw, err := c.open.encrypt("word")
@@ -299,7 +323,7 @@ func TestProbesOfOneName(t *testing.T) {
 	}
 }
 
-// TestHeldCondition: the BackupStore says the whole command by which a person takes the prefix over.
+// TestHeldCondition checks that the condition contains the complete command to take over the prefix.
 func TestHeldCondition(t *testing.T) {
 	m := s3memory.New(t)
 	c := newHoldingCluster(t, m)
@@ -309,12 +333,14 @@ func TestHeldCondition(t *testing.T) {
 	other := newHoldingCluster(t, m)
 	other.open.Seal = c.open.Seal
 	held := other.look(t.Context())
-	next, err := NextStatus(other.of, other.open, store.Finding{}, held, now)
+	next, err := NextStatus(other.backupStore, other.open, store.Finding{}, held, now)
 	if err != nil || len(next.Conditions) != 1 {
 		t.Fatal(next, err)
 	}
-	command := "kubectl annotate backupstore offsite --overwrite otus.homework/take-over-prefix=" + c.of.Status.Holder.ID
-	if is := next.Conditions[0]; is.Status != metav1.ConditionFalse || is.Reason != v1.ReasonPrefixHeld || !strings.HasSuffix(is.Message, command) {
-		t.Errorf("want the command, got %+v", is)
+	command := "kubectl annotate backupstore offsite --overwrite crossplane-mysql.io/take-over-prefix=" +
+		c.backupStore.Status.Holder.ID
+	if condition := next.Conditions[0]; condition.Status != metav1.ConditionFalse ||
+		condition.Reason != v1.ReasonPrefixHeld || !strings.HasSuffix(condition.Message, command) {
+		t.Errorf("want the command, got %+v", condition)
 	}
 }

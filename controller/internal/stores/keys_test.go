@@ -12,17 +12,21 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
-// TestForeignKeysCostNoMemory: whoever can write to the bucket may have put any number of long keys there. They are passed over page by page,
-// and what is written as a backup's note would be has a bound.
+// TestForeignKeysCostNoMemory checks that any number of long keys in the bucket does not use much memory. They are
+// skipped page by page, and the number of keys that look like catalog entries is limited.
 func TestForeignKeysCostNoMemory(t *testing.T) {
 	const pages = 30
 	m := s3memory.New(t)
 	key := func(int) string { return "" }
 	m.Seen = func(w http.ResponseWriter, r *http.Request) bool {
 		from, _ := strconv.Atoi(r.URL.Query().Get("continuation-token"))
-		_, _ = fmt.Fprintf(w, `<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>`, from+1 < pages, from+1)
+		_, _ = fmt.Fprintf(w,
+			`<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>`, from+1 < pages,
+			from+1)
 		for i := range 1000 {
-			_, _ = fmt.Fprintf(w, `<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag><Size>34</Size></Contents>`, key(1000*from+i))
+			_, _ = fmt.Fprintf(w,
+				`<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"x"</ETag><Size>34</Size></Contents>`,
+				key(1000*from+i))
 		}
 		_, _ = io.WriteString(w, `</ListBucketResult>`)
 		return true
@@ -30,9 +34,9 @@ func TestForeignKeysCostNoMemory(t *testing.T) {
 	c := newHoldingCluster(t, m)
 	heap := func() int64 {
 		runtime.GC()
-		var is runtime.MemStats
-		runtime.ReadMemStats(&is)
-		return int64(is.HeapAlloc) //nolint:gosec // It fits.
+		var after runtime.MemStats
+		runtime.ReadMemStats(&after)
+		return int64(after.HeapAlloc) //nolint:gosec // It fits.
 	}
 	long := strings.Repeat("x", 440)
 	key = func(n int) string { return fmt.Sprintf("v1/ns/%s%06d/%s/manifest.json", long, n, long) }
@@ -44,10 +48,12 @@ func TestForeignKeysCostNoMemory(t *testing.T) {
 	key = func(n int) string {
 		return fmt.Sprintf("v1/ns/xr/%06d%s/manifest.json", n, strings.Repeat("x", maxRecord-6))
 	}
-	if _, err := c.open.BackupsIn(t.Context(), "ns", func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), strconv.Itoa(maxOfNamespace)) {
+	if _, err := c.open.BackupsIn(t.Context(), "ns", func(string) bool { return false }); err == nil ||
+		!strings.Contains(err.Error(), strconv.Itoa(maxOfNamespace)) {
 		t.Errorf("want a bound, got %v", err)
 	}
-	if found, err := c.open.BackupsIn(t.Context(), "ns", func(string) bool { return true }); err != nil || len(found) != 0 {
+	if found, err := c.open.BackupsIn(t.Context(), "ns", func(string) bool { return true }); err != nil ||
+		len(found) != 0 {
 		t.Errorf("those that are known do not count, got %d, %v", len(found), err)
 	}
 	runtime.KeepAlive(found)

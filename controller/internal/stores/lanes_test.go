@@ -20,18 +20,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
-// TestLanes: a store that does not answer is asked by few at a time, then by nobody for a while, and by all once it answers.
+// TestLanes checks the calls to a store that does not answer: few at a time, then none for a while, and all again
+// after it answers.
 func TestLanes(t *testing.T) {
-	at := now
-	l := NewLanes(func() time.Time { return at })
-	of := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite"}}
+	timestamp := now
+	l := NewLanes(func() time.Time { return timestamp })
+	backupStore := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "offsite"}}
 	silent := &store.Error{Kind: store.Unreachable, Verb: "read", Key: "x", Err: context.DeadlineExceeded}
 	release := make(chan struct{})
 	var entered, all sync.WaitGroup
 	entered.Add(maxAsking)
 	for range maxAsking {
 		all.Go(func() {
-			_ = l.do(t.Context(), of, func() error {
+			_ = l.do(t.Context(), backupStore, func() error {
 				entered.Done()
 				<-release
 				return silent
@@ -40,7 +41,8 @@ func TestLanes(t *testing.T) {
 	}
 	entered.Wait()
 	begin := time.Now()
-	if err := l.do(t.Context(), of, func() error { return nil }); !store.Is(err, store.Busy) || time.Since(begin) > 10*time.Second {
+	if err := l.do(t.Context(), backupStore, func() error { return nil }); !store.Is(err, store.Busy) ||
+		time.Since(begin) > 10*time.Second {
 		t.Errorf("want that it is told soon, got %v after %s", err, time.Since(begin))
 	}
 	other := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
@@ -50,28 +52,30 @@ func TestLanes(t *testing.T) {
 	close(release)
 	all.Wait()
 	called := errors.New("called")
-	ask := func() error { return l.do(t.Context(), of, func() error { return called }) }
+	ask := func() error { return l.do(t.Context(), backupStore, func() error { return called }) }
 	if err := ask(); !store.Is(err, store.Unreachable) {
 		t.Errorf("want that it fails at once, got %v", err)
 	}
-	if at = at.Add(restAfter); !errors.Is(ask(), called) {
+	if timestamp = timestamp.Add(restAfter); !errors.Is(ask(), called) {
 		t.Error("want that it is asked again after a while")
 	}
-	_ = l.do(t.Context(), of, func() error { return silent })
+	_ = l.do(t.Context(), backupStore, func() error { return silent })
 	l.Answered("offsite")
 	if !errors.Is(ask(), called) {
 		t.Error("want that it is asked after a probe that went well")
 	}
-	meta.SetStatusCondition(&of.Status.Conditions, metav1.Condition{Type: v1.ConditionReachable, Status: metav1.ConditionFalse, Reason: string(store.Unreachable), Message: "no answer"})
+	meta.SetStatusCondition(&backupStore.Status.Conditions,
+		metav1.Condition{Type: v1.ConditionReachable, Status: metav1.ConditionFalse, Reason: string(store.Unreachable),
+			Message: "no answer"})
 	if err := ask(); !store.Is(err, store.Unreachable) {
 		t.Errorf("a failed probe is a failure at once, got %v", err)
 	}
-	if of.Generation++; !errors.Is(ask(), called) {
+	if backupStore.Generation++; !errors.Is(ask(), called) {
 		t.Error("its settings are others since")
 	}
 }
 
-// TestSwallowingStore: instances of one store do not wait for another one that swallows what is sent to it.
+// TestSwallowingStore checks that instances of one store do not wait for another store that drops packets.
 func TestSwallowingStore(t *testing.T) {
 	scheme, err := instance.NewScheme()
 	if err != nil {
@@ -92,8 +96,9 @@ func TestSwallowingStore(t *testing.T) {
 			}
 		}
 		s, secrets := newBackupStore(nil, nil)
-		at := m.Settings()
-		s.Name, s.Spec.Endpoint, s.Spec.CABundle, s.Spec.PathStyle, s.Spec.Bucket = name, at.Endpoint, at.CA, true, at.Bucket
+		settings := m.Settings()
+		s.Name, s.Spec.Endpoint, s.Spec.CABundle, s.Spec.PathStyle, s.Spec.Bucket =
+			name, settings.Endpoint, settings.CA, true, settings.Bucket
 		for _, secret := range []*corev1.Secret{secrets.Credentials, secrets.Key} {
 			secret.Namespace, secret.Name = "system", name+"-"+secret.Name
 			objects = append(objects, secret)
@@ -105,17 +110,17 @@ func TestSwallowingStore(t *testing.T) {
 	c := Cluster{Reader: kube, Namespace: "system", Clock: time.Now, Lanes: NewLanes(time.Now)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	of := newNote("one", "x.tar.zst").Spec.Instance
+	origin := newNote("one", "x.tar.zst").Spec.Instance
 	for range 20 {
-		go func() { _, _ = c.ReadNote(ctx, "swallows", of, "one") }()
+		go func() { _, _ = c.ReadNote(ctx, "swallows", origin, "one") }()
 	}
-	time.Sleep(4 * time.Second) // All but maxAsking have given up.
+	time.Sleep(4 * time.Second) // All callers except maxAsking have failed.
 	begin := time.Now()
-	if n, err := c.ReadNote(ctx, "good", of, "one"); n != nil || err != nil || time.Since(begin) > 10*time.Second {
+	if n, err := c.ReadNote(ctx, "good", origin, "one"); n != nil || err != nil || time.Since(begin) > 10*time.Second {
 		t.Errorf("want its answer, got %v, %v after %s", n, err, time.Since(begin))
 	}
 	begin = time.Now()
-	if _, err := c.ReadNote(ctx, "swallows", of, "one"); err == nil || time.Since(begin) > 10*time.Second {
+	if _, err := c.ReadNote(ctx, "swallows", origin, "one"); err == nil || time.Since(begin) > 10*time.Second {
 		t.Errorf("want that it fails soon, got %v after %s", err, time.Since(begin))
 	}
 }

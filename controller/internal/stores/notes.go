@@ -19,30 +19,34 @@ import (
 )
 
 const (
-	// maxBackups of a store, and maxOfNamespace of a namespace, that are looked at. Whoever can write to the bucket may have written any
-	// number of other objects beside them. Those that a Job has left are removed atATime, as often as maxTimes before others have their turn.
+	// maxBackups of a store and maxOfNamespace of a namespace are read at most. A user with write access to the
+	// bucket may have written any number of other objects. Files of Jobs are removed in batches of atATime, at most
+	// maxTimes in a row, so that other work is not delayed.
 	maxBackups     = 100_000
 	maxOfNamespace = 20_000
-	// maxUID and maxRecord in bytes of a part of a key. What is longer was not written by a controller, and is not kept in memory.
+	// maxUID and maxRecord are the maximum lengths in bytes of parts of a key. The controller never writes longer
+	// ones, and does not keep them in memory.
 	maxUID    = 64
 	maxRecord = 128
 	atATime   = 1000
 	maxTimes  = 5
 )
 
-// errMore is left than is removed in one turn.
-var errMore = errors.New("the removal goes on")
+// errMore means that more files are left than are removed in one turn.
+var errMore = errors.New("the deletion continues")
 
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
 
-// An otherNoteError is of a backup whose note is there, and says something else.
+// An otherNoteError is about a backup with another catalog entry than expected.
 type otherNoteError struct{ There *v1.StoreNote }
 
 func (e *otherNoteError) Error() string {
-	return fmt.Sprintf("the store has a note of backup %q already, of another archive: %s", e.There.Name, e.There.Spec.Archive.Path)
+	return fmt.Sprintf("the store already has a catalog entry for backup %q with another archive: %s", e.There.Name,
+		e.There.Spec.Archive.Path)
 }
 
-// Publish the note of a backup: once, whoever does so at the same time. It is an error where there is another one.
+// Publish writes the catalog entry of a backup only if there is none, even if another process publishes at the same
+// time. It returns an error if there is a different one.
 func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	key := manifestOf(v1.StoreFolder(n.Spec.Instance, n.Name))
 	raw, err := s.Seal.Seal(key, n)
@@ -50,11 +54,11 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 		return err
 	}
 	if len(raw) > store.MaxSealed {
-		return fmt.Errorf("the note has %d bytes, and may have %d", len(raw), store.MaxSealed)
+		return fmt.Errorf("the catalog entry has %d bytes, but the maximum is %d", len(raw), store.MaxSealed)
 	}
 	err = s.PutOnce(ctx, key, raw)
 	if store.Is(err, store.Unsupported) {
-		// Only the controller's lease is left to keep two apart.
+		// Only the controller's lease then prevents two writers.
 		if _, err = s.Stat(ctx, key); store.Is(err, store.NotFound) {
 			err = s.Put(ctx, key, raw)
 		}
@@ -62,13 +66,14 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	if err != nil && !store.Is(err, store.Exists) {
 		return err
 	}
-	// It is read back also where the store has said that it wrote it: some say so and write over what is there.
-	there, err := s.ReadNote(ctx, n.Spec.Instance, n.Name)
+	// The entry is read back even if the store has reported success, because some stores report success and overwrite
+	// an existing object.
+	existing, err := s.ReadNote(ctx, n.Spec.Instance, n.Name)
 	if err != nil {
 		return err
 	}
-	if !equalNotes(there, n) {
-		return &otherNoteError{there}
+	if !equalNotes(existing, n) {
+		return &otherNoteError{existing}
 	}
 	return nil
 }
@@ -79,7 +84,7 @@ func equalNotes(n, other *v1.StoreNote) bool {
 	return aerr == nil && berr == nil && bytes.Equal(a, b)
 }
 
-// ReadNote of a backup. The error is of store.NotFound where there is none.
+// ReadNote returns the catalog entry of a backup, or a store.NotFound error if there is none.
 func (s *Store) ReadNote(ctx context.Context, i v1.BackedUpInstance, record string) (*v1.StoreNote, error) {
 	return s.readNote(ctx, v1.StoreFolder(i, record))
 }
@@ -92,7 +97,7 @@ func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, err
 	return s.parseNote(folder, raw)
 }
 
-// parseNote that a folder has. What is no note of ours is an error, and none of the store.
+// parseNote decodes and verifies the catalog entry in a prefix. An invalid entry is not an error of the store.
 func (s *Store) parseNote(folder string, raw []byte) (*v1.StoreNote, error) {
 	n := &v1.StoreNote{}
 	if err := s.Seal.Open(manifestOf(folder), raw, n); err != nil {
@@ -101,61 +106,64 @@ func (s *Store) parseNote(folder string, raw []byte) (*v1.StoreNote, error) {
 	if err := checkNote(n, folder); err != nil {
 		return nil, err
 	}
-	n.Spec.Archive.Store = s.Name // The cluster that wrote it may have called it something else.
+	n.Spec.Archive.Store = s.Name // The BackupStore may have another name in the cluster that wrote the entry.
 	return n, nil
 }
 
-// NoteIn a folder, as StoreFolder makes it. The error is of store.NotFound where there is none.
+// NoteIn returns the catalog entry in a prefix from StoreFolder, or a store.NotFound error if there is none.
 func (s *Store) NoteIn(ctx context.Context, folder string) (*v1.StoreNote, error) {
 	if parts := strings.Split(folder, "/"); len(parts) != 4 || parts[0] != v1.StoreLayout || path.Clean(folder) != folder {
-		return nil, fmt.Errorf("%q is no folder of a backup: it is %s/NAMESPACE-UID/COMPOSITE-UID/RECORD", folder, v1.StoreLayout)
+		return nil, fmt.Errorf("%q is not the prefix of a backup, which is %s/NAMESPACE-UID/COMPOSITE-UID/RECORD", folder,
+			v1.StoreLayout)
 	}
 	return s.readNote(ctx, folder)
 }
 
-// checkNote is nil if a note is of the folder that it lies in, and of an archive in its own. Its seal holds for no other, so that this is
-// no attack but a fault.
+// checkNote returns an error if a catalog entry does not belong to its prefix, or names an archive in another prefix.
+// The signature covers the prefix, so this is a fault and not an attack.
 func checkNote(n *v1.StoreNote, folder string) error {
 	a := n.Spec.Archive
 	switch {
 	case v1.StoreFolder(n.Spec.Instance, n.Name) != folder:
-		return fmt.Errorf("the note in %q is of backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace, n.Spec.Instance.Name)
+		return fmt.Errorf("the catalog entry in %q belongs to backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace,
+			n.Spec.Instance.Name)
 	case a == nil || path.Dir(a.Path) != n.ArchiveFolder():
-		return fmt.Errorf("the note in %q names no archive in %q", folder, n.ArchiveFolder())
+		return fmt.Errorf("the catalog entry in %q names no archive in %q", folder, n.ArchiveFolder())
 	}
 	return nil
 }
 
-// A Found backup has a note, whatever that says; its folder says whose it is.
+// A Found backup has an entry, which may be unreadable. Its prefix shows whose backup it is.
 type Found struct {
 	NamespaceUID, XR types.UID
 	Record           string
 }
 
-// Folder of the note.
+// Folder returns the prefix of the entry.
 func (f Found) Folder() string {
 	return v1.StoreFolder(v1.BackedUpInstance{NamespaceUID: f.NamespaceUID, XR: f.XR}, f.Record)
 }
 
-// BackupsIn a namespace, but for those that are known.
+// BackupsIn returns the backups of a namespace, except for known ones.
 func (s *Store) BackupsIn(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]Found, error) {
 	return s.backupsBelow(ctx, path.Join(v1.StoreLayout, string(namespace)), maxOfNamespace, isKnown)
 }
 
-// AllBackups of all namespaces that ever were.
+// AllBackups returns the backups of all namespaces, including deleted ones.
 func (s *Store) AllBackups(ctx context.Context) ([]Found, error) {
 	return s.backupsBelow(ctx, v1.StoreLayout, maxBackups, func(string) bool { return false })
 }
 
-func (s *Store) backupsBelow(ctx context.Context, folder string, limit int, isKnown func(record string) bool) ([]Found, error) {
-	os, more, err := s.Find(ctx, folder, limit, func(key string) bool {
+func (s *Store) backupsBelow(ctx context.Context, folder string, limit int, isKnown func(record string) bool) ([]Found,
+	error) {
+	os, hasMore, err := s.Find(ctx, folder, limit, func(key string) bool {
 		record, ok := recordOf(key)
 		return ok && strings.HasPrefix(key, folder+"/") && !isKnown(record)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if more {
+	if hasMore {
 		return nil, fmt.Errorf("there are more than %d backups below %q", limit, folder)
 	}
 	out := make([]Found, 0, len(os))
@@ -166,38 +174,41 @@ func (s *Store) backupsBelow(ctx context.Context, folder string, limit int, isKn
 	return out, nil
 }
 
-// recordOf returns the record that the key of a note names, if a controller may have written a note there.
+// recordOf returns the BackupRecord name in the key of a catalog entry, if the controller may have written an entry
+// with this key.
 func recordOf(key string) (record string, ok bool) {
 	parts := strings.Split(key, "/")
-	if len(parts) != 5 || parts[4] != gateway.ManifestName || len(parts[1]) > maxUID || len(parts[2]) > maxUID || len(parts[3]) > maxRecord {
+	if len(parts) != 5 || parts[4] != gateway.ManifestName || len(parts[1]) > maxUID || len(parts[2]) > maxUID ||
+		len(parts[3]) > maxRecord {
 		return "", false
 	}
 	return parts[3], true
 }
 
-// readAtOnce is how many notes are read beside each other: a namespace, or a cluster that is gone, may have thousands.
+// readAtOnce is how many catalog entries are read concurrently. A namespace, or a lost cluster, may have thousands.
 const readAtOnce = 16
 
-// A readNote is what a note says, or why it cannot be read.
+// A readNote is a catalog entry, or why it cannot be read.
 type readNote struct {
 	note *v1.StoreNote
 	err  error
 }
 
-// readNotes of backups that were found, in their order. It ends with the first that the store does not give, but for one that has gone.
-func (s *Store) readNotes(ctx context.Context, of []Found) ([]readNote, error) {
+// readNotes reads the catalog entries of found backups in order. It ends with the first error of the store. Objects
+// that were removed in the meantime are ignored.
+func (s *Store) readNotes(ctx context.Context, found []Found) ([]readNote, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	out, slots := make([]readNote, len(of)), make(chan struct{}, readAtOnce)
+	out, slots := make([]readNote, len(found)), make(chan struct{}, readAtOnce)
 	var all sync.WaitGroup
-	for i := range of {
+	for i := range found {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			n, err := s.readNote(ctx, of[i].Folder())
+			n, err := s.readNote(ctx, found[i].Folder())
 			if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
 				stop(err)
 			}
@@ -208,30 +219,32 @@ func (s *Store) readNotes(ctx context.Context, of []Found) ([]readNote, error) {
 	return out, context.Cause(ctx)
 }
 
-// Tidy the folder of a backup whose note is published: what other attempts have left goes.
-func (s *Store) Tidy(ctx context.Context, n *v1.StoreNote) error {
+// RemoveLeftovers deletes files of other attempts from the prefix of a published backup.
+func (s *Store) RemoveLeftovers(ctx context.Context, n *v1.StoreNote) error {
 	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
-	// As the store has it: nothing goes that some note may name.
-	there, err := s.readNote(ctx, folder)
+	// The entry is read from the store, so that no file is deleted that an entry names.
+	existing, err := s.readNote(ctx, folder)
 	switch {
 	case err != nil:
 		return err
-	case there.PublishedArchive() != n.PublishedArchive(): // The archive of the note that is meant may be beside it.
-		return &otherNoteError{there}
+	case existing.PublishedArchive() != n.PublishedArchive(): // The archive of the requested entry may be in the same prefix.
+		return &otherNoteError{existing}
 	}
-	return s.removeAllBut(ctx, folder, manifestOf(folder), there.Spec.Archive.Path)
+	return s.removeAllBut(ctx, folder, manifestOf(folder), existing.Spec.Archive.Path)
 }
 
-// Remove a backup, its note first: an archive without one is nobody's. What may not be deleted is later an error, and the rest is
-// gone. Of an adopted one the archive goes first, with its old note: who is cut short finds it by the new one. A note of an archive with another
-// sum than the record's is another cluster's, or of another time: it stays, and so does what is beside it.
+// Remove deletes a backup. It deletes the catalog entry first, because an archive without an entry belongs to no
+// backup. For an imported backup, it deletes the archive and its original entry first, so that after an interruption
+// the new entry still refers to them. If a file must not be deleted yet, Remove deletes the rest and returns an
+// error. It deletes nothing if the entry has another checksum than the BackupRecord, because the backup belongs to
+// another cluster or to another time.
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record, sum string) error {
 	folder := v1.StoreFolder(i, record)
 	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
 	if errors.As(err, new(*store.Error)) && !store.Is(err, store.NotFound) {
 		return err
 	}
-	// One that cannot be read is of no other folder.
+	// An unreadable entry cannot refer to another prefix.
 	n, err := s.parseNote(folder, raw)
 	if err == nil && sum != "" && n.Spec.Archive.SHA256 != sum {
 		return &otherNoteError{n}
@@ -244,8 +257,9 @@ func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record, sum s
 	return s.removeFolder(ctx, folder)
 }
 
-// Discard what attempts at a backup have left. Where anything is in the place of its note, all of it stays: it may be proven.
-func (s *Store) Discard(ctx context.Context, i v1.BackedUpInstance, record string) error {
+// RemoveAttempts deletes the files of attempts at a backup. If an object exists at the key of its catalog entry,
+// everything stays, because the backup may be verified.
+func (s *Store) RemoveAttempts(ctx context.Context, i v1.BackedUpInstance, record string) error {
 	folder := v1.StoreFolder(i, record)
 	switch _, err := s.Stat(ctx, manifestOf(folder)); {
 	case err == nil:
@@ -263,19 +277,19 @@ func (s *Store) removeFolder(ctx context.Context, folder string) error {
 	return s.removeAllBut(ctx, folder)
 }
 
-// removeAllBut what is to be kept. Who is cut short, or finds more than can be removed in one turn, has removed what came before, and is
-// called again.
+// removeAllBut deletes all files of a prefix except the given keys. If it is interrupted or finds too many files for
+// one turn, the caller calls it again.
 func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string) error {
 	for range maxTimes {
 		var failed []error
-		us, err := s.Uploads(ctx, folder, atATime)
+		uploads, err := s.Uploads(ctx, folder, atATime)
 		if err != nil {
 			return err
 		}
-		for _, u := range us {
+		for _, u := range uploads {
 			failed = append(failed, s.AbortUpload(ctx, u.Key, u.ID))
 		}
-		os, more, err := s.Find(ctx, folder, atATime, func(string) bool { return true })
+		os, hasMore, err := s.Find(ctx, folder, atATime, func(string) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -284,9 +298,9 @@ func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string)
 				failed = append(failed, s.Delete(ctx, o.Key))
 			}
 		}
-		if err := errors.Join(failed...); err != nil || !more && len(us) < atATime {
+		if err := errors.Join(failed...); err != nil || !hasMore && len(uploads) < atATime {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: there is more below %q", errMore, folder)
+	return fmt.Errorf("%w: there are more objects below %q", errMore, folder)
 }

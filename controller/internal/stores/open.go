@@ -14,57 +14,61 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A Store is a BackupStore that is open.
+// A Store is an open BackupStore.
 type Store struct {
 	redact.All
 	*store.Bucket
 
-	// Name of the BackupStore.
+	// Name is the name of the BackupStore.
 	Name string
-	// Seal that notes have.
+	// Seal is the signing key of catalog entries.
 	Seal store.SealKey
-	// Recipients that archives are encrypted to, as they are written; none where they are not.
+	// Recipients are the recipients that archives are encrypted for, as configured. It is empty if archives are not
+	// encrypted.
 	Recipients []string
 
-	to   []age.Recipient
-	with []age.Identity
-	file gateway.StoreFile
+	recipients []age.Recipient
+	identities []age.Identity
+	file       gateway.StoreFile
 }
 
-// Secrets of a BackupStore. One that is not there is nil.
+// Secrets are the Secrets of a BackupStore. A Secret that does not exist is nil.
 type Secrets struct {
 	redact.All
 
 	Credentials, Key *corev1.Secret
 }
 
-// Open a BackupStore. Nothing is asked of it; the error says which of its settings cannot be used.
-func Open(s *v1.BackupStore, with Secrets) (*Store, error) {
-	if s.Unreadable.Has("spec") { // Without a prefix it is another place, and without recipients nothing is encrypted.
+// Open opens a BackupStore without a call to it. The error says which setting is invalid.
+func Open(s *v1.BackupStore, secrets Secrets) (*Store, error) {
+	if s.Unreadable.Has("spec") { // Neither the prefix nor the recipients are known.
 		return nil, fmt.Errorf("%s. To repair it: %s", s.Unreadable, s.Unreadable.Edit("backupstore "+s.Name))
 	}
 	out := &Store{Name: s.Name, Recipients: s.Spec.Recipients}
-	for what, secret := range map[string]*corev1.Secret{s.Spec.CredentialsSecretRef.Name: with.Credentials, s.Spec.KeySecretRef.Name: with.Key} {
+	for subject, secret := range map[string]*corev1.Secret{s.Spec.CredentialsSecretRef.Name: secrets.Credentials,
+		s.Spec.KeySecretRef.Name: secrets.Key} {
 		if secret == nil {
-			return nil, fmt.Errorf("there is no Secret %q in the controller's namespace", what)
+			return nil, fmt.Errorf("there is no Secret %q in the controller's namespace", subject)
 		}
 	}
-	access, err := valueOf(with.Credentials, v1.StoreAccessKey)
+	access, err := valueOf(secrets.Credentials, v1.StoreAccessKey)
 	if err != nil {
 		return nil, err
 	}
-	secret, err := valueOf(with.Credentials, v1.StoreSecretKey)
+	secret, err := valueOf(secrets.Credentials, v1.StoreSecretKey)
 	if err != nil {
 		return nil, err
 	}
 	out.file.Settings = store.Settings{
-		Endpoint: s.Spec.Endpoint, Region: s.Spec.Region, Bucket: s.Spec.Bucket, Prefix: s.Spec.Prefix, PathStyle: s.Spec.PathStyle, CA: s.Spec.CABundle,
-		AccessKey: access, SecretKey: secret, SessionToken: strings.TrimSpace(string(with.Credentials.Data[v1.StoreSessionToken])),
+		Endpoint: s.Spec.Endpoint, Region: s.Spec.Region, Bucket: s.Spec.Bucket, Prefix: s.Spec.Prefix,
+		PathStyle: s.Spec.PathStyle, CA: s.Spec.CABundle,
+		AccessKey: access, SecretKey: secret,
+		SessionToken: strings.TrimSpace(string(secrets.Credentials.Data[v1.StoreSessionToken])),
 	}
 	if out.Bucket, err = store.Open(out.file.Settings); err != nil {
 		return nil, err
 	}
-	return out, out.takeKeys(with.Key)
+	return out, out.takeKeys(secrets.Key)
 }
 
 func (s *Store) takeKeys(secret *corev1.Secret) error {
@@ -76,7 +80,7 @@ func (s *Store) takeKeys(secret *corev1.Secret) error {
 		return fmt.Errorf("key %q of Secret %q: %w", v1.StoreSealKey, secret.Name, err)
 	}
 	if len(s.Recipients) > 0 {
-		if s.to, err = age.ParseRecipients(strings.NewReader(strings.Join(s.Recipients, "\n"))); err != nil {
+		if s.recipients, err = age.ParseRecipients(strings.NewReader(strings.Join(s.Recipients, "\n"))); err != nil {
 			return fmt.Errorf("the recipients cannot be used: %w", err)
 		}
 	}
@@ -84,13 +88,14 @@ func (s *Store) takeKeys(secret *corev1.Secret) error {
 	if s.file.Identity == "" {
 		return nil
 	}
-	if s.with, err = age.ParseIdentities(strings.NewReader(s.file.Identity)); err != nil {
-		return fmt.Errorf("key %q of Secret %q is no age identity", v1.StoreIdentity, secret.Name) // Its error may have a part of it.
+	if s.identities, err = age.ParseIdentities(strings.NewReader(s.file.Identity)); err != nil {
+		// The error of the library may contain a part of the identity.
+		return fmt.Errorf("key %q of Secret %q is not an age identity", v1.StoreIdentity, secret.Name)
 	}
 	return nil
 }
 
-var errNoKey = errors.New("it has no such key, or an empty one")
+var errNoKey = errors.New("the key is missing or empty")
 
 func valueOf(s *corev1.Secret, key string) (string, error) {
 	v := strings.TrimSpace(string(s.Data[key]))

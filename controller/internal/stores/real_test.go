@@ -23,12 +23,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-func openReal(t *testing.T, to, with *age.X25519Identity) (*storetest.Proxy, *Store) {
+func openReal(t *testing.T, recipient, identity *age.X25519Identity) (*storetest.Proxy, *Store) {
 	t.Helper()
 	p, s := storetest.Start(t)
-	b, secrets := newBackupStore(to, with)
+	b, secrets := newBackupStore(recipient, identity)
 	b.Spec.Endpoint, b.Spec.CABundle, b.Spec.PathStyle, b.Spec.Prefix = s.Endpoint, s.CA, true, s.Prefix
-	secrets.Credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte(s.AccessKey), v1.StoreSecretKey: []byte(s.SecretKey)}
+	secrets.Credentials.Data = map[string][]byte{v1.StoreAccessKey: []byte(s.AccessKey),
+		v1.StoreSecretKey: []byte(s.SecretKey)}
 	open, err := Open(b, secrets)
 	if err != nil {
 		t.Fatal(err)
@@ -39,13 +40,14 @@ func openReal(t *testing.T, to, with *age.X25519Identity) (*storetest.Proxy, *St
 func TestRealLook(t *testing.T) {
 	id, other := newIdentity(t), newIdentity(t)
 	for name, c := range map[string]struct {
-		to, with *age.X25519Identity
-		want     error
+		recipient, identity *age.X25519Identity
+		want                error
 	}{
-		"Plain": {}, "Encrypted": {to: id, with: id}, "NoIdentity": {to: id}, "OtherIdentity": {to: id, with: other, want: errIdentity},
+		"Plain": {}, "Encrypted": {recipient: id, identity: id}, "NoIdentity": {recipient: id},
+		"OtherIdentity": {recipient: id, identity: other, want: errIdentity},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, s := openReal(t, c.to, c.with)
+			_, s := openReal(t, c.recipient, c.identity)
 			if f, err := s.Look(t.Context()); !errors.Is(err, c.want) || f != (store.Finding{WritesOnce: true, Deletes: true}) {
 				t.Errorf("want %v, got %+v, %v", c.want, f, err)
 			}
@@ -66,12 +68,13 @@ func (s *Store) keys(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestRealPublish: a note is published once, whatever happens to each request on the way.
+// TestRealPublish checks that a catalog entry is published exactly once, for each failure of each request.
 func TestRealPublish(t *testing.T) {
 	p, s := openReal(t, nil, nil)
 	for name, f := range map[string]storetest.Fault{
 		"Reset": {Reset: true}, "Lost": {Forget: true}, "Twice": {Twice: true}, "CutOff": {CutOff: true},
-		"500": {Status: http.StatusInternalServerError, Code: "InternalError"}, "501": {Status: http.StatusNotImplemented, Code: "NotImplemented"},
+		"500":    {Status: http.StatusInternalServerError, Code: "InternalError"},
+		"501":    {Status: http.StatusNotImplemented, Code: "NotImplemented"},
 		"Denied": {Status: http.StatusForbidden, Code: "AccessDenied"}, "Lies": {Status: http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +89,7 @@ func TestRealPublish(t *testing.T) {
 				})
 				err := s.Publish(t.Context(), want)
 				p.Break(nil)
-				if err != nil { // The controller comes again.
+				if err != nil { // The controller retries.
 					err = s.Publish(t.Context(), want)
 				}
 				got, rerr := s.ReadNote(t.Context(), want.Spec.Instance, want.Name)
@@ -104,7 +107,7 @@ func TestRealPublish(t *testing.T) {
 	}
 }
 
-// TestRealRivals publish at the same time: one of them wins, and the other is told.
+// TestRealRivals publishes two entries concurrently. One must win, and the other must get an error.
 func TestRealRivals(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	for round := range 10 {
@@ -114,7 +117,8 @@ func TestRealRivals(t *testing.T) {
 			all.Go(func() {
 				n := newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", i))
 				errs[i] = s.Publish(t.Context(), n)
-				for tries := 0; store.Is(errs[i], store.NotFound) && tries < 100; tries++ { // One is there, and cannot be read yet: the controller comes again.
+				// The other entry exists but cannot be read yet, so the controller retries.
+				for tries := 0; store.Is(errs[i], store.NotFound) && tries < 100; tries++ {
 					time.Sleep(20 * time.Millisecond)
 					errs[i] = s.Publish(t.Context(), n)
 				}
@@ -136,7 +140,7 @@ func TestRealRivals(t *testing.T) {
 	}
 }
 
-// TestRealHostileNotes are not believed.
+// TestRealHostileNotes checks that invalid catalog entries are refused.
 func TestRealHostileNotes(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	n := newNote("one", "x.tar.zst")
@@ -153,7 +157,7 @@ func TestRealHostileNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere := newNote("two", "x.tar.zst")
-	ours, err := s.Seal.Seal(key, elsewhere) // By a fault of ours.
+	ours, err := s.Seal.Seal(key, elsewhere) // This simulates a bug of the product.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +168,8 @@ func TestRealHostileNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, raw := range map[string][]byte{
-		"Stranger": stranger, "OfAnother": ours, "ArchiveElsewhere": other, "CutOff": whole[:len(whole)/2], "Empty": {}, "Endless": bytes.Repeat([]byte(" "), store.MaxSealed+1),
+		"Stranger": stranger, "OfAnother": ours, "ArchiveElsewhere": other, "CutOff": whole[:len(whole)/2], "Empty": {},
+		"Endless": bytes.Repeat([]byte(" "), store.MaxSealed+1),
 		"Changed": bytes.Replace(whole, []byte("aaaa"), []byte("aaab"), 1),
 	} {
 		if err := s.Put(t.Context(), key, raw); err != nil {
@@ -177,7 +182,7 @@ func TestRealHostileNotes(t *testing.T) {
 			t.Errorf("%s: a note that cannot be read was published over", name)
 		}
 	}
-	// Replayed, where it was before: that is true still. Moved, it is not.
+	// An entry that is written again at its old key is still valid. An entry at another key is not.
 	if err := s.Put(t.Context(), manifestOf(v1.StoreFolder(n.Spec.Instance, "three")), whole); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +191,7 @@ func TestRealHostileNotes(t *testing.T) {
 	}
 }
 
-// TestRealTidy and Remove leave what they should, also when they are cut short at each request.
+// TestRealTidy checks which files RemoveLeftovers and Remove delete, even if they are interrupted at each request.
 func TestRealTidy(t *testing.T) {
 	p, s := openReal(t, nil, nil)
 	put := func(keys ...string) {
@@ -205,29 +210,29 @@ func TestRealTidy(t *testing.T) {
 	}
 	left := func(folder string) []string {
 		t.Helper()
-		us, err := s.Uploads(t.Context(), folder, 10)
+		uploads, err := s.Uploads(t.Context(), folder, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := s.keys(t, folder)
-		for range us {
+		for range uploads {
 			out = append(out, "upload")
 		}
 		return out
 	}
 	failed := newNote("failed", "x.tar.zst")
-	of := v1.StoreFolder(failed.Spec.Instance, "failed")
-	put(of+"/x.tar.zst", of+"/y.tar.zst.age")
-	begun(of)
-	if err := s.Discard(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(of)) > 0 {
-		t.Errorf("what no note is of stays: %q, %v", left(of), err)
+	prefix := v1.StoreFolder(failed.Spec.Instance, "failed")
+	put(prefix+"/x.tar.zst", prefix+"/y.tar.zst.age")
+	begun(prefix)
+	if err := s.RemoveAttempts(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(prefix)) > 0 {
+		t.Errorf("what no note is of stays: %q, %v", left(prefix), err)
 	}
-	put(of + "/x.tar.zst")
+	put(prefix + "/x.tar.zst")
 	if err := s.Publish(t.Context(), failed); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Discard(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(of)) != 2 {
-		t.Errorf("what is proven goes: %q, %v", left(of), err)
+	if err := s.RemoveAttempts(t.Context(), failed.Spec.Instance, "failed"); err != nil || len(left(prefix)) != 2 {
+		t.Errorf("what is proven goes: %q, %v", left(prefix), err)
 	}
 	other := newNote("other", "x.tar.zst")
 	others := v1.StoreFolder(other.Spec.Instance, "other")
@@ -238,7 +243,7 @@ func TestRealTidy(t *testing.T) {
 		folder := v1.StoreFolder(note.Spec.Instance, note.Name)
 		put(folder+"/bad.tar.zst", folder+"/good.tar.zst", folder+"/worse.tar.zst.age")
 		begun(folder)
-		if err := s.Tidy(t.Context(), note); err == nil {
+		if err := s.RemoveLeftovers(t.Context(), note); err == nil {
 			t.Fatal("nothing is published: nobody knows which is the good one")
 		}
 		if err := s.Publish(t.Context(), note); err != nil {
@@ -252,13 +257,13 @@ func TestRealTidy(t *testing.T) {
 			return f
 		}
 		p.Break(cut)
-		err := s.Tidy(t.Context(), note)
+		err := s.RemoveLeftovers(t.Context(), note)
 		p.Break(nil)
 		if all := left(folder); !slices.Contains(all, "good.tar.zst") || !slices.Contains(all, "manifest.json") {
 			t.Fatalf("%d: the backup is gone, got %q, %v", n, all, err)
 		}
 		if err != nil {
-			err = s.Tidy(t.Context(), note)
+			err = s.RemoveLeftovers(t.Context(), note)
 		}
 		if diff := cmp.Diff([]string{"good.tar.zst", "manifest.json"}, left(folder)); diff != "" || err != nil {
 			t.Fatalf("%d: %v, -want, +got:\n%s", n, err, diff)
@@ -286,7 +291,8 @@ func TestRealTidy(t *testing.T) {
 	}
 }
 
-// TestRealRemoveMany: who has written very much with a Job's token keeps its backup neither from being proven nor from being removed.
+// TestRealRemoveMany checks that very many objects written with a Job's token prevent neither the verification nor
+// the deletion of the backup.
 func TestRealRemoveMany(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	n := newNote("one", "x.tar.zst")
@@ -302,7 +308,8 @@ func TestRealRemoveMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(s.Put(t.Context(), n.Spec.Archive.Path, []byte("x")), s.Publish(t.Context(), n), s.Tidy(t.Context(), n)); err != nil {
+	if err := errors.Join(s.Put(t.Context(), n.Spec.Archive.Path, []byte("x")), s.Publish(t.Context(), n),
+		s.RemoveLeftovers(t.Context(), n)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"manifest.json", "x.tar.zst"}, s.keys(t, folder)); diff != "" {
@@ -310,13 +317,15 @@ func TestRealRemoveMany(t *testing.T) {
 	}
 }
 
-// TestRealRemoveHostile: what somebody has put in the place of a note keeps nothing in the store.
+// TestRealRemoveHostile checks that an invalid object in place of a catalog entry does not prevent a deletion.
 func TestRealRemoveHostile(t *testing.T) {
 	_, s := openReal(t, nil, nil)
-	for name, raw := range map[string][]byte{"stranger": []byte("{}"), "endless": bytes.Repeat([]byte(" "), store.MaxSealed+1)} {
+	for name, raw := range map[string][]byte{"stranger": []byte("{}"),
+		"endless": bytes.Repeat([]byte(" "), store.MaxSealed+1)} {
 		n := newNote(name, "x.tar.zst")
 		folder := v1.StoreFolder(n.Spec.Instance, n.Name)
-		if err := errors.Join(s.Put(t.Context(), manifestOf(folder), raw), s.Put(t.Context(), n.Spec.Archive.Path, []byte("x"))); err != nil {
+		if err := errors.Join(s.Put(t.Context(), manifestOf(folder), raw),
+			s.Put(t.Context(), n.Spec.Archive.Path, []byte("x"))); err != nil {
 			t.Fatal(err)
 		}
 		err := s.Remove(t.Context(), n.Spec.Instance, n.Name, n.Spec.Archive.SHA256)
@@ -326,13 +335,14 @@ func TestRealRemoveHostile(t *testing.T) {
 	}
 }
 
-// TestRealBackupsIn finds the backups of a namespace that have a note.
+// TestRealBackupsIn lists the backups of a namespace that have a catalog entry.
 func TestRealBackupsIn(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	if got, err := s.BackupsIn(t.Context(), "ns", nobody); err != nil || len(got) != 0 {
 		t.Errorf("want none, got %v, %v", got, err)
 	}
-	for _, k := range []string{"v1/ns/xr/a/manifest.json", "v1/ns/xr/a/x.tar.zst", "v1/ns/xr/b/x.tar.zst", "v1/ns/xr2/c/manifest.json", "v1/ns2/xr/d/manifest.json", "v1/ns/manifest.json", "v1/ns/a/b/c/manifest.json"} {
+	for _, k := range []string{"v1/ns/xr/a/manifest.json", "v1/ns/xr/a/x.tar.zst", "v1/ns/xr/b/x.tar.zst",
+		"v1/ns/xr2/c/manifest.json", "v1/ns2/xr/d/manifest.json", "v1/ns/manifest.json", "v1/ns/a/b/c/manifest.json"} {
 		if err := s.Put(t.Context(), k, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -343,17 +353,18 @@ func TestRealBackupsIn(t *testing.T) {
 	}
 }
 
-// TestRealAdopt: what another cluster has written is found again, in its order; each is adopted once, and goes as a whole, also when that is
-// cut short at each request.
+// TestRealAdopt checks that backups of another cluster are found in order and imported once. Each must be deleted
+// completely, even if the deletion is interrupted at each request.
 func TestRealAdopt(t *testing.T) {
 	p, s := openReal(t, nil, nil)
 	first, second := newNote("one", "x.tar.zst"), newNote("two", "y.tar.zst")
 	second.Spec.Number++
-	there := *s
-	there.Name = "as-it-was-called-there"
+	existing := *s
+	existing.Name = "as-it-was-called-there"
 	for _, n := range []*v1.StoreNote{second, first} {
-		n.Spec.Archive.Store = there.Name
-		if err := errors.Join(there.Put(t.Context(), n.Spec.Archive.Path, []byte("x")), there.Publish(t.Context(), n)); err != nil {
+		n.Spec.Archive.Store = existing.Name
+		if err := errors.Join(existing.Put(t.Context(), n.Spec.Archive.Path, []byte("x")),
+			existing.Publish(t.Context(), n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -383,7 +394,8 @@ func TestRealAdopt(t *testing.T) {
 		t.Errorf("the last one has no seal, got %+v", all[2])
 	}
 	for n := 1; ; n++ {
-		_, note := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")[0].Judge(Facts{To: "shop", Target: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}})
+		_, note := find("v1/ns/xr/one", "v1/ns/xr/two", "v1/a/b/three")[0].Judge(
+			Facts{To: "shop", Target: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "new"}}})
 		for range 2 {
 			if err := s.Publish(t.Context(), note); err != nil {
 				t.Fatal(err)
@@ -393,7 +405,7 @@ func TestRealAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		find("v1/new/xr/one", "v1/ns/xr/two", "v1/a/b/three")
-		if err := s.Tidy(t.Context(), note); err != nil {
+		if err := s.RemoveLeftovers(t.Context(), note); err != nil {
 			t.Fatal(err)
 		}
 		seen := 0
@@ -418,7 +430,8 @@ func TestRealAdopt(t *testing.T) {
 		if seen < n {
 			break
 		}
-		if err := errors.Join(there.Put(t.Context(), first.Spec.Archive.Path, []byte("x")), there.Publish(t.Context(), first)); err != nil {
+		if err := errors.Join(existing.Put(t.Context(), first.Spec.Archive.Path, []byte("x")),
+			existing.Publish(t.Context(), first)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,16 +18,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 )
 
-// Names of what the gateway has, in the controller's namespace.
+// Names of the gateway's objects in the controller's namespace.
 const (
-	// GatewayName is that of its Deployment and its Service.
+	// GatewayName is the name of its Deployment and its Service.
 	GatewayName = "crossplane-mysql-gateway"
-	// GatewaySecret has what it is told, and SignerSecret what only the controller has: who signs grants and certificates.
+	// GatewaySecret contains the configuration of the gateway. SignerSecret contains the keys that sign grants and
+	// certificates, which only the controller has.
 	GatewaySecret = "crossplane-mysql-gateway"
 	SignerSecret  = "crossplane-mysql-gateway-signer"
 )
 
-// Keys of the gateway's Secret, beside those of TLS.
+// Keys of the gateway's Secret, in addition to the TLS keys.
 const (
 	StoresFile = "stores.json"
 	signerKey  = "signer"
@@ -35,23 +36,25 @@ const (
 	caKeyKey   = "ca.key"
 )
 
-// A GatewayState is what there is for the gateway. A Secret that is not there is nil.
+// A GatewayState contains the existing objects of the gateway. A Secret that does not exist is nil.
 type GatewayState struct {
 	redact.All
 
-	// Namespace is the controller's own.
+	// Namespace is the controller's own namespace.
 	Namespace string
-	// Address of the Service; nil where there is none.
+	// Address is the address of the Service, or nil.
 	Address         net.IP
 	Signer, Gateway *corev1.Secret
 	Now             time.Time
 }
 
-// NextSigner is the Secret with the keys of grants and certificates. It is made once; nil where there is nothing to write.
+// NextSigner returns the Secret with the keys that sign grants and certificates. The Secret is created once. It
+// returns nil if there is nothing to write.
 func NextSigner(s *GatewayState) (*corev1.Secret, error) {
 	if s.Signer != nil {
 		if _, _, err := readSigner(s.Signer); err != nil {
-			return nil, fmt.Errorf("the Secret %s cannot be used: %w. Delete it: a new one is made, and Jobs that are under way are tried again", s.Signer.Name, err)
+			return nil, fmt.Errorf("the Secret %s cannot be used: %w. Delete it: a new one is created, and running "+
+				"Jobs are retried", s.Signer.Name, err)
 		}
 		return nil, nil //nolint:nilnil // Nothing to write, and no error.
 	}
@@ -70,9 +73,10 @@ func NextSigner(s *GatewayState) (*corev1.Secret, error) {
 
 func newSecret(namespace, name string) *corev1.Secret {
 	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{v1.LabelManagedBy: v1.ManagedBy}},
-		Type:       corev1.SecretTypeOpaque,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Labels: map[string]string{v1.LabelManagedBy: v1.ManagedBy}},
+		Type: corev1.SecretTypeOpaque,
 	}
 }
 
@@ -85,7 +89,7 @@ func readSigner(s *corev1.Secret) (gateway.Signer, certificate.Pair, error) {
 	return gateway.Signer(ed25519.NewKeyFromSeed(seed)), ca, ca.Check()
 }
 
-// NextGateway is the Secret that the gateway reads; nil where it has that already.
+// NextGateway returns the Secret that the gateway reads, or nil if the Secret is up to date.
 func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 	signer, ca, err := readSigner(s.Signer)
 	if err != nil {
@@ -111,11 +115,12 @@ func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 	if same {
 		return nil, nil //nolint:nilnil // Nothing to write, and no error.
 	}
-	out.Data = map[string][]byte{StoresFile: raw, corev1.TLSCertKey: current.Certificate, corev1.TLSPrivateKeyKey: current.Key}
+	out.Data = map[string][]byte{StoresFile: raw, corev1.TLSCertKey: current.Certificate,
+		corev1.TLSPrivateKeyKey: current.Key}
 	return out, nil
 }
 
-// gatewayNames are the gateway's name in the cluster, and its address as far as it has one.
+// gatewayNames returns the gateway's name in the cluster and its address, if it has one.
 func gatewayNames(s *GatewayState) certificate.Names {
 	out := certificate.Names{DNS: []string{GatewayName + "." + s.Namespace + ".svc"}}
 	if s.Address != nil {
@@ -124,7 +129,7 @@ func gatewayNames(s *GatewayState) certificate.Names {
 	return out
 }
 
-// fileOf stores that are open, for the gateway.
+// fileOf returns the configuration of open stores for the gateway.
 func fileOf(signer gateway.Signer, open []*Store) ([]byte, error) {
 	public, ok := ed25519.PrivateKey(signer).Public().(ed25519.PublicKey)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package bootcheck finds out whether a server starts on a copy of a data directory,
-// and finds every table in it whole.
+// Package bootcheck checks whether a server starts on a copy of a data directory, and whether all tables in it are
+// intact.
 package bootcheck
 
 import (
@@ -15,30 +15,29 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// A BootCheck is one of a copy that nobody needs: the server changes it, and is
-// killed in the end.
+// A BootCheck starts a server on a disposable copy of the data. The server changes the copy and is killed at the end.
 type BootCheck struct {
-	// Folder holds the copy. What else the server needs is put beside that.
+	// Folder contains the copy. Other files of the server are stored next to it.
 	Folder string
-	// Directory is the copy's name in it.
+	// Directory is the name of the copy in Folder.
 	Directory string
-	// Output takes progress lines, and what the server complains of.
+	// Output takes the progress lines and the errors of the server.
 	Output io.Writer
 
-	// command runs a server's program. Tests have another way to.
+	// command returns the command for a server's program. Tests replace it.
 	command func(program string, args ...string) *exec.Cmd
 }
 
-// A Result is what there is to say of a backup that a server can use.
+// A Result is the result of a successful check.
 type Result struct {
-	// Tables that were checked, also those of the server itself.
+	// Tables is the number of checked tables, including the server's own.
 	Tables int
-	// Version of the server, as it gives it to clients.
+	// Version is the version that the server reports to clients.
 	Version string
 }
 
-// A BrokenError says that no server can use the copy, or not all of it. Every
-// other error of a BootCheck says nothing about the copy.
+// A BrokenError says that no server can use the copy, or a part of it. Other errors of a BootCheck do not mean that
+// the copy is broken.
 type BrokenError struct{ reason string }
 
 func (e *BrokenError) Error() string { return e.reason }
@@ -47,8 +46,8 @@ func newBrokenError(format string, args ...any) error {
 	return &BrokenError{fmt.Sprintf(format, args...)}
 }
 
-// Run the boot check, with the server of this image. Its error is a BrokenError, or
-// says why it could not be found out whether the copy is broken.
+// Run runs the boot check with the server of this image. It returns a BrokenError if the copy is broken, or another
+// error if the check could not be completed.
 func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {
@@ -58,7 +57,7 @@ func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	shared.Output = &output{Writer: t.Output}
 	r, err := shared.run(ctx, program)
 	if err != nil && ctx.Err() != nil {
-		return Result{}, fmt.Errorf("told to stop before the end: %w", ctx.Err()) // Whatever it looked like.
+		return Result{}, fmt.Errorf("stopped before the end: %w", ctx.Err()) // The context has ended.
 	}
 	return r, err
 }
@@ -87,11 +86,11 @@ func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
 	return r, s.causeOf(ctx, err)
 }
 
-// examine a server that answers.
+// examine checks the tables and files of a running server.
 func (t *BootCheck) examine(ctx context.Context, db *sql.DB, dir *os.Root, before []string) (Result, error) {
 	r := Result{}
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&r.Version); err != nil {
-		return Result{}, fmt.Errorf("cannot ask the server for its version: %w", err)
+		return Result{}, fmt.Errorf("cannot get the version of the server: %w", err)
 	}
 	v, err := version.Parse(r.Version)
 	if err != nil {
@@ -113,8 +112,8 @@ func (t *BootCheck) examine(ctx context.Context, db *sql.DB, dir *os.Root, befor
 	return r, nil
 }
 
-// boot the server, once more if only the copy could say how its names are
-// spelled.
+// boot starts the server. It starts the server a second time if the first error message contains the copy's
+// lower_case_table_names.
 func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*server, error) {
 	page, err := datadir.PageSize(dir)
 	if err != nil {
@@ -136,8 +135,8 @@ func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*se
 	return nil, err
 }
 
-// judgeRefusal of the copy by a server. If the same program with the same options makes no
-// new data directory either, the copy is not what it refuses.
+// judgeRefusal returns the error for a copy on which the server does not start. If the server cannot create a new
+// data directory with the same options either, the copy is not the cause.
 func (t *BootCheck) judgeRefusal(ctx context.Context, program string, a arguments, refusal error) error {
 	err := t.makeNewData(ctx, program, a.control(), initializeOption)
 	if err != nil && noInitialize.MatchString(err.Error()) {
@@ -146,5 +145,6 @@ func (t *BootCheck) judgeRefusal(ctx context.Context, program string, a argument
 	if err == nil {
 		return refusal
 	}
-	return fmt.Errorf("%s. The backup is not to blame: with the same options the server makes no new data directory either: %w", refusal.Error(), err)
+	return fmt.Errorf("%s. The backup is not the cause: with the same options, the server cannot create a new data "+
+		"directory either: %w", refusal.Error(), err)
 }

@@ -19,10 +19,13 @@ func TestArguments(t *testing.T) {
 		a      arguments
 		want   []string
 	}{
-		"Usual":    {a: base},
-		"PageSize": {a: arguments{folder: "/copy", directory: "data", pageSize: 8192}, want: []string{"--innodb-page-size=8192"}},
-		"Case":     {a: arguments{folder: "/copy", directory: "data", lowerCase: "1"}, want: []string{"--lower-case-table-names=1"}},
-		"Root":     {reason: "a server refuses root otherwise", a: arguments{folder: "/copy", directory: "data", root: true}, want: []string{"--user=root"}},
+		"Usual": {a: base},
+		"PageSize": {a: arguments{folder: "/copy", directory: "data", pageSize: 8192},
+			want: []string{"--innodb-page-size=8192"}},
+		"Case": {a: arguments{folder: "/copy", directory: "data", lowerCase: "1"},
+			want: []string{"--lower-case-table-names=1"}},
+		"Root": {reason: "a server refuses root otherwise", a: arguments{folder: "/copy", directory: "data", root: true},
+			want: []string{"--user=root"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +33,8 @@ func TestArguments(t *testing.T) {
 			if got[0] != "--no-defaults" {
 				t.Errorf("the first is %q, and a server takes this one only there", got[0])
 			}
-			for _, want := range []string{"--datadir=/copy/data", "--socket=/copy/s", "--tmpdir=/copy/tmp", "--skip-networking", "--skip-grant-tables"} {
+			for _, want := range []string{"--datadir=/copy/data", "--socket=/copy/s", "--tmpdir=/copy/tmp", "--skip-networking",
+				"--skip-grant-tables"} {
 				if !slices.Contains(got, want) {
 					t.Errorf("%q is missing: %q", want, got)
 				}
@@ -48,14 +52,14 @@ func TestArguments(t *testing.T) {
 }
 
 func TestLowerCase(t *testing.T) {
-	for said, want := range map[string]string{
+	for value, want := range map[string]string{
 		"":            "",
 		"[ERROR] abc": "",
 		"x: [MY-011087] [Server] Different lower_case_table_names settings for server ('0') and data dictionary ('1').; y": "1",
 		"Different lower_case_table_names settings for server ('0') and data dictionary ('2').":                            "2",
 	} {
-		if got := lowerCase(said); got != want {
-			t.Errorf("lowerCase(%q): %q, want %q", said, got, want)
+		if got := lowerCase(value); got != want {
+			t.Errorf("lowerCase(%q): %q, want %q", value, got, want)
 		}
 	}
 }
@@ -63,7 +67,8 @@ func TestLowerCase(t *testing.T) {
 func TestTablespaces(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
-		"mysql.ibd", "ibdata1", "undo_001", "big.ibd", "mysql/x.frm", "shop/orders.ibd", "shop/years#p#a.ibd", "shop/a@0024b.ibd", "shop/#sql-ib12-1.ibd",
+		"mysql.ibd", "ibdata1", "undo_001", "big.ibd", "mysql/x.frm", "shop/orders.ibd", "shop/years#p#a.ibd",
+		"shop/a@0024b.ibd", "shop/#sql-ib12-1.ibd",
 		"shop/#sql-1_2.ibd", "#innodb_temp/temp_1.ibd", "shop/mysql.ibd", "shop/old.MYD",
 	} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
@@ -74,7 +79,8 @@ func TestTablespaces(t *testing.T) {
 	defer root.Close() //nolint:errcheck // Nothing was written.
 	got, err := tablespaces(root)
 	must(t, err)
-	if diff := cmp.Diff([]string{"big.ibd", "shop/a@0024b.ibd", "shop/mysql.ibd", "shop/orders.ibd", "shop/years#p#a.ibd"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"big.ibd", "shop/a@0024b.ibd", "shop/mysql.ibd", "shop/orders.ibd", "shop/years#p#a.ibd"},
+		got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
@@ -92,10 +98,13 @@ func TestJudgeFiles(t *testing.T) {
 		before, known, now []string
 		want               string
 	}{
-		"Same":    {before: []string{"s/a.ibd", "s/b#p#x.ibd"}, known: []string{"s/b#p#x.ibd", "s/a.ibd"}, now: []string{"s/a.ibd", "s/b#p#x.ibd"}},
-		"Missing": {known: []string{"s/a.ibd", "s/b.ibd"}, now: []string{"s/a.ibd"}, before: []string{"s/a.ibd"}, want: `missing: "s/b.ibd"`},
-		"Outside": {reason: "a backup has nothing of another folder", known: []string{"/other/s/a.ibd"}, want: `missing: "/other/s/a.ibd"`},
-		"Strange": {before: []string{"s/a.ibd"}, now: []string{"s/a.ibd"}, want: `hold tables: "s/a.ibd"`},
+		"Same": {before: []string{"s/a.ibd", "s/b#p#x.ibd"}, known: []string{"s/b#p#x.ibd", "s/a.ibd"},
+			now: []string{"s/a.ibd", "s/b#p#x.ibd"}},
+		"Missing": {known: []string{"s/a.ibd", "s/b.ibd"}, now: []string{"s/a.ibd"}, before: []string{"s/a.ibd"},
+			want: `missing: "s/b.ibd"`},
+		"Outside": {reason: "a backup has nothing of another folder", known: []string{"/other/s/a.ibd"},
+			want: `missing: "/other/s/a.ibd"`},
+		"Strange": {before: []string{"s/a.ibd"}, now: []string{"s/a.ibd"}, want: `does not know these table files: "s/a.ibd"`},
 		"Undone":  {reason: "the server removes what a change left that was cut short", before: []string{"s/a.ibd"}},
 		"Redone":  {reason: "or makes it anew", known: []string{"s/a.ibd"}, now: []string{"s/a.ibd"}},
 		"Many":    {known: []string{"d", "c", "b", "a", "e"}, want: `missing: "a", "b", "c" and 2 more`},
@@ -138,21 +147,31 @@ func TestJudgeTable(t *testing.T) {
 			reason:  "without the grant tables no plugin is loaded",
 			answers: []answer{{"Error", "Unknown storage engine 'ROCKSDB'"}, {"status", "Operation failed"}},
 		},
-		"Discarded": {answers: []answer{{"Warning", "InnoDB: Tablespace is discarded for table, 'a'"}, {"Error", "Tablespace has been discarded for table `a`"}, {"error", "Corrupt"}}},
-		"Rebuild":   {answers: []answer{{"error", "Table rebuild required. Please do \"ALTER TABLE `a` FORCE\" or dump/reload to fix it!"}}},
-		"NotClosed": {reason: "as a server leaves it that was killed", answers: []answer{{"warning", "1 client is using or hasn't closed the table properly"}, {"status", "OK"}}},
-		"Corrupt":   {answers: []answer{{"Warning", "InnoDB: The B-tree of index PRIMARY is corrupted."}, {"error", "Corrupt"}}, want: "the server finds the table `s`.`a``b` broken: InnoDB: The B-tree of index PRIMARY is corrupted.; Corrupt"},
-		"Warned":    {answers: []answer{{"warning", "InnoDB: Index x is marked as corrupted"}, {"status", "OK"}}, want: "marked as corrupted"},
-		"Failed":    {answers: []answer{{"status", "Operation failed"}}, want: "Operation failed"},
-		"Missing":   {answers: []answer{{"Error", "Table 's.a' doesn't exist"}, {"status", "Operation failed"}}, want: "doesn't exist; Operation failed"},
-		"Many":      {answers: slices.Repeat([]answer{{"error", strings.Repeat("e", 1000)}}, 100), want: strings.Repeat("e", 200) + "; " + strings.Repeat("e", 200) + "; " + strings.Repeat("e", 200)},
-		"Busy":      {answers: []answer{{"Error", "Lock wait timeout exceeded; try restarting transaction"}, {"status", "Operation failed"}}, want: "Lock wait timeout", unsure: true},
-		"Nothing":   {want: "nothing", unsure: true},
+		"Discarded": {answers: []answer{{"Warning", "InnoDB: Tablespace is discarded for table, 'a'"},
+			{"Error", "Tablespace has been discarded for table `a`"}, {"error", "Corrupt"}}},
+		"Rebuild": {answers: []answer{
+			{"error", "Table rebuild required. Please do \"ALTER TABLE `a` FORCE\" or dump/reload to fix it!"}}},
+		"NotClosed": {reason: "as a server leaves it that was killed",
+			answers: []answer{{"warning", "1 client is using or hasn't closed the table properly"}, {"status", "OK"}}},
+		"Corrupt": {answers: []answer{{"Warning", "InnoDB: The B-tree of index PRIMARY is corrupted."},
+			{"error", "Corrupt"}}, want: "the server reports that the table `s`.`a``b` is corrupt: InnoDB: The " +
+			"B-tree of index PRIMARY is corrupted.; Corrupt"},
+		"Warned": {answers: []answer{{"warning", "InnoDB: Index x is marked as corrupted"}, {"status", "OK"}},
+			want: "marked as corrupted"},
+		"Failed": {answers: []answer{{"status", "Operation failed"}}, want: "Operation failed"},
+		"Missing": {answers: []answer{{"Error", "Table 's.a' doesn't exist"}, {"status", "Operation failed"}},
+			want: "doesn't exist; Operation failed"},
+		"Many": {answers: slices.Repeat([]answer{{"error", strings.Repeat("e", 1000)}}, 100),
+			want: strings.Repeat("e", 200) + "; " + strings.Repeat("e", 200) + "; " + strings.Repeat("e", 200)},
+		"Busy": {answers: []answer{{"Error", "Lock wait timeout exceeded; try restarting transaction"},
+			{"status", "Operation failed"}}, want: "Lock wait timeout", unsure: true},
+		"Nothing": {want: "nothing", unsure: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			err := judgeTable(table{schema: "s", name: "a`b"}, tc.answers)
-			if (err == nil) != (tc.want == "") || err != nil && (isBroken(err) == tc.unsure || !strings.Contains(err.Error(), tc.want)) {
+			if (err == nil) != (tc.want == "") || err != nil &&
+				(isBroken(err) == tc.unsure || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("%s: %v, want %q", tc.reason, err, tc.want)
 			}
 			if err != nil && len(err.Error()) > 800 {
@@ -164,23 +183,25 @@ func TestJudgeTable(t *testing.T) {
 
 func TestJudgeEnd(t *testing.T) {
 	cases := map[string]struct {
-		how, complaints string
-		broken          bool
+		state, complaints string
+		broken            bool
 	}{
 		"Exit":       {"exit status 1", "Corrupted page", true},
 		"Abort":      {"signal: aborted (core dumped)", "Assertion failure", true},
 		"Segfault":   {"signal: segmentation fault", "it printed nothing", true},
 		"NoMemory":   {"signal: killed", "Corrupted page", false},
 		"Allocation": {"exit status 1", "[MY-012681] [InnoDB] Cannot allocate memory for the buffer pool", false},
-		"Full":       {"exit status 1", "[MY-012267] [InnoDB] Could not set the file size of './ibtmp1'. Probably out of disk space; OS errno 28 - No space left on device", false},
-		"Rights":     {"exit status 1", "[MY-010092] [Server] Can't start server: Permission denied", false},
-		"Option":     {"exit status 7", "[MY-000067] [Server] unknown variable 'a=b'.", false},
-		"Value":      {"exit status 9", "mariadbd: Error while setting value 'abc' to 'max_connections'", false},
-		"Place":      {"exit status 1", "t 0 [Warning] Failed to normalize the argument for --secure-file-priv.", false},
+		"Full": {"exit status 1",
+			"[MY-012267] [InnoDB] Could not set the file size of './ibtmp1'. Probably out of disk space; OS errno 28 - No " +
+				"space left on device", false},
+		"Rights": {"exit status 1", "[MY-010092] [Server] Can't start server: Permission denied", false},
+		"Option": {"exit status 7", "[MY-000067] [Server] unknown variable 'a=b'.", false},
+		"Value":  {"exit status 9", "mariadbd: Error while setting value 'abc' to 'max_connections'", false},
+		"Place":  {"exit status 1", "t 0 [Warning] Failed to normalize the argument for --secure-file-priv.", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := judgeEnd("does not start", tc.how, tc.complaints)
+			err := judgeEnd("does not start", tc.state, tc.complaints)
 			if isBroken(err) != tc.broken || !strings.Contains(err.Error(), tc.complaints) {
 				t.Errorf("judgeEnd: %T %v", err, err)
 			}

@@ -16,27 +16,27 @@ import (
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// maxWorkers that check tables at once.
+// maxWorkers is the number of tables that are checked concurrently.
 const maxWorkers = 4
 
-// A table is one to check.
+// A table is a table to check.
 type table struct {
 	schema, name string
-	// bytes that the server thinks it has.
+	// bytes is the table's size according to the server.
 	bytes int64
 }
 
 func (t table) String() string { return mysqldsql.Quote(t.schema) + "." + mysqldsql.Quote(t.name) }
 
-// listTables of all schemas that lie on disk, the largest first, so that the last
-// ones take no time.
+// listTables returns the tables on disk of all schemas, the largest first, so that the last ones are fast.
 func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
-	rows, err := db.QueryContext(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) + COALESCE(INDEX_LENGTH, 0) AS BYTES
+	rows, err := db.QueryContext(ctx,
+		`SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) + COALESCE(INDEX_LENGTH, 0) AS BYTES
 		FROM information_schema.TABLES
 		WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE') AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema')
 		ORDER BY BYTES DESC, TABLE_SCHEMA, TABLE_NAME`)
 	if err != nil {
-		return nil, fmt.Errorf("cannot ask the server for its tables: %w", err)
+		return nil, fmt.Errorf("cannot list the tables of the server: %w", err)
 	}
 	defer rows.Close() //nolint:errcheck // Err says what there is to say.
 	tables := []table{}
@@ -52,11 +52,11 @@ func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 	return tables, rows.Err()
 }
 
-// A checkError is one of a table's check that has no result. Others were under
-// way, and only the server knows whose fault it is.
+// A checkError is the error of a check without a result. It lists all tables that were checked at that time,
+// because only the server knows which of them caused the error.
 type checkError struct {
-	at    []table
-	cause error
+	unchecked []table
+	cause     error
 }
 
 func (e *checkError) Error() string { return fmt.Sprintf("cannot check %s: %v", e.tables(), e.cause) }
@@ -64,24 +64,24 @@ func (e *checkError) Error() string { return fmt.Sprintf("cannot check %s: %v", 
 func (e *checkError) Unwrap() error { return e.cause }
 
 func (e *checkError) tables() string {
-	names := make([]string, 0, len(e.at))
-	for _, t := range e.at {
+	names := make([]string, 0, len(e.unchecked))
+	for _, t := range e.unchecked {
 		names = append(names, t.String())
 	}
 	return strings.Join(names, " or ")
 }
 
-// A checker checks tables, some at once, and ends with the first that is broken.
+// A checker checks tables concurrently, and stops at the first broken table.
 type checker struct {
 	db    *sql.DB
 	meter *agent.Meter
 
-	mu       sync.Mutex
-	left, at []table
-	err      error
+	mu            sync.Mutex
+	left, running []table
+	err           error
 }
 
-// checkTables one by one, over a few connections.
+// checkTables checks all tables over a few connections.
 func checkTables(ctx context.Context, db *sql.DB, tables []table, out io.Writer) error {
 	total := int64(0)
 	for _, t := range tables {
@@ -107,7 +107,7 @@ func (c *checker) work(ctx context.Context) {
 	}
 }
 
-// next table, unless one was broken.
+// next returns the next table, unless a table was broken.
 func (c *checker) next() (table, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *checker) next() (table, bool) {
 		return table{}, false
 	}
 	t := c.left[0]
-	c.left, c.at = c.left[1:], append(c.at, t)
+	c.left, c.running = c.left[1:], append(c.running, t)
 	return t, true
 }
 
@@ -125,19 +125,19 @@ func (c *checker) finish(t table, err error) {
 	c.meter.Add(t.bytes)
 	if err != nil && c.err == nil {
 		if !isBroken(err) {
-			err = &checkError{at: slices.Clone(c.at), cause: err}
+			err = &checkError{unchecked: slices.Clone(c.running), cause: err}
 		}
 		c.err = err
 	}
-	c.at = slices.DeleteFunc(c.at, func(other table) bool { return other == t })
+	c.running = slices.DeleteFunc(c.running, func(other table) bool { return other == t })
 }
 
-// maxAnswers about one table. A server that finds a table broken names some pages.
+// maxAnswers is the maximum number of result rows for one table. A server lists some pages of a broken table.
 const maxAnswers = 10_000
 
-var errTooMany = errors.New("the server's answer has no end")
+var errTooMany = errors.New("the server's result does not end")
 
-// An answer is a row of what CHECK TABLE returns.
+// An answer is a row of the result of CHECK TABLE.
 type answer struct{ kind, text string }
 
 func checkTable(ctx context.Context, db *sql.DB, t table) error {
@@ -162,16 +162,16 @@ func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	return judgeTable(t, answers)
 }
 
-// excused are answers about tables that no check can find broken: of an engine
-// that has none, or that only a plugin brings, which this server does not load;
-// whose file somebody took away, which also counts as corrupt; or to be rebuilt
-// one day.
-var excused = regexp.MustCompile(`(?i)doesn't support check|unknown storage engine|has been discarded|tablespace is discarded|(?:upgrade|rebuild) required`)
+// excused matches results for tables that a check cannot prove to be broken. Their engine has no check, or only a
+// plugin that this server does not load contains it. Their file was removed by a user, which is reported as corrupt,
+// or they must be rebuilt in the future.
+var excused = regexp.MustCompile(
+	`(?i)doesn't support check|unknown storage engine|has been discarded|tablespace is discarded|(?:upgrade|rebuild) required`)
 
-// busy is the answer for a table that a prepared transaction of the copy holds.
+// busy matches the result for a table that is locked by a prepared transaction of the copy.
 var busy = regexp.MustCompile(`(?i)lock wait timeout`)
 
-// judgeTable by what the server answered about it.
+// judgeTable returns an error if the rows for a table show that it is broken.
 func judgeTable(t table, answers []answer) error {
 	if len(answers) == 0 {
 		return errors.New("the server returned nothing")
@@ -182,9 +182,9 @@ func judgeTable(t table, answers []answer) error {
 	for _, a := range answers {
 		switch {
 		case busy.MatchString(a.text):
-			return fmt.Errorf("the server says %.200q", a.text)
+			return fmt.Errorf("the server reports %.200q", a.text)
 		case !fine(a):
-			return newBrokenError("the server finds the table %s broken: %s", t, texts(answers))
+			return newBrokenError("the server reports that the table %s is corrupt: %s", t, texts(answers))
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func fine(a answer) bool {
 	return !strings.Contains(strings.ToLower(a.text), "corrupt")
 }
 
-// texts of what is not fine.
+// texts returns the messages of the rows that report a problem.
 func texts(answers []answer) string {
 	all := []string{}
 	for _, a := range answers {

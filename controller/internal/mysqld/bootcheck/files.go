@@ -15,17 +15,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// maxNames of files in an error.
+// maxNames is the maximum number of file names in an error.
 const maxNames = 3
 
-// hasDictionary is true for servers that keep a list of the files that they need.
-// MySQL 8.0.14 was the first to say which of them it does without.
+// hasDictionary reports whether the server lists the files that it needs. MySQL 8.0.14 was the first that also
+// lists which of them are discarded.
 func hasDictionary(v version.Version) bool {
 	return v.Flavour == version.MySQL && (v.Major > 8 || v.Major == 8 && (v.Minor > 0 || v.Patch >= 14))
 }
 
-// tablespaces are the files of tables in a data directory, relative to it. Those
-// of changes that were under way, and of InnoDB itself, belong to no table.
+// tablespaces returns the paths of the tables' files, relative to the data directory. It omits files of unfinished
+// changes and of InnoDB itself.
 func tablespaces(dir *os.Root) ([]string, error) {
 	found := []string{}
 	err := fs.WalkDir(dir.FS(), ".", func(name string, e fs.DirEntry, err error) error {
@@ -43,15 +43,15 @@ func tablespaces(dir *os.Root) ([]string, error) {
 	return found, err
 }
 
-// dictionaryFile is where the dictionary is, which does not list it.
+// dictionaryFile is the file of the data dictionary. The dictionary does not list its own file.
 const dictionaryFile = "mysql.ibd"
 
 func ofTable(name string) bool {
 	return path.Ext(name) == ".ibd" && name != dictionaryFile && !strings.HasPrefix(path.Base(name), "#")
 }
 
-// compareFiles that were there when the server started with those that it knows.
-// One that it removed itself was of a change that was cut short.
+// compareFiles compares the files before the start with the files in the server's dictionary. A file that the
+// server has removed belonged to an interrupted change.
 func compareFiles(ctx context.Context, db *sql.DB, dir *os.Root, before []string) error {
 	known, err := dictionary(ctx, db)
 	if err != nil {
@@ -67,15 +67,14 @@ func compareFiles(ctx context.Context, db *sql.DB, dir *os.Root, before []string
 	})
 }
 
-// dictionary of the files that the server needs. A table whose file somebody took
-// away for a while (DISCARD TABLESPACE) needs none, and temporary tables have
-// theirs for as long as the server runs.
+// dictionary returns the files that the server needs. A table whose file a user has temporarily removed (DISCARD
+// TABLESPACE) needs none, and files of temporary tables exist only while the server runs.
 func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 	rows, err := db.QueryContext(ctx, `SELECT d.PATH FROM information_schema.INNODB_DATAFILES d
 		JOIN information_schema.INNODB_TABLESPACES t ON t.SPACE = d.SPACE
 		WHERE COALESCE(t.STATE, '') <> 'discarded' AND t.SPACE_TYPE NOT IN ('System', 'Undo')`)
 	if err != nil {
-		return nil, fmt.Errorf("cannot ask the server for its files: %w", err)
+		return nil, fmt.Errorf("cannot list the files of the server: %w", err)
 	}
 	defer rows.Close() //nolint:errcheck // Err says what there is to say.
 	known := []string{}
@@ -91,23 +90,23 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 	return known, rows.Err()
 }
 
-// judgeFiles: what was there before is known, or gone again; what is known is
-// there.
-func judgeFiles(before, known []string, there func(name string) bool) error {
-	missing := slices.DeleteFunc(slices.Clone(known), there)
+// judgeFiles returns an error if a file in the dictionary is missing, or if a file is not in the dictionary and
+// still exists.
+func judgeFiles(before, known []string, exists func(name string) bool) error {
+	missing := slices.DeleteFunc(slices.Clone(known), exists)
 	if len(missing) > 0 {
 		return newBrokenError("the server needs files that are missing: %s", few(missing))
 	}
 	strange := slices.DeleteFunc(slices.Clone(before), func(name string) bool {
-		return slices.Contains(known, name) || !there(name)
+		return slices.Contains(known, name) || !exists(name)
 	})
 	if len(strange) > 0 {
-		return newBrokenError("the server knows nothing of files that hold tables: %s", few(strange))
+		return newBrokenError("the server does not know these table files: %s", few(strange))
 	}
 	return nil
 }
 
-// few of many names.
+// few returns the first maxNames names for a message.
 func few(names []string) string {
 	slices.Sort(names)
 	quoted := make([]string, 0, maxNames)
@@ -115,8 +114,8 @@ func few(names []string) string {
 		quoted = append(quoted, fmt.Sprintf("%.150q", name))
 	}
 	text := strings.Join(quoted, ", ")
-	if more := len(names) - len(quoted); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	if rest := len(names) - len(quoted); rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
 	}
 	return text
 }

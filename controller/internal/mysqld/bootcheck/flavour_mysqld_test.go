@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// flavourLoad has what every supported server knows.
+// flavourLoad contains statements that every supported server understands.
 const flavourLoad = `
 create database shop; use shop;
 create table orders(id int auto_increment primary key, ref char(36), note text, key(ref), fulltext key(note));
@@ -27,15 +27,15 @@ create view dear as select id from orders;
 create user 'app'@'%' identified by 'a password';
 `
 
-// mariadbLoad has the kinds of tables that only MariaDB has.
+// mariadbLoad contains kinds of tables that only MariaDB has.
 const mariadbLoad = `
 create table shop.pages(id int primary key, v varchar(100)) engine=aria; insert into shop.pages select id, ref from shop.orders;
 create table shop.history(id int primary key) with system versioning; insert into shop.history values (1); update shop.history set id = 2;
 create sequence shop.numbers; select nextval(shop.numbers);
 `
 
-// TestRealFlavourRestoreTest: a good backup of each supported server is found good, and a damaged
-// one is found damaged. Every restore test of a backup of MariaDB ended "Broken" once.
+// TestRealFlavourRestoreTest checks that an intact backup of each supported server passes, and that a damaged
+// backup fails. Restore tests of MariaDB once always ended as "Broken".
 func TestRealFlavourRestoreTest(t *testing.T) {
 	s := newSource(t)
 	s.exec(t, flavourLoad)
@@ -53,7 +53,8 @@ func TestRealFlavourRestoreTest(t *testing.T) {
 	for _, name := range []string{"GarbagePages", "MyISAM", "NoTable", "NoMyISAM"} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := s.try(t, cases[name].change)
-			if _, ok := errors.AsType[*BrokenError](err); !ok || !strings.Contains(err.Error(), "ord") && !strings.Contains(err.Error(), "old") {
+			if _, ok := errors.AsType[*BrokenError](err); !ok || !strings.Contains(err.Error(), "ord") &&
+				!strings.Contains(err.Error(), "old") {
 				t.Errorf("want the table named, got %v", err)
 			}
 		})
@@ -70,7 +71,7 @@ func TestRealFlavourRestoreTest(t *testing.T) {
 	t.Run("WrongValue", func(t *testing.T) { s.tryWith(t, "--secure-file-priv=/does/not/exist") })
 }
 
-// tryWith an option that the server does not take: that is not the copy's fault, and is said.
+// tryWith checks that an option which the server refuses is reported, and not taken for a fault of the copy.
 func (s *source) tryWith(t *testing.T, option string) {
 	t.Helper()
 	check := s.unpack(t)
@@ -78,7 +79,8 @@ func (s *source) tryWith(t *testing.T, option string) {
 	run := check.command
 	check.command = func(program string, args ...string) *exec.Cmd { return run(program, append(args, option)...) }
 	_, err := check.run(t.Context(), "mysqld")
-	if _, ok := errors.AsType[*BrokenError](err); ok || err == nil || !strings.Contains(err.Error(), "not to blame") || strings.Contains(err.Error(), "printed nothing") {
+	if _, ok := errors.AsType[*BrokenError](err); ok || err == nil || !strings.Contains(err.Error(), "backup is not the cause") ||
+		strings.Contains(err.Error(), "printed nothing") {
 		t.Errorf("want the option blamed, in the server's words, got %v", err)
 	}
 }

@@ -27,11 +27,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// mysqld of a root file system, with what it finds there where it is installed.
+// mysqld returns the command for the server of a root file system, with the paths of its installed files.
 func mysqld(root rootfs.Root, args ...string) *exec.Cmd {
-	share := root.Share()
+	shareDir := root.Share()
 	return root.Command("usr/sbin/mysqld", slices.Concat(args[:1], []string{
-		"--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"),
+		"--lc-messages-dir=" + shareDir, "--character-sets-dir=" + filepath.Join(shareDir, "charsets"),
 		"--plugin-dir=" + filepath.Join(root.Path, "usr/lib/mysql/plugin"),
 	}, args[1:])...)
 }
@@ -45,7 +45,7 @@ func short(t *testing.T) string {
 	return dir
 }
 
-// A source is a server as a claim has it, and what was made of it.
+// A source is a running server with its volume and backup.
 type source struct {
 	*server
 
@@ -56,10 +56,11 @@ type source struct {
 	report                 agent.Report
 }
 
-// newSource has such settings from its first start on.
+// newSource starts a new server, whose data was initialized with the given settings.
 func newSource(t *testing.T, settings ...string) *source {
 	t.Helper()
-	s := &source{root: rootfs.Find(t), volume: short(t), backup: short(t), settings: append(rootfs.SmallServer(), settings...)}
+	s := &source{root: rootfs.Find(t), volume: short(t), backup: short(t),
+		settings: append(rootfs.SmallServer(), settings...)}
 	must(t, os.Mkdir(filepath.Join(s.volume, "tmp"), 0o700))
 	rootfs.Own(t, s.volume)
 	out, err := mysqld(s.root, "--no-defaults", "--version").Output()
@@ -87,10 +88,12 @@ func (s *source) initialize(t *testing.T) {
 	}
 }
 
-func (s *source) command(more ...string) *exec.Cmd {
-	args := append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory), "--socket=" + filepath.Join(s.volume, "s"),
-		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--loose-mysqlx=OFF", "--secure-file-priv=" + filepath.Join(s.volume, "tmp")}, s.settings...)
-	return mysqld(s.root, append(args, more...)...)
+func (s *source) command(extra ...string) *exec.Cmd {
+	args := append([]string{"--no-defaults", "--datadir=" + filepath.Join(s.volume, v1.DataDirectory),
+		"--socket=" + filepath.Join(s.volume, "s"),
+		"--pid-file=" + filepath.Join(s.volume, "pid"), "--skip-networking", "--loose-mysqlx=OFF",
+		"--secure-file-priv=" + filepath.Join(s.volume, "tmp")}, s.settings...)
+	return mysqld(s.root, append(args, extra...)...)
 }
 
 func (s *source) start(t *testing.T) {
@@ -126,7 +129,7 @@ func (s *source) stop(t *testing.T) {
 	<-s.Done
 }
 
-// load is a table of each kind. The names of some are odd.
+// load creates a table of each kind, some with unusual names.
 const load = `
 create database shop character set utf8mb4; use shop;
 create table orders(id bigint auto_increment primary key, ref char(36), note text, place point not null srid 4326,
@@ -152,18 +155,19 @@ create database ` + "`odd $name-ü#`; create table `odd $name-ü#`.`t%/b``c.d`(i
 create user 'app'@'%' identified by 'a password';
 `
 
-// tables that load makes, without the views, and where the files of some are.
+// tables is the number of tables that load creates, without views. The other constants are paths of their files.
 const (
 	tables = 14
 	orders = "shop/orders.ibd"
 )
 
-// back the stopped server up.
+// back takes a backup of the stopped server.
 func (s *source) back(t *testing.T) {
 	t.Helper()
 	b := archive.Backup{
-		Identity: archive.Identity{Record: "one", Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid"}},
-		Volume:   s.volume, Directory: v1.DataDirectory, Archive: s.archived(), Version: s.banner, Output: io.Discard,
+		Identity: archive.Identity{Record: "one",
+			Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid"}},
+		Volume: s.volume, Directory: v1.DataDirectory, Archive: s.archived(), Version: s.banner, Output: io.Discard,
 	}
 	r, err := b.Run(t.Context())
 	must(t, err)
@@ -172,7 +176,7 @@ func (s *source) back(t *testing.T) {
 
 func (s *source) archived() string { return filepath.Join(s.backup, "one", "data.tar.zst") }
 
-// unpack the backup for a boot check.
+// unpack unpacks the backup for a boot check.
 func (s *source) unpack(t *testing.T) *BootCheck {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "version.json")
@@ -191,7 +195,7 @@ func (s *source) unpack(t *testing.T) *BootCheck {
 	}}
 }
 
-// try the backup, after a change of the copy.
+// try runs a boot check of the backup after a change of the copy.
 func (s *source) try(t *testing.T, change func(data string)) (Result, string, error) {
 	t.Helper()
 	check := s.unpack(t)
@@ -205,7 +209,8 @@ func (s *source) try(t *testing.T, change func(data string)) (Result, string, er
 	}
 	r, err := check.run(t.Context(), "mysqld")
 	used := process.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
-	t.Logf("%v, %d MiB, %+v, error: %v\n%s", time.Since(start).Round(time.Millisecond), used>>10, r, err, cutLog(out.String()))
+	t.Logf("%v, %d MiB, %+v, error: %v\n%s", time.Since(start).Round(time.Millisecond), used>>10, r, err,
+		cutLog(out.String()))
 	return r, out.String(), err
 }
 
@@ -228,7 +233,8 @@ func TestRealBootCheck(t *testing.T) {
 		t.Errorf("it found %+v, want %d tables of %s", r, server+tables, s.banner)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if p, ok := agent.ParseProgress(lines[len(lines)-1]); !ok || p.Phase != agent.PhaseCheck || p.Percent != 100 || p.Total == 0 {
+	if p, ok := agent.ParseProgress(lines[len(lines)-1]); !ok || p.Phase != agent.PhaseCheck || p.Percent != 100 ||
+		p.Total == 0 {
 		t.Errorf("the last line is %q", lines[len(lines)-1])
 	}
 	for name, tc := range s.broken(t) {
@@ -242,11 +248,12 @@ func TestRealBootCheck(t *testing.T) {
 	}
 }
 
-// count the server's own tables.
+// count returns the number of the server's own tables.
 func (s *source) count(t *testing.T) int {
 	t.Helper()
 	n := 0
-	must(t, s.db.QueryRowContext(t.Context(), "select count(*) from information_schema.tables where table_type='BASE TABLE' and table_schema in ('mysql', 'sys')").Scan(&n))
+	must(t, s.db.QueryRowContext(t.Context(),
+		"select count(*) from information_schema.tables where table_type='BASE TABLE' and table_schema in ('mysql', 'sys')").Scan(&n))
 	return n
 }
 
@@ -257,12 +264,12 @@ type damage struct {
 
 func (s *source) broken(t *testing.T) map[string]damage {
 	t.Helper()
-	over := func(name string, at, n int64, with byte) func(string) {
+	overwrite := func(name string, offset, n int64, value byte) func(string) {
 		return func(data string) {
 			f, err := os.OpenFile(filepath.Join(data, name), os.O_WRONLY, 0)
 			must(t, err)
 			defer f.Close() //nolint:errcheck // The next call would fail.
-			_, err = f.WriteAt(bytes.Repeat([]byte{with}, int(n)), at)
+			_, err = f.WriteAt(bytes.Repeat([]byte{value}, int(n)), offset)
 			must(t, err)
 		}
 	}
@@ -270,16 +277,16 @@ func (s *source) broken(t *testing.T) map[string]damage {
 		return func(data string) { must(t, os.Remove(filepath.Join(data, name))) }
 	}
 	return map[string]damage{
-		"ZeroPages":    {over(orders, 1<<20, 1<<20, 0), "`shop`.`orders`"},
-		"GarbagePages": {over(orders, 1<<20, 1<<20, 0xa5), "`shop`.`orders`"},
-		"MyISAM":       {over("shop/old.MYD", 1000, 1000, 0xa5), "`shop`.`old`"},
+		"ZeroPages":    {overwrite(orders, 1<<20, 1<<20, 0), "`shop`.`orders`"},
+		"GarbagePages": {overwrite(orders, 1<<20, 1<<20, 0xa5), "`shop`.`orders`"},
+		"MyISAM":       {overwrite("shop/old.MYD", 1000, 1000, 0xa5), "`shop`.`old`"},
 		"NoTable":      {remove(orders), orders},
 		"NoPartition":  {remove("shop/years#p#b#sp#bsp1.ibd"), "years#p#b"},
 		"NoMyISAM":     {remove("shop/old.MYD"), "`shop`.`old`"},
 		"NoDictionary": {remove("mysql.ibd"), "does not start"},
-		"Dictionary":   {over("mysql.ibd", 0, 20<<20, 0xa5), "does not start"},
+		"Dictionary":   {overwrite("mysql.ibd", 0, 20<<20, 0xa5), "does not start"},
 		"NoSystem":     {remove("ibdata1"), "does not start"},
-		"System":       {over("ibdata1", 0, 10<<20, 0xa5), "does not start"},
+		"System":       {overwrite("ibdata1", 0, 10<<20, 0xa5), "does not start"},
 		"Stranger": {func(data string) {
 			must(t, os.Rename(filepath.Join(data, "shop/void.ibd"), filepath.Join(data, "shop/other.ibd")))
 		}, "shop/void.ibd"},
@@ -292,17 +299,20 @@ func (s *source) broken(t *testing.T) map[string]damage {
 	}
 }
 
-// TestRealBootCheckUnclean has a server that was killed while it worked.
+// TestRealBootCheckUnclean checks the copy of a server that was killed during writes.
 func TestRealBootCheckUnclean(t *testing.T) {
 	s := newSource(t)
 	s.exec(t, load)
-	s.exec(t, "create table shop.x(id int primary key); xa start 'x'; insert into shop.x values(1); xa end 'x'; xa prepare 'x'")
+	s.exec(t, "create table shop.x(id int primary key); xa start 'x'; insert into shop.x values(1); xa end 'x'; xa "+
+		"prepare 'x'")
 	done := make(chan struct{})
 	for n := range 3 {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for i := 0; ; i++ {
-				_, err := s.db.ExecContext(t.Context(), fmt.Sprintf("insert into shop.orders(ref, note, place, raw) select ref, note, place, raw from shop.orders limit 100; create table shop.n%d_%d(id int); drop table shop.n%d_%d", n, i, n, i))
+				_, err := s.db.ExecContext(t.Context(),
+					fmt.Sprintf("insert into shop.orders(ref, note, place, raw) select ref, note, place, raw from shop.orders "+
+						"limit 100; create table shop.n%d_%d(id int); drop table shop.n%d_%d", n, i, n, i))
 				if err != nil {
 					return
 				}
@@ -322,9 +332,10 @@ func TestRealBootCheckUnclean(t *testing.T) {
 	must(t, err)
 }
 
-// TestRealBootCheckSettings has servers that were made in another way.
+// TestRealBootCheckSettings checks copies of servers that were initialized with other settings.
 func TestRealBootCheckSettings(t *testing.T) {
-	for _, setting := range []string{"--lower-case-table-names=1", "--innodb-page-size=8k", "--innodb-page-size=64k", "--innodb-redo-log-capacity=1G"} {
+	for _, setting := range []string{"--lower-case-table-names=1", "--innodb-page-size=8k", "--innodb-page-size=64k",
+		"--innodb-redo-log-capacity=1G"} {
 		t.Run(setting, func(t *testing.T) {
 			s := newSource(t, setting)
 			s.exec(t, "create database Shop; create table Shop.Orders(id int primary key); insert into Shop.Orders values(1)")

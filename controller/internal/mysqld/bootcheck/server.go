@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// endTimeout of a server that broke off a connection.
+	// endTimeout is how long to wait for the end of a server that has closed a connection.
 	endTimeout = 30 * time.Second
-	// controlTime is how long a server may take to make a new data directory.
+	// controlTime is the timeout for the creation of a new data directory.
 	controlTime = 5 * time.Minute
 )
 
-// A server is a process of the program.
+// A server is a running process of the server's program.
 type server struct {
 	*process.Process
 	arguments
 }
 
-// startServer, and wait until it answers. One that recovers a large log takes its
-// time: there is no other end to that than the context's.
+// startServer starts the server and waits until it answers. It has no timeout except the context, because the
+// recovery of a large log takes long.
 func (t *BootCheck) startServer(ctx context.Context, program string, a arguments) (*server, error) {
 	if err := a.checkSocketPath(); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 	return s, nil
 }
 
-// makeNewData lets the server make a new data directory, which is removed again.
-func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments, how string) (err error) {
+// makeNewData lets the server create a new data directory, and removes that directory.
+func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments, option string) (err error) {
 	if err := os.RemoveAll(a.folder); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments
 			return err
 		}
 	}
-	p, err := local.Start(t.command, program, slices.Concat(a.options(), smallLogs, []string{how}), t.Output)
+	p, err := local.Start(t.command, program, slices.Concat(a.options(), smallLogs, []string{option}), t.Output)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(controlTime):
-		return fmt.Errorf("it does not end within %s", controlTime)
+		return fmt.Errorf("it does not exit within %s", controlTime)
 	}
 	if p.ProcessState.Success() {
 		return nil
@@ -79,15 +79,14 @@ func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments
 	return fmt.Errorf("%s: %s", p.ProcessState, p.Log.Complaints())
 }
 
-// Limits on what a server sends over one connection: it may have a million
-// tables, and not any number of them.
+// Limits on the data that a server sends over one connection. A server may have a million tables.
 const (
 	maxBytes = 256 << 20
 	maxRows  = 1_000_000
 )
 
-// lockWaitTimeout in seconds, where a transaction of the copy that was prepared waits
-// for somebody to end it (XA).
+// lockWaitTimeout is the lock timeout in seconds. A prepared transaction (XA) in the copy can hold locks until a
+// client ends it.
 const lockWaitTimeout = "60"
 
 func (s *server) openDB() (*sql.DB, error) {
@@ -100,18 +99,17 @@ func (s *server) awaitAnswer(ctx context.Context) error {
 		return err
 	}
 	defer db.Close() //nolint:errcheck // It said nothing of importance.
-	return local.Await(ctx, db, s.Process, func() error { return s.ended("does not start on the data") })
+	return local.Await(ctx, db, s.Process, func() error { return s.ended("does not start with the data") })
 }
 
-// causeOf an error of something that the server was asked: it has ended, or
-// only that answer was bad.
+// causeOf returns the cause of a failed query: the end of the server, or the error of the query itself.
 func (s *server) causeOf(ctx context.Context, err error) error {
 	if err == nil || !mysqldsql.IsUnreachable(err) {
 		return err
 	}
-	doing := "ended while it was asked for its tables"
+	doing := "exited while its tables were listed"
 	if c, ok := errors.AsType[*checkError](err); ok {
-		doing = "ended while it checked " + c.tables()
+		doing = "exited while it checked " + c.tables()
 	}
 	select {
 	case <-s.Done:
@@ -128,26 +126,25 @@ func isBroken(err error) bool {
 	return ok
 }
 
-// ended is what it says of the copy that the server ended, which it was not told
-// to.
+// ended returns the error for a server that has exited unexpectedly.
 func (s *server) ended(doing string) error {
 	return judgeEnd(doing, s.End(), s.Log.Complaints())
 }
 
-// killed is how a process ended that was killed, as os.ProcessState says it.
+// killed is the state of a killed process, in the words of os.ProcessState.
 const killed = "signal: killed"
 
-// judgeEnd of a server. Who kills is the kernel, for want of memory, or somebody
-// who wants the pod to end; and for some complaints the copy is not to blame.
-func judgeEnd(doing, how, complaints string) error {
-	if strings.HasPrefix(how, process.OOMKilled) {
-		return fmt.Errorf("the server %s (%s): %s", doing, how, complaints)
+// judgeEnd evaluates the end of a server. The kernel may have killed it because of memory, or the kubelet because the
+// pod must end. Some errors are also not caused by the copy.
+func judgeEnd(doing, state, complaints string) error {
+	if strings.HasPrefix(state, process.OOMKilled) {
+		return fmt.Errorf("the server %s (%s): %s", doing, state, complaints)
 	}
-	if how == killed {
-		return fmt.Errorf("the server was killed, as the kernel does where memory runs out, and %s: %s", doing, complaints)
+	if state == killed {
+		return fmt.Errorf("the server was killed, probably because memory ran out, and %s: %s", doing, complaints)
 	}
 	if notTheCopy.MatchString(complaints) {
-		return fmt.Errorf("the server %s (%s), for which the backup is not to blame: %s", doing, how, complaints)
+		return fmt.Errorf("the server %s (%s), but the backup is not the cause: %s", doing, state, complaints)
 	}
-	return newBrokenError("the server %s (%s): %s", doing, how, complaints)
+	return newBrokenError("the server %s (%s): %s", doing, state, complaints)
 }

@@ -1,10 +1,10 @@
-// Package clone copies the data of a server that runs. A throwaway server of the same image clones it into a folder, over TLS; a
-// second one starts on the copy, forgets the account by which it was had, and stops cleanly. What is there then is a data directory
-// as a server leaves it that was told to stop.
+// Package clone copies the data of a running server. A temporary server of the same image clones it into a directory
+// over TLS. A second server starts on the copy, removes the clone account, and stops cleanly. The result is the data
+// directory of a server that was stopped.
 //
-//	initialize ─▶ a server without data ─▶ CLONE INSTANCE ─▶ a server on the copy ─▶ looked at ─▶ stopped
+//	initialize ─▶ a server without data ─▶ CLONE INSTANCE ─▶ a server on the copy ─▶ checked ─▶ stopped
 //
-// Neither listens to anybody (MySQL manual, 7.6.7 The Clone Plugin).
+// Neither server accepts network connections (MySQL manual, 7.6.7 The Clone Plugin).
 package clone
 
 import (
@@ -25,59 +25,58 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// Folders of a Clone.
+// Directories of a Clone.
 const (
-	// emptyFolder is the data of the server that clones, and copyFolder what it has cloned.
+	// emptyFolder contains the data of the cloning server, and copyFolder the cloned data.
 	emptyFolder = "empty"
 	copyFolder  = "data"
 	tmpFolder   = "tmp"
 )
 
-// A Donor is the server whose data is copied.
+// A Donor is the server to clone.
 type Donor struct {
-	// Host and Port of it. The certificate that it shows is of an authority in the file Authorities.
+	// Host and Port are its address. A CA in the file Authorities has signed its certificate.
 	Host        string
 	Port        int
 	Authorities string
-	// User is an account of its own for this, which may do nothing else (BACKUP_ADMIN), and goes with its copy.
+	// User is an account that can only clone (BACKUP_ADMIN). It is deleted in the copy.
 	User     string
 	Password mysqldsql.Password
-	// Layout of its data, as every server on a copy of it has to be told.
+	// Layout contains the settings that every server on a copy needs.
 	Layout mysqldsql.Layout
 }
 
-// A Clone of a server's data.
+// A Clone clones the data of a server.
 type Clone struct {
-	// Folder for it, with room for all of the data, which nobody else uses. What is there goes.
+	// Folder is an exclusive directory with enough space for all of the data. Its contents are removed first.
 	Folder string
 	Donor  Donor
-	// KeepUser is true if the account is not of this alone, and stays in the copy.
+	// KeepUser is true if the account has other uses and must stay in the copy.
 	KeepUser bool
-	// Output takes progress lines, and what the servers complain of.
+	// Output takes the progress lines and the errors of the servers.
 	Output io.Writer
 
-	// command runs the server's program. Tests have another way to.
+	// command returns the command for a server's program. Tests replace it.
 	command func(program string, args ...string) *exec.Cmd
 }
 
-// A Position is what of a server's binary log is in a copy of its data.
+// A Position is the position of a copy in the server's binary log.
 type Position struct {
-	// File and Offset of the log, and GTIDs; empty, and zero, where it writes none.
+	// File and Offset are the position in the log, and GTIDs the executed GTIDs. They are empty and zero if the
+	// server writes no binary log.
 	File   string
 	Offset int64
 	GTIDs  string
 }
 
-// A Result is what was copied.
+// A Result describes the copied data.
 type Result struct {
 	Position
 
-	// Folder with the data directory.
-	Folder  string
 	Version string
 }
 
-// Run the clone, with the server of this image.
+// Run runs the clone with the server of this image.
 func (c *Clone) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
 	if err != nil {
@@ -85,7 +84,7 @@ func (c *Clone) Run(ctx context.Context) (Result, error) {
 	}
 	r, err := c.run(ctx, program)
 	if err != nil && ctx.Err() != nil {
-		return Result{}, fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+		return Result{}, fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
 	}
 	return r, err
 }
@@ -108,7 +107,7 @@ func (c *Clone) run(ctx context.Context, program string) (Result, error) {
 	return c.settle(ctx, program)
 }
 
-// fetch the data, with a server that has none.
+// fetch clones the data to a server without data.
 func (c *Clone) fetch(ctx context.Context, program string) error {
 	p, err := c.start(program, emptyFolder, "--initialize-insecure")
 	if err != nil {
@@ -121,7 +120,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 		return ctx.Err()
 	}
 	if !p.ProcessState.Success() {
-		return fmt.Errorf("cannot make a server to clone with (%s): %s", p.End(), p.Log.Complaints())
+		return fmt.Errorf("cannot create a temporary server for the clone (%s): %s", p.End(), p.Log.Complaints())
 	}
 	s, err := c.serve(ctx, program, emptyFolder)
 	if err != nil {
@@ -129,10 +128,10 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 	}
 	defer s.Kill()
 	d := c.Donor
-	at := d.Host + ":" + strconv.Itoa(d.Port)
+	address := d.Host + ":" + strconv.Itoa(d.Port)
 	for _, statement := range []string{
 		"INSTALL PLUGIN clone SONAME 'mysql_clone.so'",
-		"SET GLOBAL clone_valid_donor_list = " + quote(at),
+		"SET GLOBAL clone_valid_donor_list = " + quote(address),
 		"SET GLOBAL clone_ssl_ca = " + quote(d.Authorities),
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
@@ -150,10 +149,10 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 	return nil
 }
 
-// tick is how often it is said how far a clone is.
+// tick is the time between two progress lines.
 const tick = 2 * time.Second
 
-// printProgress of the server that clones, until it is told to stop. It is for people: what cannot be read is not said.
+// printProgress prints the progress of the clone until the context ends. It ignores errors.
 func (c *Clone) printProgress(ctx context.Context) {
 	db, err := c.openDB()
 	if err != nil {
@@ -169,7 +168,9 @@ func (c *Clone) printProgress(ctx context.Context) {
 		case <-t.C:
 		}
 		p := agent.Progress{Phase: agent.PhaseClone}
-		err := db.QueryRowContext(ctx, "SELECT COALESCE(SUM(estimate), 0), COALESCE(SUM(data), 0) FROM performance_schema.clone_progress").Scan(&p.Total, &p.Done)
+		err := db.QueryRowContext(ctx,
+			"SELECT COALESCE(SUM(estimate), 0), COALESCE(SUM(data), 0) FROM performance_schema.clone_progress").Scan(&p.Total,
+			&p.Done)
 		if err != nil || p.Total <= 0 {
 			continue
 		}
@@ -178,22 +179,24 @@ func (c *Clone) printProgress(ctx context.Context) {
 	}
 }
 
-// settle the copy: a server that starts on it finishes what was under way, and says what it has.
+// settle starts a server on the copy, which recovers it. It returns the position of the copy.
 func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
 	s, err := c.serve(ctx, program, copyFolder, "--skip-grant-tables", "--plugin-load=mysql_clone.so")
 	if err != nil {
 		return Result{}, err
 	}
 	defer s.Kill()
-	r := Result{Folder: filepath.Join(c.Folder, copyFolder)}
+	r := Result{}
 	if err := s.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&r.Version); err != nil {
 		return Result{}, s.cause(err)
 	}
 	var file, gtids sql.NullString
 	var offset sql.NullInt64
-	err = s.db.QueryRowContext(ctx, "SELECT binlog_file, binlog_position, gtid_executed FROM performance_schema.clone_status").Scan(&file, &offset, &gtids)
+	err = s.db.QueryRowContext(ctx,
+		"SELECT binlog_file, binlog_position, gtid_executed FROM performance_schema.clone_status").Scan(&file, &offset,
+		&gtids)
 	if err != nil {
-		return Result{}, fmt.Errorf("the copy does not say what it has: %w", s.cause(err))
+		return Result{}, fmt.Errorf("cannot read the binary log position of the copy: %w", s.cause(err))
 	}
 	r.Position = Position{File: file.String, Offset: offset.Int64, GTIDs: strings.ReplaceAll(gtids.String, "\n", "")}
 	if err := s.checkEngines(ctx); err != nil {
@@ -208,7 +211,7 @@ func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
 	return r, s.stop(ctx)
 }
 
-// checkEngines of all tables: only InnoDB's have rows in a clone.
+// checkEngines returns an error if tables do not use InnoDB, because they are empty in a clone.
 func (s *server) checkEngines(ctx context.Context) error {
 	rows, err := s.db.QueryContext(ctx, mysqldsql.OtherEngines)
 	if err != nil {
@@ -229,17 +232,17 @@ func (s *server) checkEngines(ctx context.Context) error {
 	return wrong
 }
 
-// forget the account by which the data was had.
+// forget deletes the account that was used for the clone.
 func (s *server) forget(ctx context.Context, user string) error {
 	for _, statement := range []string{"FLUSH PRIVILEGES", "DROP USER " + quote(user) + "@'%'"} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("the account of the clone stays in the copy: %w", s.cause(err))
+			return fmt.Errorf("cannot delete the clone account in the copy: %w", s.cause(err))
 		}
 	}
 	return nil
 }
 
-// stop the server cleanly.
+// stop stops the server cleanly.
 func (s *server) stop(ctx context.Context) error {
 	if err := errors.Join(s.db.Close(), s.Stop()); err != nil {
 		return err
@@ -249,15 +252,15 @@ func (s *server) stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(stopTime):
-		return errors.New("the server on the copy does not end")
+		return errors.New("the temporary server does not exit")
 	}
 	if !s.ProcessState.Success() {
-		return fmt.Errorf("the server on the copy did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())
+		return fmt.Errorf("the temporary server did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())
 	}
 	return nil
 }
 
-// quote a text for a statement: names of accounts and hosts, paths, and passwords of ours.
+// quote quotes a text for a statement: names of accounts and hosts, paths, and generated passwords.
 func quote(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }

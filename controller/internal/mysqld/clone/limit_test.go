@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A limit of processors that a command has together with all that it starts: a control group, as a container's.
+// A limit is a CPU limit for a command and its child processes. It is a control group, like that of a container.
 type limit struct{ procs string }
 
-// limitPeriod in microseconds is the kernel's usual one.
+// limitPeriod is the kernel's default period in microseconds.
 const limitPeriod = 100_000
 
-// newLimit of so many processors, by the kernel's first or second kind of groups.
+// newLimit returns a limit of this number of CPUs, with version 1 or 2 of control groups.
 func newLimit(t *testing.T, processors float64) *limit {
 	t.Helper()
 	quota := int(processors * limitPeriod)
@@ -40,7 +40,7 @@ func newLimit(t *testing.T, processors float64) *limit {
 	return &limit{procs: filepath.Join(group, "cgroup.procs")}
 }
 
-// keep a command to it.
+// keep runs a command within the limit.
 func (l *limit) keep(cmd *exec.Cmd) {
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, l.procs, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"

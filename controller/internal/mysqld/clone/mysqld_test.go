@@ -39,7 +39,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A donor is a server that runs, with a network and a certificate.
+// A donor is a running server with a network and a certificate.
 type donor struct {
 	*process.Process
 
@@ -54,7 +54,8 @@ type donor struct {
 
 func program(root rootfs.Root, args ...string) *exec.Cmd {
 	args = append(args[:1:1], append([]string{
-		"--lc-messages-dir=" + filepath.Join(root.Path, "usr", "share", "mysql"), "--plugin-dir=" + filepath.Join(root.Path, "usr", "lib", "mysql", "plugin"),
+		"--lc-messages-dir=" + filepath.Join(root.Path, "usr", "share", "mysql"),
+		"--plugin-dir=" + filepath.Join(root.Path, "usr", "lib", "mysql", "plugin"),
 	}, args[1:]...)...)
 	return root.Command("usr/sbin/mysqld", args...)
 }
@@ -68,7 +69,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// newDonor with more options, if any.
+// newDonor starts a donor with additional options.
 func newDonor(t *testing.T, options ...string) *donor {
 	t.Helper()
 	d := &donor{root: rootfs.Find(t), dir: folder(t)}
@@ -84,18 +85,24 @@ func newDonor(t *testing.T, options ...string) *donor {
 		must(t, os.WriteFile(filepath.Join(d.dir, name), raw, 0o644))
 	}
 	rootfs.Own(t, d.dir)
-	at := func(name string) string { return filepath.Join(d.dir, name) }
-	out, err := program(d.root, append([]string{"--no-defaults", "--datadir=" + at("d"), "--initialize-insecure"}, options...)...).CombinedOutput()
+	pathOf := func(name string) string { return filepath.Join(d.dir, name) }
+	out, err := program(d.root, append([]string{"--no-defaults", "--datadir=" + pathOf("d"), "--initialize-insecure"},
+		options...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	d.Process, err = process.Start(program(d.root, append([]string{"--no-defaults", "--datadir=" + at("d"), "--socket=" + at("s"), "--pid-file=" + at("p"), "--mysqlx=OFF", "--secure-file-priv=NULL",
-		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(d.port), "--ssl-ca=" + at("ca"), "--ssl-cert=" + at("cert"), "--ssl-key=" + at("key"),
-		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-connections=50"}, options...)...), &process.Log{Out: &bytes.Buffer{}})
+	d.Process, err = process.Start(
+		program(d.root, append([]string{"--no-defaults", "--datadir=" + pathOf("d"), "--socket=" + pathOf("s"),
+			"--pid-file=" + pathOf("p"), "--mysqlx=OFF", "--secure-file-priv=NULL",
+			"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(d.port), "--ssl-ca=" + pathOf("ca"),
+			"--ssl-cert=" + pathOf("cert"), "--ssl-key=" + pathOf("key"),
+			"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--max-connections=50"}, options...)...), &process.Log{
+			Out: &bytes.Buffer{}})
 	must(t, err)
 	t.Cleanup(d.Kill)
 	config := mysql.NewConfig()
-	config.User, config.Net, config.Addr, config.MultiStatements, config.Logger = "root", "unix", at("s"), true, &mysql.NopLogger{}
+	config.User, config.Net, config.Addr, config.MultiStatements, config.Logger = "root", "unix", pathOf(
+		"s"), true, &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(config)
 	must(t, err)
 	d.db = sql.OpenDB(connector)
@@ -113,12 +120,13 @@ func newDonor(t *testing.T, options ...string) *donor {
 	return d
 }
 
-// login as the controller would.
+// login logs in as the controller does.
 func (d *donor) login(t *testing.T) *mysqldsql.Session {
 	t.Helper()
-	server := mysqldsql.Server{Address: "localhost", User: "root", Trust: mysqldsql.Trust{Anybody: true}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(d.dir, "s"))
-	}}
+	server := mysqldsql.Server{Address: "localhost", User: "root", Trust: mysqldsql.Trust{Anybody: true},
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(d.dir, "s"))
+		}}
 	s, err := server.Login(t.Context(), "")
 	must(t, err)
 	return s
@@ -130,12 +138,13 @@ func (d *donor) exec(t *testing.T, statement string) {
 	must(t, err)
 }
 
-// clone of it.
+// clone returns a Clone of the donor.
 func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	t.Helper()
 	c := &Clone{
 		Folder: folder(t), Output: out,
-		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner, Password: d.password, Layout: d.layout},
+		Donor: Donor{Host: "127.0.0.1", Port: d.port, Authorities: filepath.Join(d.dir, "ca"), User: cloner,
+			Password: d.password, Layout: d.layout},
 	}
 	c.command = func(_ string, args ...string) *exec.Cmd {
 		rootfs.Own(t, c.Folder)
@@ -144,7 +153,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	return c
 }
 
-// serve a copy, which a server has left, and ask it.
+// serve starts a server on a copy whose server has stopped.
 func (d *donor) serve(t *testing.T, c *Clone) *server {
 	t.Helper()
 	s, err := c.serve(t.Context(), "", copyFolder, "--skip-grant-tables")
@@ -153,8 +162,8 @@ func (d *donor) serve(t *testing.T, c *Clone) *server {
 	return s
 }
 
-// TestRealClone: what was committed before the clone is in it, of all that writes meanwhile no half of a transaction; nobody can
-// log in to it as it was cloned, and the position is that of its rows.
+// TestRealClone checks that a copy contains all commits before the clone, and no incomplete transaction of
+// concurrent clients. No account for the clone must be left in it, and its position must match its rows.
 func TestRealClone(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, `CREATE TABLE shop.a (id INT PRIMARY KEY AUTO_INCREMENT, n INT); CREATE TABLE shop.b LIKE shop.a;
@@ -168,7 +177,8 @@ CREATE TABLE shop.p (id INT PRIMARY KEY); CREATE TABLE shop.k (id INT, FOREIGN K
 	for range 3 {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := d.db.ExecContext(t.Context(), "BEGIN; INSERT INTO shop.a (n) VALUES (1); INSERT INTO shop.b (n) VALUES (1); COMMIT"); err == nil {
+				if _, err := d.db.ExecContext(t.Context(),
+					"BEGIN; INSERT INTO shop.a (n) VALUES (1); INSERT INTO shop.b (n) VALUES (1); COMMIT"); err == nil {
 					mu.Lock()
 					acknowledged++
 					mu.Unlock()
@@ -178,7 +188,8 @@ CREATE TABLE shop.p (id INT PRIMARY KEY); CREATE TABLE shop.k (id INT, FOREIGN K
 	}
 	all.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			_, _ = d.db.ExecContext(t.Context(), fmt.Sprintf("CREATE TABLE shop.d%d (id INT); ALTER TABLE shop.d%d ADD COLUMN n INT; DROP TABLE shop.d%d", i, i, i))
+			_, _ = d.db.ExecContext(t.Context(),
+				fmt.Sprintf("CREATE TABLE shop.d%d (id INT); ALTER TABLE shop.d%d ADD COLUMN n INT; DROP TABLE shop.d%d", i, i, i))
 		}
 	})
 	time.Sleep(time.Second)
@@ -194,10 +205,13 @@ CREATE TABLE shop.p (id INT PRIMARY KEY); CREATE TABLE shop.k (id INT, FOREIGN K
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	s := d.serve(t, c)
-	var a, b, users, small, more int
+	var a, b, users, small, rest int
 	var gtids string
-	must(t, s.db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM shop.a), (SELECT COUNT(*) FROM shop.b), (SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'clone%'), (SELECT COUNT(*) FROM shop.k), (SELECT LENGTH(v) FROM shop.z), @@gtid_executed").Scan(&a, &b, &users, &small, &more, &gtids))
-	if a != b || a < before || before == 0 || users != 0 || small != 1 || more != 1000000 {
+	must(t, s.db.QueryRowContext(t.Context(),
+		"SELECT (SELECT COUNT(*) FROM shop.a), (SELECT COUNT(*) FROM shop.b), (SELECT COUNT(*) FROM mysql.user WHERE user "+
+			"LIKE 'clone%'), (SELECT COUNT(*) FROM shop.k), (SELECT LENGTH(v) FROM shop.z), @@gtid_executed").Scan(&a, &b,
+		&users, &small, &rest, &gtids))
+	if a != b || a < before || before == 0 || users != 0 || small != 1 || rest != 1000000 {
 		t.Errorf("it has %d and %d rows, of %d that were acknowledged before, and %d accounts of clones", a, b, before, users)
 	}
 	if r.GTIDs == "" || r.File == "" || r.Offset == 0 {
@@ -206,7 +220,7 @@ CREATE TABLE shop.p (id INT PRIMARY KEY); CREATE TABLE shop.k (id INT, FOREIGN K
 	t.Logf("%d rows before, %d in it, %+v, then %s", before, a, r.Position, gtids)
 }
 
-// TestRealCloneLayout: a server whose data is laid out in its own way is cloned as every other.
+// TestRealCloneLayout clones a server with another layout.
 func TestRealCloneLayout(t *testing.T) {
 	d := newDonor(t, "--innodb-page-size=8192", "--lower-case-table-names=1")
 	d.exec(t, "CREATE TABLE shop.Orders (id INT); INSERT INTO shop.ORDERS VALUES (1)")
@@ -225,8 +239,8 @@ func TestRealCloneLayout(t *testing.T) {
 	}
 }
 
-// TestRealOffer: who may clone may do nothing else, not without TLS, and only while it is offered; replicas know nothing of it, and
-// a server with tables that have no rows in a clone is not offered.
+// TestRealOffer checks that the account can only clone, only over TLS, and only while it is offered. Replicas must
+// not get it. A server with tables that a clone would not contain is not offered.
 func TestRealOffer(t *testing.T) {
 	d := newDonor(t)
 	s := d.login(t)
@@ -243,10 +257,12 @@ func TestRealOffer(t *testing.T) {
 		grants = append(grants, grant)
 	}
 	must(t, rows.Err())
-	if want := []string{"GRANT USAGE ON *.* TO `clone-one`@`%`", "GRANT BACKUP_ADMIN ON *.* TO `clone-one`@`%`"}; !slices.Equal(grants, want) {
+	if want := []string{"GRANT USAGE ON *.* TO `clone-one`@`%`",
+		"GRANT BACKUP_ADMIN ON *.* TO `clone-one`@`%`"}; !slices.Equal(grants, want) {
 		t.Errorf("it may %q", grants)
 	}
-	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner, Trust: mysqldsql.Trust{Anybody: true}}
+	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner,
+		Trust: mysqldsql.Trust{Anybody: true}}
 	must(t, plain.Ping(t.Context(), d.password))
 	another, _, err := s.OfferClone(t.Context(), cloner)
 	must(t, err)
@@ -266,12 +282,13 @@ func TestRealOffer(t *testing.T) {
 	d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM")
 	d.exec(t, "CREATE TABLE sys.audit (id INT) ENGINE=MyISAM") // A schema of the server's own, and a table of somebody's.
 	_, _, err = s.OfferClone(t.Context(), cloner)
-	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](err); !ok || !slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)", "sys.audit (MyISAM)"}) {
+	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](err); !ok ||
+		!slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)", "sys.audit (MyISAM)"}) {
 		t.Errorf("want the table named, got %v", wrong)
 	}
 }
 
-// TestRealCloneFails: what cannot be cloned, or from whom, is said. The Job ends with it, before anything archives what is there.
+// TestRealCloneFails checks the errors of clones and donors. The Job must end before the copy is archived.
 func TestRealCloneFails(t *testing.T) {
 	d := newDonor(t)
 	other, err := certificate.NewAuthority(time.Now(), "another")
@@ -286,7 +303,8 @@ func TestRealCloneFails(t *testing.T) {
 		}, "certificate verify failed"},
 		"Password": {func(_ *testing.T, c *Clone) { c.Donor.Password = "wrong" }, "Access denied"},
 		"Nobody":   {func(_ *testing.T, c *Clone) { c.Donor.Port = 1 }, "Connect failed"},
-		"Engine":   {func(t *testing.T, _ *Clone) { d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM") }, "shop.old (MyISAM)"},
+		"Engine": {func(t *testing.T, _ *Clone) { d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM") },
+			"shop.old (MyISAM)"},
 	}
 	for _, name := range []string{"Authority", "Password", "Nobody", "Engine"} {
 		t.Run(name, func(t *testing.T) {
@@ -307,11 +325,12 @@ func TestRealCloneFails(t *testing.T) {
 	}
 }
 
-// TestRealForeignDonor: a server that somebody else runs is cloned by an account of theirs, which stays what it is, there and
-// in the copy, and is told the password only if somebody of theirs has signed its certificate, whatever name that is of.
+// TestRealForeignDonor clones a foreign server with an existing account, which must not change in the donor and in
+// the copy. The donor gets the password only if a CA of its owner has signed its certificate, with any name.
 func TestRealForeignDonor(t *testing.T) {
 	d := newDonor(t)
-	d.exec(t, "CREATE TABLE shop.a (id INT PRIMARY KEY); INSERT INTO shop.a VALUES (1), (2); CREATE USER theirs@'%' IDENTIFIED BY 'their password'; GRANT BACKUP_ADMIN ON *.* TO theirs@'%'")
+	d.exec(t, "CREATE TABLE shop.a (id INT PRIMARY KEY); INSERT INTO shop.a VALUES (1), (2); CREATE USER theirs@'%' "+
+		"IDENTIFIED BY 'their password'; GRANT BACKUP_ADMIN ON *.* TO theirs@'%'")
 	raw, err := os.ReadFile(filepath.Join(d.dir, "ca"))
 	must(t, err)
 	other, err := certificate.NewAuthority(time.Now(), "another")
@@ -319,7 +338,8 @@ func TestRealForeignDonor(t *testing.T) {
 	login := func(authority []byte) (mysqldsql.Layout, error) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(authority)
-		server := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: "theirs", Trust: mysqldsql.Trust{Authorities: pool, AnyName: true}}
+		server := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: "theirs",
+			Trust: mysqldsql.Trust{Authorities: pool, AnyName: true}}
 		s, err := server.Login(t.Context(), "their password")
 		if err != nil {
 			return mysqldsql.Layout{}, err
@@ -342,7 +362,8 @@ func TestRealForeignDonor(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	rows, users := 0, 0
-	must(t, d.serve(t, c).db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM shop.a), (SELECT COUNT(*) FROM mysql.user WHERE user = 'theirs')").Scan(&rows, &users))
+	must(t, d.serve(t, c).db.QueryRowContext(t.Context(),
+		"SELECT (SELECT COUNT(*) FROM shop.a), (SELECT COUNT(*) FROM mysql.user WHERE user = 'theirs')").Scan(&rows, &users))
 	if rows != 2 || users != 1 {
 		t.Errorf("it has %d rows and %d accounts", rows, users)
 	}
@@ -352,17 +373,21 @@ func TestRealForeignDonor(t *testing.T) {
 	}
 }
 
-// TestRealOfferRules: a server with rules for passwords is cloned as every other, and one whose rules or settings allow no clone says
-// so at once and for good.
+// TestRealOfferRules clones a server with password rules. If its rules or settings allow no clone, the error must
+// be final.
 func TestRealOfferRules(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "INSTALL COMPONENT 'file://component_validate_password'")
 	s := d.login(t)
 	defer s.Close()
-	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner, Trust: mysqldsql.Trust{Anybody: true}}
+	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner,
+		Trust: mysqldsql.Trust{Anybody: true}}
 	for _, rules := range []string{
-		"SET GLOBAL validate_password.policy = MEDIUM, GLOBAL validate_password.mixed_case_count = 2, GLOBAL validate_password.number_count = 2, GLOBAL validate_password.special_char_count = 2",
-		"SET GLOBAL validate_password.policy = STRONG, GLOBAL validate_password.length = 200, GLOBAL validate_password.mixed_case_count = 20, GLOBAL validate_password.number_count = 30, GLOBAL validate_password.special_char_count = 40",
+		"SET GLOBAL validate_password.policy = MEDIUM, GLOBAL validate_password.mixed_case_count = 2, GLOBAL " +
+			"validate_password.number_count = 2, GLOBAL validate_password.special_char_count = 2",
+		"SET GLOBAL validate_password.policy = STRONG, GLOBAL validate_password.length = 200, GLOBAL " +
+			"validate_password.mixed_case_count = 20, GLOBAL validate_password.number_count = 30, GLOBAL " +
+			"validate_password.special_char_count = 40",
 	} {
 		d.exec(t, rules)
 		p, _, err := s.OfferClone(t.Context(), cloner)
@@ -376,13 +401,15 @@ func TestRealOfferRules(t *testing.T) {
 	_, err := c.run(t.Context(), "")
 	must(t, err)
 	d.exec(t, "SET GLOBAL validate_password.length = 300")
-	if _, _, err := s.OfferClone(t.Context(), cloner); !mysqldsql.IsNoDonor(err) || !strings.Contains(err.Error(), "at least 300 characters") {
+	if _, _, err := s.OfferClone(t.Context(), cloner); !mysqldsql.IsNoDonor(err) ||
+		!strings.Contains(err.Error(), "at least 300 characters") {
 		t.Errorf("want the rule, and no other try, got %v", err)
 	}
 	d.exec(t, "UNINSTALL COMPONENT 'file://component_validate_password'; SET GLOBAL max_allowed_packet = 1048576")
 	fresh := d.login(t)
 	defer fresh.Close()
-	if _, _, err := fresh.OfferClone(t.Context(), cloner); !mysqldsql.IsNoDonor(err) || !strings.Contains(err.Error(), "max_allowed_packet is 1048576") {
+	if _, _, err := fresh.OfferClone(t.Context(), cloner); !mysqldsql.IsNoDonor(err) ||
+		!strings.Contains(err.Error(), "max_allowed_packet is 1048576") {
 		t.Errorf("want the setting, and no other try, got %v", err)
 	}
 }

@@ -39,7 +39,8 @@ func (c *Clone) start(program, folder string, options ...string) (*process.Proce
 		"--skip-networking", "--loose-mysqlx=OFF", "--secure-file-priv=NULL", "--local-infile=OFF",
 		"--skip-log-bin", "--loose-skip-replica-start", "--loose-skip-slave-start", "--event-scheduler=DISABLED",
 		"--innodb-buffer-pool-size=64M", "--max-connections=16", "--loose-innodb-use-native-aio=OFF",
-		"--innodb-page-size=" + strconv.Itoa(c.Donor.Layout.PageSize), "--lower-case-table-names=" + strconv.Itoa(c.Donor.Layout.LowerCase),
+		"--innodb-page-size=" + strconv.Itoa(c.Donor.Layout.PageSize),
+		"--lower-case-table-names=" + strconv.Itoa(c.Donor.Layout.LowerCase),
 	}, options...)
 	if os.Geteuid() == 0 {
 		list = append(list, "--user=root")
@@ -83,10 +84,10 @@ func (s *server) Kill() {
 	s.Process.Kill()
 }
 
-// cause of an error: what the server complains of, where it has ended.
+// cause returns the server's error messages if the server has ended, or else the given error.
 func (s *server) cause(err error) error {
 	if mysqldsql.IsUnreachable(err) && s.Ended() {
-		return fmt.Errorf("the server has ended (%s): %s", s.End(), s.Log.Complaints())
+		return fmt.Errorf("the server has exited (%s): %s", s.End(), s.Log.Complaints())
 	}
 	return err
 }

@@ -10,30 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A RunningError says that another process has locked a file of the data
-// directory: a server runs, or another copy is under way.
+// A RunningError means that another process has locked a file of the data directory. It is a running server or
+// another copy.
 type RunningError struct {
-	// File that is locked, relative to the data directory.
+	// File is the path of the locked file, relative to the data directory.
 	File string
-	// PID of the process that holds the lock, where the kernel tells; 0 otherwise.
-	// It is often that of another container.
+	// PID is the process that holds the lock, or 0 if the kernel does not report it. It is often in another
+	// container.
 	PID int
 }
 
 func (e *RunningError) Error() string {
-	by := "another process"
+	holder := "another process"
 	if e.PID > 0 {
-		by = fmt.Sprintf("process %d", e.PID)
+		holder = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("%s has locked %s: a server still runs on this data, or another copy is under way", by, e.File)
+	return fmt.Sprintf("%s has locked %s: a server still uses this data, or another copy is running", holder, e.File)
 }
 
-// Locks on the files of a data directory, which keep every server out, and which
-// no running server lets anybody have.
+// Locks are locks on the files of a data directory. They prevent a server from starting, and cannot be taken while a
+// server is running.
 type Locks struct{ files []*os.File }
 
-// Lock every file that a running server holds. What is held is held until
-// Release, or the end of the process.
+// Lock locks all files that a running server locks, until Release or the end of the process.
 func Lock(dir *os.Root) (*Locks, error) {
 	l := &Locks{}
 	for _, folder := range []string{".", redoFolder} {
@@ -45,10 +44,10 @@ func Lock(dir *os.Root) (*Locks, error) {
 	return l, nil
 }
 
-// Len is the number of files that are locked.
+// Len returns the number of locked files.
 func (l *Locks) Len() int { return len(l.files) }
 
-// Release the locks.
+// Release releases the locks.
 func (l *Locks) Release() {
 	for _, f := range l.files {
 		_ = f.Close() // Nothing was written.
@@ -95,10 +94,9 @@ func listFolder(dir *os.Root, folder string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// OpenLocked opens a file under the lock that a server would take. It is an open
-// file description lock: unlike the server's own kind it survives that this
-// process closes the file elsewhere, and the two kinds exclude each other. On a
-// read-only volume a read lock does the same to a server.
+// OpenLocked opens a file under the lock that a server would take. It uses an open file description lock, which
+// excludes the server's kind of lock. It survives that this process closes the file elsewhere. A read-only volume
+// allows only a read lock, which also prevents a server.
 func OpenLocked(dir *os.Root, name string) (*os.File, error) {
 	kind := int16(unix.F_WRLCK)
 	f, err := dir.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

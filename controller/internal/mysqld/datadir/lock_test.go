@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdVariable names a file that a second process of this test locks as a server
-// does, until its standard input ends.
+// holdVariable is the variable with a file that a second process of this test locks as a server does, until the end
+// of its standard input.
 const holdVariable = "DATADIR_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func hold(path string) {
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
 }
 
-// server holds a file of the data directory in another process.
+// server locks a file of the data directory in another process.
 func server(t *testing.T, path string) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()
@@ -85,7 +85,8 @@ func directory(t *testing.T, names ...string) *os.Root {
 }
 
 func TestLock(t *testing.T) {
-	held := []string{"ibdata1", "mysql.ibd", "undo_001", "#ib_16384_0.dblwr", "#innodb_redo/#ib_redo7", "ib_logfile0", "aria_log_control"}
+	held := []string{"ibdata1", "mysql.ibd", "undo_001", "#ib_16384_0.dblwr", "#innodb_redo/#ib_redo7", "ib_logfile0",
+		"aria_log_control"}
 	dir := directory(t, slices.Concat(held, []string{"auto.cnf", "shop/a.ibd"})...)
 	for _, name := range held {
 		t.Run(name, func(t *testing.T) {
@@ -108,8 +109,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A server's own kind of lock is lost when its process closes the file
-// elsewhere. Ours is not.
+// TestLockSurvivesClose checks that the lock remains if the process closes the file elsewhere. A server's own lock
+// would be lost.
 func TestLockSurvivesClose(t *testing.T) {
 	dir := directory(t, "ibdata1")
 	l, err := Lock(dir)

@@ -1,6 +1,5 @@
-// Package datadir knows the files of a MySQL or MariaDB data directory:
-// which of them a copy needs, which of them a running server locks, and whether the
-// server that wrote them stopped cleanly.
+// Package datadir describes the files of a MySQL or MariaDB data directory. It decides which of them a copy needs,
+// which of them a running server locks, and whether the server stopped cleanly.
 package datadir
 
 import (
@@ -10,17 +9,16 @@ import (
 	"strings"
 )
 
-// Folders of MySQL since 8.0.30 and 8.0.13.
+// Directories of MySQL since 8.0.30 and 8.0.13.
 const (
 	redoFolder = "#innodb_redo"
 	tempFolder = "#innodb_temp"
 )
 
-// Skip is true for what a copy does not need, because every server makes it anew
-// when it starts: sockets and process IDs, temporary tablespaces, redo log
-// files that are kept in reserve, and keys with their certificates, which must not
-// be a second server's. Each was removed and made again by a real
-// server. The path is relative to the data directory.
+// Skip reports whether a copy omits a file, because every server creates it when it starts. These are sockets,
+// process IDs, temporary tablespaces and reserved redo log files. Keys with their certificates are omitted, too,
+// because a second server must not have them. Tests with real servers have confirmed each file. The path is relative
+// to the data directory.
 func Skip(name string, mode fs.FileMode) bool {
 	folder, base := path.Split(name)
 	switch {
@@ -34,8 +32,8 @@ func Skip(name string, mode fs.FileMode) bool {
 	return folder == tempFolder+"/"
 }
 
-// topLevelSkip knows the official image's mysql.sock, which is a symbolic link
-// to a place outside.
+// topLevelSkip reports whether a copy omits a file at the root of the data directory. It includes the official
+// image's mysql.sock, a symbolic link to the outside.
 func topLevelSkip(base string, mode fs.FileMode) bool {
 	switch {
 	case mode.IsDir():
@@ -46,9 +44,10 @@ func topLevelSkip(base string, mode fs.FileMode) bool {
 	return base == "ibtmp1" || slices.Contains(keys, base)
 }
 
-// keys that a server makes for itself, with their certificates
+// keys are the keys and certificates that a server creates for itself
 // (https://dev.mysql.com/doc/refman/8.4/en/creating-ssl-rsa-files-using-mysql.html).
-var keys = []string{"ca-key.pem", "ca.pem", "client-cert.pem", "client-key.pem", "private_key.pem", "public_key.pem", "server-cert.pem", "server-key.pem"}
+var keys = []string{"ca-key.pem", "ca.pem", "client-cert.pem", "client-key.pem", "private_key.pem", "public_key.pem",
+	"server-cert.pem", "server-key.pem"}
 
 // held are patterns of the files that a running server keeps open and locked.
 var held = []string{
@@ -56,17 +55,15 @@ var held = []string{
 	redoFolder + "/#ib_redo*", "ib_logfile*", "aria_log_control", "aria_log.*",
 }
 
-// Held is true for the files that a running server keeps locked as long as it
-// runs.
+// Held reports whether a running server keeps the file locked all the time.
 func Held(name string) bool {
 	for _, pattern := range held {
-		if ok, _ := path.Match(pattern, name); ok { // The patterns are well formed, a test says.
+		if ok, _ := path.Match(pattern, name); ok { // A test checks that all patterns are valid.
 			return true
 		}
 	}
 	return false
 }
 
-// Locked is true for the files that a running server locks while it has them
-// open.
+// Locked reports whether a running server locks the file while it is open.
 func Locked(name string) bool { return Held(name) || path.Ext(name) == ".ibd" }

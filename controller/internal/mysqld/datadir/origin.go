@@ -13,23 +13,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// maxNote in bytes of a file in which a server notes its version.
+// maxNote is the maximum size in bytes of a file with a version.
 const maxNote = 1 << 20
 
-// Version of the server that last ran on a data directory; empty where nobody knows. MySQL since 8.4
-// notes it there itself, whenever it initialises or upgrades a directory, and that is certain.
-// Before that it is the version of the program that was started last, if it can have run on these
-// files; then what a server said to somebody who logged in; then a file of one line, which
-// mysql_upgrade and MariaDB's wrote, if somebody ran them.
-func Version(dir *os.Root, started, said string) string {
+// Version returns the version of the server that last used a data directory, or "" if it is unknown. The sources, in
+// order, are:
+//
+// - the file that MySQL since 8.4 writes when it initializes or upgrades a directory
+// - the program that was started last, if it can have used these files
+// - the version that a server reported to a client
+// - the file that mysql_upgrade or mariadb-upgrade wrote, if a user ran it.
+func Version(dir *os.Root, started, text string) string {
 	if noted := history(dir); noted != "" {
 		return noted
 	}
 	if v, err := version.Parse(started); err == nil && canHaveRun(dir, v) {
 		return started
 	}
-	if said != "" {
-		return said
+	if text != "" {
+		return text
 	}
 	for _, name := range []string{"mariadb_upgrade_info", "mysql_upgrade_info"} {
 		if text := strings.Trim(string(note(dir, name)), "\x00\n "); text != "" {
@@ -39,9 +41,9 @@ func Version(dir *os.Root, started, said string) string {
 	return ""
 }
 
-// canHaveRun is true if a server of a version can have been at work on files that have no history: it
-// upgrades all of them before it takes clients, or leaves them as they were. MySQL has the data
-// dictionary in mysql.ibd since 8.0, which no other server opens (MySQL manual, 16.1).
+// canHaveRun reports whether a server of a version can have used files without a history. A server upgrades all files
+// before it accepts clients, or leaves them unchanged. MySQL has had the data dictionary in mysql.ibd since 8.0, and
+// no other server opens this file (MySQL manual, 16.1).
 func canHaveRun(dir *os.Root, v version.Version) bool {
 	_, err := dir.Lstat("mysql.ibd")
 	dictionary := err == nil
@@ -51,7 +53,7 @@ func canHaveRun(dir *os.Root, v version.Version) bool {
 	return v.Before(8, 4) && dictionary == !v.Before(8, 0)
 }
 
-// history is the newest version in the file that MySQL keeps since 8.4.
+// history returns the newest version in the history file that MySQL writes since 8.4.
 func history(dir *os.Root) string {
 	history := struct {
 		Upgrades []struct {
@@ -64,19 +66,20 @@ func history(dir *os.Root) string {
 	return ""
 }
 
-// own schemas of the servers: they are there before anybody's.
+// own are the system schemas.
 var own = []string{"mysql", "performance_schema", "sys"}
 
-// HasDatabase is true if somebody's database is in a data directory: a folder
-// that is not the server's own. An official image makes the accounts of root
-// first and the database after them; without one, a first start never ended.
+// HasDatabase reports whether a data directory contains a user's database, which is a directory that is not a system
+// schema. An official image creates the accounts of root first and the database after them. Without a database, the
+// initialization did not complete.
 func HasDatabase(dir *os.Root) (bool, error) {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return e.IsDir() && !strings.HasPrefix(e.Name(), "#") && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(own, e.Name())
+		return e.IsDir() && !strings.HasPrefix(e.Name(), "#") && !strings.HasPrefix(e.Name(), ".") &&
+			!slices.Contains(own, e.Name())
 	}), nil
 }
 

@@ -8,28 +8,27 @@ import (
 	"os"
 )
 
-// The first page of ibdata1 (storage/innobase/include/fsp0fsp.h, fsp0types.h;
-// MariaDB's is the same but for its newer checksums).
+// The first page of ibdata1 (storage/innobase/include/fsp0fsp.h, fsp0types.h). MariaDB's page differs only in its
+// newer checksums.
 const (
-	// spaceFlags is where the page has the flags of its tablespace.
+	// spaceFlags is the offset of the tablespace's flags in the page.
 	spaceFlags = 38 + 16
-	// flagsPageSize is how many bits up MySQL's flags have the page size, and
-	// flagsMask covers its bits.
+	// flagsPageSize is the bit offset of the page size in MySQL's flags. flagsMask is its mask.
 	flagsPageSize = 6
 	flagsMask     = 0xf
-	// flagsFullCRC32 marks MariaDB's newer flags, which begin with the page size. In
-	// MySQL's it would be a part of a size that does not exist.
+	// flagsFullCRC32 marks MariaDB's newer flags, which begin with the page size. In MySQL's flags, the bit would
+	// belong to an invalid page size.
 	flagsFullCRC32 = 1 << 4
-	// pageUnit is the size of page whose number is 0; each number doubles it.
+	// pageUnit is the page size with number 0. Each further number doubles it.
 	pageUnit = 512
-	// The sizes that there are: the smallest, that of number 0, and the largest.
+	// The smallest, the default and the largest page size. MySQL has the number 0 for the default.
 	minPage     = 4 << 10
 	defaultPage = 16 << 10
 	maxPage     = 64 << 10
 )
 
-// PageSize of InnoDB in a data directory, in bytes, which a server must be told
-// if it is not the usual 16 KiB; 0 where there is no telling.
+// PageSize returns the InnoDB page size of a data directory in bytes, or 0 if it is unknown. A server needs it as
+// an option unless it is 16 KiB.
 func PageSize(dir *os.Root) (int, error) {
 	f, err := dir.Open("ibdata1")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -43,7 +43,7 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// pageSizeOf a data directory with such an ibdata1, or with none.
+// pageSizeOf returns the page size of a data directory with this ibdata1, or without one.
 func pageSizeOf(t *testing.T, content []byte) int {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,15 +12,13 @@ import (
 	"strings"
 )
 
-// A Shutdown says how the server that wrote a data directory stopped.
+// A Shutdown describes how the last server of a data directory stopped.
 type Shutdown struct {
-	// Known is false where the files are of a format that this package cannot
-	// read: those of MySQL before 8.0.30, and MariaDB's.
+	// Known is false if this package cannot read the format of the files, as of MariaDB and of MySQL before 8.0.30.
 	Known bool
-	// Clean is true if a server would start without recovery, and so would
-	// upgrade the directory. It is false in doubt.
+	// Clean is true if a server would start or upgrade the directory without recovery. It is false in doubt.
 	Clean bool
-	// Reason for either, in words.
+	// Reason is the reason for either value.
 	Reason string
 }
 
@@ -31,16 +29,15 @@ const (
 	logHeader      = 4 * logBlock
 	logChecksum    = logBlock - 4
 	logBlockHeader = 12
-	// logLength masks the bit of the length that says that a block is encrypted.
+	// logLength is the mask of the length in a block. The other bit marks encryption.
 	logLength = 0x7fff
-	// logUnsafe are the flags of a log that cannot be recovered from: logging was
-	// off, or the directory never was whole.
+	// logUnsafe are the flags of a log that cannot be used for recovery, because logging was off or the directory
+	// was never complete.
 	logUnsafe = 1 | 2 | 4
-	// logNumbers is where the numbers of blocks wrap around; each turn is an epoch.
+	// logNumbers is the number at which block numbers restart. Each round is an epoch.
 	logNumbers = 1 << 30
-	// flushLSN is where the first page of ibdata1 says up to where in the log all
-	// pages had been written when the server stopped. Only a server that stops
-	// cleanly writes it.
+	// flushLSN is the offset in the first page of ibdata1 of the log position up to which all pages were written at
+	// the last shutdown. Only a clean shutdown writes it.
 	flushLSN = 26
 )
 
@@ -55,14 +52,14 @@ type redoFile struct {
 	checkpoint uint64
 }
 
-// HowStopped reads from a data directory whether its server stopped cleanly, as
-// a server does that starts on it: all that was logged had been written to the
-// pages when it stopped (ibdata1 and the newest checkpoint name the same place
-// in the log), and nothing was logged after.
+// HowStopped reads from a data directory whether its server stopped cleanly, by the rules of a starting server. After
+// a clean shutdown, all logged changes are in the pages: ibdata1 and the newest checkpoint name the same position in
+// the log. Nothing was logged after it.
 func HowStopped(dir *os.Root) (Shutdown, error) {
 	flushed, err := readFlushed(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return Shutdown{Known: true, Reason: "there is no whole ibdata1: the directory was never initialised"}, nil
+		return Shutdown{Known: true, Reason: "ibdata1 is missing or incomplete, so the directory was never " +
+			"initialized"}, nil
 	}
 	if err != nil {
 		return Shutdown{}, err
@@ -77,7 +74,7 @@ func HowStopped(dir *os.Root) (Shutdown, error) {
 		return Shutdown{}, err
 	}
 	if files == nil {
-		return Shutdown{Reason: "the redo log is of a format that is not known"}, nil
+		return Shutdown{Reason: "the redo log has an unknown format"}, nil
 	}
 	return judge(flushed, files)
 }
@@ -95,8 +92,8 @@ func readFlushed(dir *os.Root) (uint64, error) {
 	return binary.BigEndian.Uint64(raw), nil
 }
 
-// redoFiles are those that hold the log; nil where there are none, or one has a
-// format that is not known. Those in reserve hold nothing.
+// redoFiles returns the files that contain the log. It returns nil if there are none, or if one has an unknown
+// format. Reserved files contain no log.
 func redoFiles(dir *os.Root) ([]*redoFile, error) {
 	names, err := listFolder(dir, redoFolder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,15 +142,15 @@ func openRedo(dir *os.Root, name string) (*redoFile, error) {
 	}
 	r := &redoFile{File: f, start: binary.BigEndian.Uint64(head[8:]), flags: binary.BigEndian.Uint32(head[48:])}
 	r.end = r.start + uint64(max(info.Size()-logHeader, 0))
-	for _, at := range []int{1 * logBlock, 3 * logBlock} {
-		if block := head[at : at+logBlock]; intact(block) {
+	for _, offset := range []int{1 * logBlock, 3 * logBlock} {
+		if block := head[offset : offset+logBlock]; intact(block) {
 			r.checkpoint = max(r.checkpoint, binary.BigEndian.Uint64(block[8:]))
 		}
 	}
 	return r, nil
 }
 
-// intact is true if a block's checksum holds.
+// intact reports whether the checksum of a block is valid.
 func intact(block []byte) bool {
 	return binary.BigEndian.Uint32(block[logChecksum:]) == crc32.Checksum(block[:logChecksum], castagnoli)
 }
@@ -168,7 +165,7 @@ func judge(flushed uint64, files []*redoFile) (Shutdown, error) {
 	}
 	switch {
 	case flags&logUnsafe != 0:
-		return unclean("the redo log is marked as unfit for recovery (flags %#x)", flags)
+		return unclean("the redo log is marked as not usable for recovery (flags %#x)", flags)
 	case checkpoint == 0:
 		return unclean("the redo log has no checkpoint")
 	case flushed != checkpoint:
@@ -179,27 +176,31 @@ func judge(flushed uint64, files []*redoFile) (Shutdown, error) {
 			return f.endsAt(checkpoint)
 		}
 	}
-	return unclean("no redo log file holds the last checkpoint, %d", checkpoint)
+	return unclean("no redo log file contains the last checkpoint, %d", checkpoint)
 }
 
-// endsAt is clean if the log ends at the checkpoint. A block is the log's next
-// one only if it has the next number; its length is what was written to it.
+// endsAt reports a clean shutdown if the log ends at the checkpoint. Only a block with the next number continues
+// the log. The length of a block is the number of its written bytes.
 func (f *redoFile) endsAt(checkpoint uint64) (Shutdown, error) {
-	at := checkpoint - checkpoint%logBlock
+	offset := checkpoint - checkpoint%logBlock
 	block := make([]byte, logBlock)
-	if _, err := f.ReadAt(block, int64(logHeader+at-f.start)); err != nil { //nolint:gosec // Below the file's size.
+	if _, err := f.ReadAt(block, int64(logHeader+offset-f.start)); err != nil { //nolint:gosec // Below the file's size.
 		return Shutdown{}, err
 	}
-	index := at / logBlock
-	fits := uint64(binary.BigEndian.Uint32(block)) == 1+index%logNumbers && uint64(binary.BigEndian.Uint32(block[8:])) == 1+index/logNumbers
-	end := at + uint64(binary.BigEndian.Uint16(block[4:])&logLength)
+	index := offset / logBlock
+	fits := uint64(binary.BigEndian.Uint32(block)) == 1+index%logNumbers &&
+		uint64(binary.BigEndian.Uint32(block[8:])) == 1+index/logNumbers
+	end := offset + uint64(binary.BigEndian.Uint16(block[4:])&logLength)
 	switch {
-	case !fits && checkpoint-at <= logBlockHeader:
-		// The block before was full, and this one was never begun.
+	case !fits && checkpoint-offset <= logBlockHeader:
+		// The block before is full, and this block was never written.
 	case !fits || !intact(block):
-		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log's block at the last checkpoint, %d, is damaged", checkpoint)}, nil
+		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log's block at the last checkpoint, %d, is damaged",
+			checkpoint)}, nil
 	case end != checkpoint:
-		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log goes on after the last checkpoint, %d", checkpoint)}, nil
+		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log continues after the last checkpoint, %d",
+			checkpoint)}, nil
 	}
-	return Shutdown{Known: true, Clean: true, Reason: fmt.Sprintf("ibdata1, the last checkpoint and the end of the redo log agree on %d", checkpoint)}, nil
+	return Shutdown{Known: true, Clean: true,
+		Reason: fmt.Sprintf("ibdata1, the last checkpoint and the end of the redo log agree on %d", checkpoint)}, nil
 }

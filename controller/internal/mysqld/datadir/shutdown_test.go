@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// A redo log as MySQL 9.7.4 writes it. The table below was found with that
-// server; controller/internal/archive's test with the tag mysqld asks a real one again.
+// A redo is a redo log in the format of MySQL 9.7.4. The cases below were found with that server. The tests of
+// package archive with the tag mysqld check a real one.
 type redo struct {
 	format      uint32
 	start       uint64
 	flags       uint32
 	checkpoints [2]uint64
-	// blocks by their place in the log, with the length that was written.
+	// blocks contains the written length of each block by its position in the log.
 	blocks map[uint64]uint16
 	size   int
-	// spoil is the place of a byte that is changed at the end.
+	// spoil is the position of a byte that is changed at the end.
 	spoil int
 }
 
@@ -28,15 +28,15 @@ func (r redo) bytes() []byte {
 	copy(raw[16:], "MySQL 9.7.4")
 	binary.BigEndian.PutUint32(raw[48:], r.flags)
 	seal(raw[:logBlock])
-	for i, at := range []int{logBlock, 3 * logBlock} {
-		binary.BigEndian.PutUint64(raw[at+8:], r.checkpoints[i])
-		seal(raw[at : at+logBlock])
+	for i, offset := range []int{logBlock, 3 * logBlock} {
+		binary.BigEndian.PutUint64(raw[offset+8:], r.checkpoints[i])
+		seal(raw[offset : offset+logBlock])
 	}
-	for at, length := range r.blocks {
-		block := raw[logHeader+at-r.start:][:logBlock]
-		binary.BigEndian.PutUint32(block, uint32(1+at/logBlock%logNumbers))
+	for position, length := range r.blocks {
+		block := raw[logHeader+position-r.start:][:logBlock]
+		binary.BigEndian.PutUint32(block, uint32(1+position/logBlock%logNumbers))
 		binary.BigEndian.PutUint16(block[4:], length)
-		binary.BigEndian.PutUint32(block[8:], uint32(1+at/logBlock/logNumbers)) //nolint:gosec // A small number.
+		binary.BigEndian.PutUint32(block[8:], uint32(1+position/logBlock/logNumbers)) //nolint:gosec // A small number.
 		seal(block)
 	}
 	if r.spoil != 0 {
@@ -51,9 +51,10 @@ func seal(block []byte) {
 
 func TestHowStopped(t *testing.T) {
 	const start = 16381952
-	const at = start + 10*logBlock
+	const position = start + 10*logBlock
 	base := func(change func(*redo)) redo {
-		r := redo{format: logFormat, start: start, checkpoints: [2]uint64{at - 4000, at + 244}, blocks: map[uint64]uint16{at - logBlock: logBlock, at: 244}, size: 100 * logBlock}
+		r := redo{format: logFormat, start: start, checkpoints: [2]uint64{position - 4000, position + 244},
+			blocks: map[uint64]uint16{position - logBlock: logBlock, position: 244}, size: 100 * logBlock}
 		if change != nil {
 			change(&r)
 		}
@@ -67,48 +68,53 @@ func TestHowStopped(t *testing.T) {
 		known   bool
 		clean   bool
 	}{
-		"Clean": {flushed: at + 244, log: base(nil), known: true, clean: true},
+		"Clean": {flushed: position + 244, log: base(nil), known: true, clean: true},
 		"CleanFarOn": {
 			reason:  "numbers of blocks wrap around after 2^30",
-			flushed: 1<<41 + at + 244,
+			flushed: 1<<41 + position + 244,
 			log: redo{
-				format: logFormat, start: 1<<41 + start, checkpoints: [2]uint64{1<<41 + at + 244}, size: 100 * logBlock,
-				blocks: map[uint64]uint16{1<<41 + at: 244},
+				format: logFormat, start: 1<<41 + start, checkpoints: [2]uint64{1<<41 + position + 244}, size: 100 * logBlock,
+				blocks: map[uint64]uint16{1<<41 + position: 244},
 			},
 			known: true, clean: true,
 		},
 		"KilledUnderLoad": {
-			reason: "both places still agree, but the log goes on", flushed: at + 244,
-			log: base(func(r *redo) { r.blocks[at], r.blocks[at+logBlock] = logBlock, 100 }), known: true,
+			reason: "both places still agree, but the log goes on", flushed: position + 244,
+			log: base(func(r *redo) { r.blocks[position], r.blocks[position+logBlock] = logBlock, 100 }), known: true,
 		},
 		"KilledIdle": {
-			reason: "the server had made a checkpoint since it started", flushed: at - 4000,
+			reason: "the server had made a checkpoint since it started", flushed: position - 4000,
 			log: base(nil), known: true,
 		},
-		"FastShutdown2":  {reason: "like a kill", flushed: at + 244, log: base(func(r *redo) { r.blocks[at] = 250 }), known: true},
-		"EncryptedClean": {flushed: at + 244, log: base(func(r *redo) { r.blocks[at] = 244 | 0x8000 }), known: true, clean: true},
-		"NoCheckpoint":   {log: base(func(r *redo) { r.checkpoints = [2]uint64{} }), known: true},
-		"NeverWhole":     {reason: "killed while it initialised", flushed: at + 244, log: base(func(r *redo) { r.flags = 4 }), known: true},
-		"LoggingOff":     {flushed: at + 244, log: base(func(r *redo) { r.flags = 1 | 2 }), known: true},
-		"FullFlagIsFine": {flushed: at + 244, log: base(func(r *redo) { r.flags = 8 }), known: true, clean: true},
-		"TornBlock":      {flushed: at + 244, log: base(func(r *redo) { r.spoil = logHeader + 10*logBlock + 20 }), known: true},
-		"TornCheckpoint": {reason: "the older checkpoint counts", flushed: at + 244, log: base(func(r *redo) { r.spoil = 3*logBlock + 100 }), known: true},
-		"TornHeader":     {flushed: at + 244, log: base(func(r *redo) { r.spoil = 20 })},
-		"OtherFormat":    {reason: "MySQL before 8.0.30", flushed: at + 244, log: base(func(r *redo) { r.format = 5 })},
-		"NewerFormat":    {flushed: at + 244, log: base(func(r *redo) { r.format = 7 })},
-		"NoLog":          {flushed: at + 244, none: true},
+		"FastShutdown2": {reason: "like a kill", flushed: position + 244,
+			log: base(func(r *redo) { r.blocks[position] = 250 }), known: true},
+		"EncryptedClean": {flushed: position + 244, log: base(func(r *redo) { r.blocks[position] = 244 | 0x8000 }),
+			known: true, clean: true},
+		"NoCheckpoint": {log: base(func(r *redo) { r.checkpoints = [2]uint64{} }), known: true},
+		"NeverWhole": {reason: "killed while it initialised", flushed: position + 244,
+			log: base(func(r *redo) { r.flags = 4 }), known: true},
+		"LoggingOff":     {flushed: position + 244, log: base(func(r *redo) { r.flags = 1 | 2 }), known: true},
+		"FullFlagIsFine": {flushed: position + 244, log: base(func(r *redo) { r.flags = 8 }), known: true, clean: true},
+		"TornBlock": {flushed: position + 244, log: base(func(r *redo) { r.spoil = logHeader + 10*logBlock + 20 }),
+			known: true},
+		"TornCheckpoint": {reason: "the older checkpoint counts", flushed: position + 244,
+			log: base(func(r *redo) { r.spoil = 3*logBlock + 100 }), known: true},
+		"TornHeader":  {flushed: position + 244, log: base(func(r *redo) { r.spoil = 20 })},
+		"OtherFormat": {reason: "MySQL before 8.0.30", flushed: position + 244, log: base(func(r *redo) { r.format = 5 })},
+		"NewerFormat": {flushed: position + 244, log: base(func(r *redo) { r.format = 7 })},
+		"NoLog":       {flushed: position + 244, none: true},
 		"CheckpointInNoFile": {
 			flushed: start + 200*logBlock, log: base(func(r *redo) { r.checkpoints[0] = start + 200*logBlock }), known: true,
 		},
 		"NextBlockNotBegun": {
-			reason: "the block before is full, and what lies here is of an earlier turn", flushed: at + logBlockHeader,
+			reason: "the block before is full, and what lies here is of an earlier turn", flushed: position + logBlockHeader,
 			log: base(func(r *redo) {
-				r.checkpoints = [2]uint64{at + logBlockHeader}
-				delete(r.blocks, at)
+				r.checkpoints = [2]uint64{position + logBlockHeader}
+				delete(r.blocks, position)
 			}),
 			known: true, clean: true,
 		},
-		"BlockIsGone": {flushed: at + 244, log: base(func(r *redo) { delete(r.blocks, at) }), known: true},
+		"BlockIsGone": {flushed: position + 244, log: base(func(r *redo) { delete(r.blocks, position) }), known: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +131,7 @@ func TestHowStopped(t *testing.T) {
 	}
 }
 
-// TestHowStoppedNever is a directory whose server died before it had a first
-// page.
+// TestHowStoppedNever checks a directory whose server was killed before it wrote the first page.
 func TestHowStoppedNever(t *testing.T) {
 	for _, files := range [][]string{{}, {"auto.cnf"}, {"ibdata1"}} {
 		got, err := HowStopped(directory(t, files...))
@@ -140,7 +145,8 @@ func TestVersion(t *testing.T) {
 	cases := map[string]struct {
 		file, content, want string
 	}{
-		"MySQL":    {"mysql_upgrade_history", `{"file_format":"1","upgrade_history":[{"version":"8.4.6","initialize":true},{"version":"9.7.4-2"}]}`, "9.7.4-2"},
+		"MySQL": {"mysql_upgrade_history",
+			`{"file_format":"1","upgrade_history":[{"version":"8.4.6","initialize":true},{"version":"9.7.4-2"}]}`, "9.7.4-2"},
 		"MariaDB":  {"mariadb_upgrade_info", "10.11.18-MariaDB\n", "10.11.18-MariaDB"},
 		"Old":      {"mysql_upgrade_info", "8.0.43\x00", "8.0.43"},
 		"Nonsense": {"mysql_upgrade_history", `{`, ""},
@@ -158,7 +164,8 @@ func TestVersion(t *testing.T) {
 }
 
 func FuzzHowStopped(f *testing.F) {
-	f.Add(redo{format: logFormat, start: 8192, checkpoints: [2]uint64{8192 + 512 + 40}, blocks: map[uint64]uint16{8192 + 512: 40}, size: 2048}.bytes(), uint64(8192+512+40))
+	f.Add(redo{format: logFormat, start: 8192, checkpoints: [2]uint64{8192 + 512 + 40},
+		blocks: map[uint64]uint16{8192 + 512: 40}, size: 2048}.bytes(), uint64(8192+512+40))
 	f.Fuzz(func(t *testing.T, log []byte, flushed uint64) {
 		dir := directory(t)
 		write(t, dir, "ibdata1", binary.BigEndian.AppendUint64(make([]byte, flushLSN), flushed))

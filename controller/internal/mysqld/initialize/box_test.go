@@ -29,23 +29,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A box is a container of the server's image, with namespaces of its own. All that
-// runs in it ends with its first process, which is this test's program again.
+// A box is a container of the server's image with its own namespaces. Its first process is the program of this
+// test. All processes in the box end with it.
 type box struct {
-	// Root file system of the image, and the folder that is its volume.
+	// Root is the root file system of the image, and Volume the directory that is its volume.
 	Root, Volume string
-	// Scripts for /docker-entrypoint-initdb.d, if any.
+	// Scripts is the directory for /docker-entrypoint-initdb.d, if any.
 	Scripts string
-	// Env of the image.
+	// Env is the environment of the image.
 	Env []string
-	// Initialize, or else Serve: start the server as its container does, and see
-	// which passwords it accepts.
+	// Initialize runs an initialization. Serve starts the server as its container does, and checks which passwords
+	// it accepts.
 	Initialize *initialization `json:",omitempty"`
 	Serve      *passwords      `json:",omitempty"`
-	// Settings is a directory instead of the image's /etc/mysql/conf.d, and Validate says to validate them.
+	// Settings is a directory instead of the image's /etc/mysql/conf.d. Validate validates its files.
 	Settings string `json:",omitempty"`
 	Validate bool   `json:",omitempty"`
-	// Load a dump.
+	// Load loads a dump.
 	Load *loading `json:",omitempty"`
 }
 
@@ -56,17 +56,17 @@ type initialization struct {
 	Clients  []netip.Addr `json:",omitempty"`
 }
 
-// loading of a dump that is in the folder of an import.
+// loading are the parameters for a dump in the directory of an import.
 type loading struct {
 	Object, Database string
 	Summed           bool
 }
 
-// passwords of root, and what a query of the wanted one's session says.
+// passwords are root's wanted password and a query for its session.
 type passwords struct {
 	Wanted string
 	Query  string
-	// Shell is a command instead of the query, for which MYSQL_PWD is set.
+	// Shell is a command to run instead of the query, with MYSQL_PWD set.
 	Shell string
 }
 
@@ -88,13 +88,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Folders in a box.
+// Directories in a box.
 const (
 	boxVolume  = "/data"
 	boxSockets = "/tmp/sockets"
 )
 
-// play is what the first process does.
+// play is the main function of the first process.
 func (b *box) play() error {
 	if err := b.enter(); err != nil {
 		return fmt.Errorf("cannot enter: %w", err)
@@ -112,7 +112,8 @@ func (b *box) play() error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		_, err := (&Initialization{
-			Volume: boxVolume, Directory: v1.DataDirectory, XR: i.XR, Allowed: i.Allowed, Password: sql.Password(i.Password), Clients: i.Clients, Sockets: boxSockets, Output: os.Stdout,
+			Volume: boxVolume, Directory: v1.DataDirectory, XR: i.XR, Allowed: i.Allowed, Password: sql.Password(i.Password),
+			Clients: i.Clients, Sockets: boxSockets, Output: os.Stdout,
 		}).Run(ctx)
 		return err
 	}
@@ -134,21 +135,23 @@ func (b *box) play() error {
 	return b.Serve.check()
 }
 
-// enter the root file system, as the account of the server.
+// enter mounts and enters the root file system, and switches to the account of the server.
 func (b *box) enter() error {
-	mount := func(source, to, kind string, flags uintptr, data string) error {
-		if err := unix.Mount(source, filepath.Join(b.Root, to), kind, flags, data); err != nil {
-			return fmt.Errorf("mount %s: %w", to, err)
+	mount := func(source, target, kind string, flags uintptr, data string) error {
+		if err := unix.Mount(source, filepath.Join(b.Root, target), kind, flags, data); err != nil {
+			return fmt.Errorf("mount %s: %w", target, err)
 		}
 		return nil
 	}
 	owned := fmt.Sprintf("mode=755,uid=%[1]d,gid=%[1]d", rootfs.User)
 	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
-		unix.Mount(b.Root, b.Root, "", unix.MS_BIND, ""), unix.Mount("", b.Root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""),
+		unix.Mount(b.Root, b.Root, "", unix.MS_BIND, ""),
+		unix.Mount("", b.Root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""),
 		mount("proc", "proc", "proc", 0, ""), mount("/dev", "dev", "", unix.MS_BIND|unix.MS_REC, ""),
-		mount("tmpfs", "tmp", "tmpfs", 0, "mode=1777"), mount("tmpfs", "run/mysqld", "tmpfs", 0, owned), mount("tmpfs", "var/lib/mysql-files", "tmpfs", 0, owned),
+		mount("tmpfs", "tmp", "tmpfs", 0, "mode=1777"), mount("tmpfs", "run/mysqld", "tmpfs", 0, owned),
+		mount("tmpfs", "var/lib/mysql-files", "tmpfs", 0, owned),
 		mount(b.Volume, boxVolume, "", unix.MS_BIND, ""))
-	if b.Serve != nil { // The server's container sees the data only.
+	if b.Serve != nil { // The server's container mounts only the data.
 		err = errors.Join(err, mount(filepath.Join(b.Volume, v1.DataDirectory), "var/lib/mysql", "", unix.MS_BIND, ""))
 	}
 	if b.Settings != "" {
@@ -179,11 +182,12 @@ func loopback() error {
 	return errors.Join(unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r), unix.Close(fd))
 }
 
-// check a server that starts as its own container lets it: without a password in
-// its environment.
+// check starts the server as its own container does, without a password in its environment, and checks its
+// passwords.
 func (p *passwords) check() error {
 	log := &bytes.Buffer{}
-	s, err := process.Start(exec.Command("docker-entrypoint.sh", oneOf("mariadbd", "mysqld")), &process.Log{Out: log, All: true})
+	s, err := process.Start(exec.Command("docker-entrypoint.sh", oneOf("mariadbd", "mysqld")),
+		&process.Log{Out: log, All: true})
 	if err != nil {
 		return err
 	}
@@ -202,7 +206,8 @@ func (p *passwords) check() error {
 	if err := tcp.Ping(context.Background(), ""); !sql.IsAccessDenied(err) {
 		return fmt.Errorf("no password over TCP: %w", err)
 	}
-	socket := exec.Command(oneOf("mysql", "mariadb"), "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-e", "SELECT 1")
+	socket := exec.Command(oneOf("mysql", "mariadb"), "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock",
+		"-e", "SELECT 1")
 	if out, err := socket.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("Access denied")) {
 		return fmt.Errorf("no password over the socket: %w, %s", err, out)
 	}
@@ -218,7 +223,7 @@ func (p *passwords) check() error {
 	return err
 }
 
-// oneOf the programs that the image has.
+// oneOf returns the first of the programs that the image contains.
 func oneOf(programs ...string) string {
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err == nil {
@@ -228,7 +233,7 @@ func oneOf(programs ...string) string {
 	return programs[0]
 }
 
-// A run is a box that has begun.
+// A run is a started box.
 type run struct {
 	cmd  *exec.Cmd
 	out  *bytes.Buffer
@@ -241,7 +246,8 @@ func (b box) begin(t *testing.T) *run {
 	must(t, err)
 	r := &run{cmd: exec.CommandContext(t.Context(), "/proc/self/exe"), out: &bytes.Buffer{}, done: make(chan struct{})}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = []string{boxVariable + "=" + string(raw)}, r.out, r.out
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
+		Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // The box ends with this thread.
@@ -256,7 +262,7 @@ func (b box) begin(t *testing.T) *run {
 	return r
 }
 
-// end is the box's own.
+// end waits for the end of the box and returns its output.
 func (r *run) end() (string, error) {
 	<-r.done
 	if !r.cmd.ProcessState.Success() {
@@ -265,8 +271,7 @@ func (r *run) end() (string, error) {
 	return r.out.String(), nil
 }
 
-// killAfter a while, with all that runs in the box. It is false if the box ended
-// before.
+// killAfter kills the box with all its processes after a while. It returns false if the box has ended before.
 func (r *run) killAfter(d time.Duration) bool {
 	select {
 	case <-r.done:
@@ -278,8 +283,8 @@ func (r *run) killAfter(d time.Duration) bool {
 	}
 }
 
-// stopAfter a while, as a container is stopped: its first process is asked to end. It
-// is false if the box ended before.
+// stopAfter sends SIGTERM to the first process after a while, as a container runtime does. It returns false if the
+// box has ended before.
 func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
 	t.Helper()
 	select {
@@ -292,7 +297,7 @@ func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
 	return true
 }
 
-// endsByItself in a time in which it has nothing left to wait for.
+// endsByItself checks that the box ends soon without help.
 func (r *run) endsByItself(t *testing.T) {
 	t.Helper()
 	select {
@@ -310,7 +315,7 @@ func newBox(t *testing.T) box {
 	must(t, os.MkdirAll(filepath.Join(root.Path, boxVolume), 0o755))
 	b := box{Root: root.Path, Volume: t.TempDir()}
 	rootfs.Own(t, b.Volume)
-	// Small files are made faster.
+	// Smaller files make the initialization faster.
 	settings := filepath.Join(root.Path, "etc/mysql/conf.d/small.cnf")
 	must(t, os.WriteFile(settings, []byte("[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"), 0o644))
 	must(t, os.Chmod(filepath.Dir(b.Volume), 0o755)) //nolint:gosec // The server's account goes through it.

@@ -25,37 +25,33 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A Loading makes a database of a dump, where no server looks. The image's own client loads it, since
-// it is that which knows what its mysqldump writes.
+// A Loading creates a database from a dump, in a directory that no server uses. The image's own client loads the
+// dump, because it supports everything that its mysqldump writes.
 type Loading struct {
 	datavolume.Half
 
-	// Object that the dump was fetched from: its name says how it is compressed.
+	// Object is the object that the dump was downloaded from. Its suffix determines the compression.
 	Object string
-	// Database that statements are for which name none.
+	// Database is the database for statements that do not name one.
 	Database string
-	// Summed is true if somebody has said the sum of the dump. Without that it has to say itself that it is whole.
+	// Summed is true if the user has set the checksum of the dump. Without it, the dump must contain its own end
+	// mark.
 	Summed bool
-	// Sockets is a folder that is made for the server's socket, as for an Initialization.
+	// Sockets is a directory to create for the server's socket, as in an Initialization.
 	Sockets string
 	// Output takes the log of the entrypoint and progress lines.
 	Output io.Writer
 }
 
-// whileLoading are options of the server meanwhile: nothing of it is in a binary log, and no event of the
-// dump's begins.
+// whileLoading are server options for the duration of the load. They disable the binary log and events of the dump.
 var whileLoading = []string{"--skip-log-bin", "--event-scheduler=OFF"}
 
-// endOfDump is how mysqldump says that it has written all (write_footer in client/mysqldump.cc of MySQL).
+// endOfDump is the last line of a complete dump (write_footer in client/mysqldump.cc of MySQL).
 const endOfDump = "-- Dump completed"
 
-// Run the loading. The report is there also with an error.
+// Run runs the loading. An error comes together with a report.
 func (l *Loading) Run(ctx context.Context) (agent.Report, error) {
-	start := time.Now()
-	r := agent.Report{Command: "import-dump"}
-	err := exit.CodeOf(ctx, l.run(ctx, &r))
-	r.End(time.Since(start).Seconds(), err)
-	return r, err
+	return exit.Report(ctx, "import-dump", l.run)
 }
 
 func (l *Loading) run(ctx context.Context, r *agent.Report) error {
@@ -65,22 +61,22 @@ func (l *Loading) run(ctx context.Context, r *agent.Report) error {
 	}
 	defer m.Close()
 	if err := l.make(ctx); err != nil {
-		if agent.CodeOf(err) != agent.ExitFailed { // Nobody goes on with it.
-			err = errors.Join(err, m.Discard())
+		if agent.CodeOf(err) != agent.ExitFailed { // The incomplete data is not used.
+			err = errors.Join(err, m.Remove())
 		}
 		return err
 	}
-	return errors.Join(os.Remove(l.Dump(l.Object)), m.Complete()) // Its room is the data's.
+	return errors.Join(os.Remove(l.Dump(l.Object)), m.Complete()) // The dump's space is for the data.
 }
 
-// make the database, with a server that has ended then.
+// make creates the database with a server that has exited when make returns.
 func (l *Loading) make(ctx context.Context) error {
 	i := &Initialization{Sockets: l.Sockets, Output: l.Output}
 	s, err := i.startEntrypoint(l.Data(), sql.NewPassword(), whileLoading...)
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // What it started besides ends with the container.
+	defer s.Kill() // Other processes of the entrypoint end with the container.
 	if err = s.awaitServer(ctx); err == nil {
 		err = l.load(ctx, s)
 	}
@@ -90,7 +86,7 @@ func (l *Loading) make(ctx context.Context) error {
 	return s.stop(ctx)
 }
 
-// load the dump into a server.
+// load loads the dump into a running server.
 func (l *Loading) load(ctx context.Context, s *server) error {
 	f, err := os.Open(l.Dump(l.Object))
 	if err != nil {
@@ -114,9 +110,10 @@ func (l *Loading) load(ctx context.Context, s *server) error {
 	return t.check(l.Summed)
 }
 
-// runClient on what a dump says, to its end or to the first statement that fails.
+// runClient runs the image's client on the dump, until its end or until a statement fails.
 func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) error {
-	args := []string{"--no-defaults", "--user=root", "--socket=" + s.socket, "--binary-mode", "--default-character-set=utf8mb4", "--max-allowed-packet=1G"}
+	args := []string{"--no-defaults", "--user=root", "--socket=" + s.socket, "--binary-mode",
+		"--default-character-set=utf8mb4", "--max-allowed-packet=1G"}
 	if l.Database != "" {
 		args = append(args, "--database="+l.Database)
 	}
@@ -124,10 +121,10 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 	if err != nil {
 		return err
 	}
-	said := &bytes.Buffer{}
+	output := &bytes.Buffer{}
 	cmd.Env = append(cmd.Environ(), "MYSQL_PWD="+string(s.generated))
 	cmd.Stdin = dump
-	p, err := process.Start(cmd, &process.Log{Out: said, All: true})
+	p, err := process.Start(cmd, &process.Log{Out: output, All: true})
 	if err != nil {
 		return fmt.Errorf("cannot run the image's client: %w", err)
 	}
@@ -138,57 +135,59 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 		return endedLoading(s)
 	case <-ctx.Done():
 		p.Kill()
-		return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+		return fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
 	}
 	switch {
 	case dump.err != nil:
-		return damagedDump("it cannot be read to its end: %w", dump.err)
+		return damagedDump("it cannot be read completely: %w", dump.err)
 	case p.ProcessState.Success():
 		return nil
 	}
 	select {
-	case <-s.Done: // With it its client.
+	case <-s.Done: // The client ends with the server.
 		return endedLoading(s)
 	case <-time.After(endTime):
 	}
-	return whatFailed(said.String())
+	return whatFailed(output.String())
 }
 
-// endedLoading is a server that nobody told to.
+// endedLoading returns the error of a server that ended unexpectedly.
 func endedLoading(s *server) error {
-	return fmt.Errorf("the server ended while the dump was loaded (%s): %s", s.End(), s.Log.Complaints())
+	return fmt.Errorf("the server exited while the dump was loaded (%s): %s", s.End(), s.Log.Complaints())
 }
 
-// endTime is how long a server that dies takes for it, after its client has noticed.
+// endTime is how long to wait for the end of a failing server after its client has failed.
 const endTime = 3 * time.Second
 
-// fullErrors are what the server says where its volume is full: a table, a file, or the operating system's own number (MySQL manual,
-// B.3.2.11, and the Server Error Message Reference).
+// fullErrors match the server's errors about a full volume. They are about a table or a file, or contain the error
+// number of the operating system (MySQL manual, B.3.2.11, and the Server Error Message Reference).
 var fullErrors = regexp.MustCompile(`^ERROR (3|1021|1114) |[Ee]rrno: 28\b`)
 
-// whatFailed returns what the client says of the statement that failed, without rows and passwords.
-func whatFailed(said string) error {
-	for line := range strings.Lines(said) {
+// whatFailed returns the client's message about the failed statement, without rows and passwords.
+func whatFailed(output string) error {
+	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "ERROR") {
 			continue
 		}
 		if fullErrors.MatchString(line) {
 			return fmt.Errorf("the volume is full: %w", unix.ENOSPC)
 		}
-		return damagedDump("a statement of it has failed: %s", v1.PrintableText(v1.WithoutSecrets(strings.TrimSpace(line)), v1.MaxForeignText))
+		return damagedDump("a statement in it failed: %s",
+			v1.PrintableText(v1.WithoutSecrets(strings.TrimSpace(line)), v1.MaxForeignText))
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		if text := strings.TrimSpace(line); isComplaint.MatchString(text) {
-			return fmt.Errorf("the client has failed: %s", v1.PrintableText(v1.WithoutSecrets(text), v1.MaxForeignText))
+			return fmt.Errorf("the client failed: %s", v1.PrintableText(v1.WithoutSecrets(text), v1.MaxForeignText))
 		}
 	}
-	return errors.New("the client has failed without a word of a statement")
+	return errors.New("the client failed and reported no statement")
 }
 
-// isComplaint matches what a client says of itself, such as of an option that it does not know. What else it prints may be rows.
+// isComplaint matches the client's messages about itself, such as an unknown option. Its other output may contain
+// rows.
 var isComplaint = regexp.MustCompile(`^(?:mysql|mariadb): (?:\[ERROR\] |[a-z])`)
 
-// clients of images: MySQL's, and MariaDB's.
+// clients are the names of the clients in MySQL and MariaDB images.
 var clients = []string{"mysql", "mariadb"}
 
 func imageClient(args ...string) (*exec.Cmd, error) {
@@ -197,14 +196,15 @@ func imageClient(args ...string) (*exec.Cmd, error) {
 			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
 		}
 	}
-	return nil, fmt.Errorf("this image has none of %s, which load a dump: choose an image that has", strings.Join(clients, ", "))
+	return nil, fmt.Errorf("this image has none of %s to load a dump: choose an image with one of them",
+		strings.Join(clients, ", "))
 }
 
 func damagedDump(format string, args ...any) error {
 	return &agent.ExitError{Code: agent.ExitDamaged, Err: fmt.Errorf("the dump cannot be imported: "+format, args...)}
 }
 
-// decompress a dump, as its name says.
+// decompress returns a reader that decompresses a dump by the suffix of its name.
 func decompress(name string, from io.Reader) (io.Reader, error) {
 	switch {
 	case strings.HasSuffix(name, ".gz"):
@@ -215,14 +215,15 @@ func decompress(name string, from io.Reader) (io.Reader, error) {
 	return from, nil
 }
 
-// sandboxLine is the first line of what MariaDB's dump has written since 2024. It tells its own client to refuse commands of
-// the client's own, which --binary-mode does as well. MySQL's client takes the line for an unknown command and ends.
+// sandboxLine is the first line of what MariaDB's dump has written since 2024. It tells its own client to refuse
+// commands of the client's own, which --binary-mode does as well. MySQL's client takes the line for an unknown command
+// and ends.
 var sandboxLine = regexp.MustCompile(`^/\*M?!999999\\- enable the sandbox mode \*/[ \t]*\r?\n`)
 
-// maxSandboxLine in bytes.
+// maxSandboxLine is the maximum length of that line in bytes.
 const maxSandboxLine = 64
 
-// withoutSandboxLine returns the dump without that line, if it begins with it.
+// withoutSandboxLine returns the dump without a sandboxLine at its beginning.
 func withoutSandboxLine(dump io.Reader) io.Reader {
 	b := bufio.NewReader(dump)
 	begin, _ := b.Peek(maxSandboxLine) // An error comes again with the next read.
@@ -230,7 +231,7 @@ func withoutSandboxLine(dump io.Reader) io.Reader {
 	return b
 }
 
-// maxWindow in bytes that is kept of a dump to decompress it: what zstd --long=27 needs.
+// maxWindow is the maximum decompression window in bytes. It is the window of zstd --long=27.
 const maxWindow = 128 << 20
 
 type countingReader struct {
@@ -244,10 +245,10 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tailBytes of a dump are kept, more than its last line has.
+// tailBytes is the number of bytes at the end of a dump that are kept. The last line is shorter.
 const tailBytes = 512
 
-// A tailReader knows how what it read has ended.
+// A tailReader keeps the last bytes that it has read.
 type tailReader struct {
 	from io.Reader
 	tail []byte
@@ -266,11 +267,13 @@ func (r *tailReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check that the dump was written to its end: one that was cut off is one of fewer rows, to every server.
+// check returns an error if the dump has no end mark, unless the user has set its checksum. A server would accept a
+// truncated dump as one with fewer rows.
 func (r *tailReader) check(isSummed bool) error {
 	lines := strings.Split(strings.TrimRight(string(r.tail), "\r\n\t "), "\n")
 	if isSummed || strings.HasPrefix(lines[len(lines)-1], endOfDump) {
 		return nil
 	}
-	return damagedDump("it does not end with the line %q, by which mysqldump says that it has written all: take it again, or say the sum of a whole one (sha256)", endOfDump)
+	return damagedDump("it does not end with the line %q, which mysqldump writes at the end of a complete dump. "+
+		"Create the dump again, or specify the checksum of a complete one (sha256)", endOfDump)
 }

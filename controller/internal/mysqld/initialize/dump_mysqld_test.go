@@ -59,12 +59,15 @@ func realDump(t *testing.T, options string) []byte {
 	b := newBox(t)
 	b.Env = []string{quick}
 	b.initialize(t, "old")
-	b.serve(t, "old", `SET NAMES utf8mb4; SET GLOBAL event_scheduler = OFF; CREATE DATABASE shop; USE shop; CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, note TEXT, raw BLOB);
+	b.serve(t, "old",
+		`SET NAMES utf8mb4; SET GLOBAL event_scheduler = OFF; CREATE DATABASE shop; USE shop; CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, note TEXT, raw BLOB);
 INSERT INTO orders (note, raw) VALUES ('it''s; a \\ "note"', X'00FF0A0D27'), ('漢😀', NULL);
 CREATE VIEW many AS SELECT COUNT(*) AS n FROM orders; CREATE TRIGGER t BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = COALESCE(NEW.note, 'none');
 CREATE EVENT e ON SCHEDULE AT '2001-01-01 00:00:00' + INTERVAL 100 YEAR DO DELETE FROM shop.orders;
 CREATE USER app@'%' IDENTIFIED BY 'app'; GRANT SELECT ON shop.* TO app@'%';`)
-	b.Serve = &passwords{Wanted: "old", Shell: "exec mysqldump --no-defaults --user=root --host=127.0.0.1 --routines --events --triggers --set-gtid-purged=OFF --result-file=" + boxVolume + "/dump " + options}
+	b.Serve = &passwords{Wanted: "old",
+		Shell: "exec mysqldump --no-defaults --user=root --host=127.0.0.1 --routines --events --triggers " +
+			"--set-gtid-purged=OFF --result-file=" + boxVolume + "/dump " + options}
 	if out, err := b.begin(t).end(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -92,7 +95,8 @@ func TestRealDump(t *testing.T) {
 	}{
 		"Gzip":       {loading{Object: "a.sql.gz"}, packed},
 		"NoDatabase": {loading{Object: "a.sql.zst", Database: "shop"}, e.EncodeAll(one, nil)},
-		"Summed":     {loading{Object: "a.sql", Summed: true}, bytes.ReplaceAll(dump, []byte("-- Dump completed"), []byte("-- It is not mysqldump's"))},
+		"Summed": {loading{Object: "a.sql", Summed: true},
+			bytes.ReplaceAll(dump, []byte("-- Dump completed"), []byte("-- It is not mysqldump's"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +110,8 @@ func TestRealDump(t *testing.T) {
 			}
 			b.enterAs(t, `it's`)
 			want := "69742773" // it's
-			if got := b.serve(t, `it's`, askRows); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "\n2") || !strings.Contains(got, "00FF0A0D27") || !strings.Contains(got, "E6BCA2F09F9880") {
+			if got := b.serve(t, `it's`, askRows); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "\n2") ||
+				!strings.Contains(got, "00FF0A0D27") || !strings.Contains(got, "E6BCA2F09F9880") {
 				t.Errorf("it has %q", got)
 			}
 			must(t, cleanVolume(b.Volume))
@@ -134,7 +139,8 @@ func cleanVolume(volume string) error {
 
 // TestRealDumpFails: half a dump is no database, and nothing of it is said that may be a password.
 func TestRealDumpFails(t *testing.T) {
-	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES (1);\n-- Dump completed on 2026-01-01\n")
+	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES " +
+		"(1);\n-- Dump completed on 2026-01-01\n")
 	packed := zipped(t, dump)
 	line := bytes.LastIndex(dump, []byte("-- Dump completed"))
 	for name, tc := range map[string]struct {
@@ -142,9 +148,10 @@ func TestRealDumpFails(t *testing.T) {
 		dump []byte
 		say  string
 	}{
-		"CutOff":       {loading{Object: "a.sql"}, dump[:line], "does not end with the line"},
-		"GzipCutOff":   {loading{Object: "a.sql.gz"}, packed[:len(packed)-9], "cannot be read to its end"},
-		"NoStatement":  {loading{Object: "a.sql"}, append([]byte("CREATE USER x IDENTIFIED BY 'hunter2' WRONG;\n"), dump...), "ERROR 1064"},
+		"CutOff":     {loading{Object: "a.sql"}, dump[:line], "does not end with the line"},
+		"GzipCutOff": {loading{Object: "a.sql.gz"}, packed[:len(packed)-9], "cannot be read completely"},
+		"NoStatement": {loading{Object: "a.sql"}, append([]byte("CREATE USER x IDENTIFIED BY 'hunter2' WRONG;\n"), dump...),
+			"ERROR 1064"},
 		"ClientOfSums": {loading{Object: "a.sql", Summed: true}, []byte("\\! touch /data/escaped\n"), "ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,9 +174,11 @@ func TestRealDumpFails(t *testing.T) {
 	}
 }
 
-// TestRealDumpKilled at moments of its loading: there is no database before all of it is there, and the next pod begins anew.
+// TestRealDumpKilled at moments of its loading: there is no database before all of it is there, and the next pod begins
+// anew.
 func TestRealDumpKilled(t *testing.T) {
-	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, note TEXT);\n" +
+	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, note " +
+		"TEXT);\n" +
 		strings.Repeat("INSERT INTO orders (note) VALUES ('a');\n", 2000) + "-- Dump completed on 2026-01-01\n")
 	b := newBox(t)
 	b.Env = []string{quick}
@@ -189,7 +198,7 @@ func TestRealDumpKilled(t *testing.T) {
 		must(t, os.WriteFile(h.Dump("a.sql"), dump, 0o600))
 		rootfs.Own(t, b.Volume)
 		b.Load = &l
-		if at := whole * time.Duration(n+1) / 5; b.begin(t).killAfter(at) {
+		if elapsed := whole * time.Duration(n+1) / 5; b.begin(t).killAfter(elapsed) {
 			cut++
 		}
 		if _, err := os.Stat(filepath.Join(b.Volume, v1.DataDirectory)); err == nil {
@@ -212,24 +221,30 @@ func TestRealDumpKilled(t *testing.T) {
 // TestRealForeignRoot: an imported server may have had no root who comes over a network, or one without a password.
 func TestRealForeignRoot(t *testing.T) {
 	for name, accounts := range map[string]string{
-		"Locked":       "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; ALTER USER root@'%' REQUIRE X509 ACCOUNT LOCK; REVOKE INSERT ON *.* FROM root@'%';",
-		"Distribution": "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@localhost IDENTIFIED WITH auth_socket; DROP USER root@'%';",
-		"None":         "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; DROP USER root@'%', root@localhost;",
-		"Socket":       "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@'%' IDENTIFIED WITH auth_socket;",
+		"Locked": "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; ALTER " +
+			"USER root@'%' REQUIRE X509 ACCOUNT LOCK; REVOKE INSERT ON *.* FROM root@'%';",
+		"Distribution": "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@localhost IDENTIFIED WITH " +
+			"auth_socket; DROP USER root@'%';",
+		"None": "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; DROP " +
+			"USER root@'%', root@localhost;",
+		"Socket": "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; ALTER USER root@'%' IDENTIFIED WITH auth_socket;",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
 			b.Env = []string{quick}
 			b.initialize(t, "old")
-			b.serve(t, "old", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; CHANGE REPLICATION SOURCE TO SOURCE_HOST = '192.0.2.1', SOURCE_USER = 'r'; "+accounts)
+			b.serve(t, "old", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; CHANGE REPLICATION SOURCE TO "+
+				"SOURCE_HOST = '192.0.2.1', SOURCE_USER = 'r'; "+accounts)
 			b.mark(t, func(m map[string]any) {
 				m["archive"] = "import/volume/old"
 				delete(m, "passwordSet")
 			})
 			password := rand.Text()
 			b.enterWith(t, password)
-			if out := b.serve(t, password, "SELECT i FROM d.t; CREATE USER x@'%' IDENTIFIED BY 'x'; GRANT SELECT ON *.* TO x@'%'; SELECT COUNT(*) FROM performance_schema.replication_connection_configuration"); out != "42\n0" {
+			if out := b.serve(t, password,
+				"SELECT i FROM d.t; CREATE USER x@'%' IDENTIFIED BY 'x'; GRANT SELECT ON *.* TO x@'%'; SELECT COUNT(*) FROM "+
+					"performance_schema.replication_connection_configuration"); out != "42\n0" {
 				t.Errorf("it says %q", out)
 			}
 		})

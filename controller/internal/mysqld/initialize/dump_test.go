@@ -25,18 +25,26 @@ func TestSandboxLine(t *testing.T) {
 
 // TestWhatFailed: the cause is kept, also if the client quotes it, and rows and passwords are not.
 func TestWhatFailed(t *testing.T) {
-	for said, want := range map[string]string{
-		"mysql: [Warning] x\nERROR 1064 (42000) at line 3: You have an error near 'hunter2'\n": "the dump cannot be imported: a statement of it has failed: ERROR 1064 (42000) at line 3: You have an error near …",
-		"ERROR 1064 (42000) at line 3: syntax to use near 'BY 'hunter2'' at line 1\n":          "the dump cannot be imported: a statement of it has failed: ERROR 1064 (42000) at line 3: syntax to use near … at line 1",
-		"ERROR 1062 (23000) at line 1: Duplicate entry 'a row' for key 'k'\n":                  "the dump cannot be imported: a statement of it has failed: ERROR 1062 (23000) at line 1: Duplicate entry … for key 'k'",
-		"ERROR at line 1: Unknown command '\\-'.\n":                                            "the dump cannot be imported: a statement of it has failed: ERROR at line 1: Unknown command '\\-'.",
-		"ERROR 1153 (08S01) at line 9: Got a packet bigger than 'max_allowed_packet' bytes\n":  "the dump cannot be imported: a statement of it has failed: ERROR 1153 (08S01) at line 9: Got a packet bigger than 'max_allowed_packet' bytes",
-		"mysql: [ERROR] unknown option '--binary-mode'.\n":                                     "the client has failed: mysql: [ERROR] unknown option '--binary-mode'.",
-		"ERROR 1114 (HY000) at line 1: The table 't' is full\n":                                "the volume is full: no space left on device",
-		"hunter2\n": "the client has failed without a word of a statement",
+	for output, want := range map[string]string{
+		"mysql: [Warning] x\nERROR 1064 (42000) at line 3: You have an error near 'hunter2'\n": "the dump cannot be " +
+			"imported: a statement in it failed: ERROR 1064 (42000) at line 3: You have an error near …",
+		"ERROR 1064 (42000) at line 3: syntax to use near 'BY 'hunter2'' at line 1\n": "the dump cannot be " +
+			"imported: a statement in it failed: ERROR 1064 (42000) at line 3: syntax to use near … at line 1",
+		"ERROR 1062 (23000) at line 1: Duplicate entry 'a row' for key 'k'\n": "the dump cannot be imported: a " +
+			"statement in it failed: ERROR 1062 (23000) at line 1: Duplicate entry … for key 'k'",
+		"ERROR at line 1: Unknown command '\\-'.\n": "the dump cannot be imported: a statement in it failed: " +
+			"ERROR at line 1: Unknown command '\\-'.",
+		"ERROR 1153 (08S01) at line 9: Got a packet bigger than 'max_allowed_packet' bytes\n": "the dump cannot be " +
+			"imported: a statement in it failed: ERROR 1153 (08S01) at line 9: Got a packet bigger than " +
+			"'max_allowed_packet' bytes",
+		"mysql: [ERROR] unknown option '--binary-mode'.\n": "the client failed: mysql: [ERROR] unknown option " +
+			"'--binary-mode'.",
+		"ERROR 1114 (HY000) at line 1: The table 't' is full\n": "the volume is full: no " +
+			"space left on device",
+		"hunter2\n": "the client failed and reported no statement",
 	} {
-		if got := whatFailed(said).Error(); got != want {
-			t.Errorf("%q: want %q, got %q", said, want, got)
+		if got := whatFailed(output).Error(); got != want {
+			t.Errorf("%q: want %q, got %q", output, want, got)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// startedVersion is what the first start has stored beside the data: the version of the server that starts next.
+// startedVersion returns the version of the next server, which the initialization has stored next to the data.
 func (b box) startedVersion(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(b.Volume, ".started.json"))
@@ -26,15 +26,16 @@ func (b box) startedVersion(t *testing.T) string {
 	return version
 }
 
-// comeBack is a box with what a restore makes of a backup of this one, which has stopped.
+// comeBack returns a new box with data that was restored from a backup of this stopped box.
 func (b box) comeBack(t *testing.T) box {
 	t.Helper()
 	next, backup, version := newBox(t), t.TempDir(), b.startedVersion(t)
 	next.Env = b.Env
 	file := filepath.Join(backup, "one", "data.tar.zst")
 	report, err := (&archive.Backup{
-		Identity: archive.Identity{Record: "one", Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid"}},
-		Volume:   b.Volume, Directory: v1.DataDirectory, Archive: file, Version: version, Output: io.Discard,
+		Identity: archive.Identity{Record: "one",
+			Instance: v1.BackedUpInstance{Kind: "MySQL", Namespace: "default", Name: "shop", XR: "uid"}},
+		Volume: b.Volume, Directory: v1.DataDirectory, Archive: file, Version: version, Output: io.Discard,
 	}).Run(t.Context())
 	must(t, err)
 	if report.Version != version {
@@ -55,8 +56,8 @@ func (b box) comeBack(t *testing.T) box {
 	return next
 }
 
-// TestRealFlavourComesBack: each supported server is made by its image's entrypoint, serves, is backed up, comes back from the
-// backup with another password, and has its rows.
+// TestRealFlavourComesBack initializes, starts, stops and backs up each supported server. The server restored from
+// that backup has another password and the same rows.
 func TestRealFlavourComesBack(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick, "MYSQL_DATABASE=app"}
@@ -70,15 +71,18 @@ func TestRealFlavourComesBack(t *testing.T) {
 	if out, err := next.begin(t).end(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out := next.serve(t, "of the next instance", "SELECT i FROM app.t; SELECT COUNT(*) FROM mysql.user WHERE user = 'app'"); out != "42\n1" {
+	if out := next.serve(t, "of the next instance",
+		"SELECT i FROM app.t; SELECT COUNT(*) FROM mysql.user WHERE user = 'app'"); out != "42\n1" {
 		t.Errorf("it has %q", out)
 	}
 }
 
-// TestRealFlavourDump: a dump that MariaDB has written is loaded by each supported server.
+// TestRealFlavourDump checks that each supported server loads a dump written by MariaDB.
 func TestRealFlavourDump(t *testing.T) {
-	const dump = "CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES (42);\n-- Dump completed on 2026-01-01\n"
-	for name, line := range map[string]string{"Old": `/*!999999\- enable the sandbox mode */ `, "New": `/*M!999999\- enable the sandbox mode */ `} {
+	const dump = "CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES (42);\n-- " +
+		"Dump completed on 2026-01-01\n"
+	for name, line := range map[string]string{"Old": `/*!999999\- enable the sandbox mode */ `,
+		"New": `/*M!999999\- enable the sandbox mode */ `} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
 			b.Env = []string{quick}

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// podAddress is where clients of a cluster are.
+// podAddress is an address of a client in the cluster.
 var podAddress = []netip.Addr{netip.MustParseAddr("10.42.0.7")}
 
-// letIn a password into what was restored, for clients of a cluster.
+// letIn sets the password in restored data, for clients in the cluster.
 func (b box) letIn(t *testing.T, password string) {
 	t.Helper()
 	b.Serve, b.Initialize = nil, &initialization{Password: password, Clients: podAddress}
@@ -21,8 +21,8 @@ func (b box) letIn(t *testing.T, password string) {
 	}
 }
 
-// TestRealRootElsewhere: root of what was restored could log in from elsewhere only, or not at all. Clients reach it afterwards. The
-// accounts of others stay as they are.
+// TestRealRootElsewhere restores data in which root could not log in from the cluster's network. Clients can log in
+// as root afterwards, and other accounts are unchanged.
 func TestRealRootElsewhere(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick}
@@ -45,9 +45,11 @@ func TestRealRootElsewhere(t *testing.T) {
 }
 
 // gtids are the lines of my.cnf that the function writes for a new instance.
-var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = ON", "[mysqld-5.6]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF"}
+var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = ON", "[mysqld-5.6]",
+	"loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF",
+	"loose_enforce_gtid_consistency = OFF"}
 
-// noGTIDs are the defaults of MySQL before 9.7, and binaryLog that of every one.
+// noGTIDs are the defaults of MySQL before 9.7. binaryLog is the default of all versions.
 var (
 	noGTIDs   = []string{binaryLog, "gtid_mode = OFF", "enforce_gtid_consistency = OFF"}
 	binaryLog = "log_bin = binlog"
@@ -55,20 +57,23 @@ var (
 
 const askGTIDs = "SELECT @@gtid_mode, @@enforce_gtid_consistency, @@gtid_executed <> ''"
 
-// TestRealGTIDs: a new server has GTIDs, and so has one on a backup of a server that had none, also if that did not stop cleanly. A
-// server_id that was persisted in the data is that of the server which was backed up.
+// TestRealGTIDs checks that GTIDs are enabled on a new server, and on restored data of a server without them, even
+// after an unclean shutdown. A persisted server_id of the backed-up server is not used.
 func TestRealGTIDs(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick}
 	b.settings(t, noGTIDs...)
 	b.initialize(t, "p")
-	if got := b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SET PERSIST server_id = 7; SET PERSIST max_connections = 77; SELECT @@gtid_mode"); got != "OFF" { // It is killed with its box.
+	// The server is killed together with its box.
+	if got := b.serve(t, "p", "CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i; SET PERSIST server_id = 7; SET "+
+		"PERSIST max_connections = 77; SELECT @@gtid_mode"); got != "OFF" {
 		t.Fatalf("the backup is of a server with GTIDs: %q", got)
 	}
 	b.settings(t, append([]string{binaryLog, "server_id = 4711"}, gtids...)...)
 	b.restored(t)
 	b.letIn(t, "p")
-	if got := b.serve(t, "p", "INSERT INTO d.t VALUES (43); SELECT i FROM d.t; SELECT @@server_id, @@max_connections; "+askGTIDs); got != "42\n43\n4711\t77\nON\tON\t1" {
+	if got := b.serve(t, "p", "INSERT INTO d.t VALUES (43); SELECT i FROM d.t; SELECT @@server_id, @@max_connections; "+
+		askGTIDs); got != "42\n43\n4711\t77\nON\tON\t1" {
 		t.Errorf("on an older backup: got %q", got)
 	}
 	b.removeData(t)
@@ -82,20 +87,22 @@ func TestRealGTIDs(t *testing.T) {
 	}
 }
 
-// TestRealOnlineSwitch: an existing server gets GTIDs by the statements of the documentation, without a restart, and keeps them.
+// TestRealOnlineSwitch enables GTIDs on a running server with the statements of the documentation, and checks that
+// they stay enabled.
 func TestRealOnlineSwitch(t *testing.T) {
-	raw, err := os.ReadFile("../../../../docs/claims.md")
+	raw, err := os.ReadFile("../../../../docs/how-to/upgrade-mysql.md")
 	must(t, err)
 	_, after, _ := strings.Cut(string(raw), "```sql\nSET PERSIST enforce_gtid_consistency = WARN;\n")
 	statements, _, found := strings.Cut(after, "```")
 	if !found {
-		t.Fatal("docs/claims.md has no statements that switch GTIDs on")
+		t.Fatal("docs/how-to/upgrade-mysql.md has no statements that switch GTIDs on")
 	}
 	b := newBox(t)
 	b.Env = []string{quick}
 	b.settings(t, noGTIDs...)
 	b.initialize(t, "p")
-	if got := b.serve(t, "p", "SET PERSIST enforce_gtid_consistency = WARN;\n"+statements+"CREATE DATABASE d; "+askGTIDs); !strings.HasSuffix(got, "ON\tON\t1") {
+	if got := b.serve(t, "p", "SET PERSIST enforce_gtid_consistency = WARN;\n"+statements+"CREATE DATABASE d; "+
+		askGTIDs); !strings.HasSuffix(got, "ON\tON\t1") {
 		t.Errorf("after the switch: got %q", got)
 	}
 	if got := b.serve(t, "p", askGTIDs); got != "ON\tON\t1" {

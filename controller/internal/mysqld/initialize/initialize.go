@@ -1,18 +1,16 @@
-// Package initialize makes a new database, all of it or nothing. The entrypoint of
-// the server's own image does the work, in a folder where no server looks, and with
-// a password that means nothing to SQL, to a shell or to an option file: official
-// images put it into all of them as it is, and take a folder named mysql for a
-// database that is done. The wanted password is brought in afterwards.
+// Package initialize initializes a new database completely or not at all. The entrypoint of the server's image does
+// the work, in a directory that no server uses. It gets a generated password without special meaning in SQL, a shell
+// or an option file, because official images insert the password there without quoting. They also treat a directory
+// named mysql as a complete database. The wanted password is set afterwards.
 //
 //	data.init ── entrypoint ─▶ server without network ── ALTER USER, SIGTERM ─▶ fsync ── rename ─▶ data
 //
-// Whatever dies on the way, there is no data directory, and the next run begins
-// anew.
+// If the process ends in between, there is no data directory, and the next run starts again.
 //
-// What comes from a backup has a password that nobody knows. The wanted one is brought
-// in before the server's own container begins, in the same way and by the same entrypoint:
+// Restored data has an unknown password. The wanted password is set before the server's own container starts, in the
+// same way and by the same entrypoint:
 //
-//	data ── entrypoint ─▶ server without network that asks for no password ── ALTER USER, SIGTERM ─▶ note beside data
+//	data ── entrypoint ─▶ server without network and passwords ── ALTER USER, SIGTERM ─▶ mark next to data
 package initialize
 
 import (
@@ -32,38 +30,36 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// An Initialization is the first start of a server.
+// An Initialization is the first start of a server on a volume.
 type Initialization struct {
-	// Volume is where the data volume is mounted, and Directory the folder in its
-	// root that the data belongs into.
+	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
 	Volume, Directory string
-	// XR whose data it is, or is to be.
+	// XR is the UID of the composite resource that owns the data.
 	XR types.UID
-	// Allowed is true for an instance that nobody has used yet. Without it a volume
-	// that has no data is the wrong one, or was emptied.
+	// Allowed is true for an instance without a login yet. Otherwise an empty volume is the wrong one, or was
+	// emptied.
 	Allowed bool
-	// Password that is wanted of root.
+	// Password is the wanted password of root.
 	Password sql.Password
-	// Sockets is a folder that is made for the server's socket, on a file system
-	// that has such; its path must be short.
+	// Sockets is a directory to create for the server's socket. Its path must be short, and its file system must
+	// support sockets.
 	Sockets string
-	// Clients have to reach root from such addresses as these; nil for those of this pod.
+	// Clients are addresses from which root must be able to log in. If nil, the addresses of this pod are used.
 	Clients []netip.Addr
 	// Output takes the log of the entrypoint and progress lines.
 	Output io.Writer
 
-	// environment of the entrypoint besides its own.
+	// environment is added to the environment of the entrypoint.
 	environment []string
-	// command of the entrypoint. Tests have another one.
+	// command returns the command of the entrypoint. Tests replace it.
 	command func(args ...string) (*exec.Cmd, error)
 }
 
-// clearTimeout is how long the server of an earlier run is waited for, which the
-// container runtime ends a moment after it.
+// clearTimeout is how long to wait for the server of an earlier run. The container runtime may end it a moment
+// after that run.
 const clearTimeout = 30 * time.Second
 
-// Run the first start, unless the volume has data. The Report is there also with
-// an error.
+// Run initializes the volume unless it contains data. An error comes together with a report.
 func (i *Initialization) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "initialize"}
@@ -78,12 +74,12 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	defer v.Close()
-	has, err := v.HasData()
+	hasData, err := v.HasData()
 	if err != nil {
 		return err
 	}
-	r.Already = has
-	step, err := decideStep(has, i.Allowed, v.Nothing)
+	r.Already = hasData
+	step, err := decideStep(hasData, i.Allowed, v.Nothing)
 	if err != nil {
 		return err
 	}
@@ -97,31 +93,31 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 	if err := v.Clear(clearTimeout); err != nil {
 		return err
 	}
-	i.printLinef("Making a new database")
+	i.printLinef("Creating a new database")
 	if err := i.makeDatabase(ctx, r, v.Folder()); err != nil {
 		return err
 	}
 	if err := v.Publish(); err != nil {
 		return err
 	}
-	i.printLinef("The database is made")
+	i.printLinef("The database is created")
 	i.noteStart(ctx, v)
 	return nil
 }
 
-// noteStart of the server that comes next, for a backup: that is of a server which has stopped, and
-// which nobody may ever have reached. No server stays away because it cannot be noted.
+// noteStart stores the version of the next server for a backup, because a backup is taken of a stopped server that
+// may never have accepted clients. A failure does not prevent the server from starting.
 func (i *Initialization) noteStart(ctx context.Context, v *datavolume.Initial) {
 	server, err := version.Ask(ctx)
 	if err == nil {
 		err = v.NoteStart(server.Version)
 	}
 	if err != nil {
-		i.printLinef("The server's version is not noted: %v", err)
+		i.printLinef("Cannot record the version of the server: %v", err)
 	}
 }
 
-// A step is what is to be done with a volume.
+// A step is the action for a volume.
 type step int
 
 const (
@@ -129,14 +125,17 @@ const (
 	create
 )
 
-// decideStep to do. Nothing is ever made over data, and no database where there should
-// be one: doubt is not absence.
-func decideStep(has, allowed bool, nothing func() error) (step, error) {
+// decideStep decides the action for a volume. It never creates a database over data, or on a volume whose data may
+// be missing.
+func decideStep(hasData, allowed bool, nothing func() error) (step, error) {
 	switch {
-	case has:
+	case hasData:
 		return leave, nil
 	case !allowed:
-		return leave, &agent.ExitError{Code: agent.ExitNoData, Err: errors.New("the volume holds no data, but this instance has had some: is it the right volume, or folder, on the right node? Bring the right one back. Nothing is made in its place; to restore the newest backup delete the claim and create it again")}
+		return leave, &agent.ExitError{Code: agent.ExitNoData,
+			Err: errors.New("the volume contains no data, but this instance had data. Check that it is the right " +
+				"volume or directory, on the right node, and restore the right one. No new database is created " +
+				"instead. To restore the newest backup, delete the claim and create it again")}
 	}
 	if err := nothing(); err != nil {
 		return leave, err
@@ -144,13 +143,13 @@ func decideStep(has, allowed bool, nothing func() error) (step, error) {
 	return create, nil
 }
 
-// makeDatabase in a folder.
+// makeDatabase creates the database in a directory.
 func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, folder string) error {
 	s, err := i.startEntrypoint(folder, sql.NewPassword())
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // What it started besides ends with the container.
+	defer s.Kill() // Other processes of the entrypoint end with the container.
 	if err := s.awaitServer(ctx); err != nil {
 		return err
 	}

@@ -18,21 +18,21 @@ import (
 func TestDecideStep(t *testing.T) {
 	errDoubt := errors.New("doubt")
 	cases := map[string]struct {
-		reason       string
-		has, allowed bool
-		nothing      error
-		want         step
-		err          error
+		reason           string
+		hasData, allowed bool
+		nothing          error
+		want             step
+		err              error
 	}{
 		"New":      {reason: "There is nothing, and never was.", allowed: true, want: create},
-		"Data":     {reason: "Nothing is made over data.", has: true, allowed: true, nothing: errDoubt, want: leave},
-		"Restart":  {reason: "An instance that has its data goes on.", has: true, want: leave},
+		"Data":     {reason: "Nothing is made over data.", hasData: true, allowed: true, nothing: errDoubt, want: leave},
+		"Restart":  {reason: "An instance that has its data goes on.", hasData: true, want: leave},
 		"Emptied":  {reason: "An instance that had data gets no new database.", err: &agent.ExitError{}},
 		"Doubtful": {reason: "What may have been emptied is not new.", allowed: true, nothing: errDoubt, err: errDoubt},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := decideStep(tc.has, tc.allowed, func() error { return tc.nothing })
+			got, err := decideStep(tc.hasData, tc.allowed, func() error { return tc.nothing })
 			if coded := new(agent.ExitError); errors.As(tc.err, &coded) {
 				if agent.CodeOf(err) != agent.ExitNoData {
 					t.Errorf("%s got %v", tc.reason, err)
@@ -48,17 +48,18 @@ func TestDecideStep(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	own := []string{
-		"PATH=/bin", "MYSQL_DATABASE=app", "MYSQL_ROOT_HOST=localhost", "MYSQL_USER=me", "MYSQL_ROOT_PASSWORD=image", "MYSQL_ROOT_PASSWORD_FILE=/x",
+		"PATH=/bin", "MYSQL_DATABASE=app", "MYSQL_ROOT_HOST=localhost", "MYSQL_USER=me", "MYSQL_ROOT_PASSWORD=image",
+		"MYSQL_ROOT_PASSWORD_FILE=/x",
 		"MYSQL_ALLOW_EMPTY_PASSWORD=1", "MARIADB_ROOT_PASSWORD_HASH=x", "MARIADB_RANDOM_ROOT_PASSWORD=1",
 	}
-	want := []string{"PATH=/bin", "MYSQL_DATABASE=app", "MYSQL_ROOT_HOST=localhost", "MYSQL_USER=me", "MYSQL_ROOT_PASSWORD=generated"}
+	want := []string{"PATH=/bin", "MYSQL_DATABASE=app", "MYSQL_ROOT_HOST=localhost", "MYSQL_USER=me",
+		"MYSQL_ROOT_PASSWORD=generated"}
 	if diff := cmp.Diff(want, environment(own, "generated")); diff != "" {
 		t.Errorf("The entrypoint takes one choice of a password, and it is ours.\n-want, +got:\n%s", diff)
 	}
 }
 
-// TestCheckPassword: a server that lets root in with another password than the wanted one
-// is not taken over.
+// TestCheckPassword checks that a server is refused if root can log in with another password than the wanted one.
 func TestCheckPassword(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
@@ -68,7 +69,7 @@ func TestCheckPassword(t *testing.T) {
 	defer l.Close() //nolint:errcheck // Nobody waits for it.
 	go hostile.Server{Trick: hostile.Open()}.Serve(l)
 	err = (&server{socket: socket, generated: sql.NewPassword()}).checkPassword(t.Context(), "wanted")
-	if err == nil || !strings.Contains(err.Error(), "lets root in with") {
+	if err == nil || !strings.Contains(err.Error(), "root can log in to the new server with") {
 		t.Errorf("want it to say that everybody is let in, got %v", err)
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// quick leaves out what only costs time.
+// quick skips the import of time zones, which only takes time.
 const quick = "MYSQL_INITDB_SKIP_TZINFO=1"
 
-// TestRealInitialize has passwords that the official entrypoint breaks on.
+// TestRealInitialize uses passwords that the official entrypoint cannot handle.
 func TestRealInitialize(t *testing.T) {
 	for name, password := range map[string]string{
 		"Quote":      `it's`,
@@ -60,12 +60,11 @@ func (b box) serve(t *testing.T, password, query string) string {
 	return strings.TrimSpace(out)
 }
 
-// momentsVariable says at how many moments a first start is killed.
+// momentsVariable is the variable with the number of interruptions of an initialization.
 const momentsVariable = "MOMENTS"
 
-// TestRealKilledAtEachMoment kills a first start with all its processes, later each
-// time, at moments spread over as long as one takes; each goes on from what the one
-// before left. However it is killed, there is a whole database or none.
+// TestRealKilledAtEachMoment kills an initialization with all its processes, each time a bit later. Each run
+// continues on the files of the run before. At any time, the database is complete or absent.
 func TestRealKilledAtEachMoment(t *testing.T) {
 	const password = `it's "\`
 	moments := 8
@@ -94,18 +93,20 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 			b.isWhole(t, password)
 		}
 	}
-	t.Logf("one takes %v; killed at %d moments, %d of them found a whole database, or were too late", whole, killed, finished)
+	t.Logf("one takes %v; killed at %d moments, %d of them found a whole database, or were too late", whole, killed,
+		finished)
 	if killed < moments/2 {
 		t.Errorf("It was killed at %d moments of %d only", killed, moments)
 	}
 	b.initialize(t, password)
 	b.isWhole(t, password)
-	if raw, err := os.ReadFile(filepath.Join(b.Volume, ".started.json")); err != nil || !strings.HasPrefix(string(raw), `{"version":"9.`) {
+	if raw, err := os.ReadFile(filepath.Join(b.Volume, ".started.json")); err != nil ||
+		!strings.HasPrefix(string(raw), `{"version":"9.`) {
 		t.Errorf("want the version that starts next beside the data, got %q, %v", raw, err)
 	}
 }
 
-// TestRealEnds has a first start that goes wrong, which is said, and one that is told to stop, which stops.
+// TestRealEnds checks that a failing initialization reports the error, and that a stopped initialization ends.
 func TestRealEnds(t *testing.T) {
 	const password = "secret"
 	b := newBox(t)
@@ -117,10 +118,12 @@ func TestRealEnds(t *testing.T) {
 
 	b.removeData(t)
 	b.Initialize, b.Scripts = &initialization{Allowed: true, Password: password}, t.TempDir()
-	must(t, os.WriteFile(filepath.Join(b.Scripts, "1.sql"), []byte("INSTALL COMPONENT 'file://component_validate_password';\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(b.Scripts, "1.sql"),
+		[]byte("INSTALL COMPONENT 'file://component_validate_password';\n"), 0o644))
 	r := b.begin(t)
 	r.endsByItself(t)
-	if out, err := r.end(); err == nil || !strings.Contains(out, "(validate_password) do not allow the wanted one: choose another") {
+	if out, err := r.end(); err == nil ||
+		!strings.Contains(out, "(validate_password) does not allow the requested password. Choose another one") {
 		t.Errorf("want the refusal said, got %v\n%s", err, out)
 	}
 
@@ -138,26 +141,28 @@ func TestRealEnds(t *testing.T) {
 	b.serve(t, password, "SELECT 1")
 }
 
-// removeData and the marker beside it, as if there had been no first start.
+// removeData removes the data and its marker, as if the volume was never initialized.
 func (b box) removeData(t *testing.T) {
 	t.Helper()
-	must(t, errors.Join(os.RemoveAll(filepath.Join(b.Volume, v1.DataDirectory)), os.Remove(filepath.Join(b.Volume, ".restored.json"))))
+	must(t, errors.Join(os.RemoveAll(filepath.Join(b.Volume, v1.DataDirectory)),
+		os.Remove(filepath.Join(b.Volume, ".restored.json"))))
 }
 
 func (b box) isWhole(t *testing.T, password string) {
 	t.Helper()
-	if out := b.serve(t, password, "SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin'); SHOW DATABASES LIKE 'app'"); out != "2026-07-01 14:00:00\napp" {
+	if out := b.serve(t, password,
+		"SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin'); SHOW DATABASES LIKE 'app'"); out != "2026-07-01 14:00:00\napp" {
 		t.Errorf("The server has %q", out)
 	}
 }
 
-// TestRealNothingInItsPlace has a volume without data that should have some.
+// TestRealNothingInItsPlace checks that an empty volume is refused if it should contain data.
 func TestRealNothingInItsPlace(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	b.Initialize = &initialization{Password: "secret"}
 	out, err := b.begin(t).end()
-	if err == nil || !strings.Contains(out, "this instance has had some") {
+	if err == nil || !strings.Contains(out, "this instance had data") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if entries, err := os.ReadDir(b.Volume); err != nil || len(entries) != 0 {
@@ -165,8 +170,8 @@ func TestRealNothingInItsPlace(t *testing.T) {
 	}
 }
 
-// TestRealDataMoved has a volume whose data somebody moved away, or which is another instance's. With the right one back the
-// instance begins.
+// TestRealDataMoved checks that an instance does not start if its data was moved away or belongs to another
+// instance. It starts after its data is moved back.
 func TestRealDataMoved(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -183,8 +188,8 @@ func TestRealDataMoved(t *testing.T) {
 	data, aside := filepath.Join(b.Volume, v1.DataDirectory), filepath.Join(t.TempDir(), "moved")
 	must(t, os.Rename(data, aside))
 	rootfs.Own(t, b.Volume)
-	begin("mine", "somebody removed it")
+	begin("mine", "so the data was deleted")
 	must(t, os.Rename(aside, data))
-	begin("another's", `that of another instance, whose XR has the UID "mine"`)
+	begin("another's", `belongs to another instance, whose composite resource has the UID "mine"`)
 	begin("mine", "")
 }

@@ -13,32 +13,33 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// withoutGrants are options of a server that asks nobody for a password, and loads nothing that was
-// installed in it. What it keeps of its cache is the backup's, for the server that comes next.
-var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF", "--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}, withoutReplication...)
+// withoutGrants are options of a server that requires no password and loads no installed plugins. It keeps the buffer
+// pool dump of the backup for the next server.
+var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF",
+	"--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}, withoutReplication...)
 
-// withoutReplication a server whose data says that it is a replica gets no rows from elsewhere.
+// withoutReplication are options that prevent a replica from starting replication.
 var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-slave-start"}
 
-// enterRestored brings the wanted password into what a restore put there, unless that was
-// done. It has the one of the server that was backed up, which nobody has to know
-// (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). Data that was not
-// stopped cleanly is recovered first, by a server that loads what is installed in it: a
-// transaction that engine and binary log share would be lost without one of the two.
+// enterRestored sets the wanted password in restored data, unless this is already done. The data contains the
+// password of the backed-up server, which the product does not need
+// (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). After an unclean shutdown, a server with all
+// installed plugins first recovers the data. A transaction that the engine and the binary log share would be lost if
+// either is missing.
 func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *datavolume.Initial) error {
 	old, err := v.HasOldPassword()
 	if err != nil || !old {
 		return err
 	}
 	if i.Password == "" {
-		return errors.New("the wanted password is empty")
+		return errors.New("the requested password is empty")
 	}
-	how, err := v.HowDataStopped()
+	shutdown, err := v.HowDataStopped()
 	if err != nil {
 		return err
 	}
-	if !how.Clean {
-		i.printLinef("Recovering the data of the backup: %s", how.Reason)
+	if !shutdown.Clean {
+		i.printLinef("Recovering the data of the backup: %s", shutdown.Reason)
 		if err := i.runOnData(ctx, v.Data(), withoutReplication, func(*server) error { return nil }); err != nil {
 			return fmt.Errorf("cannot recover the restored data: %w", err)
 		}
@@ -47,41 +48,42 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	if err != nil {
 		return err
 	}
-	i.printLinef("Bringing the password into what was restored")
+	i.printLinef("Setting the password in the restored data")
 	err = i.runOnData(ctx, v.Data(), withoutGrants, func(s *server) (err error) {
 		r.Version, err = s.replacePassword(ctx, i.Password, foreign, i.clients())
 		return err
 	})
 	switch {
 	case errors.Is(err, sql.ErrNoAccount):
-		i.printLinef("There is nothing to bring it into: %v", err)
+		i.printLinef("The restored data has no accounts: %v", err)
 	case err != nil:
-		return fmt.Errorf("cannot bring the wanted password into the restored data: %w", err)
+		return fmt.Errorf("cannot set the requested password in the restored data: %w", err)
 	}
 	return v.NotePassword()
 }
 
-// runOnData a server on data that counts, do something with it, and let it end cleanly, also
-// where that fails or this program is told to stop.
-func (i *Initialization) runOnData(ctx context.Context, data string, options []string, do func(*server) error) error {
+// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It also stops the
+// server cleanly if the function fails or this program is stopped.
+func (i *Initialization) runOnData(ctx context.Context, data string, options []string, run func(*server) error) error {
 	s, err := i.startEntrypoint(data, "", options...)
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // What it started besides ends with the container.
+	defer s.Kill() // Other processes of the entrypoint end with the container.
 	if err = s.awaitServer(ctx); err == nil {
-		err = do(s)
+		err = run(s)
 	}
 	if err != nil && s.Ended() {
-		return err // It was not told to, and has said why.
+		return err // The server has exited by itself, and err contains its reason.
 	}
 	return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 }
 
-// replacePassword of root, whatever it is, by the wanted one, and return the server's version. An
-// instance may get the one that it had. A server that was imported once may have had no root who comes over a network, as
-// those of distributions have not.
-func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool, clients []netip.Addr) (string, error) {
+// replacePassword replaces any password of root by the wanted one, and returns the server's version. The new password
+// may be equal to the old one. An imported server may have no root account for network connections, as in the
+// packages of Linux distributions.
+func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool, clients []netip.Addr) (string,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	session, err := s.sql().Login(ctx, "")
@@ -96,7 +98,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	if err := session.LoadGrants(ctx); err != nil {
 		return "", err
 	}
-	// A server that went down while it was cloned has the account of that.
+	// A server that stopped during a clone still has the account for cloning.
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
 	}
@@ -105,7 +107,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 			return "", err
 		}
 	}
-	if err := session.ForgetServerID(ctx); err != nil {
+	if err := session.ResetServerID(ctx); err != nil {
 		return "", err
 	}
 	if err := session.EnsureRoot(ctx, wanted, clients); err != nil {
@@ -117,7 +119,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	}
 	err = session.SetPassword(ctx, accounts, wanted, false)
 	if sql.IsAgainstHistory(err) {
-		if err = session.ForgetHistory(ctx); err == nil {
+		if err = session.ResetPasswordHistory(ctx); err == nil {
 			err = session.SetPassword(ctx, accounts, wanted, false)
 		}
 	}
@@ -127,7 +129,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	return version, session.DiscardOld(ctx, accounts)
 }
 
-// clients are the addresses that this pod has in the networks which it shares with them.
+// clients returns the addresses of this pod, whose networks it shares with its clients.
 func (i *Initialization) clients() []netip.Addr {
 	if i.Clients != nil {
 		return i.Clients
@@ -145,7 +147,8 @@ func (i *Initialization) clients() []netip.Addr {
 	return out
 }
 
-// takeOverForeign data, all of which has to be there.
+// takeOverForeign prepares imported data. It returns an error if a part of the data is outside of the data
+// directory.
 func takeOverForeign(ctx context.Context, session *sql.Session) error {
 	found, err := session.OutsideData(ctx)
 	switch {
@@ -156,7 +159,9 @@ func takeOverForeign(ctx context.Context, session *sql.Session) error {
 		for _, f := range found {
 			places = append(places, f.Place)
 		}
-		return fmt.Errorf("tables of what was imported lie outside its data directory, and were not imported with it: %s. Move them into it there (SET SESSION sql_mode = 'NO_DIR_IN_CREATE'; ALTER TABLE … FORCE, ALGORITHM = COPY, or innodb_undo_directory), or import a dump", strings.Join(places, ", "))
+		return fmt.Errorf("some tables were stored outside of the imported data directory, and were not imported: "+
+			"%s. Move them into the data directory on the old server (SET SESSION sql_mode = 'NO_DIR_IN_CREATE'; "+
+			"ALTER TABLE … FORCE, ALGORITHM = COPY, or innodb_undo_directory), or import a dump", strings.Join(places, ", "))
 	}
 	return session.TakeOver(ctx)
 }

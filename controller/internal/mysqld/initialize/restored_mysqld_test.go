@@ -14,8 +14,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// restored makes the data of the volume look as a restore leaves it: with the password of
-// the server that was backed up, which is not asked for.
+// restored sets the marker of the volume as a restore does, so that the data has an unknown password.
 func (b box) restored(t *testing.T) {
 	t.Helper()
 	b.mark(t, func(m map[string]any) {
@@ -24,15 +23,15 @@ func (b box) restored(t *testing.T) {
 	})
 }
 
-// mark changes the marker beside the data, which it returns.
-func (b box) mark(t *testing.T, how func(map[string]any)) map[string]any {
+// mark changes the marker next to the data and returns it.
+func (b box) mark(t *testing.T, change func(map[string]any)) map[string]any {
 	t.Helper()
 	path := filepath.Join(b.Volume, ".restored.json")
 	raw, err := os.ReadFile(path)
 	must(t, err)
 	m := map[string]any{}
 	must(t, json.Unmarshal(raw, &m))
-	how(m)
+	change(m)
 	raw, err = json.Marshal(m)
 	must(t, errors.Join(err, os.WriteFile(path, raw, 0o640)))
 	return m
@@ -43,7 +42,7 @@ func (b box) hasPassword(t *testing.T) bool {
 	return b.mark(t, func(map[string]any) {})["passwordSet"] == true
 }
 
-// enter what was restored, with the wanted password.
+// enterWith sets the wanted password in restored data.
 func (b box) enterWith(t *testing.T, password string) string {
 	t.Helper()
 	b.Serve, b.Initialize = nil, &initialization{Password: password}
@@ -54,29 +53,31 @@ func (b box) enterWith(t *testing.T, password string) string {
 	return out
 }
 
-// settings beside those of all tests.
+// settings adds lines to the my.cnf of the box.
 func (b box) settings(t *testing.T, lines ...string) {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(b.Root, "etc/mysql/conf.d/zz.cnf"), []byte("[mysqld]\n"+strings.Join(lines, "\n")+"\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(b.Root, "etc/mysql/conf.d/zz.cnf"),
+		[]byte("[mysqld]\n"+strings.Join(lines, "\n")+"\n"), 0o644))
 	t.Cleanup(func() { must(t, os.RemoveAll(filepath.Join(b.Root, "etc/mysql/conf.d/zz.cnf"))) })
 }
 
-// accounts of root that lock out whoever does not know what they are about: an old password that
-// goes on to work, rules for the next one, and one that takes none.
+// accounts creates root accounts with properties that complicate a reset: a retained old password, a password
+// history, and an account without a password.
 const accounts = `ALTER USER root@'%' IDENTIFIED BY 'kept' RETAIN CURRENT PASSWORD;
 ALTER USER root@'%' PASSWORD HISTORY 5;
 CREATE USER root@'10.%' IDENTIFIED WITH auth_socket;
 CREATE USER app@'%' IDENTIFIED BY 'app';
 CREATE USER 'crossplane-mysql-clone'@'%' IDENTIFIED BY 'clone' REQUIRE SSL;`
 
-// TestRealRestored: what comes from a backup gets the wanted password before its server
-// begins, once, and nobody has to know the old one.
+// TestRealRestored checks that restored data gets the wanted password once, before its server starts, without the
+// old password.
 func TestRealRestored(t *testing.T) {
 	const password = `it's "\`
 	b := newBox(t)
 	b.Env = []string{quick}
 	b.initialize(t, "old")
-	b.serve(t, "old", "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; "+accounts+" CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i;")
+	b.serve(t, "old", "INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'; "+accounts+
+		" CREATE DATABASE d; CREATE TABLE d.t AS SELECT 42 AS i;")
 	b.restored(t)
 
 	b.settings(t, "super_read_only = ON", "require_secure_transport = ON")
@@ -87,18 +88,21 @@ func TestRealRestored(t *testing.T) {
 	if !b.hasPassword(t) {
 		t.Fatal("It is not noted that root has the wanted password.")
 	}
-	const ask = "SELECT i FROM d.t; SELECT COUNT(*) FROM mysql.user WHERE user = 'app' AND LENGTH(authentication_string) > 9; SELECT COUNT(*) FROM mysql.user WHERE user_attributes LIKE '%additional_password%'; SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
+	const ask = "SELECT i FROM d.t; SELECT COUNT(*) FROM mysql.user WHERE user = 'app' AND " +
+		"LENGTH(authentication_string) > 9; SELECT COUNT(*) FROM mysql.user WHERE user_attributes LIKE " +
+		"'%additional_password%'; SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
 	if out := b.serve(t, password, ask); out != "42\n1\n0\n0" {
-		t.Errorf("want the row, the other account with its password, no old password of root, and nobody who may clone, got %q", out)
+		t.Errorf("want the row, the other account with its password, no old password of root, and nobody who may "+
+			"clone, got %q", out)
 	}
 
 	// The next start of the pod changes nothing: the password may have been changed since.
-	if out := b.enterWith(t, "stale"); strings.Contains(out, "Bringing") {
+	if out := b.enterWith(t, "stale"); strings.Contains(out, "Setting the password") {
 		t.Errorf("What was done is done again:\n%s", out)
 	}
 	b.serve(t, password, "SELECT 1")
 
-	// The server's rules forbid what it had before, and a backup has that.
+	// The password history forbids the earlier password, but the restored data contains it.
 	b.restored(t)
 	b.enterWith(t, password)
 	b.serve(t, password, "SELECT 1")
@@ -107,12 +111,12 @@ func TestRealRestored(t *testing.T) {
 	b.breakData(t)
 }
 
-// cutOff at moments spread over as long as one takes, or ask it to end. The data stays
-// what it was, and the next run goes on.
+// cutOff kills or stops the setting of the password at moments spread over its duration. The data stays intact, and
+// the next run continues.
 func (b box) cutOff(t *testing.T, password string) {
 	t.Helper()
 	b.restored(t)
-	b.enterWith(t, "other") // Which recovers it, and takes longer.
+	b.enterWith(t, "other") // The first run includes the recovery and takes longer.
 	b.restored(t)
 	begin := time.Now()
 	b.enterWith(t, "other")
@@ -120,8 +124,8 @@ func (b box) cutOff(t *testing.T, password string) {
 	for n := range 4 {
 		b.restored(t)
 		b.Serve, b.Initialize = nil, &initialization{Password: "other"}
-		at := whole * time.Duration(n+1) / 6
-		if n%2 == 0 && b.begin(t).stopAfter(t, at) || n%2 == 1 && b.begin(t).killAfter(at) {
+		elapsed := whole * time.Duration(n+1) / 6
+		if n%2 == 0 && b.begin(t).stopAfter(t, elapsed) || n%2 == 1 && b.begin(t).killAfter(elapsed) {
 			cut++
 		}
 	}
@@ -136,7 +140,8 @@ func (b box) cutOff(t *testing.T, password string) {
 	}
 }
 
-// breakData so that no server starts on it: that is said, and not noted as done.
+// breakData damages the data so that no server starts on it. The error is reported, and the password is not marked
+// as set.
 func (b box) breakData(t *testing.T) {
 	t.Helper()
 	b.restored(t)

@@ -20,25 +20,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// entrypoints of images, first those of the official ones.
+// entrypoints are the entrypoints of images. The entrypoint of the official images is first.
 var entrypoints = []string{"docker-entrypoint.sh", "/usr/local/bin/docker-entrypoint.sh", "/entrypoint.sh"}
 
-// writable are options of a server that this package writes to, whatever its my.cnf says: it is told of passwords, and nobody else
-// reaches it.
+// writable are options that make the server writable regardless of its my.cnf, because this package sets passwords.
+// No other client can connect to the server.
 var writable = []string{"--read-only=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF"}
 
 const (
-	// pollInterval is the time between two looks whether the server is up.
+	// pollInterval is the time between two checks whether the server is ready.
 	pollInterval = 100 * time.Millisecond
-	// greetingTime is how long one look waits for a server that has made its socket.
+	// greetingTime is how long one check waits for the greeting of a server that has created its socket.
 	greetingTime = 5 * time.Second
-	// answerTime of a server that nobody else asks.
+	// answerTime is the timeout for queries. The server has no other clients.
 	answerTime = time.Minute
-	// stopTime is how long the server may take to write everything out.
+	// stopTime is the timeout for a clean shutdown of the server.
 	stopTime = 10 * time.Minute
 )
 
-// A server is the entrypoint, which becomes the server in the end.
+// A server is the process of the entrypoint. At the end, the entrypoint replaces itself by the server.
 type server struct {
 	redact.All
 	*process.Process
@@ -47,32 +47,33 @@ type server struct {
 	generated sql.Password
 }
 
-// startEntrypoint on a folder with a generated password for root where it makes a database, and
-// with more options of the server's. How long it takes is the disk's affair, and that of
-// the scripts in /docker-entrypoint-initdb.d.
+// startEntrypoint starts the entrypoint on a directory, with additional options for the server. If it creates a
+// database, root gets the generated password. The duration depends on the disk and on the scripts in
+// /docker-entrypoint-initdb.d.
 func (i *Initialization) startEntrypoint(folder string, generated sql.Password, options ...string) (*server, error) {
-	return i.runEntrypoint(generated, slices.Concat([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + i.socket(), "--loose-mysqlx=OFF"}, writable, options)...)
+	return i.runEntrypoint(generated,
+		slices.Concat([]string{"--datadir=" + folder, "--skip-networking", "--socket=" + i.socket(), "--loose-mysqlx=OFF"},
+			writable, options)...)
 }
 
-// socket of the server.
+// socket returns the path of the server's socket.
 func (i *Initialization) socket() string { return filepath.Join(i.Sockets, "s") }
 
-// runEntrypoint with options of the server's.
+// runEntrypoint starts the entrypoint with options for the server.
 func (i *Initialization) runEntrypoint(generated sql.Password, options ...string) (*server, error) {
 	if err := os.RemoveAll(i.Sockets); err != nil {
 		return nil, err
 	}
-	// The entrypoint hands it over to the server's account, where it is root.
+	// If the entrypoint runs as root, it changes the owner to the server's account.
 	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
-		return nil, fmt.Errorf("cannot make a folder for the socket: %w", err)
+		return nil, fmt.Errorf("cannot create a directory for the socket: %w", err)
 	}
 	s := &server{socket: i.socket(), generated: generated}
 	command := i.command
 	if command == nil {
 		command = entrypoint
 	}
-	// What begins with an option is taken for one of the server's, whatever its
-	// program is called.
+	// The entrypoint passes arguments that begin with an option to the server, regardless of the program's name.
 	cmd, err := command(options...)
 	if err != nil {
 		return nil, err
@@ -84,18 +85,19 @@ func (i *Initialization) runEntrypoint(generated sql.Password, options ...string
 	return s, nil
 }
 
-// entrypoint of this image.
+// entrypoint returns the command of this image's entrypoint.
 func entrypoint(args ...string) (*exec.Cmd, error) {
 	for _, name := range entrypoints {
 		if path, err := exec.LookPath(name); err == nil {
 			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
 		}
 	}
-	return nil, fmt.Errorf("this image has none of %s, by which an official image makes a database: choose an image that has", strings.Join(entrypoints, ", "))
+	return nil, fmt.Errorf("this image has none of %s, which create a database in the official images: choose an "+
+		"image with one of them", strings.Join(entrypoints, ", "))
 }
 
-// environment of the entrypoint, with the generated password for root if there is one. It takes
-// one only, and has no choice that the image itself may have made.
+// environment returns the environment of the entrypoint, with the generated password for root if there is one. It
+// removes other password variables, because the entrypoint accepts only one and the image may set another.
 func environment(own []string, generated sql.Password) []string {
 	choices := append(agent.PasswordVariables(), "MYSQL_ONETIME_PASSWORD")
 	out := slices.DeleteFunc(slices.Clone(own), func(e string) bool {
@@ -108,8 +110,8 @@ func environment(own []string, generated sql.Password) []string {
 	return append(out, "MYSQL_ROOT_PASSWORD="+string(generated))
 }
 
-// awaitServer until the entrypoint has become the server. The one that it starts for
-// its own work answers at the same socket, but is another process.
+// awaitServer waits until the entrypoint has become the server. The temporary server that the entrypoint starts
+// answers at the same socket, but has another process ID.
 func (s *server) awaitServer(ctx context.Context) error {
 	for {
 		if pid, ok := s.listener(ctx); ok && pid == s.Cmd.Process.Pid {
@@ -117,16 +119,16 @@ func (s *server) awaitServer(ctx context.Context) error {
 		}
 		select {
 		case <-s.Done:
-			return fmt.Errorf("the image's entrypoint ended before there was a server (%s): %s", s.End(), s.Log.Complaints())
+			return fmt.Errorf("the image's entrypoint exited before it started a server (%s): %s", s.End(), s.Log.Complaints())
 		case <-ctx.Done():
-			return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+			return fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
 		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// listener is the process that made the socket, once it greets clients. A server makes the socket before it has
-// started: MariaDB that is told to stop between the two waits for its own thread for ever.
+// listener returns the process that created the socket, if it greets clients. A server creates the socket before it
+// is ready. MariaDB hangs forever if it is stopped in between.
 func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 	c, err := s.dial(ctx, "", "")
 	if err != nil {
@@ -150,7 +152,7 @@ func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 	return pid, ok && err == nil && greets(c)
 }
 
-// greets is true of a server that takes clients: it speaks first.
+// greets reports whether the server accepts clients. In the MySQL protocol, the server sends the first packet.
 func greets(c net.Conn) bool {
 	if err := c.SetReadDeadline(time.Now().Add(greetingTime)); err != nil {
 		return false
@@ -163,19 +165,21 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
 }
 
-// sql of a server that has just been started, beside others maybe: a first start that gives
-// up begins anew, and takes longer than any answer.
+// sql returns the connection to a server that has just been started. The timeouts are long because many servers may
+// start at the same time, and a failed initialization has to start again.
 func (s *server) sql() sql.Server {
-	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated}, Trust: sql.Trust{Anybody: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
+	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated},
+		Trust: sql.Trust{Anybody: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 }
 
-// takeOver the server: the wanted password becomes the only one. It returns the version.
+// takeOver makes the wanted password the only one, and returns the version of the server.
 func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	session, err := s.sql().Login(ctx, s.generated)
 	if err != nil {
-		return "", fmt.Errorf("cannot enter the new server with the password that its entrypoint was given; does a script in /docker-entrypoint-initdb.d change it? %w", err)
+		return "", fmt.Errorf("cannot log in to the new server with the password that its entrypoint received. "+
+			"Check that no script in /docker-entrypoint-initdb.d changes it: %w", err)
 	}
 	defer session.Close()
 	version, _, err := session.Version(ctx)
@@ -188,7 +192,8 @@ func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, err
 	}
 	switch err := session.SetPassword(ctx, accounts, wanted, false); {
 	case sql.IsAgainstPolicy(err):
-		return "", fmt.Errorf("the new server's rules for passwords (validate_password) do not allow the wanted one: choose another, in spec.password or in the Secret: %w", err)
+		return "", fmt.Errorf("the new server's password policy (validate_password) does not allow the requested "+
+			"password. Choose another one in spec.password or in the Secret: %w", err)
 	case err != nil:
 		return "", err
 	}
@@ -198,25 +203,26 @@ func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, err
 	return version, nil
 }
 
-// checkPassword sees that the wanted one is accepted, and that root is let in neither
-// without a password nor with the generated one.
+// checkPassword checks that root can log in with the wanted password, but not without a password or with the
+// generated one.
 func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 	if err := s.sql().Ping(ctx, wanted); err != nil {
-		return fmt.Errorf("the new server does not accept the password that it was just given: %w", err)
+		return fmt.Errorf("the new server does not accept its new password: %w", err)
 	}
-	for what, wrong := range map[string]sql.Password{"no password": "", "the password of its first start": s.generated} {
+	for subject, wrong := range map[string]sql.Password{"no password": "",
+		"the initial password": s.generated} {
 		err := s.sql().Ping(ctx, wrong)
 		if err == nil {
-			return fmt.Errorf("the new server lets root in with %s: choose an image that does not", what)
+			return fmt.Errorf("root can log in to the new server with %s: choose another image", subject)
 		}
 		if !sql.IsAccessDenied(err) {
-			return fmt.Errorf("cannot find out whether the new server lets root in with %s: %w", what, err)
+			return fmt.Errorf("cannot check whether root can log in to the new server with %s: %w", subject, err)
 		}
 	}
 	return nil
 }
 
-// stop the server, in which nobody is logged in any more.
+// stop stops the server after all sessions are closed.
 func (s *server) stop(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -224,14 +230,14 @@ func (s *server) stop(ctx context.Context) error {
 	return s.awaitEnd(ctx)
 }
 
-// awaitEnd of the server.
+// awaitEnd waits for the end of the server.
 func (s *server) awaitEnd(ctx context.Context) error {
 	select {
 	case <-s.Done:
 	case <-ctx.Done():
-		return fmt.Errorf("told to stop before the end; the next run begins anew: %w", ctx.Err())
+		return fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
 	case <-time.After(stopTime):
-		return errors.New("the server does not end")
+		return errors.New("the server does not exit")
 	}
 	if !s.ProcessState.Success() {
 		return fmt.Errorf("the server did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())

@@ -19,38 +19,38 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// A Validation finds out whether a server of this image starts and serves with the my.cnf of this container. It has no
-// data but its own, because a server that is asked only with --validate-config does not look at the settings of storage
-// engines and plugins (MySQL manual, 7.1.3).
+// A Validation checks whether a server of this image starts and accepts clients with the my.cnf of this container. It
+// has its own empty data. A server with --validate-config alone does not check the settings of storage engines and
+// plugins (MySQL manual, 7.1.3).
 //
-//	mysqld --validate-config ─▶ entrypoint makes a database ─▶ the server starts on it, and root logs in over TCP
+//	mysqld --validate-config ─▶ entrypoint initializes a database ─▶ the server starts, and root logs in over TCP
 type Validation struct {
 	// Volume is an empty directory for the data.
 	Volume string
-	// Sockets is a directory to make for the server's socket. Its path must be short.
+	// Sockets is a directory to create for the server's socket. Its path must be short.
 	Sockets string
-	// TLS is the directory with the server's certificate; empty for a server without.
+	// TLS is the directory with the server's certificate, or "" for a server without one.
 	TLS string
 	// Output takes the log of the servers.
 	Output io.Writer
 
-	// find the server's program, and the command of the entrypoint. Tests have others.
+	// find returns the server's program, and command the command of the entrypoint. Tests replace both.
 	find    func() (program string, args []string, err error)
 	command func(args ...string) (*exec.Cmd, error)
 	address string
 }
 
 const (
-	// validationTime is how long a server without data may take to start and to serve.
+	// validationTime is the timeout for a server without data to start and to accept clients.
 	validationTime = 15 * time.Minute
 	// withoutZones keeps an entrypoint from loading time zones, which only takes time here.
 	withoutZones = "MYSQL_INITDB_SKIP_TZINFO=1"
-	// serverAddress of the server in this container.
+	// serverAddress is the address of the server in this container.
 	serverAddress = "127.0.0.1:3306"
 )
 
-// Run the validation. The report is there also with an error, which has the code agent.ExitSettings if the settings are to
-// blame.
+// Run runs the validation. An error comes together with a report. It has the code agent.ExitSettings if the
+// settings are the cause.
 func (v *Validation) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "validate-settings"}
@@ -80,17 +80,18 @@ func (v *Validation) run(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	password := sql.NewPassword()
-	i := &Initialization{Sockets: v.Sockets, Output: v.Output, Password: password, command: v.command, environment: []string{withoutZones}}
+	i := &Initialization{Sockets: v.Sockets, Output: v.Output, Password: password, command: v.command,
+		environment: []string{withoutZones}}
 	if err := i.makeDatabase(ctx, r, folder); err != nil {
 		return blameSettings(err)
 	}
 	return v.serve(ctx, i, folder, password)
 }
 
-// blameSettings for a server that does not start or does not serve.
+// blameSettings marks an error of the server as an error of its settings.
 func blameSettings(err error) error { return refusedSettings("%w", err) }
 
-// askServer validates with --validate-config, where the server knows that.
+// askServer validates the my.cnf with --validate-config if the server supports it.
 func (v *Validation) askServer(ctx context.Context) error {
 	find := v.find
 	if find == nil {
@@ -104,7 +105,7 @@ func (v *Validation) askServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if is, err := version.Parse(server.Version); err != nil || !is.ValidatesConfig() {
+	if running, err := version.Parse(server.Version); err != nil || !running.ValidatesConfig() {
 		return err
 	}
 	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // The image's server; it is killed in the end.
@@ -133,7 +134,7 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // What it started besides ends with the container.
+	defer s.Kill() // Other processes of the entrypoint end with the container.
 	if err := s.awaitServer(ctx); err != nil {
 		return blameSettings(err)
 	}
@@ -141,14 +142,15 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	if address == "" {
 		address = serverAddress
 	}
-	tcp := sql.Server{Address: address, Hidden: []sql.Password{password}, Trust: trust, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
+	tcp := sql.Server{Address: address, Hidden: []sql.Password{password}, Trust: trust,
+		Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 	for {
 		err := tcp.Ping(ctx, password)
 		switch {
-		case err == nil || sql.IsHostNotAllowed(err): // An image may have its own idea of from where root comes.
+		case err == nil || sql.IsHostNotAllowed(err): // The image may restrict root's hosts.
 			return s.stop(ctx)
 		case !sql.IsUnreachable(err) || s.Ended():
-			return blameSettings(fmt.Errorf("the server is up, and root cannot log in: %w", err))
+			return blameSettings(fmt.Errorf("the server runs, but root cannot log in: %w", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -158,7 +160,7 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	}
 }
 
-// trust in the server: the certificate that it is to show.
+// trust returns how to verify the server: by its configured certificate.
 func (v *Validation) trust() (sql.Trust, error) {
 	if v.TLS == "" {
 		return sql.Trust{Anybody: true}, nil

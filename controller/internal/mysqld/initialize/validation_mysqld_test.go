@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// with settings in its my.cnf.
+// with returns the box with additional lines in its my.cnf.
 func (b box) with(t *testing.T, lines ...string) box {
 	t.Helper()
 	b.Settings = t.TempDir()
@@ -26,7 +26,7 @@ func (b box) with(t *testing.T, lines ...string) box {
 	return b
 }
 
-// validate the settings of a box.
+// validate validates the settings of the box.
 func (b box) validate(t *testing.T) (string, error) {
 	t.Helper()
 	b.Initialize, b.Serve, b.Validate = nil, nil, true
@@ -35,25 +35,28 @@ func (b box) validate(t *testing.T) (string, error) {
 	return b.begin(t).end()
 }
 
-// TestRealValidateSettings: a server without data finds what a running server would not come up with, of the server and of its storage
-// engines, and takes what a server serves with.
+// TestRealValidateSettings checks that the validation refuses settings of the server and of storage engines with
+// which a server would not start, and accepts all others.
 func TestRealValidateSettings(t *testing.T) {
 	cases := map[string]struct {
 		lines []string
-		// says is what a refusal says; empty for settings that are fine.
+		// says is a part of the error, or "" for valid settings.
 		says string
 	}{
-		"Usual":           {lines: []string{"max_connections = 200", "sql_mode =", "init_connect =", "secure_file_priv =", "log_bin = binlog", "innodb_page_size = 8K"}},
-		"ReadOnly":        {lines: []string{"super_read_only = ON", "offline_mode = ON", "skip_log_bin", "ft_stopword_file =", "lower_case_table_names = 1"}},
+		"Usual": {lines: []string{"max_connections = 200", "sql_mode =", "init_connect =", "secure_file_priv =",
+			"log_bin = binlog", "innodb_page_size = 8K"}},
+		"ReadOnly": {lines: []string{"super_read_only = ON", "offline_mode = ON", "skip_log_bin", "ft_stopword_file =",
+			"lower_case_table_names = 1"}},
 		"Unknown":         {lines: []string{"no_such_setting = 1"}, says: "no_such_setting"},
 		"UnknownOfEngine": {lines: []string{"innodb_no_such = 1"}, says: "innodb_no_such"},
 		"NoNumber":        {lines: []string{"max_connections = lots"}, says: "max_connections"},
-		"NoPageSize":      {lines: []string{"innodb_page_size = 5000"}, says: "there was a server (exit status 1): [MY-010872] [InnoDB] InnoDB: Invalid page size=5000"},
-		"NoCollation":     {lines: []string{"collation_server = klingon"}, says: "klingon"},
-		"NoFolder":        {lines: []string{"tmpdir = /nowhere"}, says: "/nowhere"},
-		"Contradiction":   {lines: []string{"gtid_mode = ON", "enforce_gtid_consistency = OFF"}, says: "GTID"},
-		"BadValue":        {lines: []string{"binlog_format = SOMETIMES"}, says: "binlog_format"},
-		"NoPlugin":        {lines: []string{"default_storage_engine = nothing"}, says: "nothing"},
+		"NoPageSize": {lines: []string{"innodb_page_size = 5000"},
+			says: "it started a server (exit status 1): [MY-010872] [InnoDB] InnoDB: Invalid page size=5000"},
+		"NoCollation":   {lines: []string{"collation_server = klingon"}, says: "klingon"},
+		"NoFolder":      {lines: []string{"tmpdir = /nowhere"}, says: "/nowhere"},
+		"Contradiction": {lines: []string{"gtid_mode = ON", "enforce_gtid_consistency = OFF"}, says: "GTID"},
+		"BadValue":      {lines: []string{"binlog_format = SOMETIMES"}, says: "binlog_format"},
+		"NoPlugin":      {lines: []string{"default_storage_engine = nothing"}, says: "nothing"},
 	}
 	b := newBox(t)
 	for name, tc := range cases {
@@ -67,27 +70,32 @@ func TestRealValidateSettings(t *testing.T) {
 	}
 }
 
-// TestRealReadOnly: a server whose settings let nobody write is initialized, and gets its password, all the same.
+// TestRealReadOnly checks that a server is initialized and gets its password although its settings make it
+// read-only.
 func TestRealReadOnly(t *testing.T) {
 	b := newBox(t).with(t, "super_read_only = ON", "read_only = ON")
 	b.Env = []string{quick, "MYSQL_DATABASE=app"}
 	b.initialize(t, "it's")
-	if out := b.serve(t, "it's", "SELECT @@super_read_only, (SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'app')"); out != "1\t1" {
+	if out := b.serve(t, "it's", "SELECT @@super_read_only, (SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE "+
+		"SCHEMA_NAME = 'app')"); out != "1\t1" {
 		t.Errorf("want a read-only server with its database, got %q", out)
 	}
 }
 
-// settingsVariable says how many settings of the server are tried with odd values. Unset, none is.
+// settingsVariable is the variable with the number of settings to test with unusual values. By default, none is
+// tested.
 const settingsVariable = "SETTINGS"
 
-// oddValues of settings, of which each gets one.
-var oddValues = []string{"", "0", "1", "-1", "ON", "OFF", "18446744073709551615", "99999999999999999999", "1K", "3G", "x", "'", "a,b", "/nowhere/x", "NULL", "DEFAULT", "utf8mb4", "1e9", "%", ";"}
+// oddValues are unusual values. Each tested setting gets one of them.
+var oddValues = []string{"", "0", "1", "-1", "ON", "OFF", "18446744073709551615", "99999999999999999999", "1K", "3G",
+	"x", "'", "a,b", "/nowhere/x", "NULL", "DEFAULT", "utf8mb4", "1e9", "%", ";"}
 
-// notTried are options that a claim may not set at all (refusedOptions in fn/compose), or that only end the server.
-var notTried = regexp.MustCompile(`^(basedir|bind_address|chroot|console|daemonize|datadir|early_plugin_load|exit_info|gdb|help|init_file|initialize.*|innodb_(data|directories|doublewrite_dir|force|log_group|read_only|redo_log_archive|undo_directory).*|keyring.*|log_bin_index|no_.*|pid_file|plugin_(dir|load.*)|port|print_defaults|relay_log_index|skip_(grant_tables|name_resolve|networking)|socket|ssl_(ca|capath|cert|key)|tc_heuristic_recover|user|validate_config|verbose|version)$`)
+// notTried are options that a claim cannot set (refusedOptions in fn/compose), or with which the server exits.
+var notTried = regexp.MustCompile(
+	`^(basedir|bind_address|chroot|console|daemonize|datadir|early_plugin_load|exit_info|gdb|help|init_file|initialize.*|innodb_(data|directories|doublewrite_dir|force|log_group|read_only|redo_log_archive|undo_directory).*|keyring.*|log_bin_index|no_.*|pid_file|plugin_(dir|load.*)|port|print_defaults|relay_log_index|skip_(grant_tables|name_resolve|networking)|socket|ssl_(ca|capath|cert|key)|tc_heuristic_recover|user|validate_config|verbose|version)$`)
 
-// TestRealSettingsServe tries settings of the server with odd values. Whatever a server without data takes, a server with data
-// starts and serves with, or its data is made with other fixed settings.
+// TestRealSettingsServe tests settings with unusual values. If the validation accepts a setting, a server with data
+// must start with it, unless the setting is fixed when the data is created.
 func TestRealSettingsServe(t *testing.T) {
 	count, _ := strconv.Atoi(os.Getenv(settingsVariable)) // Unset is none.
 	if count == 0 {
@@ -117,14 +125,15 @@ func TestRealSettingsServe(t *testing.T) {
 	}
 }
 
-// fixed settings are refused for an instance with data (fixedOptions in fn/compose).
+// fixed matches settings that an instance with data cannot change (fixedOptions in fn/compose).
 var fixed = regexp.MustCompile(`^(innodb_page_size|innodb_undo_tablespaces|lower_case_table_names)$`)
 
-// optionsOf the server, as it lists them itself.
+// optionsOf returns the options that the server lists in its help.
 func optionsOf(t *testing.T) []string {
 	t.Helper()
 	root := rootfs.Find(t)
-	out, err := root.Command("usr/sbin/mysqld", "--no-defaults", "--lc-messages-dir="+filepath.Join(root.Path, "usr/share/mysql"), "--verbose", "--help").Output()
+	out, err := root.Command("usr/sbin/mysqld", "--no-defaults",
+		"--lc-messages-dir="+filepath.Join(root.Path, "usr/share/mysql"), "--verbose", "--help").Output()
 	must(t, err)
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^  (?:-.?, )?--([a-z][a-z0-9-]+)`).FindAllStringSubmatch(string(out), -1) {

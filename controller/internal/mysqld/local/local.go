@@ -1,4 +1,4 @@
-// Package local starts servers of ours, which listen at a socket and to nobody else, and asks them.
+// Package local starts temporary servers that listen only on a socket, and queries them.
 package local
 
 import (
@@ -20,14 +20,14 @@ import (
 const (
 	// pause between two attempts to reach a server.
 	pause = 100 * time.Millisecond
-	// handshakeTime in all that one has to let somebody in.
+	// handshakeTime is the timeout of a login.
 	handshakeTime = 5 * time.Second
 )
 
-// A Command runs a server's program. Tests have another than exec.Command.
+// A Command returns the command for a server's program. Tests replace exec.Command.
 type Command func(program string, args ...string) *exec.Cmd
 
-// Start a server's program, which says on out what it complains of.
+// Start starts a server's program. It writes the errors of the server to out.
 func Start(command Command, program string, options []string, out io.Writer) (*process.Process, error) {
 	if command == nil {
 		command = exec.Command
@@ -39,7 +39,7 @@ func Start(command Command, program string, options []string, out io.Writer) (*p
 	return p, nil
 }
 
-// Open a server at its socket, as root without a password. It sends so many bytes over one connection at most.
+// Open opens a server at its socket, as root without a password. It limits the number of bytes of one connection.
 func Open(socket string, maxBytes int, params map[string]string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.Logger, c.Params = "root", "unix", socket, &mysql.NopLogger{}, params
@@ -57,7 +57,8 @@ func Open(socket string, maxBytes int, params map[string]string) (*sql.DB, error
 	return sql.OpenDB(connector), nil
 }
 
-// Await the first answer of a server, however long it takes to start. What it is that it ended instead, the caller says.
+// Await waits until the server answers, without a timeout. If the server has ended, it returns the error of the
+// function ended.
 func Await(ctx context.Context, db *sql.DB, p *process.Process, ended func() error) error {
 	for {
 		err := ping(ctx, db)
@@ -65,7 +66,7 @@ func Await(ctx context.Context, db *sql.DB, p *process.Process, ended func() err
 			return nil
 		}
 		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
-			return fmt.Errorf("the server does not let anybody in: %w", refused)
+			return fmt.Errorf("the server refuses all logins: %w", refused)
 		}
 		select {
 		case <-p.Done:
@@ -77,7 +78,7 @@ func Await(ctx context.Context, db *sql.DB, p *process.Process, ended func() err
 	}
 }
 
-// ping that the server has to answer in its time, however often it sends a byte.
+// ping pings the server with a timeout, even if the server sends single bytes.
 func ping(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()

@@ -12,29 +12,27 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Bounds on what is kept of a server's log: lines of complaints, bytes of a line,
-// and bytes of all complaints in an error.
+// Limits on the stored part of a server's log: lines, bytes of a line, and bytes of all lines in an error.
 const (
 	maxLines      = 5
 	maxLine       = 300
 	maxComplaints = 600
 )
 
-// A Log takes a server's log, passes on what it complains of, and remembers that.
+// A Log receives a server's log. It prints and stores its errors.
 type Log struct {
-	// Out takes the complaints, or All that is said.
+	// Out receives the errors, or all lines if All is true.
 	Out io.Writer
 	All bool
 
 	mu      sync.Mutex
 	partial []byte
-	// errors are the first and the last lines that are marked so, and others the last of the
-	// remaining lines. Warnings belong to the latter: MariaDB ends over some settings
-	// with a warning and no error.
+	// errors are the first and the last lines that are marked as errors. others are the last of the remaining
+	// lines, including warnings. MariaDB exits because of some settings with only a warning.
 	errors, others []string
 }
 
-// Write a piece of the log.
+// Write parses a piece of the log.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,9 +48,10 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isCrash matches what a server prints, without marking it as an error, before the stack of its end (sql/signal_handler.cc of MySQL,
-// sql/signal_handler.cc of MariaDB, ut0dbg.cc of InnoDB).
-var isCrash = regexp.MustCompile(`mysqld got (?:signal|exception)|mariadbd got signal|Assertion failure:|terminate called`)
+// isCrash matches the lines before the stack trace of a crash. A server does not mark them as errors
+// (sql/signal_handler.cc of MySQL and of MariaDB, ut0dbg.cc of InnoDB).
+var isCrash = regexp.MustCompile(
+	`mysqld got (?:signal|exception)|mariadbd got signal|Assertion failure:|terminate called`)
 
 func printable(line []byte) string {
 	return strings.TrimSpace(v1.PrintableText(string(line), maxLine))
@@ -60,7 +59,7 @@ func printable(line []byte) string {
 
 func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
 
-// firstAndLast of the errors of a server: the first is mostly the cause, and others follow from it.
+// firstAndLast returns the first and the last errors. The first error is usually the cause of the others.
 func firstAndLast(lines []string) []string {
 	if len(lines) <= maxLines {
 		return lines
@@ -68,9 +67,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:maxLines-2], lines[len(lines)-2:]...)
 }
 
-// Complaints returns the first and the last errors of a server, or the last lines of whatever it
-// printed if it printed no error. The last line counts also if the server ended
-// before it ended that line.
+// Complaints returns the first and the last errors of a server, or its last lines if it printed no error. An
+// incomplete last line is included.
 func (l *Log) Complaints() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,14 +89,15 @@ func (l *Log) line(text string) {
 	if l.All {
 		fmt.Fprintln(l.Out, text) //nolint:errcheck // A lost line is no reason to fail.
 	}
-	_, said, isError := strings.Cut(text, "[ERROR] ")
-	isError = isError && !strings.HasSuffix(text, "Aborting") // Every server prints that at last.
+	_, message, isError := strings.Cut(text, "[ERROR] ")
+	isError = isError && !strings.HasSuffix(text, "Aborting") // Every server prints that line last.
 	isCrashed := isCrash.MatchString(text)
 	switch {
-	case text == "", strings.Contains(text, "'loose-"), strings.Contains(text, "'--loose-"): // Another server knows that setting.
+	// An option with the prefix loose is for other servers.
+	case text == "", strings.Contains(text, "'loose-"), strings.Contains(text, "'--loose-"):
 		return
 	case isError:
-		l.errors = firstAndLast(append(l.errors, said))
+		l.errors = firstAndLast(append(l.errors, message))
 	case isCrashed:
 		l.errors = firstAndLast(append(l.errors, text[isCrash.FindStringIndex(text)[0]:]))
 	default:

@@ -6,18 +6,20 @@ import (
 	"strings"
 )
 
-// OOMKilled begins what End returns of a process that the kernel killed because its container's memory limit was reached. It is the
-// kubelet's word for that.
+// OOMKilled is the beginning of what End returns for a process that the kernel killed because its container reached
+// the memory limit. The kubelet uses the same word.
 const OOMKilled = "OOMKilled"
 
-// killed is how os.ProcessState names a process that was killed, and exitKilled how it names a shell whose child was.
+// killed is the state of a killed process in os.ProcessState. exitKilled is the state of a shell whose child was
+// killed.
 const (
 	killed     = "signal: killed"
 	exitKilled = "exit status 137"
 )
 
-// memoryEvents are the files in which the kernel counts what it has killed in this container for memory: of cgroup v2, and of v1
-// (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux).
+// memoryEvents are the files with the kernel's count of processes in this container that were killed because of
+// memory. The first is for cgroup v2, the second for v1 (Documentation/admin-guide/cgroup-v2.rst and
+// cgroup-v1/memory.rst of Linux).
 var memoryEvents = []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"}
 
 // oomKills returns how many processes of this container the kernel has killed for memory, or -1 if it does not say.
@@ -38,15 +40,15 @@ func oomKills(files []string) int {
 	return -1
 }
 
-// End returns how a process ended, which says so if the kernel killed it for memory.
+// End returns how the process ended, and whether the kernel killed it because of memory.
 func (p *Process) End() string {
-	how := p.ProcessState.String()
-	return describeEnd(how, p.oomKills, oomKills(memoryEvents))
+	state := p.ProcessState.String()
+	return describeEnd(state, p.oomKills, oomKills(memoryEvents))
 }
 
-func describeEnd(how string, before, after int) string {
-	if how != killed && how != exitKilled || before < 0 || after <= before {
-		return how
+func describeEnd(state string, before, after int) string {
+	if state != killed && state != exitKilled || before < 0 || after <= before {
+		return state
 	}
 	return OOMKilled + ": the memory limit of its container was reached"
 }

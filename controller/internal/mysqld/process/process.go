@@ -1,4 +1,4 @@
-// Package process runs a server's program, which ends with this one.
+// Package process runs a server's program, which ends with this process.
 package process
 
 import (
@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// logClosed is how long a log may stay open once its process has ended.
+// logClosed is how long the log may stay open after its process has ended.
 const logClosed = 5 * time.Second
 
-// A Process is a server's, or that of a program which becomes a server.
+// A Process is the process of a server, or of a program that replaces itself by a server.
 type Process struct {
 	*exec.Cmd
 
-	// Log of it, both of its outputs.
+	// Log receives both outputs of the process.
 	Log *Log
-	// Done is closed when it has ended; its ProcessState says how.
+	// Done is closed when the process has ended. ProcessState then contains its state.
 	Done chan struct{}
 
-	// oomKills of the container when it started.
+	// oomKills is the container's number of killed processes at the start.
 	oomKills int
 }
 
-// Start a command. It must not outlive this process, and the kernel means by that
-// the thread that started it: hence one that does nothing else.
+// Start starts a command that must not outlive this process. The kernel ties the child to the thread that started
+// it, so Start uses a thread that does nothing else.
 func Start(command *exec.Cmd, log *Log) (*Process, error) {
 	p := &Process{Cmd: command, Log: log, Done: make(chan struct{}), oomKills: oomKills(memoryEvents)}
 	p.Stdout, p.Stderr, p.WaitDelay = log, log, logClosed
@@ -53,12 +53,12 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 	return p, nil
 }
 
-// endOfSession is how long a session goes on after its connection, or longer. A server that is told to stop while it has one sleeps
-// for two seconds (close_connections in sql/mysqld.cc of MySQL).
+// endOfSession is the minimum time that a session continues after its connection is closed. A server that is
+// stopped during a session sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
 const endOfSession = 100 * time.Millisecond
 
-// Stop asks a server to end cleanly that runs as the account of this process, and whose sessions have ended or are about to. It has
-// when Done says so.
+// Stop asks a server for a clean shutdown. The server runs as this process's user, and its sessions must have ended
+// or be about to end. Done is closed after the shutdown.
 func (p *Process) Stop() error {
 	time.Sleep(endOfSession)
 	err := p.Process.Signal(syscall.SIGTERM)
@@ -68,9 +68,8 @@ func (p *Process) Stop() error {
 	return fmt.Errorf("cannot tell the server to stop: %w", err)
 }
 
-// Kill the process with all that it started in its group, and wait for its end. One that
-// has left root's account, as entrypoints do, is out of reach of a root without CAP_KILL:
-// it is not waited for, and ends with the container.
+// Kill kills the process group and waits for its end. Entrypoints switch to another user, and root without CAP_KILL
+// cannot kill such a process. In this case, Kill does not wait, and the process ends with the container.
 func (p *Process) Kill() {
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // It may have ended.
 	if errors.Is(p.Process.Kill(), syscall.EPERM) {
@@ -79,7 +78,7 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// Ended is true once it has.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.Done:

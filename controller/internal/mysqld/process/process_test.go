@@ -7,22 +7,23 @@ import (
 	"testing"
 )
 
-// TestStop: a program that is told to stop ends as it wants to, and one that has ended needs no telling.
+// TestStop checks that a stopped program ends in its own way, and that stopping an ended program is no error.
 func TestStop(t *testing.T) {
 	lines, out := io.Pipe()
-	p, err := Start(exec.CommandContext(t.Context(), "sh", "-c", "trap 'echo stops; exit 7' TERM; echo begins; while :; do sleep 0.01; done"), &Log{Out: out, All: true})
+	p, err := Start(exec.CommandContext(t.Context(), "sh", "-c",
+		"trap 'echo stops; exit 7' TERM; echo begins; while :; do sleep 0.01; done"), &Log{Out: out, All: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Kill()
-	said := bufio.NewReader(lines)
-	if line, err := said.ReadString('\n'); err != nil || line != "begins\n" {
+	output := bufio.NewReader(lines)
+	if line, err := output.ReadString('\n'); err != nil || line != "begins\n" {
 		t.Fatalf("It says %q, %v", line, err)
 	}
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := said.ReadString('\n'); err != nil || line != "stops\n" {
+	if line, err := output.ReadString('\n'); err != nil || line != "stops\n" {
 		t.Errorf("It says %q, %v", line, err)
 	}
 	<-p.Done

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// Plugins that log a user in by a password that the server keeps.
+// Plugins that log in a user with a password that the server stores.
 const (
 	cachingSHA2 = "caching_sha2_password"
 	native      = "mysql_native_password"
@@ -23,38 +23,37 @@ const (
 
 var passwordPlugins = []string{cachingSHA2, native, "sha256_password", "ed25519", "parsec"}
 
-// An Account is one of root's.
+// An Account is an account of root.
 type Account struct {
-	// Host pattern of the clients that it is for.
+	// Host is the pattern for the hosts of clients.
 	Host string
-	// Plugin that logs its user in.
+	// Plugin is the authentication plugin.
 	Plugin string
-	// Loaded is false if the server does not have the plugin, and so nobody can
-	// log in.
+	// Loaded is false if the server does not have the plugin, so that no client can log in.
 	Loaded bool
 	// Empty is true if the account has no password.
 	Empty bool
-	// Retained is true if an old password works beside the current one.
+	// Retained is true if an old password is valid in addition to the current one.
 	Retained bool
-	// Locked is true if nobody can log in to it, and Certified if only clients with a certificate of their own can (REQUIRE
-	// X509, SUBJECT or ISSUER).
+	// Locked is true if no client can log in. Certified is true if only clients with their own certificate can
+	// (REQUIRE X509, SUBJECT or ISSUER).
 	Locked, Certified bool
-	// Unprivileged is true if it may not change accounts.
+	// Unprivileged is true if the account may not change accounts.
 	Unprivileged bool
-	// FailedLogins in a row lock it (FAILED_LOGIN_ATTEMPTS); 0 if they do not.
+	// FailedLogins is the number of consecutive failed logins that lock the account (FAILED_LOGIN_ATTEMPTS), or 0
+	// if they do not.
 	FailedLogins int
 }
 
-// TakesPassword is false for accounts that are logged in by something else, such
-// as the name of the client's system user. They are left alone.
+// TakesPassword reports whether the account logs in with a password. Other accounts, for example those that check
+// the client's system user, are not changed.
 func (a Account) TakesPassword() bool { return slices.Contains(passwordPlugins, a.Plugin) }
 
-// retains the current password when it gets a new one. What cannot work now
-// cannot be retained: the server refuses an empty password (3878), and one of a
-// plugin that changes (3894).
+// retains reports whether the account can retain its current password. The server refuses to retain an empty
+// password (3878), or one when the plugin changes (3894).
 func (a Account) retains() bool { return a.Loaded && !a.Empty }
 
-// KeepsOld is true if a server keeps an old password beside the current one
+// KeepsOld reports whether a server can keep an old password in addition to the current one
 // (https://dev.mysql.com/doc/refman/8.0/en/password-management.html#dual-passwords).
 func KeepsOld(v version.Version) bool {
 	if v.Flavour != version.MySQL {
@@ -63,7 +62,7 @@ func KeepsOld(v version.Version) bool {
 	return slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 14}) >= 0
 }
 
-// RootAccounts are the accounts of root, ordered by host.
+// RootAccounts returns the accounts of root, ordered by host.
 func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	const doing = "read the accounts of root"
 	v, err := s.knownVersion(ctx)
@@ -77,20 +76,22 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	host, plugin, empty, keeps := sql.NullString{}, sql.NullString{}, sql.NullBool{}, sql.NullBool{}
 	locked, certified, unprivileged, limit := sql.NullBool{}, sql.NullBool{}, sql.NullBool{}, sql.NullInt32{}
 	out := []Account{}
-	err = s.queryRows(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps, &locked, &certified, &unprivileged, &limit}, func() {
-		out = append(out, Account{
-			Host: host.String, Plugin: plugin.String, Loaded: slices.Contains(loaded, plugin.String),
-			Empty: empty.Bool, Retained: keeps.Bool, Locked: locked.Bool, Certified: certified.Bool, Unprivileged: unprivileged.Bool, FailedLogins: int(limit.Int32),
-		})
-	}, accountQuery(v), Root)
+	err = s.queryRows(ctx, []sql.Scanner{&host, &plugin, &empty, &keeps, &locked, &certified, &unprivileged, &limit},
+		func() {
+			out = append(out, Account{
+				Host: host.String, Plugin: plugin.String, Loaded: slices.Contains(loaded, plugin.String),
+				Empty: empty.Bool, Retained: keeps.Bool, Locked: locked.Bool, Certified: certified.Bool,
+				Unprivileged: unprivileged.Bool, FailedLogins: int(limit.Int32),
+			})
+		}, accountQuery(v), Root)
 	if err != nil {
 		return nil, s.wrapError(err, doing)
 	}
 	return out, nil
 }
 
-// accountQuery of root's accounts. Older servers have fewer columns, and nothing that those would say. MariaDB keeps its locks in
-// a table of its own.
+// accountQuery returns the query for root's accounts. Older servers lack columns, and also the features behind
+// them. MariaDB stores locks in a separate table.
 func accountQuery(v version.Version) string {
 	retained, locked, limit := "0", "0", "0"
 	switch {
@@ -99,13 +100,15 @@ func accountQuery(v version.Version) string {
 		locked = "account_locked = 'Y'"
 		limit = "COALESCE(JSON_EXTRACT(User_attributes, '$.Password_locking.failed_login_attempts'), 0)"
 	case v.Flavour == version.MariaDB && !v.Before(10, 4):
-		locked = `EXISTS (SELECT 1 FROM mysql.global_priv g WHERE g.User = user.User AND g.Host = user.Host AND g.Priv LIKE '%"account_locked":true%')`
+		locked =
+			`EXISTS (SELECT 1 FROM mysql.global_priv g WHERE g.User = user.User AND g.Host = user.Host AND g.Priv LIKE '%"account_locked":true%')`
 	}
-	return "SELECT Host, plugin, authentication_string = '', " + retained + ", " + locked + ", ssl_type IN ('X509', 'SPECIFIED'), Create_user_priv <> 'Y' OR Select_priv <> 'Y', " + limit +
+	return "SELECT Host, plugin, authentication_string = '', " + retained + ", " + locked +
+		", ssl_type IN ('X509', 'SPECIFIED'), Create_user_priv <> 'Y' OR Select_priv <> 'Y', " + limit +
 		" FROM mysql.user WHERE User = ? ORDER BY Host"
 }
 
-// plugins that log users in and work.
+// plugins returns the active authentication plugins.
 func (s *Session) plugins(ctx context.Context) ([]string, error) {
 	name, out := sql.NullString{}, []string{}
 	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { out = append(out, name.String) },
@@ -113,11 +116,10 @@ func (s *Session) plugins(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// SetPassword of all accounts that take one, in one statement, which MySQL does
-// for all of them or for none. With retain the current password goes on to work,
-// and an error is returned if one does so already: the server keeps a single
-// one, and doing the same twice would push out what clients use. Without retain
-// an old password that is kept stays.
+// SetPassword sets the password of all accounts in one statement, which MySQL executes for all of them or for none.
+// With retain, the current password remains valid. It returns an error if an old password is already retained. The
+// server keeps a single one, and a repetition would discard the password that clients use. Without retain, an old
+// password that is retained stays.
 func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Password, retain bool) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -136,31 +138,35 @@ func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Passwor
 	return nil
 }
 
-// withRules has an error of a password say which rules it breaks, if the server says them.
+// withRules adds the server's password rules to the error of a refused password, if the server lists them.
 func (s *Session) withRules(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || !IsAgainstPolicy(err) {
 		return err
 	}
 	if rules, rerr := s.passwordRules(ctx); rerr == nil && rules != (PasswordRules{}) {
-		e.Text = "the server asks for " + rules.String()
+		e.Text = "the server requests " + rules.String()
 	}
 	return err
 }
 
-// checkAltersPasswords refuses servers that do not know the statement: MySQL has ALTER USER … IDENTIFIED since 5.7.6, and MariaDB
-// IDENTIFIED VIA … USING PASSWORD since 10.4.
+// checkAltersPasswords returns an error for servers without the statement: ALTER USER … IDENTIFIED before MySQL
+// 5.7.6, and IDENTIFIED VIA … USING PASSWORD before MariaDB 10.4.
 func checkAltersPasswords(v version.Version) error {
 	switch {
 	case v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{5, 7, 6}) < 0:
-		return fmt.Errorf("%w: %s is too old, its passwords can be changed from MySQL 5.7.6 on: choose a newer image", ErrTooOld, v)
+		return fmt.Errorf("%w: %s is too old, because passwords can only be changed from MySQL 5.7.6 on. Choose a "+
+			"newer image",
+			ErrTooOld, v)
 	case v.Flavour == version.MariaDB && v.Before(10, 4):
-		return fmt.Errorf("%w: %s is too old, its passwords can be changed from MariaDB 10.4 on: choose a newer image", ErrTooOld, v)
+		return fmt.Errorf("%w: %s is too old, because passwords can only be changed from MariaDB 10.4 on. Choose a "+
+			"newer image",
+			ErrTooOld, v)
 	}
 	return nil
 }
 
-// ErrTooOld is of a server that does not know what is asked of it.
+// ErrTooOld is the error for a server without a required feature.
 var ErrTooOld = errors.New("the server is not supported")
 
 func alterStatement(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
@@ -181,8 +187,8 @@ func alterStatement(v version.Version, accounts []Account, p Password, retain bo
 	return "ALTER USER " + strings.Join(clauses, ", "), args, nil
 }
 
-// identified names the plugin, or the server would take its default, and change
-// what other clients of the account rely on.
+// identified returns the clause with the plugin. Without it, the server would use its default plugin, which other
+// clients may not support.
 func identified(v version.Version, a Account, retain bool) string {
 	plugin, usual := a.Plugin, cachingSHA2
 	if v.Flavour == version.MariaDB {
@@ -201,18 +207,19 @@ func identified(v version.Version, a Account, retain bool) string {
 	return out
 }
 
-// EnsureRoot sees that root can come over a network from where clients are, with a password and all rights, as in a database that an
-// official image makes. Who can come already keeps what it has. Clients are taken to come from such addresses as this machine has.
+// EnsureRoot ensures that root can log in over the network with a password and all privileges, as in a database
+// from an official image. Accounts that clients can already use are not changed. The clients are assumed to have
+// addresses like those of this machine.
 func (s *Session) EnsureRoot(ctx context.Context, p Password, clients []netip.Addr) error {
 	accounts, err := s.RootAccounts(ctx)
 	if err != nil {
 		return err
 	}
-	return s.execAll(ctx, "let root in over the network", letRootIn(accounts, p, clients)...)
+	return s.execAll(ctx, "allow logins of root over the network", letRootIn(accounts, p, clients)...)
 }
 
-// letRootIn returns the statements that make root's accounts usable for clients, or that make one if no account is for them. An
-// account that takes no password is replaced only if clients are known to land on it.
+// letRootIn returns the statements that make root's accounts usable for clients, or create one if there is none for
+// them. It replaces an account without a password only if clients are known to match it.
 func letRootIn(accounts []Account, p Password, clients []netip.Addr) (out []statement) {
 	found := false
 	for _, a := range accounts {
@@ -235,7 +242,7 @@ func letRootIn(accounts []Account, p Password, clients []netip.Addr) (out []stat
 	return newRoot(anyHost, p)
 }
 
-// newRoot in the place of an account of its host, which would be logged in by something else.
+// newRoot returns the statements that create an account, and delete the existing account of the same host.
 func newRoot(host string, p Password) []statement {
 	return []statement{
 		{"DROP USER IF EXISTS ?@?", []any{Root, host}},
@@ -248,7 +255,8 @@ func grantAll(host string) statement {
 	return statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, host}}
 }
 
-// isFor clients that come over a network: one of them matches the pattern, or could where no address is known.
+// isFor reports whether network clients can match the account's host pattern. Without known addresses, it assumes
+// so.
 func (a Account) isFor(clients []netip.Addr) bool {
 	if slices.Contains(ownHosts, a.Host) {
 		return false
@@ -256,8 +264,8 @@ func (a Account) isFor(clients []netip.Addr) bool {
 	return len(clients) == 0 || slices.ContainsFunc(clients, func(c netip.Addr) bool { return matchesHost(a.Host, c) })
 }
 
-// matchesHost reports whether a client of the address is one of an account's host pattern. Names are not looked up
-// (skip_name_resolve), so they match nobody (MySQL manual, 8.2.4 Specifying Account Names).
+// matchesHost reports whether a client address matches an account's host pattern. Names are not resolved
+// (skip_name_resolve) and match no client (MySQL manual, 8.2.4 Specifying Account Names).
 func matchesHost(pattern string, client netip.Addr) bool {
 	client = client.Unmap()
 	if network, mask, ok := strings.Cut(pattern, "/"); ok {
@@ -267,7 +275,7 @@ func matchesHost(pattern string, client netip.Addr) bool {
 	return pattern == "" || isLike(pattern, client.String())
 }
 
-// bitsOf a mask such as 255.255.0.0; any other text stays as it is.
+// bitsOf returns the length of a mask such as 255.255.0.0. It returns any other text unchanged.
 func bitsOf(mask string) string {
 	ip := net.ParseIP(mask).To4()
 	if ip == nil {
@@ -277,24 +285,25 @@ func bitsOf(mask string) string {
 	return strconv.Itoa(ones)
 }
 
-// isLike is LIKE of SQL, with its two wildcards. A regular expression of Go takes no longer for a pattern with many.
+// isLike implements LIKE of SQL with its two wildcards. Go's regular expressions need linear time for any number of
+// wildcards.
 func isLike(pattern, text string) bool {
 	expression := strings.NewReplacer("%", ".*", "_", ".").Replace(regexp.QuoteMeta(pattern))
 	return regexp.MustCompile("^(?:" + expression + ")$").MatchString(text)
 }
 
-// ownHosts are those of clients that come from the server's own machine.
+// ownHosts are the hosts of clients on the server's own machine.
 var ownHosts = []string{"localhost", "127.0.0.1", "::1"}
 
-// TakeOver data of a server that was not ours: root is let in again where it was kept out, and what that server was the replica of is
-// forgotten: rows would come on from there.
+// TakeOver prepares the imported data of a foreign server: it unlocks root, and removes the configuration of a
+// replica, because the server would continue to receive data.
 func (s *Session) TakeOver(ctx context.Context) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
 		return err
 	}
 	reset := "RESET SLAVE ALL"
-	if v.Flavour == version.MySQL && !v.Before(8, 4) { // There is no other word any more.
+	if v.Flavour == version.MySQL && !v.Before(8, 4) { // The older keyword was removed.
 		reset = "RESET REPLICA ALL"
 	}
 	all := []statement{{reset, nil}}
@@ -304,31 +313,32 @@ func (s *Session) TakeOver(ctx context.Context) error {
 	}
 	for _, a := range accounts {
 		if a.TakesPassword() && a.Host == anyHost {
-			all = append(all, statement{"ALTER USER ?@? REQUIRE NONE ACCOUNT UNLOCK", []any{Root, a.Host}}, statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, a.Host}})
+			all = append(all, statement{"ALTER USER ?@? REQUIRE NONE ACCOUNT UNLOCK", []any{Root, a.Host}},
+				statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, a.Host}})
 		}
 	}
-	return s.execAll(ctx, "take the imported data over", all...)
+	return s.execAll(ctx, "prepare the imported data", all...)
 }
 
-// A statement with its values.
+// A statement is a statement with its values.
 type statement struct {
 	text string
 	args []any
 }
 
 func (s *Session) execAll(ctx context.Context, doing string, all ...statement) error {
-	for _, of := range all {
-		if err := s.execStatement(ctx, of.text, of.args...); err != nil {
+	for _, statement := range all {
+		if err := s.execStatement(ctx, statement.text, statement.args...); err != nil {
 			return s.wrapSecret(err, doing)
 		}
 	}
 	return nil
 }
 
-// anyHost is the pattern of an account for clients from anywhere.
+// anyHost is the host pattern that matches all clients.
 const anyHost = "%"
 
-// DiscardOld passwords of the accounts that keep one.
+// DiscardOld discards the retained old passwords of accounts.
 func (s *Session) DiscardOld(ctx context.Context, accounts []Account) error {
 	clauses, args := []string{}, []any{}
 	for _, a := range accounts {

@@ -10,24 +10,27 @@ import (
 
 func TestMatchesHost(t *testing.T) {
 	for pattern, want := range map[string]bool{
-		"%": true, "": true, "10.%": true, "10.42.0.7": true, "10.42.0._": true, "10.42.0.0/255.255.255.0": true, "10.42.0.0/16": true,
-		"10.99.0.%": false, "10.99.0.0/255.255.0.0": false, "10.42.0.17": false, "localhost": false, "db.example": false, "10_42_0_8": false, "10.42.0.0/x": false,
+		"%": true, "": true, "10.%": true, "10.42.0.7": true, "10.42.0._": true, "10.42.0.0/255.255.255.0": true,
+		"10.42.0.0/16": true,
+		"10.99.0.%":    false, "10.99.0.0/255.255.0.0": false, "10.42.0.17": false, "localhost": false, "db.example": false,
+		"10_42_0_8": false, "10.42.0.0/x": false,
 		"%" + strings.Repeat("%1", 100): false, "(": false,
 	} {
 		if got := matchesHost(pattern, netip.MustParseAddr("10.42.0.7")); got != want {
 			t.Errorf("%q: want %v", pattern, want)
 		}
 	}
-	if !matchesHost("fd00::%", netip.MustParseAddr("fd00::1")) || !matchesHost("10.%", netip.MustParseAddr("::ffff:10.1.2.3")) {
+	if !matchesHost("fd00::%", netip.MustParseAddr("fd00::1")) ||
+		!matchesHost("10.%", netip.MustParseAddr("::ffff:10.1.2.3")) {
 		t.Error("an address of IPv6 is not matched")
 	}
 }
 
-// TestLetRootIn: clients of the network reach root after a restore or an import, whatever the accounts were. Where they can
-// already, nothing changes.
+// TestLetRootIn checks that network clients can log in as root after a restore or an import. Usable accounts are
+// not changed.
 func TestLetRootIn(t *testing.T) {
 	here := []netip.Addr{netip.MustParseAddr("10.42.0.7")}
-	of := func(host string, change func(*Account)) Account {
+	account := func(host string, change func(*Account)) Account {
 		a := Account{Host: host, Plugin: cachingSHA2, Loaded: true}
 		if change != nil {
 			change(&a)
@@ -45,18 +48,32 @@ func TestLetRootIn(t *testing.T) {
 		clients  []netip.Addr
 		want     []string
 	}{
-		"Usual":      {reason: "An official image makes them so.", accounts: []Account{of("%", nil), of("localhost", nil)}, clients: here},
-		"Elsewhere":  {reason: "Clients there are none of ours.", accounts: []Account{of("10.99.0.%", nil)}, clients: here, want: anew("%")},
-		"Narrow":     {reason: "It is for ours, too, and for nobody else.", accounts: []Account{of("10.%", nil)}, clients: here},
-		"Local":      {reason: "A distribution's root.", accounts: []Account{of("localhost", nil)}, clients: here, want: anew("%")},
-		"None":       {reason: "There is no root.", clients: here, want: anew("%")},
-		"Unknown":    {reason: "Nobody knows where clients are.", accounts: []Account{of("10.99.0.%", nil)}},
-		"Locked":     {reason: "Nobody could unlock it.", accounts: []Account{of("%", func(a *Account) { a.Locked = true })}, clients: here, want: []string{repair + " %"}},
-		"X509":       {reason: "The controller has no certificate of a client.", accounts: []Account{of("10.42.%", func(a *Account) { a.Certified = true }), of("%", nil)}, clients: here, want: []string{repair + " 10.42.%"}},
-		"LockedAway": {reason: "It is for others.", accounts: []Account{of("10.99.%", func(a *Account) { a.Locked = true }), of("%", nil)}, clients: here},
-		"NoRights":   {reason: "It could not change its password.", accounts: []Account{of("%", func(a *Account) { a.Unprivileged = true })}, clients: here, want: []string{grant + " %"}},
-		"Socket":     {reason: "Nobody comes through a socket over a network.", accounts: []Account{of("%", func(a *Account) { a.Plugin = "auth_socket" })}, clients: here, want: anew("%")},
-		"Closer":     {reason: "The server looks at the closest pattern.", accounts: []Account{of("%", nil), of("10.42.%", func(a *Account) { a.Plugin = "auth_socket" })}, clients: here, want: anew("10.42.%")},
+		"Usual": {reason: "An official image makes them so.",
+			accounts: []Account{account("%", nil), account("localhost", nil)}, clients: here},
+		"Elsewhere": {reason: "Clients there are none of ours.", accounts: []Account{account("10.99.0.%", nil)},
+			clients: here, want: anew("%")},
+		"Narrow": {reason: "It is for ours, too, and for nobody else.", accounts: []Account{account("10.%", nil)},
+			clients: here},
+		"Local": {reason: "A distribution's root.", accounts: []Account{account("localhost", nil)}, clients: here,
+			want: anew("%")},
+		"None":    {reason: "There is no root.", clients: here, want: anew("%")},
+		"Unknown": {reason: "Nobody knows where clients are.", accounts: []Account{account("10.99.0.%", nil)}},
+		"Locked": {reason: "Nobody could unlock it.",
+			accounts: []Account{account("%", func(a *Account) { a.Locked = true })}, clients: here,
+			want: []string{repair + " %"}},
+		"X509": {reason: "The controller has no certificate of a client.",
+			accounts: []Account{account("10.42.%", func(a *Account) { a.Certified = true }), account("%", nil)}, clients: here,
+			want: []string{repair + " 10.42.%"}},
+		"LockedAway": {reason: "It is for others.",
+			accounts: []Account{account("10.99.%", func(a *Account) { a.Locked = true }), account("%", nil)}, clients: here},
+		"NoRights": {reason: "It could not change its password.",
+			accounts: []Account{account("%", func(a *Account) { a.Unprivileged = true })}, clients: here,
+			want: []string{grant + " %"}},
+		"Socket": {reason: "Nobody comes through a socket over a network.",
+			accounts: []Account{account("%", func(a *Account) { a.Plugin = "auth_socket" })}, clients: here, want: anew("%")},
+		"Closer": {reason: "The server looks at the closest pattern.",
+			accounts: []Account{account("%", nil), account("10.42.%", func(a *Account) { a.Plugin = "auth_socket" })},
+			clients:  here, want: anew("10.42.%")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -11,16 +11,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// ErrNoClone is of a server whose data cannot be cloned while it runs.
-var ErrNoClone = errors.New("this server has no CLONE, which came with MySQL 8.0.17: take backups with method Cold")
+// ErrNoClone is the error for a server whose data cannot be cloned while it runs.
+var ErrNoClone = errors.New("this server does not support CLONE, which is available from MySQL 8.0.17 on: take " +
+	"backups with method Cold")
 
-// CloneAccount is who may clone a server, as long as its Job does.
+// CloneAccount is the account that may clone a server during a Job.
 const CloneAccount = "crossplane-mysql-clone"
 
-// A noPluginError is of a server without the clone plugin.
+// A noPluginError is the error for a server without the clone plugin.
 type noPluginError struct{ error }
 
-// IsNoDonor is true of an error that says that a server cannot be cloned as it is, whenever one tries.
+// IsNoDonor reports whether an error means that a server cannot be cloned and a retry cannot succeed.
 func IsNoDonor(err error) bool {
 	_, wrong := errors.AsType[*WrongEngineError](err)
 	_, none := errors.AsType[*noPluginError](err)
@@ -28,34 +29,38 @@ func IsNoDonor(err error) bool {
 	return errors.Is(err, ErrNoClone) || wrong || none || forbidden
 }
 
-// A WrongEngineError names tables that a clone has, and their rows not.
+// A WrongEngineError lists tables that would be empty in a clone.
 type WrongEngineError struct{ Tables []string }
 
-// Error says what to do.
+// Error returns the message with the next step.
 func (e *WrongEngineError) Error() string {
-	return fmt.Sprintf("tables that are not InnoDB's come out empty where a server is cloned: %s. Change them (ALTER TABLE … ENGINE=InnoDB), or take backups with method Cold", strings.Join(e.Tables, ", "))
+	return fmt.Sprintf("tables that do not use InnoDB are empty in a clone: %s. Convert them (ALTER TABLE … "+
+		"ENGINE=InnoDB), or take backups with method Cold", strings.Join(e.Tables, ", "))
 }
 
-// OtherEngines asks for tables of users that are not InnoDB's, as many as are named. The server itself has two, for its logs.
+// OtherEngines is the query for user tables that do not use InnoDB, up to a limit. The server itself has two such
+// tables, for its logs.
 const OtherEngines = `SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
 WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('performance_schema', 'information_schema')
 AND NOT (table_schema = 'mysql' AND table_name IN ('general_log', 'slow_log'))
 ORDER BY 1 LIMIT 20`
 
-// canClone is true of a server that can be the donor of a clone (MySQL manual, 7.6.7 The Clone Plugin).
+// canClone reports whether the server's version supports CLONE (MySQL manual, 7.6.7 The Clone Plugin).
 func canClone(v version.Version) bool {
 	return v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 17}) >= 0
 }
 
-// A Layout is what a data directory was made with: a server that is told anything else does not start on a copy of it, nor clone it
-// (MySQL manual, 7.6.7.3 Cloning Remote Data, and 11.2.3 Identifier Case Sensitivity).
+// A Layout contains the settings with which a data directory was initialized. With other values, a server does not
+// start on a copy of the directory and cannot clone it. See the MySQL manual, 7.6.7.3 Cloning Remote Data, and 11.2.3
+// Identifier Case Sensitivity.
 type Layout struct {
-	// PageSize of InnoDB in bytes, and LowerCase, which is lower_case_table_names.
+	// PageSize is the page size of InnoDB in bytes. LowerCase is lower_case_table_names.
 	PageSize, LowerCase int
 }
 
-// OfferClone of the server's data to an account that may do nothing else, and that comes over TLS; one of that name goes first. It
-// is not written to the binary log: no replica has it. The password is a new one, which the server's rules allow.
+// OfferClone creates an account that can only clone the server's data, and only over TLS. It deletes an existing
+// account of that name first. The statements are not written to the binary log, so no replica gets the account. The
+// password is new and follows the server's rules.
 func (s *Session) OfferClone(ctx context.Context, account string) (Password, Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -85,15 +90,16 @@ func (s *Session) OfferClone(ctx context.Context, account string) (Password, Lay
 		return "", Layout{}, err
 	}
 	if err := s.execStatement(ctx, "GRANT BACKUP_ADMIN ON *.* TO ?@'%'", account); err != nil {
-		return "", Layout{}, s.wrapError(err, "let that account clone")
+		return "", Layout{}, s.wrapError(err, "grant that account the right to clone")
 	}
 	return p, l, nil
 }
 
-// leastPacket in bytes that a donor of a clone must allow (clone_local.h in MySQL; error 3863 otherwise).
+// leastPacket is the minimum max_allowed_packet of a donor in bytes (clone_local.h in MySQL). Otherwise a clone
+// fails with error 3863.
 const leastPacket = 2 << 20
 
-// checkPacket before the clone, which fails where the server allows less.
+// checkPacket checks max_allowed_packet before the clone.
 func (s *Session) checkPacket(ctx context.Context) error {
 	size := sql.NullInt64{}
 	if err := s.queryRow(ctx, []sql.Scanner{&size}, "SELECT @@GLOBAL.max_allowed_packet"); err != nil {
@@ -102,13 +108,16 @@ func (s *Session) checkPacket(ctx context.Context) error {
 	if size.Int64 >= leastPacket {
 		return nil
 	}
-	return &RuleError{fmt.Sprintf("max_allowed_packet is %d in the server, and a clone needs %d or more: raise it in spec.config, or take backups with method Cold", size.Int64, leastPacket)}
+	return &RuleError{fmt.Sprintf(
+		"max_allowed_packet is %d in the server, but a clone needs at least %d: raise it in spec.config, or take "+
+			"backups with method Cold", size.Int64, leastPacket)}
 }
 
 // newTries is how many passwords are generated for a server that forbids words.
 const newTries = 5
 
-// createCloner with a password that the server's rules allow. A password that has a forbidden word by chance is not the last one.
+// createCloner creates the account with a password that follows the server's rules. It tries several passwords,
+// because one may contain a forbidden word by chance.
 func (s *Session) createCloner(ctx context.Context, account string) (Password, error) {
 	rules, err := s.passwordRules(ctx)
 	if err != nil {
@@ -119,31 +128,35 @@ func (s *Session) createCloner(ctx context.Context, account string) (Password, e
 		if perr != nil {
 			return "", perr
 		}
-		err = s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account, string(p))
+		err = s.execStatement(ctx, "CREATE USER ?@'%' IDENTIFIED WITH caching_sha2_password BY ? REQUIRE SSL", account,
+			string(p))
 		if err == nil {
 			return p, nil
 		}
-		if err = s.wrapSecret(err, "make the account of a clone"); !IsAgainstPolicy(err) {
+		if err = s.wrapSecret(err, "create the account of a clone"); !IsAgainstPolicy(err) {
 			return "", err
 		}
 	}
-	return "", &RuleError{fmt.Sprintf("the server's rules for passwords (validate_password: %s) refuse every generated one (%v): change them, or take backups with method Cold", rules, err)}
+	return "", &RuleError{fmt.Sprintf(
+		"the server's password policy (validate_password: %s) refuses every generated password (%v): change the "+
+			"policy, or take backups with method Cold", rules, err)}
 }
 
-// CheckDonor that somebody else runs, and whose data is to be copied. Nothing is changed there.
+// CheckDonor checks a foreign server whose data is to be copied. It changes nothing there.
 func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
 		return Layout{}, err
 	}
 	if !canClone(v) {
-		return Layout{}, errors.New("that server has no CLONE, which came with MySQL 8.0.17: import a dump of it, or its volume")
+		return Layout{}, errors.New("that server does not support CLONE, which is available from MySQL 8.0.17 on: " +
+			"import a dump or its volume")
 	}
-	has, err := s.hasClone(ctx)
+	hasClone, err := s.hasClone(ctx)
 	if err != nil {
 		return Layout{}, err
 	}
-	if !has {
+	if !hasClone {
 		return Layout{}, errors.New("the clone plugin is not loaded there: INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
 	}
 	if err := s.checkPacket(ctx); err != nil {
@@ -152,16 +165,17 @@ func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	return s.layout(ctx)
 }
 
-// layout of the server's data.
+// layout returns the layout of the server's data.
 func (s *Session) layout(ctx context.Context) (Layout, error) {
 	var page, names sql.NullInt32
-	if err := s.queryRow(ctx, []sql.Scanner{&page, &names}, "SELECT @@innodb_page_size, @@lower_case_table_names"); err != nil {
-		return Layout{}, s.wrapError(err, "see how its data is laid out")
+	if err := s.queryRow(ctx, []sql.Scanner{&page, &names},
+		"SELECT @@innodb_page_size, @@lower_case_table_names"); err != nil {
+		return Layout{}, s.wrapError(err, "read the layout of its data")
 	}
 	return Layout{PageSize: int(page.Int32), LowerCase: int(names.Int32)}, nil
 }
 
-// WithdrawClone takes the account away, if there is one. A clone that is under way goes on; no other begins.
+// WithdrawClone deletes the account if it exists. A running clone continues, but no new one can start.
 func (s *Session) WithdrawClone(ctx context.Context, account string) error {
 	if v, err := s.knownVersion(ctx); err != nil || !canClone(v) {
 		return err
@@ -171,28 +185,30 @@ func (s *Session) WithdrawClone(ctx context.Context, account string) error {
 		args []any
 	}{{"SET SESSION sql_log_bin = 0", nil}, {"DROP USER IF EXISTS ?@'%'", []any{account}}} {
 		if err := s.execStatement(ctx, statement.text, statement.args...); err != nil {
-			return s.wrapError(err, "take the account of a clone away")
+			return s.wrapError(err, "delete the account of a clone")
 		}
 	}
 	return nil
 }
 
-// hasClone is true of a server with the plugin.
+// hasClone reports whether the clone plugin is loaded.
 func (s *Session) hasClone(ctx context.Context) (bool, error) {
 	count := sql.NullInt64{}
-	if err := s.queryRow(ctx, []sql.Scanner{&count}, "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'"); err != nil {
-		return false, s.wrapError(err, "see whether the server can be cloned")
+	if err := s.queryRow(ctx, []sql.Scanner{&count},
+		"SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'clone' AND plugin_status = 'ACTIVE'"); err != nil {
+		return false, s.wrapError(err, "check whether the server can be cloned")
 	}
 	return count.Int64 > 0, nil
 }
 
-// loadClone, the plugin, where it is not there. It stays.
+// loadClone loads the clone plugin if it is not loaded. The plugin stays.
 func (s *Session) loadClone(ctx context.Context) error {
-	if has, err := s.hasClone(ctx); err != nil || has {
+	if loaded, err := s.hasClone(ctx); err != nil || loaded {
 		return err
 	}
 	if err := s.execStatement(ctx, "INSTALL PLUGIN clone SONAME 'mysql_clone.so'"); err != nil {
-		err = s.wrapError(err, "load the clone plugin, which the official images have: take backups with method Cold where this one has not")
+		err = s.wrapError(err, "load the clone plugin. The official images contain it; with other images, take "+
+			"backups with method Cold")
 		if _, says := errors.AsType[*Error](err); says {
 			return &noPluginError{err}
 		}
@@ -201,13 +217,14 @@ func (s *Session) loadClone(ctx context.Context) error {
 	return nil
 }
 
-// checkEngines of all tables of users.
+// checkEngines returns an error if user tables do not use InnoDB.
 func (s *Session) checkEngines(ctx context.Context) error {
 	wrong, name := &WrongEngineError{}, sql.NullString{}
-	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { wrong.Tables = append(wrong.Tables, s.printable(name.String)) }, OtherEngines)
+	err := s.queryRows(ctx, []sql.Scanner{&name}, func() { wrong.Tables = append(wrong.Tables, s.printable(name.String)) },
+		OtherEngines)
 	switch {
 	case err != nil:
-		return s.wrapError(err, "see which engines its tables have")
+		return s.wrapError(err, "read the storage engines of its tables")
 	case len(wrong.Tables) > 0:
 		return wrong
 	}

@@ -16,8 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Numbers of the server's errors
-// (https://dev.mysql.com/doc/mysql-errors/9.7/en/server-error-reference.html).
+// Error numbers of the server (https://dev.mysql.com/doc/mysql-errors/9.7/en/server-error-reference.html).
 const (
 	tooManyConnections     = 1040
 	databaseDenied         = 1044
@@ -46,19 +45,18 @@ const (
 	mariaDBLocked          = 4151
 )
 
-// An Error is what the server answered to one statement. It has no more of a
-// statement with a password in it than the number and the state: the server
-// quotes the text that it cannot parse.
+// An Error is the error of one statement. For a statement with a password, it contains only the number and the
+// state, because the server quotes text that it cannot parse.
 type Error struct {
-	// Doing says what was tried: cannot …
+	// Doing is the operation in the message "cannot …".
 	Doing  string
 	Number uint16
 	State  string
-	// Text of the server, or "".
+	// Text is the server's message, or "".
 	Text string
 }
 
-// Error holds no password.
+// Error returns a message without passwords.
 func (e *Error) Error() string {
 	out := fmt.Sprintf("cannot %s: error %d (%s)", e.Doing, e.Number, e.State)
 	if e.Text != "" {
@@ -67,8 +65,8 @@ func (e *Error) Error() string {
 	return out
 }
 
-// A talkError is every other one, in words that hold nothing of the server's that
-// is long, unprintable or a password.
+// A talkError is any other error. Its text contains nothing from the server that is long, unprintable or a
+// password.
 type talkError struct {
 	text  string
 	cause error
@@ -78,7 +76,7 @@ func (e *talkError) Error() string { return e.text }
 
 func (e *talkError) Unwrap() error { return e.cause }
 
-// wrapError of the driver or the guard.
+// wrapError wraps an error of the driver or the guard.
 func (s *Session) wrapError(err error, doing string) error {
 	err = s.guard.explain(err)
 	if e := s.convert(err, doing); e != nil {
@@ -87,7 +85,7 @@ func (s *Session) wrapError(err error, doing string) error {
 	return &talkError{text: "cannot " + doing + ": " + s.printable(err.Error()), cause: err}
 }
 
-// wrapSecret wraps an error of a statement that holds a password.
+// wrapSecret wraps an error of a statement that contains a password.
 func (s *Session) wrapSecret(err error, doing string) error {
 	err = s.wrapError(err, doing)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -96,7 +94,7 @@ func (s *Session) wrapSecret(err error, doing string) error {
 	return err
 }
 
-// convert the server's own error; nil for all others.
+// convert converts an error of the server. It returns nil for other errors.
 func (s *Session) convert(err error, doing string) *Error {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
@@ -105,11 +103,10 @@ func (s *Session) convert(err error, doing string) *Error {
 	return &Error{Doing: doing, Number: e.Number, State: s.printable(string(e.SQLState[:])), Text: s.printable(e.Message)}
 }
 
-// clientHost is where a server names the host of its client, which is another one
-// after each restart of the controller.
+// clientHost matches the client's host in a server's message. It changes with each restart of the controller.
 var clientHost = regexp.MustCompile(`(@|\bHost )'[^'%]*'`)
 
-// printable text without a password, and without the client's address.
+// printable returns printable text without passwords and without the client's address.
 func (s *Session) printable(text string) string {
 	for _, p := range s.hidden {
 		if p != "" {
@@ -119,8 +116,8 @@ func (s *Session) printable(text string) string {
 	return v1.PrintableText(clientHost.ReplaceAllString(text, "$1'…'"), v1.MaxForeignText)
 }
 
-// explain an error of the driver, which does not know why its connection ended.
-// Addresses are left out: they change with each connection.
+// explain returns why the session ended, which the driver does not know. It omits addresses, because they change
+// with each connection.
 func (g *guard) explain(err error) error {
 	if g == nil {
 		return err
@@ -145,7 +142,8 @@ func (g *guard) explain(err error) error {
 	return fmt.Errorf("%w: %w", ErrNonsense, err)
 }
 
-// isFinal is true for an error that says all: the server's own, or one of ours.
+// isFinal reports whether an error needs no further explanation, because it is from the server or from this
+// package.
 func isFinal(err error) bool {
 	if _, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return true
@@ -157,18 +155,16 @@ func isOneOf(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// hasNumber is true for an error of the server that has one of these.
+// hasNumber reports whether an error has one of these error numbers.
 func hasNumber(err error, numbers ...uint16) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains(numbers, e.Number)
 }
 
-// IsAccessDenied is true if the password is not the account's, or the account takes
-// none.
+// IsAccessDenied reports whether the account has another password or takes none.
 func IsAccessDenied(err error) bool { return hasNumber(err, accessDenied, accessDeniedNoPassword) }
 
-// IsPasswordExpired is true if the password is right and the server demands
-// another one before anything else.
+// IsPasswordExpired reports whether the password is correct and the server requires a new one first.
 func IsPasswordExpired(err error) bool { return hasNumber(err, mustChangePassword, mustChangeAtLogin) }
 
 // IsLocked reports whether a user locked the account, or too many wrong passwords did.
@@ -176,45 +172,42 @@ func IsLocked(err error) bool {
 	return hasNumber(err, accountLocked, accountBlocked, mariaDBLocked, mariaDBBlocked)
 }
 
-// IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB). The server
-// does not look at the password then, and does not count the attempt.
+// IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS, or
+// max_password_errors of MariaDB). The server does not look at the password then, and does not count the attempt.
 func IsBlockedByFailures(err error) bool { return hasNumber(err, accountBlocked, mariaDBBlocked) }
 
 // IsPluginMissing reports whether the server does not have the plugin of the account, as MySQL 9 does not have
 // mysql_native_password.
 func IsPluginMissing(err error) bool { return hasNumber(err, pluginNotLoaded) }
 
-// IsWithoutPrivilege reports whether the account is let in and may not do what was asked.
+// IsWithoutPrivilege reports whether the account lacks the privilege for an operation.
 func IsWithoutPrivilege(err error) bool {
 	return hasNumber(err, databaseDenied, tableDenied, columnDenied, specificAccessDenied, routineDenied, cannotGrant)
 }
 
-// IsHostBlocked is true if too many connections of this host ended before they
-// had logged in (max_connect_errors). FLUSH HOSTS or a restart mends it.
+// IsHostBlocked reports whether too many connections of this host ended before a login (max_connect_errors). FLUSH
+// HOSTS or a restart fixes it.
 func IsHostBlocked(err error) bool { return hasNumber(err, hostBlocked) }
 
-// IsHostNotAllowed is true if no account matches this host.
+// IsHostNotAllowed reports whether no account matches this host.
 func IsHostNotAllowed(err error) bool { return hasNumber(err, hostNotPrivileged) }
 
-// IsBusy is true if the server has no connection left, or is stopping.
+// IsBusy reports whether the server has no free connection or is stopping.
 func IsBusy(err error) bool {
 	return hasNumber(err, tooManyConnections, tooManyUserConnections, serverShutdown)
 }
 
-// IsReadOnly is true if the server takes no changes.
+// IsReadOnly reports whether the server refuses changes.
 func IsReadOnly(err error) bool { return hasNumber(err, readOnly, readOnlyMode) }
 
-// IsAgainstPolicy is true if the server has rules for passwords that this one
-// breaks.
+// IsAgainstPolicy reports whether the password violates the server's rules.
 func IsAgainstPolicy(err error) bool { return hasNumber(err, notValidPassword) }
 
-// IsAgainstHistory is true if the server forbids a password that was used
-// before.
+// IsAgainstHistory reports whether the server refuses a password that was used before.
 func IsAgainstHistory(err error) bool { return hasNumber(err, contradictsHistory) }
 
-// IsUnreachable is true if no answer of the server came, what a client program
-// calls error 2003 or 2013. Whether a statement was carried out is then not
-// known.
+// IsUnreachable reports whether no answer of the server arrived, as in the client errors 2003 and 2013. It is then
+// unknown whether a statement was executed.
 func IsUnreachable(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
@@ -222,37 +215,36 @@ func IsUnreachable(err error) bool {
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return true
 	}
-	return isOneOf(err, ErrSlow, context.DeadlineExceeded, driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, mysql.ErrInvalidConn)
+	return isOneOf(err, ErrSlow, context.DeadlineExceeded, driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF,
+		io.ErrClosedPipe, mysql.ErrInvalidConn)
 }
 
-// IsMisbehaviour is true if the server sent what no MySQL server sends to who
-// asks what is asked here: there may be none behind that address, or one that
-// means harm. The less often it is asked again, the better.
+// IsMisbehaviour reports whether the server sent something that no MySQL server sends in response to the product's
+// queries. Another or a malicious server may use the address, and it should be contacted less often.
 func IsMisbehaviour(err error) bool {
 	return isOneOf(err, ErrTooMuch, ErrNonsense, ErrPlugin) || IsUntrusted(err)
 }
 
-// A dialError is one of a Dial, which may be of any type.
+// A dialError wraps an error of a Dial, which may have any type.
 type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
-// Errors that are not the server's.
+// Errors of this package.
 var (
-	// ErrRetained: an account retains an old password already. Another one would
-	// push it out.
-	ErrRetained = errors.New("an account of root retains an old password already")
-	// ErrNoAccount: root has no account that logs in with a password.
+	// ErrRetained means that an account already retains an old password, which another one would replace.
+	ErrRetained = errors.New("an account of root already has a retained old password")
+	// ErrNoAccount means that root has no account that logs in with a password.
 	ErrNoAccount = errors.New("root has no account that logs in with a password")
-	// ErrLocked: another session holds the lock.
+	// ErrLocked means that another session holds the lock.
 	ErrLocked = errors.New("another session is changing the password")
-	// ErrSlow: the server had time enough.
-	ErrSlow = errors.New("the server takes too long")
-	// ErrTooMuch: the server sent more than any answer to what was asked has.
-	ErrTooMuch = errors.New("what answers there sends more than a MySQL server would")
-	// ErrNonsense: the server sent something else than an answer.
-	ErrNonsense = errors.New("what answers there does not speak as a MySQL server does")
-	// ErrPlugin: the server wants something else than a password of root, or wants
-	// it in clear text.
-	ErrPlugin = errors.New("the server does not let root in by a password: give its accounts the plugin caching_sha2_password")
+	// ErrSlow means that the server did not answer in time.
+	ErrSlow = errors.New("the server responds too slowly")
+	// ErrTooMuch means that a response is larger than any valid one.
+	ErrTooMuch = errors.New("the response is larger than that of a MySQL server")
+	// ErrNonsense means that a response violates the protocol.
+	ErrNonsense = errors.New("the response does not follow the MySQL protocol")
+	// ErrPlugin means that the server requires something else than root's password, or the password in clear text.
+	ErrPlugin = errors.New("root cannot log in to the server with a password: set the plugin caching_sha2_password " +
+		"for its accounts")
 )

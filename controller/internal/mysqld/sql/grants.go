@@ -6,9 +6,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// LoadGrants of a server that was started without them (--skip-grant-tables): accounts cannot be
-// changed before. Nor can they where the settings forbid to write, which this takes back until the
-// server ends: it does so for super_read_only, too
+// LoadGrants loads the grant tables of a server that was started with --skip-grant-tables, because accounts cannot
+// be changed before. It also disables read_only and super_read_only until the server stops
 // (https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_read_only).
 func (s *Session) LoadGrants(ctx context.Context) error {
 	for _, statement := range []string{"FLUSH LOCAL PRIVILEGES", "SET GLOBAL read_only = OFF"} {
@@ -19,24 +18,24 @@ func (s *Session) LoadGrants(ctx context.Context) error {
 	return nil
 }
 
-// ForgetHistory of root's passwords, which may forbid that an instance gets the one that it had
+// ResetPasswordHistory deletes the history of root's passwords, which could forbid an instance's earlier password
 // (https://dev.mysql.com/doc/refman/8.4/en/password-management.html#password-reuse-policy).
-func (s *Session) ForgetHistory(ctx context.Context) error {
+func (s *Session) ResetPasswordHistory(ctx context.Context) error {
 	if err := s.execStatement(ctx, "DELETE FROM mysql.password_history WHERE User = ?", Root); err != nil {
-		return s.wrapError(err, "forget the earlier passwords of root")
+		return s.wrapError(err, "delete the password history of root")
 	}
 	return nil
 }
 
-// ForgetServerID that was persisted in the data (SET PERSIST): it counts before my.cnf, and is that of the server which was backed
-// up. Only MySQL persists settings, from 8.0 on.
-func (s *Session) ForgetServerID(ctx context.Context) error {
+// ResetServerID removes a server_id that was persisted in the data (SET PERSIST). It belongs to the server that was
+// backed up and would override my.cnf. Only MySQL persists settings, from 8.0 on.
+func (s *Session) ResetServerID(ctx context.Context) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil || v.Flavour != version.MySQL || v.Before(8, 0) {
 		return err
 	}
 	if err := s.execStatement(ctx, "RESET PERSIST IF EXISTS server_id"); err != nil {
-		return s.wrapError(err, "forget the server_id of the server that was backed up")
+		return s.wrapError(err, "reset the server_id of the server that was backed up")
 	}
 	return nil
 }

@@ -13,24 +13,22 @@ import (
 	"time"
 )
 
-// Limits on what a server may send in one session. The largest answer that is
-// asked for, the accounts of root, is a few kilobytes.
+// Limits on the data of a server in one session. The largest expected response is the list of root's accounts, with
+// a few kilobytes.
 const (
 	maxBytes   = 1 << 20
 	maxPackets = 10_000
 )
 
-// A guard stands between the driver and a server that means harm, perhaps. The
-// driver believes what it is told: it makes room for a packet of 16 MiB before
-// it comes, and for any number of columns, which the program does not survive.
-// The guard lets nothing through that is no answer of ours, and after its
-// deadline nothing at all. As the driver leaves no place between its TLS and its
-// reading, the guard speaks TLS with both.
+// A guard protects the driver from a malicious server. The driver trusts the server. It allocates a packet of 16 MiB
+// before the packet arrives, and memory for any number of columns. The process can then run out of memory. The guard
+// forwards only valid responses, and nothing after its deadline. The driver allows no code between its TLS and its
+// reading, so the guard terminates TLS on both sides.
 //
 //	driver ⇄ a pipe ⇄ guard ⇄ the network ⇄ server
 type guard struct {
-	// raw is the connection to the server, and pipe the one to the driver, below
-	// their TLS. They end what is done with server and driver.
+	// raw is the connection to the server, and pipe the connection to the driver, both below TLS. Closing them ends
+	// all operations.
 	raw, pipe      net.Conn
 	server, driver net.Conn
 	trust          Trust
@@ -38,11 +36,11 @@ type guard struct {
 	working sync.WaitGroup
 	mu      sync.Mutex
 	cause   error
-	// shown certificate of the server; nil where there is none.
+	// shown is the certificate that the server presents, or nil.
 	shown *x509.Certificate
 }
 
-// startGuard on a connection to a server, if that is trusted. The driver gets the other end.
+// startGuard starts a guard for a connection to a server. It returns the connection for the driver.
 func startGuard(raw net.Conn, trust Trust, until time.Time) (g *guard, forDriver net.Conn) {
 	forDriver, ours := net.Pipe()
 	g = &guard{raw: raw, pipe: ours, server: LimitBytes(raw, maxBytes), driver: ours, trust: trust}
@@ -51,13 +49,13 @@ func startGuard(raw net.Conn, trust Trust, until time.Time) (g *guard, forDriver
 	return g, forDriver
 }
 
-// extendDeadline of the session. It is one deadline for all that is sent and
-// read: a server that sends a byte now and then does not put it off.
+// extendDeadline sets the deadline of the session. The deadline is for all traffic, so that a server which sends
+// single bytes cannot extend it.
 func (g *guard) extendDeadline(until time.Time) {
-	_ = g.raw.SetDeadline(until) // On a connection that is closed there is nothing to end.
+	_ = g.raw.SetDeadline(until) // A closed connection needs no deadline.
 }
 
-// run until one of the two hangs up, or the server does what it must not.
+// run runs until the server or the driver closes its connection, or the server violates the protocol.
 func (g *guard) run() error {
 	if err := g.introduce(); err != nil {
 		return err
@@ -73,13 +71,13 @@ func (g *guard) run() error {
 			return err
 		}
 		if packet.kind() == kindOK {
-			check = checkAnswer // From the end of the login on.
+			check = checkAnswer // The login is complete.
 		}
 	}
 	return ErrTooMuch
 }
 
-// pass a packet of the server on that has nothing wrong with it.
+// pass forwards a valid packet of the server to the driver.
 func (g *guard) pass(check func(packet) error) (packet, error) {
 	p, err := readPacket(g.server)
 	if err == nil {
@@ -91,12 +89,12 @@ func (g *guard) pass(check func(packet) error) (packet, error) {
 	return p, err
 }
 
-// lengthOfTLSRequest is that of the packet by which a client asks for TLS, which
-// is the beginning of the one that it would send otherwise
+// lengthOfTLSRequest is the length of the packet with which a client requests TLS. It is the beginning of the packet
+// that the client would send otherwise
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_ssl_request.html).
 const lengthOfTLSRequest = headerLength + 32
 
-// introduce the driver to the server. A server that must be seen is told nothing before it was.
+// introduce forwards the greeting. If the server must be verified, nothing is sent to it before that.
 func (g *guard) introduce() error {
 	_, err := g.pass(func(greeting packet) error {
 		if err := checkGreeting(greeting); err != nil {
@@ -124,7 +122,7 @@ func (g *guard) introduce() error {
 	return g.encrypt()
 }
 
-// encrypt both ways.
+// encrypt starts TLS on both sides.
 func (g *guard) encrypt() error {
 	certificate, err := ownCertificate()
 	if err != nil {
@@ -147,7 +145,7 @@ func (g *guard) encrypt() error {
 	return nil
 }
 
-// ownCertificate of the guard, which nobody verifies: the driver is in the same
+// ownCertificate is the certificate of the guard. The driver does not verify it, because both are in the same
 // process.
 var ownCertificate = sync.OnceValues(func() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -159,35 +157,35 @@ var ownCertificate = sync.OnceValues(func() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 })
 
-// endSession for a reason, the first of which counts.
+// endSession ends the session. The first cause is kept.
 func (g *guard) endSession(cause error) {
 	g.mu.Lock()
 	if g.cause == nil {
 		g.cause = cause
 	}
 	g.mu.Unlock()
-	_ = g.raw.Close()  // Not TLS, which would say goodbye to a server that does not listen.
-	_ = g.pipe.Close() // Nothing is lost: what the driver did not read is of no use.
+	_ = g.raw.Close()  // Closing TLS would wait for the server.
+	_ = g.pipe.Close() // The driver no longer needs the data.
 }
 
-// endCause is why the session has ended; nil while it goes on.
+// endCause returns why the session has ended, or nil while it is open.
 func (g *guard) endCause() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.cause
 }
 
-// A limitedConn ends after so many bytes of the other side.
+// A limitedConn limits the number of bytes that are read.
 type limitedConn struct {
 	net.Conn
 
 	left int
 }
 
-// LimitBytes that are read from a connection. What comes after them is an error.
+// LimitBytes limits the number of bytes that are read from a connection. Further reads return an error.
 func LimitBytes(c net.Conn, most int) net.Conn { return &limitedConn{Conn: c, left: most} }
 
-// Read some of what is left.
+// Read reads within the limit.
 func (c *limitedConn) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		return 0, ErrTooMuch

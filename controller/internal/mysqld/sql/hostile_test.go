@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/hostile"
 )
 
-// A countedConn counts what is read of the other side.
+// A countedConn counts the bytes that are read.
 type countedConn struct {
 	net.Conn
 
@@ -32,7 +32,7 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stage a server that does this to each client.
+// stage starts a server that does this to each client.
 func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -54,12 +54,13 @@ func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return countedConn{c, read}, err
 	}
-	return Server{Address: l.Addr().String(), Dial: dial, Trust: Trust{Anybody: true}, Times: &Times{Handshake: time.Minute, Session: 2 * time.Minute}}, read
+	return Server{Address: l.Addr().String(), Dial: dial, Trust: Trust{Anybody: true},
+		Times: &Times{Handshake: time.Minute, Session: 2 * time.Minute}}, read
 }
 
 const secret = Password("correct horse")
 
-// session as a change of the password has it.
+// session runs the operations of a password change.
 func session(ctx context.Context, s Server) error {
 	in, err := s.Login(ctx, secret)
 	if err != nil {
@@ -73,19 +74,19 @@ func session(ctx context.Context, s Server) error {
 	return err
 }
 
-// TestHostileServer: none ends the program, none sends more than its share, none
-// is heard for longer than its time, and none says what it should not.
+// TestHostileServer checks that no hostile server can crash the program, exceed the limits of size and time, or
+// leak forbidden text to messages.
 func TestHostileServer(t *testing.T) {
 	misbehaves := IsMisbehaviour
-	slow := func(err error) bool { return errors.Is(err, ErrSlow) && IsUnreachable(err) }
+	isSlow := func(err error) bool { return errors.Is(err, ErrSlow) && IsUnreachable(err) }
 	own := func(err error) bool { return hasNumber(err, 1045, 1105) }
 	cases := map[string]struct {
 		reason string
-		is     func(error) bool
+		check  func(error) bool
 		most   int64
 	}{
-		"silent":      {"It says nothing.", slow, 0},
-		"drip":        {"Its greeting would take two minutes.", slow, 100},
+		"silent":      {"It says nothing.", isSlow, 0},
+		"drip":        {"Its greeting would take two minutes.", isSlow, 100},
 		"flood":       {"The first packet is longer than any.", misbehaves, headerLength},
 		"short":       {"The driver would read past the end of its greeting.", misbehaves, 16},
 		"text":        {"A text of megabytes is none of an error.", misbehaves, headerLength},
@@ -98,7 +99,7 @@ func TestHostileServer(t *testing.T) {
 		"columns":     {"The driver would make room for them.", misbehaves, 4000},
 		"rows":        {"They have no end.", misbehaves, maxBytes},
 		"results":     {"They have no end.", misbehaves, 4000},
-		"dreamer":     {"It answers nothing after the login.", slow, 4000},
+		"dreamer":     {"It answers nothing after the login.", isSlow, 4000},
 	}
 	for _, trick := range hostile.Tricks() {
 		tc, ok := cases[trick.Name]
@@ -113,14 +114,15 @@ func TestHostileServer(t *testing.T) {
 				s.Times = &Times{Handshake: time.Second, Session: 2 * time.Second}
 			}
 			err := session(t.Context(), s)
-			if err == nil || !tc.is(err) || errors.Is(err, errPanic) {
+			if err == nil || !tc.check(err) || errors.Is(err, errPanic) {
 				t.Fatalf("%s Got %v", tc.reason, err)
 			}
 			if n := read.Load(); n > tc.most {
 				t.Errorf("%s It was read for %d bytes, want %d at most", tc.reason, n, tc.most)
 			}
 			text := err.Error()
-			if len(text) > v1.MaxForeignText+100 || strings.Contains(text, string(secret)) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			if len(text) > v1.MaxForeignText+100 || strings.Contains(text, string(secret)) ||
+				strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 				t.Errorf("%s It says %q", tc.reason, text)
 			}
 			ended(t, before)
@@ -128,12 +130,11 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// ended is true of all that a session started, once the server that was staged for it has
-// ended too.
+// ended checks that all goroutines of a session have ended after the server has ended.
 func ended(t *testing.T, before int) {
 	t.Helper()
 	for range 1000 {
-		if runtime.NumGoroutine() <= before+1 { // Who listens goes on.
+		if runtime.NumGoroutine() <= before+1 { // The listener continues.
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -142,15 +143,14 @@ func ended(t *testing.T, before int) {
 	t.Errorf("%d goroutines are left of it:\n%s", runtime.NumGoroutine()-before-1, stack[:runtime.Stack(stack, true)])
 }
 
-// TestTimes that a server has. The tests above have others.
+// TestTimes checks the default timeouts. Other tests use shorter ones.
 func TestTimes(t *testing.T) {
 	if HandshakeTime != 5*time.Second || sessionTime > time.Minute || maxBytes != 1<<20 {
 		t.Errorf("a handshake has %s, a session %s and %d bytes", HandshakeTime, sessionTime, maxBytes)
 	}
 }
 
-// TestRows: no more of them are read than one session ever needs, whatever else is
-// bounded.
+// TestRows checks the limit on rows without the other limits.
 func TestRows(t *testing.T) {
 	for _, trick := range hostile.Tricks() {
 		if trick.Name != "rows" {
@@ -164,7 +164,8 @@ func TestRows(t *testing.T) {
 		defer in.Close()
 		n := 0
 		var text anything
-		if err := in.queryRows(t.Context(), []sql.Scanner{&text}, func() { n++ }, "SELECT 1"); !errors.Is(err, ErrTooMuch) || n != maxRows {
+		if err := in.queryRows(t.Context(), []sql.Scanner{&text}, func() { n++ }, "SELECT 1"); !errors.Is(err, ErrTooMuch) ||
+			n != maxRows {
 			t.Errorf("%d rows, %v", n, err)
 		}
 		return
@@ -172,12 +173,12 @@ func TestRows(t *testing.T) {
 	t.Error("there is no such trick")
 }
 
-// anything can be scanned.
+// anything is a Scanner for any value.
 type anything struct{}
 
 func (*anything) Scan(any) error { return nil }
 
-// TestBudget: a session ends after its bytes, and after its packets.
+// TestBudget checks that a session ends at the limits of bytes and packets.
 func TestBudget(t *testing.T) {
 	for name, size := range map[string]int{"Bytes": 32 << 10, "Packets": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -221,9 +222,8 @@ func numbered(number byte, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// FuzzLogin: whatever a server sends instead of letting somebody in or answering
-// a statement, nothing is left of it in memory. A panic of the driver while it
-// logs in would leave a goroutine for ever.
+// FuzzLogin checks that no response during login or query leaves anything in memory. A panic of the driver during
+// login would leave a goroutine.
 func FuzzLogin(f *testing.F) {
 	for _, trick := range hostile.Tricks() {
 		f.Add(record(trick))
@@ -251,7 +251,7 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// record the first bytes that a trick sends to a client that says what it likes.
+// record returns the first bytes that a trick sends to a silent client.
 func record(trick hostile.Trick) []byte {
 	client, server := net.Pipe()
 	defer client.Close() //nolint:errcheck // It was enough.

@@ -23,11 +23,13 @@ func TestOutsideOf(t *testing.T) {
 	}
 }
 
-// TestOutsideQuery: each series lists the files of InnoDB in a table of its own.
+// TestOutsideQuery checks the query of each release series, which have different system tables.
 func TestOutsideQuery(t *testing.T) {
 	for text, want := range map[string]string{
-		"5.6.24": "INNODB_SYS_DATAFILES", "5.7.44": "INNODB_SYS_DATAFILES", "8.0.11": "information_schema.FILES", "9.7.4": "information_schema.FILES",
-		"10.5.29-MariaDB": "INNODB_SYS_DATAFILES", "10.6.1-MariaDB": "SELECT NAME, FILENAME", "11.8.2-MariaDB": "SELECT NAME, FILENAME",
+		"5.6.24": "INNODB_SYS_DATAFILES", "5.7.44": "INNODB_SYS_DATAFILES", "8.0.11": "information_schema.FILES",
+		"9.7.4":           "information_schema.FILES",
+		"10.5.29-MariaDB": "INNODB_SYS_DATAFILES", "10.6.1-MariaDB": "SELECT NAME, FILENAME",
+		"11.8.2-MariaDB": "SELECT NAME, FILENAME",
 	} {
 		v, err := version.Parse(text)
 		if err != nil || !strings.Contains(outsideQuery(v), want) {
@@ -38,7 +40,8 @@ func TestOutsideQuery(t *testing.T) {
 
 func TestFolderOf(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "transactional=0 DATA DIRECTORY='/out/'": "/out/", "DATA DIRECTORY='/a/' INDEX DIRECTORY='/b/'": "/a/", "INDEX DIRECTORY='/b/'": "/b/",
+		"": "", "transactional=0 DATA DIRECTORY='/out/'": "/out/", "DATA DIRECTORY='/a/' INDEX DIRECTORY='/b/'": "/a/",
+		"INDEX DIRECTORY='/b/'": "/b/",
 		"CREATE TABLE `a` (\n  `i` int\n) ENGINE=MyISAM COMMENT='x' DATA DIRECTORY='/out/'": "/out/",
 	} {
 		if got := folderOf(text); got != want {
@@ -47,7 +50,7 @@ func TestFolderOf(t *testing.T) {
 	}
 }
 
-// TestOutsideText names tables, places, and the statement that moves them.
+// TestOutsideText checks that the text contains tables, paths and the statement that moves them.
 func TestOutsideText(t *testing.T) {
 	if got := OutsideText(nil); got != "" {
 		t.Errorf("without any: %q", got)
@@ -57,12 +60,14 @@ func TestOutsideText(t *testing.T) {
 		many = append(many, Outside{Name: fmt.Sprintf("`s`.`t%d`", n), Place: "/tmp/x"})
 	}
 	got := OutsideText(many)
-	for _, want := range []string{"`s`.`t0` (/tmp/x)", " and 3 more", "NO_DIR_IN_CREATE'; ALTER TABLE `s`.`t0` FORCE, ALGORITHM = COPY"} {
+	for _, want := range []string{"`s`.`t0` (/tmp/x)", " and 3 more",
+		"NO_DIR_IN_CREATE'; ALTER TABLE `s`.`t0` FORCE, ALGORITHM = COPY"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in %q", want, got)
 		}
 	}
-	if got := OutsideText([]Outside{{Name: "`big`", Place: "/x", Tablespace: true}}); !strings.Contains(got, "DROP TABLESPACE `big`") {
+	if got := OutsideText([]Outside{{Name: "`big`", Place: "/x", Tablespace: true}}); !strings.Contains(got,
+		"DROP TABLESPACE `big`") {
 		t.Errorf("of a tablespace: %q", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Limits on a packet, and on the answer to one statement.
+// Limits on a packet and on the response to one statement.
 const (
 	maxPacket  = 64 << 10
 	maxColumns = 16
@@ -22,8 +22,8 @@ type packet []byte
 
 const (
 	headerLength = 4
-	// firstNumber of an answer's packets. The driver takes none for the first that
-	// has another; that a later one has it again, maxRows prevents.
+	// firstNumber is the number of a response's first packet. The driver refuses another number there. A later
+	// packet could have this number again, which maxRows limits.
 	firstNumber = 1
 )
 
@@ -40,8 +40,7 @@ func (p packet) number() byte    { return p[headerLength-1] }
 func (p packet) payload() []byte { return p[headerLength:] }
 func (p packet) kind() byte      { return p[headerLength] }
 
-// readPacket of which there is at least one byte. It makes no room for one that
-// is too long.
+// readPacket reads a packet with at least one byte. It allocates no memory for a packet that is too long.
 func readPacket(r io.Reader) (packet, error) {
 	header := [headerLength]byte{}
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -60,11 +59,11 @@ func readPacket(r io.Reader) (packet, error) {
 	return p, err
 }
 
-// lengthOfGreeting after the server's version.
+// lengthOfGreeting is the length of a greeting after the server's version.
 const lengthOfGreeting = 44
 
-// checkGreeting of a server. What is checked here and below are the places where
-// the driver would read past the end
+// checkGreeting checks the greeting of a server. These functions check the positions where the driver would read
+// past the end of a packet
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html).
 func checkGreeting(p packet) error {
 	if p.kind() == kindError {
@@ -77,14 +76,13 @@ func checkGreeting(p packet) error {
 	return nil
 }
 
-// capabilities of a greeting that is none of an error, as far as they are of the lower half.
+// capabilities returns the lower half of the capabilities in a valid greeting.
 func (p packet) capabilities() uint16 {
 	_, rest, _ := bytes.Cut(p.payload(), []byte{0})
 	return binary.LittleEndian.Uint16(rest[offsetOfCapabilities:])
 }
 
-// checkLogin is for a server's packets between its greeting and its word whether
-// somebody may come in.
+// checkLogin checks the packets of a server between its greeting and the result of the login.
 func checkLogin(p packet) error {
 	switch p.kind() {
 	case kindOK:
@@ -99,7 +97,7 @@ func checkLogin(p packet) error {
 	return ErrNonsense
 }
 
-// checkSwitch to another way to log in
+// checkSwitch checks the switch to another authentication plugin
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_auth_switch_request.html).
 func checkSwitch(p packet) error {
 	plugin, scramble, _ := bytes.Cut(p.payload()[1:], []byte{0})
@@ -109,13 +107,13 @@ func checkSwitch(p packet) error {
 	return nil
 }
 
-// checkMore of what a login needs: one byte, or the public key of the server.
+// checkMore checks further login data: one byte, or the public key of the server.
 func checkMore(p packet) error {
-	more := p.payload()[1:]
-	if len(more) <= 1 {
+	extra := p.payload()[1:]
+	if len(extra) <= 1 {
 		return nil
 	}
-	block, _ := pem.Decode(more)
+	block, _ := pem.Decode(extra)
 	if block == nil {
 		return ErrNonsense
 	}
@@ -126,8 +124,8 @@ func checkMore(p packet) error {
 	return nil
 }
 
-// checkAnswer to a statement. Its first packet is the number of columns, unless it
-// is the whole answer.
+// checkAnswer checks the response to a statement. Its first packet contains the number of columns, or is the
+// complete response.
 func checkAnswer(p packet) error {
 	if p.number() != firstNumber {
 		return nil
@@ -137,7 +135,7 @@ func checkAnswer(p packet) error {
 		return checkOK(p)
 	case kind == kindError:
 		return checkError(p)
-	case kind == kindFile: // It wants to read a file of ours.
+	case kind == kindFile: // The server requests a local file.
 		return ErrNonsense
 	case kind > maxColumns:
 		return ErrTooMuch
@@ -145,7 +143,7 @@ func checkAnswer(p packet) error {
 	return nil
 }
 
-// checkError is for a number, and a state that may be missing
+// checkError checks an error packet with its number and optional state
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_err_packet.html).
 func checkError(p packet) error {
 	const marker, length, withState = 3, 4, 9
@@ -155,10 +153,10 @@ func checkError(p packet) error {
 	return nil
 }
 
-// moreResults follow, which no statement of ours has.
+// moreResults is the status flag for further results, which no statement of this package has.
 const moreResults = 1 << 3
 
-// checkOK is for two numbers, the status and the warnings
+// checkOK checks an OK packet with its two numbers, the status and the warnings
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_ok_packet.html).
 func checkOK(p packet) error {
 	rest := p.payload()[1:]
@@ -178,7 +176,7 @@ func checkOK(p packet) error {
 	return nil
 }
 
-// lengthOfNumber in bytes, which its first byte tells
+// lengthOfNumber returns the length of a number in bytes, according to its first byte
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html).
 func lengthOfNumber(b []byte) int {
 	if len(b) == 0 {

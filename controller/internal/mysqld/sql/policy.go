@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// PasswordRules are what a server demands of a password (validate_password), as a component or as a plugin.
+// PasswordRules are a server's rules for passwords (validate_password), from the component or the plugin.
 type PasswordRules struct {
-	// Length in bytes at least, and how many Lower and Upper case letters, Digits and Special characters.
+	// Length is the minimum length in bytes. The other fields are minimum numbers of lower case letters, upper case
+	// letters, digits and special characters.
 	Length, Lower, Upper, Digits, Special int
-	// Dictionary is true if words are forbidden in it.
+	// Dictionary is true if the password must not contain words of a dictionary.
 	Dictionary bool
 }
 
-// maxPassword in bytes that caching_sha2_password takes (sql/auth/sha2_password_common.h in MySQL).
+// maxPassword is the maximum length in bytes for caching_sha2_password (sql/auth/sha2_password_common.h in MySQL).
 const maxPassword = 256
 
-// Kinds of characters of a generated password. None means anything to SQL, to a shell, to an option file or to a URL.
+// Kinds of characters of a generated password. None has a special meaning in SQL, a shell, an option file or a URL.
 const (
 	lowerCase = "abcdefghijklmnopqrstuvwxyz"
 	upperCase = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -29,66 +30,70 @@ const (
 	special   = "_"
 )
 
-// fewest characters of each kind, and of all of them, that a generated password has. Most servers' rules ask for less.
+// fewestOfKind and fewestInAll are the minimum numbers of characters in a generated password, per kind and in
+// total. Most servers' rules require less.
 const (
 	fewestOfKind = 4
 	fewestInAll  = 32
 )
 
-// A RuleError says that no generated password can satisfy the server's rules, or that another setting forbids what is needed. It
-// stays so until somebody changes the server.
+// A RuleError reports that no generated password can satisfy the server's rules, or that another setting prevents
+// what is needed. A user must change the server.
 type RuleError struct{ text string }
 
-// Error says what to do.
+// Error returns the message with the next step.
 func (e *RuleError) Error() string { return e.text }
 
-// String says the rules to people.
+// String describes the rules for users.
 func (r PasswordRules) String() string {
-	out := fmt.Sprintf("at least %d characters, of them %d lower case, %d upper case, %d digits, %d special", r.Length, r.Lower, r.Upper, r.Digits, r.Special)
+	out := fmt.Sprintf("at least %d characters, with %d lower case, %d upper case, %d digits and %d special", r.Length,
+		r.Lower, r.Upper, r.Digits, r.Special)
 	if r.Dictionary {
 		out += ", and no word of validate_password.dictionary_file"
 	}
 	return out
 }
 
-// passwordRules of a server; the zero value where it has none.
+// passwordRules returns the rules of a server, or the zero value if it has none.
 func (s *Session) passwordRules(ctx context.Context) (PasswordRules, error) {
 	name, value, settings := sql.NullString{}, sql.NullString{}, map[string]string{}
-	err := s.queryRows(ctx, []sql.Scanner{&name, &value}, func() { settings[name.String] = value.String }, `SHOW GLOBAL VARIABLES LIKE 'validate\_password%'`)
+	err := s.queryRows(ctx, []sql.Scanner{&name, &value}, func() { settings[name.String] = value.String },
+		`SHOW GLOBAL VARIABLES LIKE 'validate\_password%'`)
 	if err != nil {
-		return PasswordRules{}, s.wrapError(err, "read the server's rules for passwords")
+		return PasswordRules{}, s.wrapError(err, "read the server's password policy")
 	}
 	return parseRules(settings), nil
 }
 
-// parseRules of settings of the component, which have a dot, or of the plugin, which have not. A policy is a word or a number
-// (MySQL manual, 8.4.3.2 Password Validation Options and Variables).
+// parseRules parses the settings of the component, whose names contain a dot, or of the plugin. A policy is a word
+// or a number (MySQL manual, 8.4.3.2 Password Validation Options and Variables).
 func parseRules(settings map[string]string) PasswordRules {
-	of := func(name string) string {
+	value := func(name string) string {
 		if v, ok := settings["validate_password."+name]; ok {
 			return v
 		}
 		return settings["validate_password_"+name]
 	}
 	count := func(name string) int {
-		n, _ := strconv.Atoi(of(name)) // What is no number asks for nothing.
+		n, _ := strconv.Atoi(value(name)) // An invalid number counts as zero.
 		return max(n, 0)
 	}
 	r := PasswordRules{Length: count("length")}
-	policy := strings.ToUpper(of("policy"))
+	policy := strings.ToUpper(value("policy"))
 	if policy == "" || policy == "LOW" || policy == "0" {
 		return r
 	}
-	r.Lower, r.Upper, r.Digits, r.Special = count("mixed_case_count"), count("mixed_case_count"), count("number_count"), count("special_char_count")
-	r.Dictionary = (policy == "STRONG" || policy == "2") && of("dictionary_file") != ""
+	r.Lower, r.Upper, r.Digits, r.Special = count("mixed_case_count"), count("mixed_case_count"), count(
+		"number_count"), count("special_char_count")
+	r.Dictionary = (policy == "STRONG" || policy == "2") && value("dictionary_file") != ""
 	return r
 }
 
-// NewPassword that means nothing to anybody, nor to a shell or an option file, and that the usual rules for passwords
-// accept (validate_password).
+// NewPassword returns a random password without special meaning in SQL, a shell or an option file. The usual password
+// rules (validate_password) accept it.
 func NewPassword() Password { return newPassword(PasswordRules{}) }
 
-// newPassword that satisfies the rules.
+// newPassword returns a password that follows the rules.
 func newPassword(r PasswordRules) Password {
 	var out []byte
 	add := func(kind string, n int) {
@@ -101,7 +106,7 @@ func newPassword(r PasswordRules) Password {
 	add(digits, max(r.Digits, fewestOfKind))
 	add(special, max(r.Special, fewestOfKind))
 	add(lowerCase+upperCase+digits, max(r.Length, fewestInAll)-len(out))
-	for i := len(out) - 1; i > 0; i-- { // No kind has its place.
+	for i := len(out) - 1; i > 0; i-- { // The order of the kinds is random.
 		k := below(i + 1)
 		out[i], out[k] = out[k], out[i]
 	}
@@ -117,11 +122,13 @@ func below(n int) int {
 	return int(i.Int64())
 }
 
-// passwordFor a new account on a server with rules.
+// passwordFor returns a password for a new account on a server with rules.
 func passwordFor(r PasswordRules) (Password, error) {
 	p := newPassword(r)
 	if len(p) > maxPassword {
-		return "", &RuleError{fmt.Sprintf("the server's rules for passwords (validate_password) cannot be satisfied: they ask for %s, and a password has at most %d characters. Lower them (validate_password.length), or take backups with method Cold", r, maxPassword)}
+		return "", &RuleError{fmt.Sprintf(
+			"the server's password policy (validate_password) cannot be satisfied: it requires %s, but a password "+
+				"has at most %d characters. Lower validate_password.length, or take backups with method Cold", r, maxPassword)}
 	}
 	return p, nil
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// ErrReadsAtStart is of a server that reads its certificate when it starts, and never again.
+// ErrReadsAtStart is the error for a server that reads its certificate only at its start.
 var ErrReadsAtStart = errors.New("this server reads a certificate only when it starts")
 
-// reloadStatement of a server; empty where it has none
-// (https://dev.mysql.com/doc/refman/8.0/en/alter-instance.html, https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/flush-commands/flush).
+// reloadStatement returns the statement that reloads the certificate, or "" if the server has none
+// (https://dev.mysql.com/doc/refman/8.0/en/alter-instance.html,
+// https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/flush-commands/flush).
 func reloadStatement(v version.Version) string {
 	number := []int{v.Major, v.Minor, v.Patch}
 	switch {
@@ -24,8 +25,8 @@ func reloadStatement(v version.Version) string {
 	return ""
 }
 
-// ReloadTLS has the server read its certificate and its key again. Where it cannot use what it finds it goes on with what it
-// has, which is an error.
+// ReloadTLS makes the server read its certificate and key again. If the server cannot use the files, it keeps the
+// old ones, and ReloadTLS returns an error.
 func (s *Session) ReloadTLS(ctx context.Context) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -36,7 +37,7 @@ func (s *Session) ReloadTLS(ctx context.Context) error {
 		return ErrReadsAtStart
 	}
 	if err := s.execStatement(ctx, statement); err != nil {
-		return s.wrapError(err, "have the server read its certificate again")
+		return s.wrapError(err, "tell the server to read its certificate again")
 	}
 	return nil
 }

@@ -1,9 +1,8 @@
-// Package sql speaks with a running MySQL or MariaDB server about root's
-// accounts and the database. What it returns and prints holds no password.
+// Package sql connects to a running MySQL or MariaDB server to manage root's accounts and the database. Its results
+// and messages contain no password.
 //
-// The server runs an image and settings of a tenant's, and whoever may make pods
-// in its namespace can answer in its stead: what it sends is bounded, and what it
-// says is cut and made printable.
+// The server runs an image and settings of a tenant. A user who can create pods in its namespace can also impersonate
+// it. The package therefore limits the size of responses, and makes their texts short and printable.
 package sql
 
 import (
@@ -19,41 +18,39 @@ import (
 // Root is the account of the connection Secret.
 const Root = "root"
 
-// Times that a server has otherwise, in all, however often it sends a byte: HandshakeTime
-// to let somebody in, and the other to answer all that a session asks.
+// Default timeouts, which hold even if the server keeps sending data. HandshakeTime is the timeout of a login, and
+// sessionTime the timeout of all queries of a session.
 const (
 	HandshakeTime = 5 * time.Second
 	sessionTime   = 30 * time.Second
 )
 
-// A Dial connects to an address, such as one inside the cluster by the API
-// server's port-forward.
+// A Dial connects to an address, for example to an address inside the cluster with the API server's port-forward.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A Server is where one is reached.
+// A Server contains the address of a server and the user.
 type Server struct {
 	// Address is a host and a port.
 	Address string
-	// Dial is that of package net where it is nil.
+	// Dial connects to the server. If it is nil, package net is used.
 	Dial Dial
-	// User to log in as; Root where it is empty.
+	// User is the user name. If it is empty, Root is used.
 	User string
-	// Hidden passwords are in no error, whatever the server says. The one of the
-	// login is hidden anyway.
+	// Hidden are passwords that errors never contain, even if the server sends them. The login password is always
+	// hidden.
 	Hidden []Password
-	// Trust says whether it is told the password. Its zero value is nobody.
+	// Trust decides whether the server receives the password. The zero value trusts no server.
 	Trust Trust
 
-	// Times that it has; nil are those of a server that others should not have to
-	// wait for.
+	// Times are the timeouts. If it is nil, the default timeouts are used.
 	Times *Times
 }
 
-// Times of a server: Handshake until somebody is let in, and Session until all is
-// answered, from the same moment on.
+// Times are the timeouts of a server: Handshake for the login and Session for everything, both from the start of the
+// connection.
 type Times struct{ Handshake, Session time.Duration }
 
-// Login as the user. The caller closes the session.
+// Login logs in as the user. The caller closes the session.
 func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
 	out, err := s.openSession(ctx, p)
 	if err != nil {
@@ -66,8 +63,7 @@ func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
 	return out, nil
 }
 
-// Ping the server as the user, which shows whether it accepts the password. No
-// statement is run.
+// Ping checks whether the server accepts the user's password. It executes no statement.
 func (s Server) Ping(ctx context.Context, p Password) error {
 	out, err := s.openSession(ctx, p)
 	if err != nil {
@@ -102,11 +98,11 @@ func (s Server) openSession(ctx context.Context, p Password) (*Session, error) {
 			return err
 		}
 		c, err := connector.Connect(ctx)
-		out.conn, _ = c.(conn) // The driver's connections are.
+		out.conn, _ = c.(conn) // All of the driver's connections implement conn.
 		return err
 	})
 	if err != nil {
-		err = out.wrapError(err, doing) // Before it is closed, which is another reason for its end.
+		err = out.wrapError(err, doing) // Closing the session would change the cause.
 		out.Close()
 		return nil, err
 	}
@@ -114,7 +110,7 @@ func (s Server) openSession(ctx context.Context, p Password) (*Session, error) {
 	return out, nil
 }
 
-// config for one connection: the driver changes it where the server has no TLS.
+// config returns the configuration of one connection. The driver modifies it if the server has no TLS.
 func (s Server) config(p Password, conn net.Conn) *mysql.Config {
 	c := mysql.NewConfig()
 	c.User, c.Passwd = s.User, string(p)
@@ -123,7 +119,7 @@ func (s Server) config(p Password, conn net.Conn) *mysql.Config {
 	}
 	c.Net, c.Addr = "tcp", s.Address
 	c.DialFunc = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
-	// With the guard, whose certificate nobody verifies; with the server, the guard sees to it.
+	// With the guard, the driver need not verify the guard's certificate, and the guard verifies the server's.
 	if c.TLSConfig = "skip-verify"; s.Trust.Anybody {
 		c.TLSConfig = "preferred"
 	}
@@ -145,11 +141,10 @@ func (s Server) dial(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// errPanic is nonsense that the guard lets through.
+// errPanic is the error for an invalid response that the guard did not detect.
 var errPanic = fmt.Errorf("%w", ErrNonsense)
 
-// protectCall of the driver, whose reading of some packets ends in a panic.
-// All of its reading is done by whoever calls it.
+// protectCall calls the driver, which panics on some packets. The driver reads only in the goroutine of the caller.
 func (s *Session) protectCall(call func() error) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -165,7 +160,7 @@ var (
 	_ driver.ExecerContext  = conn(nil)
 )
 
-// A conn is what the driver's connections can do.
+// A conn is the interface of the driver's connections.
 type conn interface {
 	driver.Conn
 	driver.QueryerContext

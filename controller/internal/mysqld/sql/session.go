@@ -15,37 +15,35 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// lockName of the lock that one session holds while it changes passwords.
+// lockName is the name of the lock that a session holds while it changes passwords.
 const lockName = "crossplane-mysql.rotate"
 
-// lockTimeout while another session holds the lock. It is shorter than the
-// time that a session has.
+// lockTimeout is how long to wait for the lock of another session. It is shorter than the timeout of a session.
 const lockTimeout = 5 * time.Second
 
-// closeTimeout of a server that is told goodbye.
+// closeTimeout is the timeout for closing a session.
 const closeTimeout = time.Second
 
-// A Session is one connection. All of the driver's reading is done by whoever
-// calls a method: package database/sql would read on in goroutines of its own,
-// where a panic ends the program.
+// A Session is one connection. The driver reads only in the goroutine that calls a method. Package database/sql would
+// read in its own goroutines, in which a panic ends the program.
 type Session struct {
 	redact.All
 
 	guard *guard
 	conn  conn
-	// hidden passwords are in no error.
+	// hidden are passwords that no error contains.
 	hidden []Password
-	// version of the server, once it was asked for.
+	// version is the version of the server. It is the zero value until the first query.
 	version version.Version
 }
 
-// Close the session, which gives its lock back.
+// Close closes the session, which releases its lock.
 func (s *Session) Close() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if s.conn != nil {
-			_ = s.conn.Close() // The server is told; it need not listen.
+			_ = s.conn.Close() // The server may ignore this.
 			s.guard.working.Wait()
 		}
 	}()
@@ -56,19 +54,20 @@ func (s *Session) Close() {
 	s.guard.endSession(io.EOF)
 }
 
-// Certificate that the server has shown, and that was verified unless anybody is trusted; nil where it showed none.
+// Certificate returns the certificate that the server presented, or nil. It is verified unless the Trust accepts any
+// server.
 func (s *Session) Certificate() *x509.Certificate {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	return s.guard.shown
 }
 
-// Lock out all other sessions that want the same. A statement of a session that
-// lost its client ends before its lock does, so that whoever has the lock sees
-// all that was done, and nothing comes late.
+// Lock excludes all other sessions that call Lock. A statement of a session that lost its client ends before its lock
+// is released. The holder of the lock therefore sees all changes of earlier sessions.
 func (s *Session) Lock(ctx context.Context) error {
 	got := sql.NullInt64{}
-	if err := s.queryRow(ctx, []sql.Scanner{&got}, "SELECT GET_LOCK(?, ?)", lockName, int64(lockTimeout/time.Second)); err != nil {
+	if err := s.queryRow(ctx, []sql.Scanner{&got}, "SELECT GET_LOCK(?, ?)", lockName,
+		int64(lockTimeout/time.Second)); err != nil {
 		return s.wrapError(err, "lock the accounts of root")
 	}
 	if got.Int64 != 1 {
@@ -77,15 +76,16 @@ func (s *Session) Lock(ctx context.Context) error {
 	return nil
 }
 
-// Version that the server gives to clients, and what it means.
+// Version returns the version that the server reports to clients, as text and parsed.
 func (s *Session) Version(ctx context.Context) (string, version.Version, error) {
 	text := sql.NullString{}
 	if err := s.queryRow(ctx, []sql.Scanner{&text}, "SELECT VERSION()"); err != nil {
-		return "", version.Version{}, s.wrapError(err, "ask the server for its version")
+		return "", version.Version{}, s.wrapError(err, "read the version of the server")
 	}
 	v, err := version.Parse(text.String)
 	if err != nil {
-		return "", version.Version{}, s.wrapError(fmt.Errorf("%w: %w", ErrNonsense, err), "ask the server for its version")
+		return "", version.Version{}, s.wrapError(fmt.Errorf("%w: %w", ErrNonsense, err), "read the version of the "+
+			"server")
 	}
 	s.version = v
 	return text.String, v, nil
@@ -97,11 +97,11 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
-	if has, err := s.hasDatabase(ctx, name); has || err != nil {
+	if exists, err := s.hasDatabase(ctx, name); exists || err != nil {
 		return err
 	}
 	if err := s.execStatement(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(name)); err != nil {
-		return s.wrapError(err, fmt.Sprintf("make the database %q", name))
+		return s.wrapError(err, fmt.Sprintf("create the database %q", name))
 	}
 	return nil
 }
@@ -119,14 +119,13 @@ func (s *Session) hasDatabase(ctx context.Context, name string) (bool, error) {
 	return false, err
 }
 
-// prepareSession: a fixed sql_mode makes texts mean the same everywhere.
-// The server ends a session that sleeps, and its lock with it. The general log
-// is off, as is the slow one: servers mostly rewrite passwords there, and do not
-// promise to. Without the privilege for it the general log stays as the
-// administrator wants it.
+// prepareSession sets a fixed sql_mode, so that texts have the same meaning on all servers. The server ends an idle
+// session, which releases its lock. The general log and the slow log are disabled, because servers do not guarantee
+// to rewrite passwords there. If the privilege is missing, the general log is unchanged.
 func (s *Session) prepareSession(ctx context.Context) error {
 	const doing = "prepare the session"
-	if err := s.execStatement(ctx, "SET SESSION sql_mode = '', lock_wait_timeout = 10, wait_timeout = 60, long_query_time = 31536000"); err != nil {
+	if err := s.execStatement(ctx,
+		"SET SESSION sql_mode = '', lock_wait_timeout = 10, wait_timeout = 60, long_query_time = 31536000"); err != nil {
 		return s.wrapError(err, doing)
 	}
 	err := s.execStatement(ctx, "SET SESSION sql_log_off = 1")
@@ -139,7 +138,7 @@ func (s *Session) prepareSession(ctx context.Context) error {
 	return err
 }
 
-// knownVersion of the server, which is asked for once.
+// knownVersion returns the version of the server, which it queries once.
 func (s *Session) knownVersion(ctx context.Context) (version.Version, error) {
 	if s.version != (version.Version{}) {
 		return s.version, nil
@@ -155,35 +154,35 @@ func (s *Session) execStatement(ctx context.Context, query string, args ...any) 
 	})
 }
 
-// queryRow that is the only one.
-func (s *Session) queryRow(ctx context.Context, into []sql.Scanner, query string, args ...any) error {
+// queryRow queries the only row of a result.
+func (s *Session) queryRow(ctx context.Context, target []sql.Scanner, query string, args ...any) error {
 	n := 0
-	err := s.queryRows(ctx, into, func() { n++ }, query, args...)
+	err := s.queryRows(ctx, target, func() { n++ }, query, args...)
 	if err == nil && n != 1 {
-		return fmt.Errorf("%w: it answers with %d rows instead of one", ErrNonsense, n)
+		return fmt.Errorf("%w: it returns %d rows instead of one", ErrNonsense, n)
 	}
 	return err
 }
 
-// queryRows, not too many, and do something with each once it was scanned.
-func (s *Session) queryRows(ctx context.Context, into []sql.Scanner, each func(), query string, args ...any) error {
+// queryRows queries a limited number of rows, and calls each after it has scanned a row.
+func (s *Session) queryRows(ctx context.Context, target []sql.Scanner, each func(), query string, args ...any) error {
 	return s.protectCall(func() error {
 		rows, err := s.conn.QueryContext(ctx, query, named(args))
 		if err != nil {
 			return err
 		}
-		if err := scan(rows, into, each); err != nil {
-			s.guard.endSession(err) // Or the driver would read all that comes yet.
+		if err := scan(rows, target, each); err != nil {
+			s.guard.endSession(err) // The driver would otherwise read the remaining rows.
 			return err
 		}
 		return rows.Close()
 	})
 }
 
-func scan(rows driver.Rows, into []sql.Scanner, each func()) error {
+func scan(rows driver.Rows, target []sql.Scanner, each func()) error {
 	row := make([]driver.Value, len(rows.Columns()))
-	if len(row) != len(into) {
-		return fmt.Errorf("%w: it answers with %d columns instead of %d", ErrNonsense, len(row), len(into))
+	if len(row) != len(target) {
+		return fmt.Errorf("%w: it returns %d columns instead of %d", ErrNonsense, len(row), len(target))
 	}
 	for range maxRows {
 		if err := rows.Next(row); errors.Is(err, io.EOF) {
@@ -193,9 +192,9 @@ func scan(rows driver.Rows, into []sql.Scanner, each func()) error {
 		}
 		for i, v := range row {
 			if b, ok := v.([]byte); ok {
-				v = slices.Clone(b) // It is the driver's.
+				v = slices.Clone(b) // The driver uses this memory again.
 			}
-			if err := into[i].Scan(v); err != nil {
+			if err := target[i].Scan(v); err != nil {
 				return fmt.Errorf("%w: %w", ErrNonsense, err)
 			}
 		}

@@ -18,7 +18,8 @@ import (
 )
 
 func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"app": "`app`", "a`b": "`a``b`", "``": "``````", `a'"\`: "`a'\"\\`", "имя": "`имя`", "": "``"} {
+	for in, want := range map[string]string{"app": "`app`", "a`b": "`a``b`", "``": "``````", `a'"\`: "`a'\"\\`",
+		"имя": "`имя`", "": "``"} {
 		if got := Quote(in); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
 		}
@@ -27,7 +28,8 @@ func TestQuote(t *testing.T) {
 
 func TestKeepsOld(t *testing.T) {
 	for text, want := range map[string]bool{
-		"5.7.44": false, "8.0.13": false, "8.0.14": true, "8.0.36-28": true, "8.4.6": true, "9.7.4-2": true, "10.11.18-MariaDB": false, "5.5.5-10.4.1-MariaDB": false,
+		"5.7.44": false, "8.0.13": false, "8.0.14": true, "8.0.36-28": true, "8.4.6": true, "9.7.4-2": true,
+		"10.11.18-MariaDB": false, "5.5.5-10.4.1-MariaDB": false,
 	} {
 		v, err := version.Parse(text)
 		if err != nil || KeepsOld(v) != want {
@@ -36,16 +38,18 @@ func TestKeepsOld(t *testing.T) {
 	}
 }
 
-// TestTooOld: a server that does not know the statement is named, with the oldest that does.
+// TestTooOld checks that the error names the oldest supported version.
 func TestTooOld(t *testing.T) {
 	for text, want := range map[string]string{
-		"5.6.24": "MySQL 5.7.6", "5.7.5": "MySQL 5.7.6", "5.7.6": "", "9.7.4": "", "5.5.5-10.3.39-MariaDB": "MariaDB 10.4", "10.4.1-MariaDB": "", "11.8.2-MariaDB": "",
+		"5.6.24": "MySQL 5.7.6", "5.7.5": "MySQL 5.7.6", "5.7.6": "", "9.7.4": "", "5.5.5-10.3.39-MariaDB": "MariaDB 10.4",
+		"10.4.1-MariaDB": "", "11.8.2-MariaDB": "",
 	} {
 		v, err := version.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := checkAltersPasswords(v); errors.Is(err, ErrTooOld) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := checkAltersPasswords(v); errors.Is(err, ErrTooOld) != (want != "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", text, want, err)
 		}
 	}
@@ -53,7 +57,7 @@ func TestTooOld(t *testing.T) {
 
 func TestAlter(t *testing.T) {
 	account := func(host string) Account { return Account{Host: host, Plugin: cachingSHA2, Loaded: true} }
-	with := func(a Account, change func(*Account)) Account { change(&a); return a }
+	changed := func(a Account, change func(*Account)) Account { change(&a); return a }
 	cases := map[string]struct {
 		reason   string
 		version  string
@@ -65,27 +69,31 @@ func TestAlter(t *testing.T) {
 		"Retain": {
 			reason: "All accounts in one statement.", version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), account("localhost")},
-			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD",
+			want: "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED " +
+				"WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD",
 		},
 		"Plain": {
 			reason: "What is retained stays.", version: "8.4.6",
-			accounts: []Account{with(account("%"), func(a *Account) { a.Retained = true })},
+			accounts: []Account{changed(account("%"), func(a *Account) { a.Retained = true })},
 			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
 		},
 		"RetainTwice": {
 			reason: "The old one would be pushed out.", version: "8.4.6", retain: true,
-			accounts: []Account{account("%"), with(account("localhost"), func(a *Account) { a.Retained = true })},
+			accounts: []Account{account("%"), changed(account("localhost"), func(a *Account) { a.Retained = true })},
 			err:      ErrRetained,
 		},
 		"Empty": {
 			reason: "An empty password cannot be retained (3878).", version: "8.4.6", retain: true,
-			accounts: []Account{account("%"), with(account("localhost"), func(a *Account) { a.Empty = true })},
-			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
+			accounts: []Account{account("%"), changed(account("localhost"), func(a *Account) { a.Empty = true })},
+			want: "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED " +
+				"WITH `caching_sha2_password` BY ?",
 		},
 		"PluginGone": {
-			reason: "The plugin has to change, which retains nothing (3894), and nobody can log in with it anyway.", version: "8.4.6", retain: true,
+			reason:  "The plugin has to change, which retains nothing (3894), and nobody can log in with it anyway.",
+			version: "8.4.6", retain: true,
 			accounts: []Account{account("%"), {Host: "localhost", Plugin: native}},
-			want:     "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED WITH `caching_sha2_password` BY ?",
+			want: "ALTER USER ?@? IDENTIFIED WITH `caching_sha2_password` BY ? RETAIN CURRENT PASSWORD, ?@? IDENTIFIED " +
+				"WITH `caching_sha2_password` BY ?",
 		},
 		"PluginKept": {
 			reason: "The plugin is what old clients rely on.", version: "8.0.36", retain: true,
@@ -107,7 +115,8 @@ func TestAlter(t *testing.T) {
 			accounts: []Account{{Host: "%", Plugin: "ed25519"}},
 			want:     "ALTER USER ?@? IDENTIFIED VIA `mysql_native_password` USING PASSWORD(?)",
 		},
-		"Nobody": {reason: "No account takes a password.", version: "8.4.6", accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
+		"Nobody": {reason: "No account takes a password.", version: "8.4.6",
+			accounts: []Account{{Host: "localhost", Plugin: "auth_socket"}}, err: ErrNoAccount},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +134,8 @@ func TestAlter(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	predicates := map[string]func(error) bool{
-		"AccessDenied": IsAccessDenied, "PasswordExpired": IsPasswordExpired, "Locked": IsLocked, "HostBlocked": IsHostBlocked,
+		"AccessDenied": IsAccessDenied, "PasswordExpired": IsPasswordExpired, "Locked": IsLocked,
+		"HostBlocked":    IsHostBlocked,
 		"HostNotAllowed": IsHostNotAllowed, "Busy": IsBusy, "ReadOnly": IsReadOnly, "AgainstPolicy": IsAgainstPolicy,
 		"AgainstHistory": IsAgainstHistory, "Unreachable": IsUnreachable,
 	}
@@ -134,12 +144,17 @@ func TestErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		"1040": {number(1040), "Busy"}, "1045": {number(1045), "AccessDenied"}, "1053": {number(1053), "Busy"}, "1129": {number(1129), "HostBlocked"},
-		"1130": {number(1130), "HostNotAllowed"}, "1203": {number(1203), "Busy"}, "1290": {number(1290), "ReadOnly"}, "1698": {number(1698), "AccessDenied"},
-		"1819": {number(1819), "AgainstPolicy"}, "1820": {number(1820), "PasswordExpired"}, "1862": {number(1862), "PasswordExpired"}, "3118": {number(3118), "Locked"},
-		"3638": {number(3638), "AgainstHistory"}, "3878": {number(3878), ""}, "3894": {number(3894), ""}, "3955": {number(3955), "Locked"},
-		"1064":    {number(1064), ""},
-		"Refused": {(&Session{}).wrapError(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"), "Unreachable"},
+		"1040": {number(1040), "Busy"}, "1045": {number(1045), "AccessDenied"}, "1053": {number(1053), "Busy"},
+		"1129": {number(1129), "HostBlocked"},
+		"1130": {number(1130), "HostNotAllowed"}, "1203": {number(1203), "Busy"}, "1290": {number(1290), "ReadOnly"},
+		"1698": {number(1698), "AccessDenied"},
+		"1819": {number(1819), "AgainstPolicy"}, "1820": {number(1820), "PasswordExpired"},
+		"1862": {number(1862), "PasswordExpired"}, "3118": {number(3118), "Locked"},
+		"3638": {number(3638), "AgainstHistory"}, "3878": {number(3878), ""}, "3894": {number(3894), ""},
+		"3955": {number(3955), "Locked"},
+		"1064": {number(1064), ""},
+		"Refused": {(&Session{}).wrapError(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "try"),
+			"Unreachable"},
 		"Forward": {(&Session{}).wrapError(&dialError{errors.New("no such pod")}, "try"), "Unreachable"},
 		"EOF":     {(&Session{}).wrapError(io.EOF, "try"), "Unreachable"},
 		"Bad":     {(&Session{}).wrapError(driver.ErrBadConn, "try"), "Unreachable"},
@@ -157,33 +172,39 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestScrub: the server quotes the text that it cannot parse.
+// TestScrub checks an error in which the server quotes the text that it cannot parse.
 func TestScrub(t *testing.T) {
-	raw := &mysql.MySQLError{Number: 1064, SQLState: [5]byte{'4', '2', '0', '0', '0'}, Message: "You have an error near 'hunter2'"}
+	raw := &mysql.MySQLError{Number: 1064, SQLState: [5]byte{'4', '2', '0', '0', '0'},
+		Message: "You have an error near 'hunter2'"}
 	err := fmt.Errorf("outer: %w", (&Session{}).wrapSecret(raw, "change the password of root"))
-	if got := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(got, "hunter2") || !strings.Contains(got, "1064 (42000)") {
+	if got := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(got, "hunter2") ||
+		!strings.Contains(got, "1064 (42000)") {
 		t.Error(got)
 	}
 	if got := fmt.Sprintf("%+v", errors.Unwrap(err)); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
-	if got := (&Session{}).wrapError(raw, "make the database").Error(); !strings.Contains(got, "near") {
+	if got := (&Session{}).wrapError(raw, "create the database").Error(); !strings.Contains(got, "near") {
 		t.Errorf("Other statements' errors are told in full: %s", got)
 	}
 }
 
-// TestAddressIsLeftOut: the controller has another address after each restart, and
-// what is said of a server is not news then.
+// TestAddressIsLeftOut checks that messages omit the controller's address, which changes with each restart.
 func TestAddressIsLeftOut(t *testing.T) {
-	cases := map[string]struct{ said, want string }{
-		"Denied":  {said: "Access denied for user 'root'@'10.244.0.7' (using password: YES)", want: "Access denied for user 'root'@'…' (using password: YES)"},
-		"Blocked": {said: "Host '10.244.0.7' is blocked because of many connection errors", want: "Host '…' is blocked because of many connection errors"},
-		"Named":   {said: "Host 'controller-7d9f.example' is not allowed to connect to this MySQL server", want: "Host '…' is not allowed to connect to this MySQL server"},
-		"Account": {said: "Operation ALTER USER failed for 'root'@'%'", want: "Operation ALTER USER failed for 'root'@'%'"},
+	cases := map[string]struct{ message, want string }{
+		"Denied": {message: "Access denied for user 'root'@'10.244.0.7' (using password: YES)",
+			want: "Access denied for user 'root'@'…' (using password: YES)"},
+		"Blocked": {message: "Host '10.244.0.7' is blocked because of many connection errors",
+			want: "Host '…' is blocked because of many connection errors"},
+		"Named": {message: "Host 'controller-7d9f.example' is not allowed to connect to this MySQL server",
+			want: "Host '…' is not allowed to connect to this MySQL server"},
+		"Account": {message: "Operation ALTER USER failed for 'root'@'%'",
+			want: "Operation ALTER USER failed for 'root'@'%'"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := (&Session{}).wrapError(&mysql.MySQLError{Number: 1, Message: tc.said}, "try").Error(); !strings.HasSuffix(got, tc.want) {
+			if got := (&Session{}).wrapError(&mysql.MySQLError{Number: 1, Message: tc.message}, "try").
+				Error(); !strings.HasSuffix(got, tc.want) {
 				t.Errorf("want %q at its end, got %q", tc.want, got)
 			}
 		})

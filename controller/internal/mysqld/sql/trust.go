@@ -8,30 +8,32 @@ import (
 	"fmt"
 )
 
-// A Trust says which servers are told a password.
+// A Trust decides which servers may receive a password.
 type Trust struct {
-	// Authorities, one of which has signed the server's certificate, and the Name that it is of; with AnyName
-	// of whatever name, as that of an authority which a server has made for itself (MySQL manual, VERIFY_CA).
+	// Authorities are the certificate authorities that must have signed the server's certificate. Name is the name
+	// that the certificate must have. With AnyName it may have any name, because a server's own certificate authority
+	// signs no useful name (MySQL manual, VERIFY_CA).
 	Authorities *x509.CertPool
 	Name        string
 	AnyName     bool
-	// Anybody who answers is told it: at a socket of this container's own, or where the platform allows plain text. TLS is
-	// spoken where it is offered, which keeps listeners out, and nobody who pretends to be the server.
+	// This field accepts any server: at a socket of this container, or if the platform allows plaintext connections.
+	// TLS is used if the server offers it. This protects against listeners, but not against a server that
+	// impersonates the instance.
 	Anybody bool
 }
 
-// Errors of a server that is not trusted. It was told nothing, not even who asks.
+// Errors about a server that is not trusted. It received nothing, not even the user name.
 var (
-	// ErrUntrusted: it showed a certificate that is not the server's.
-	ErrUntrusted = errors.New("what answers there has shown another certificate than this instance's server has")
-	// ErrNoTLS: it offered none.
-	ErrNoTLS = errors.New("what answers there does not offer TLS, as this instance's server does")
+	// ErrUntrusted means that the server presented another certificate.
+	ErrUntrusted = errors.New("the server presented another certificate than the one of this instance")
+	// ErrNoTLS means that the server offered no TLS.
+	ErrNoTLS = errors.New("the server does not offer TLS, but the server of this instance does")
 )
 
-// errNoTrust is a mistake of whoever calls.
-var errNoTrust = errors.New("nobody said which server is trusted")
+// errNoTrust is a programming error of the caller.
+var errNoTrust = errors.New("no trusted server is configured")
 
-// IsUntrusted is true if what answers is not the server, as far as one can tell.
+// IsUntrusted reports whether an error means that the server is not the expected one.
 func IsUntrusted(err error) bool { return isOneOf(err, ErrUntrusted, ErrNoTLS) }
 
 func (t Trust) check() error {
@@ -41,10 +43,10 @@ func (t Trust) check() error {
 	return errNoTrust
 }
 
-// config of TLS with the server.
+// config returns the TLS configuration for the server.
 func (t Trust) config() *tls.Config {
 	if t.Anybody {
-		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // That is what it says.
+		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // Anybody accepts any server.
 	}
 	c := &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
 	if t.AnyName {
@@ -53,19 +55,20 @@ func (t Trust) config() *tls.Config {
 	return c
 }
 
-// verifyAnyName is what the package crypto/tls does, but for the name.
+// verifyAnyName verifies a certificate as package crypto/tls does, except for the name.
 func (t Trust) verifyAnyName(s tls.ConnectionState) error {
 	between := x509.NewCertPool()
 	for _, c := range s.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
-	if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: t.Authorities, Intermediates: between}); err != nil {
+	if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: t.Authorities,
+		Intermediates: between}); err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
 	}
 	return nil
 }
 
-// explain an error of a handshake.
+// explain returns ErrUntrusted for an invalid certificate in a handshake.
 func (t Trust) explain(err error) error {
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%w (%w)", ErrUntrusted, e.Err)
@@ -73,22 +76,23 @@ func (t Trust) explain(err error) error {
 	return err
 }
 
-// Where in a greeting, after the server's version, the lower half of its capabilities is, and the one of TLS among them
-// (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
+// Offset of the lower half of the capabilities in a greeting, after the server's version, and the flag for TLS in
+// it (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
 const (
 	offsetOfCapabilities = 4 + 8 + 1
 	capabilityTLS        = 1 << 11
 )
 
-// checkOffer of a greeting to whom TLS is to be spoken. Who is turned away before that, for other reasons than a password,
-// learns it without.
+// checkOffer returns an error if the server must be verified and its greeting offers no TLS. A server may refuse a
+// client before that, for example because of too many connections. That error is returned.
 func (t Trust) checkOffer(greeting packet) error {
 	switch {
 	case t.Anybody:
 		return nil
 	case greeting.kind() == kindError:
-		if number := binary.LittleEndian.Uint16(greeting.payload()[1:]); number == accessDenied || number == accessDeniedNoPassword {
-			return ErrNonsense // It was told none.
+		if number := binary.LittleEndian.Uint16(greeting.payload()[1:]); number == accessDenied ||
+			number == accessDeniedNoPassword {
+			return ErrNonsense // No password was sent.
 		}
 		return nil
 	case greeting.capabilities()&capabilityTLS == 0:

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestHostileProgram: an image's mysqld may be anything. It is heard for its time
-// and its length, and nothing of it is left.
+// TestHostileProgram checks that the time and the output of an image's mysqld are limited and that no process
+// remains, because an image may contain any program.
 func TestHostileProgram(t *testing.T) {
 	const banner = "echo mysqld  Ver 8.4.6 for Linux on x86_64; "
 	cases := map[string]struct {
@@ -20,13 +20,16 @@ func TestHostileProgram(t *testing.T) {
 		want           string
 		says           string
 	}{
-		"Well":     {reason: "It says it.", script: banner, want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
-		"Sleeps":   {reason: "It says nothing.", script: "sleep 600", time: time.Second, says: "did not end within 1s"},
-		"Deaf":     {reason: "It does not want to end.", script: "trap '' TERM INT HUP; while :; do sleep 1; done", time: time.Second, says: "did not end within 1s"},
-		"Child":    {reason: "Its child holds the output.", script: banner + "sleep 600 & echo $! >pid", want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
-		"Children": {reason: "Its child holds the output, and it waits for that.", script: "sleep 600 & echo $! >pid; wait", time: time.Second, says: "did not end within 1s"},
-		"Floods":   {reason: "It prints without end.", script: "exec cat /dev/zero", says: "prints more than 65536 bytes"},
-		"Fails":    {reason: "It is no server.", script: "exit 3", says: "exit status 3"},
+		"Well":   {reason: "It says it.", script: banner, want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
+		"Sleeps": {reason: "It says nothing.", script: "sleep 600", time: time.Second, says: "did not exit within 1s"},
+		"Deaf": {reason: "It does not want to end.", script: "trap '' TERM INT HUP; while :; do sleep 1; done",
+			time: time.Second, says: "did not exit within 1s"},
+		"Child": {reason: "Its child holds the output.", script: banner + "sleep 600 & echo $! >pid",
+			want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
+		"Children": {reason: "Its child holds the output, and it waits for that.", script: "sleep 600 & echo $! >pid; wait",
+			time: time.Second, says: "did not exit within 1s"},
+		"Floods": {reason: "It prints without end.", script: "exec cat /dev/zero", says: "prints more than 65536 bytes"},
+		"Fails":  {reason: "It is no server.", script: "exit 3", says: "exit status 3"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +49,7 @@ func TestHostileProgram(t *testing.T) {
 	}
 }
 
-// gone is true of a process that was killed, also if nobody waited for it.
+// gone checks that a process has ended. A zombie has ended, too.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

@@ -16,36 +16,34 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Server is what a server's program says of itself, as the file version.json.
+// A Server describes a server's program, as in version.json.
 type Server struct {
-	// Version as the server gives it to clients, such as 9.7.4 or
-	// 10.11.18-MariaDB.
+	// Version is the version that the server reports to clients, such as 9.7.4 or 10.11.18-MariaDB.
 	Version string `json:"version"`
 	// Flavour is mysql or mariadb.
 	Flavour Flavour `json:"flavour"`
-	// Banner is the whole first line.
+	// Banner is the complete first line of its output.
 	Banner string `json:"banner"`
 }
 
 const (
-	// versionTimeout of a server that is asked for its version.
+	// versionTimeout is the timeout for the version of a server.
 	versionTimeout = time.Minute
-	// outputDelay is how long a program's output is waited for once it has ended.
+	// outputDelay is how long to wait for output after the program has ended.
 	outputDelay = time.Second
 )
 
-// maxAnswer in bytes of a server's answer, and of version.json.
+// maxAnswer is the maximum size in bytes of a server's output, and of version.json.
 const maxAnswer = 64 << 10
 
-// programs by which a server is found, with what keeps it from reading its
-// settings, and the folders besides those of PATH.
+// programs are the names of the server program, with the option that disables its settings. folders are directories
+// that are searched in addition to PATH.
 var (
 	programs = [][]string{{"mysqld", "--no-defaults"}, {"mariadbd", "--no-defaults"}}
 	folders  = []string{"/usr/sbin/", "/usr/libexec/", "/usr/local/mysql/bin/", "/usr/local/sbin/"}
 )
 
-// Ask the server program of this image for its version, without any of its
-// settings.
+// Ask reads the version of this image's server program, without its settings.
 func Ask(ctx context.Context) (Server, error) {
 	program, args, err := Find()
 	if err != nil {
@@ -53,13 +51,13 @@ func Ask(ctx context.Context) (Server, error) {
 	}
 	out, err := askProgram(ctx, versionTimeout, program, append(args, "--version")...)
 	if err != nil {
-		return Server{}, fmt.Errorf("cannot ask %s for its version: %w", program, err)
+		return Server{}, fmt.Errorf("cannot get the version of %s: %w", program, err)
 	}
 	return FromBanner(out)
 }
 
-// askProgram, which is the image's, and may be anything. Its time is that of all that
-// it starts, and what it started ends with it.
+// askProgram runs a program of the image, which may be hostile. The timeout includes its child processes, which are
+// killed with it.
 func askProgram(ctx context.Context, limit time.Duration, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -71,27 +69,27 @@ func askProgram(ctx context.Context, limit time.Duration, program string, args .
 	cmd.Cancel = killAll
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = killAll() // Mostly there is nobody any more.
+		_ = killAll() // Usually no process is left.
 	}
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("it did not end within %s", limit)
+		return "", fmt.Errorf("it did not exit within %s", limit)
 	case out.tooLong:
 		return "", fmt.Errorf("it prints more than %d bytes", maxAnswer)
-	case errors.Is(err, exec.ErrWaitDelay): // It has ended, and somebody whom it left behind has not.
+	case errors.Is(err, exec.ErrWaitDelay): // The program has ended, and a child process has not.
 		err = nil
 	}
 	return out.String(), err
 }
 
-// An answer of a program, which is refused where it gets too long.
+// An answer is the output of a program up to a limit.
 type answer struct {
 	strings.Builder
 
 	tooLong bool
 }
 
-// Write a piece.
+// Write adds output. It returns an error at the limit.
 func (a *answer) Write(p []byte) (int, error) {
 	if a.Len()+len(p) > maxAnswer {
 		a.tooLong = true
@@ -100,8 +98,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.Builder.Write(p)
 }
 
-// Find the server program of this image, and the arguments that keep it from
-// reading its settings.
+// Find returns the server program of this image, and the arguments that disable its settings.
 func Find() (program string, args []string, err error) {
 	for _, p := range programs {
 		for _, folder := range append([]string{""}, folders...) {
@@ -110,10 +107,10 @@ func Find() (program string, args []string, err error) {
 			}
 		}
 	}
-	return "", nil, errors.New("this image has neither mysqld nor mariadbd: it is not a MySQL server's")
+	return "", nil, errors.New("this image contains neither mysqld nor mariadbd: it is not an image of a MySQL server")
 }
 
-// FromBanner reads what a server prints when it is asked for its version.
+// FromBanner parses the output of a server's --version.
 func FromBanner(text string) (Server, error) {
 	text = strings.TrimSpace(text)
 	n, err := number(text)
@@ -128,7 +125,7 @@ func FromBanner(text string) (Server, error) {
 	return Server{Version: n, Flavour: v.Flavour, Banner: v1.PrintableText(line, v1.MaxForeignText)}, nil
 }
 
-// Read a version.json.
+// Read reads the version in a version.json.
 func Read(path string) (Version, error) {
 	f, err := os.Open(path) //nolint:gosec // The caller says which file.
 	if err != nil {
@@ -142,7 +139,7 @@ func Read(path string) (Version, error) {
 	return Parse(s.Version)
 }
 
-// decodeVersion what is in a version.json.
+// decodeVersion decodes a version.json.
 func decodeVersion(r io.Reader) (Server, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxAnswer))
 	if err != nil {
@@ -157,7 +154,7 @@ func decodeVersion(r io.Reader) (Server, error) {
 		return Server{}, err
 	}
 	if v.Flavour != s.Flavour {
-		return Server{}, fmt.Errorf("it contradicts itself: flavour %q, version %q", s.Flavour, s.Version)
+		return Server{}, fmt.Errorf("flavour %q and version %q contradict each other", s.Flavour, s.Version)
 	}
 	return s, nil
 }

@@ -6,27 +6,25 @@ import (
 	"slices"
 )
 
-// A Step is what a server has to do to a data directory that it takes over.
+// A Step is what a server does with an existing data directory at its start.
 type Step int
 
 // Steps.
 const (
-	// None: the same version. It recovers also what was not stopped cleanly.
+	// None means that the version is the same. The server also recovers from an unclean shutdown.
 	None Step = iota
-	// Upgrade: the server upgrades the directory, but only one that was stopped
-	// cleanly.
+	// Upgrade means that the server upgrades the directory, which requires a clean shutdown.
 	Upgrade
 )
 
-// A series is a major and a minor version.
+// A series is a release series.
 type series struct{ major, minor int }
 
-// mysqlSeries in their order. MySQL upgrades from a station (a bug-fix or LTS
-// series) to any series up to the next station, and passes none by
-// (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html). After 9.7 a version is a
-// date, and what upgrades what is no order of numbers any more: what begins with 26.7 can be
-// entered from 9.7 only (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). What
-// is not in this table is not known to work, and so it is refused. Only 9.7 was ever run here.
+// mysqlSeries are the release series in order. MySQL upgrades from a station (a bug-fix or LTS series) to any series
+// up to the next station, and skips none (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html). After 9.7 a
+// version is a date, and the numbers do not determine the upgrade paths. For example, 26.7 can be reached from 9.7
+// only (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). A series that is not in this table is untested
+// and therefore refused. Only 9.7 was ever run here.
 var mysqlSeries = []struct {
 	series
 
@@ -50,34 +48,33 @@ var mysqlSeries = []struct {
 	{series{26, 10}, false},
 }
 
-// Between the server that wrote a data directory and the one that is to take it
-// over. The error says why that one cannot. A step down is never taken: MySQL
-// promises it within an LTS series only, and not after every new feature.
+// Between returns the step between the server that wrote a data directory and a new server. It returns an error if
+// the new server cannot use the directory. A downgrade is never allowed: MySQL supports it only within an LTS
+// series, and not after every new feature.
 func Between(source, target Version) (Step, error) {
 	if source.Flavour != target.Flavour {
-		return None, fmt.Errorf("the data is %s's, and the image is %s: they do not read each other's files", source, target)
+		return None, fmt.Errorf("the data is from %s, but the image is %s, which cannot read it", source, target)
 	}
 	switch order := compare(source, target); {
 	case order == 0:
 		return None, nil
 	case order > 0:
-		return None, fmt.Errorf("the data is of %s, and the image is the older %s, which cannot read it", source, target)
+		return None, fmt.Errorf("the data is from %s, but the image is the older %s, which cannot read it", source, target)
 	case source.series() == target.series():
 		return Upgrade, nil
 	case source.Flavour == MySQL && reaches(source.series(), target.series()):
 		return Upgrade, nil
 	}
-	return None, fmt.Errorf("the data is of %s, and %s is not known to upgrade that in one step", source, target)
+	return None, fmt.Errorf("the data is from %s, and an upgrade to %s in one step is not supported", source, target)
 }
 
-// reaches is true if no station lies between two known series, of which the target
-// is the later one.
+// reaches reports whether no station lies between two known series, of which target is the later one.
 func reaches(source, target series) bool {
-	from, to := index(source), index(target)
-	if from < 0 || to < 0 {
+	from, end := index(source), index(target)
+	if from < 0 || end < 0 {
 		return false
 	}
-	for _, between := range mysqlSeries[from+1 : to] {
+	for _, between := range mysqlSeries[from+1 : end] {
 		if between.station {
 			return false
 		}

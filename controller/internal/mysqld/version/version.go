@@ -1,5 +1,4 @@
-// Package version reads what servers say of their version, and knows which
-// server may take over whose data directory.
+// Package version parses versions of servers, and decides which server can use the data directory of another one.
 package version
 
 import (
@@ -9,41 +8,39 @@ import (
 	"strings"
 )
 
-// A Flavour is a family of servers that understand each other's files.
+// A Flavour is a family of servers with compatible files.
 type Flavour string
 
-// Flavours. Percona's server says of itself what MySQL says, and shares its
-// files.
+// Flavours. Percona Server reports the same as MySQL and has the same files.
 const (
 	MySQL   Flavour = "mysql"
 	MariaDB Flavour = "mariadb"
 )
 
-// A Version of a server, without what its packager added. The zero value is no
-// version.
+// A Version is the version of a server without the packager's suffix. The zero value is invalid.
 type Version struct {
 	Flavour             Flavour
 	Major, Minor, Patch int
 }
 
-// maxLength in bytes of a text that is read as a version.
+// maxLength is the maximum length in bytes of a text that is parsed as a version.
 const maxLength = 256
 
 var (
 	plain = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?:[-+~. ][ -~]*)?$`)
-	// banner is what a server prints when it is asked for its version.
+	// banner matches the version in a server's --version output.
 	banner = regexp.MustCompile(`\bVer (\S+)`)
 )
 
-// strangerSuffix marks MongoDB's versions, which have the same numbers as MySQL's,
-// in archives that were made of it once: no server that is known reads them.
+// strangerSuffix marks versions of MongoDB in old archives, because their numbers look like those of MySQL. No
+// supported server reads these archives.
 const strangerSuffix = "-MongoDB"
 
-// replicationPrefix is what MariaDB puts before its version for clients that
-// cannot read a major version of two digits.
+// replicationPrefix is the prefix of MariaDB's version for clients that cannot parse a major version with two
+// digits.
 const replicationPrefix = "5.5.5-"
 
-// Parse what SELECT VERSION() returns, such as 8.4.6 or 10.11.18-MariaDB.
+// Parse parses the result of SELECT VERSION(), such as 8.4.6 or 10.11.18-MariaDB.
 func Parse(text string) (Version, error) {
 	flavour := MySQL
 	number := text
@@ -61,16 +58,16 @@ func Parse(text string) (Version, error) {
 	return v, nil
 }
 
-// number that a server gives as its version in its banner.
+// number returns the version in a server's banner.
 func number(text string) (string, error) {
 	m := banner.FindStringSubmatch(text)
 	if m == nil {
-		return "", fmt.Errorf("cannot find a version in what the server prints: %.200q", text)
+		return "", fmt.Errorf("cannot find a version in the output of the server: %.200q", text)
 	}
 	return m[1], nil
 }
 
-// String is the version as people write it.
+// String returns the version for users.
 func (v Version) String() string {
 	names := map[Flavour]string{MySQL: "MySQL", MariaDB: "MariaDB"}
 	return fmt.Sprintf("%s %d.%d.%d", names[v.Flavour], v.Major, v.Minor, v.Patch)
@@ -81,7 +78,7 @@ func (v Version) ValidatesConfig() bool {
 	return v.Flavour == MySQL && (v.Major > 8 || v.Major == 8 && (v.Minor > 0 || v.Patch >= 16))
 }
 
-// Before a series is true of what is older than its first release.
+// Before reports whether the version is older than the first release of a series.
 func (v Version) Before(major, minor int) bool {
 	return v.Major < major || v.Major == major && v.Minor < minor
 }

@@ -55,10 +55,12 @@ func TestFromBanner(t *testing.T) {
 		text string
 		want string
 	}{
-		"Debian":    {"/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))\n", "9.7.4-2"},
-		"Official":  {"/usr/sbin/mysqld  Ver 8.4.6 for Linux on aarch64 (MySQL Community Server - GPL)", "8.4.6"},
-		"Percona":   {"/usr/sbin/mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision 47601f19)", "8.0.36-28"},
-		"MariaDB":   {"mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.18-MariaDB-0+deb12u1"},
+		"Debian":   {"/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))\n", "9.7.4-2"},
+		"Official": {"/usr/sbin/mysqld  Ver 8.4.6 for Linux on aarch64 (MySQL Community Server - GPL)", "8.4.6"},
+		"Percona": {"/usr/sbin/mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28, Revision " +
+			"47601f19)", "8.0.36-28"},
+		"MariaDB": {"mariadbd  Ver 10.11.18-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)",
+			"10.11.18-MariaDB-0+deb12u1"},
 		"MongoDB":   {"db version v8.0.4\nBuild Info: {}", ""},
 		"NoVersion": {"mysqld: command not found", ""},
 		"Nonsense":  {"mysqld Ver x.y", ""},
@@ -80,37 +82,42 @@ func TestBetween(t *testing.T) {
 		want           Step
 		bad            bool
 	}{
-		"Same":                  {source: "9.7.4-2", target: "9.7.4", want: None},
-		"PatchUp":               {source: "8.4.5", target: "8.4.6", want: Upgrade},
-		"PatchDown":             {reason: "MySQL promises it within LTS series; nobody tried", source: "8.4.6", target: "8.4.5", bad: true},
-		"ToNextStation":         {source: "8.0.43", target: "8.4.6", want: Upgrade},
-		"ToInnovation":          {source: "8.0.34", target: "8.3.0", want: Upgrade},
-		"FromInnovation":        {source: "8.3.0", target: "8.4.0", want: Upgrade},
-		"PastStation":           {reason: "two steps", source: "8.3.0", target: "9.0.0", bad: true},
-		"LTSToLTS":              {source: "8.4.6", target: "9.7.4", want: Upgrade},
-		"LTSToInnovation":       {source: "8.4.6", target: "9.2.0", want: Upgrade},
-		"WithinInnovation":      {source: "9.1.0", target: "9.6.0", want: Upgrade},
-		"SkipsLTS":              {source: "8.0.43", target: "9.7.4", bad: true},
-		"OldToNext":             {source: "5.7.44", target: "8.0.43", want: Upgrade},
-		"OldToFar":              {source: "5.7.44", target: "8.4.6", bad: true},
-		"TooOld":                {source: "5.6.51", target: "5.7.44", bad: true},
-		"Downgrade":             {source: "9.7.4", target: "8.4.6", bad: true},
-		"NotYetKnown":           {reason: "a newer release of this program may know it", source: "9.7.4", target: "10.1.0", bad: true},
-		"Dated":                 {reason: "versions are dates after 9.7", source: "9.7.4", target: "26.7.0", want: Upgrade},
-		"DatedLater":            {source: "9.7.4", target: "26.10.1", want: Upgrade},
-		"DatedToDated":          {source: "26.7.0", target: "26.10.0", want: Upgrade},
-		"DatedFromInnovation":   {reason: "only the last series with a number leads there", source: "9.6.0", target: "26.7.0", bad: true},
-		"DatedFromLTS":          {source: "8.4.6", target: "26.7.0", bad: true},
-		"DatedUnknown":          {reason: "no order of dates says it", source: "26.10.0", target: "27.1.0", bad: true},
-		"NoSuchSeries":          {source: "8.4.6", target: "8.9.0", bad: true},
-		"Unknown":               {reason: "the same version is the same, known or not", source: "12.1.3", target: "12.1.3", want: None},
-		"UnknownPatch":          {source: "12.1.3", target: "12.1.4", want: Upgrade},
-		"OtherFlavour":          {source: "5.7.44", target: "10.11.18-MariaDB", bad: true},
-		"OtherFlavourSame":      {source: "10.11.18", target: "10.11.18-MariaDB", bad: true},
-		"MariaDBSame":           {source: "10.11.18-MariaDB", target: "5.5.5-10.11.18-MariaDB-log", want: None},
-		"MariaDBPatchUp":        {source: "10.11.17-MariaDB", target: "10.11.18-MariaDB", want: Upgrade},
-		"MariaDBPatchDown":      {source: "10.11.18-MariaDB", target: "10.11.17-MariaDB", bad: true},
-		"MariaDBSeries":         {reason: "it needs mariadb-upgrade, which nobody runs", source: "10.11.18-MariaDB", target: "11.4.2-MariaDB", bad: true},
+		"Same":    {source: "9.7.4-2", target: "9.7.4", want: None},
+		"PatchUp": {source: "8.4.5", target: "8.4.6", want: Upgrade},
+		"PatchDown": {reason: "MySQL promises it within LTS series; nobody tried", source: "8.4.6",
+			target: "8.4.5", bad: true},
+		"ToNextStation":    {source: "8.0.43", target: "8.4.6", want: Upgrade},
+		"ToInnovation":     {source: "8.0.34", target: "8.3.0", want: Upgrade},
+		"FromInnovation":   {source: "8.3.0", target: "8.4.0", want: Upgrade},
+		"PastStation":      {reason: "two steps", source: "8.3.0", target: "9.0.0", bad: true},
+		"LTSToLTS":         {source: "8.4.6", target: "9.7.4", want: Upgrade},
+		"LTSToInnovation":  {source: "8.4.6", target: "9.2.0", want: Upgrade},
+		"WithinInnovation": {source: "9.1.0", target: "9.6.0", want: Upgrade},
+		"SkipsLTS":         {source: "8.0.43", target: "9.7.4", bad: true},
+		"OldToNext":        {source: "5.7.44", target: "8.0.43", want: Upgrade},
+		"OldToFar":         {source: "5.7.44", target: "8.4.6", bad: true},
+		"TooOld":           {source: "5.6.51", target: "5.7.44", bad: true},
+		"Downgrade":        {source: "9.7.4", target: "8.4.6", bad: true},
+		"NotYetKnown": {reason: "a newer release of this program may know it", source: "9.7.4", target: "10.1.0",
+			bad: true},
+		"Dated":        {reason: "versions are dates after 9.7", source: "9.7.4", target: "26.7.0", want: Upgrade},
+		"DatedLater":   {source: "9.7.4", target: "26.10.1", want: Upgrade},
+		"DatedToDated": {source: "26.7.0", target: "26.10.0", want: Upgrade},
+		"DatedFromInnovation": {reason: "only the last series with a number leads there", source: "9.6.0", target: "26.7.0",
+			bad: true},
+		"DatedFromLTS": {source: "8.4.6", target: "26.7.0", bad: true},
+		"DatedUnknown": {reason: "no order of dates says it", source: "26.10.0", target: "27.1.0", bad: true},
+		"NoSuchSeries": {source: "8.4.6", target: "8.9.0", bad: true},
+		"Unknown": {reason: "the same version is the same, known or not", source: "12.1.3", target: "12.1.3",
+			want: None},
+		"UnknownPatch":     {source: "12.1.3", target: "12.1.4", want: Upgrade},
+		"OtherFlavour":     {source: "5.7.44", target: "10.11.18-MariaDB", bad: true},
+		"OtherFlavourSame": {source: "10.11.18", target: "10.11.18-MariaDB", bad: true},
+		"MariaDBSame":      {source: "10.11.18-MariaDB", target: "5.5.5-10.11.18-MariaDB-log", want: None},
+		"MariaDBPatchUp":   {source: "10.11.17-MariaDB", target: "10.11.18-MariaDB", want: Upgrade},
+		"MariaDBPatchDown": {source: "10.11.18-MariaDB", target: "10.11.17-MariaDB", bad: true},
+		"MariaDBSeries": {reason: "it needs mariadb-upgrade, which nobody runs", source: "10.11.18-MariaDB",
+			target: "11.4.2-MariaDB", bad: true},
 		"ManyDigitsAreNumbers":  {source: "8.0.9", target: "8.0.10", want: Upgrade},
 		"ManyDigitsAreNumbers2": {source: "10.2.44-MariaDB", target: "10.11.18-MariaDB", bad: true},
 	}
@@ -133,10 +140,11 @@ func parse(t *testing.T, text string) Version {
 	return v
 }
 
-// TestAsk puts a server in the way that answers as the real ones do.
+// TestAsk uses programs that answer like real servers.
 func TestAsk(t *testing.T) {
 	dir := t.TempDir()
-	script := "#!/bin/sh\n[ \"$*\" = '--no-defaults --version' ] && echo '/usr/sbin/mysqld  Ver 8.4.6 for Linux on x86_64 (MySQL Community Server - GPL)'\n"
+	script := "#!/bin/sh\n[ \"$*\" = '--no-defaults --version' ] && echo '/usr/sbin/mysqld  Ver 8.4.6 for Linux on " +
+		"x86_64 (MySQL Community Server - GPL)'\n"
 	if err := os.WriteFile(filepath.Join(dir, "mysqld"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

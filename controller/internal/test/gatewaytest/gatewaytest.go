@@ -1,6 +1,6 @@
 //go:build store
 
-// Package gatewaytest runs a gateway before a real S3 server, and Jobs' folders for it.
+// Package gatewaytest runs a gateway for a real S3 server, and creates the directories of Jobs.
 package gatewaytest
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// StoreName is that of the BackupStore.
+// StoreName is the name of the BackupStore.
 const StoreName = "offsite"
 
-// A Gateway before a store.
+// A Gateway is a running gateway for a store.
 type Gateway struct {
-	// Store is the way from the gateway to the S3 server, and Jobs the one from Jobs to the gateway.
+	// Store is the proxy between the gateway and the S3 server. Jobs is the proxy between Jobs and the gateway.
 	Store  *storetest.Proxy
 	Bucket *store.Bucket
 	Signer gateway.Signer
@@ -38,14 +38,15 @@ type Gateway struct {
 	log      *bytes.Buffer
 }
 
-// Start one. The identity, if any, opens what is encrypted.
+// Start starts a gateway. The identity decrypts objects, and may be empty.
 func Start(t *testing.T, identity string) *Gateway {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{Signer: gateway.Signer(private), public: public, file: filepath.Join(t.TempDir(), "stores.json"), log: &bytes.Buffer{}}
+	g := &Gateway{Signer: gateway.Signer(private), public: public, file: filepath.Join(t.TempDir(), "stores.json"),
+		log: &bytes.Buffer{}}
 	g.Store, g.settings = storetest.Start(t)
 	if g.Bucket, err = store.Open(g.settings); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,8 @@ func Start(t *testing.T, identity string) *Gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.server = httptest.NewUnstartedServer(gateway.NewServer(stores, slog.New(slog.NewTextHandler(&locked{to: g.log}, nil))))
+	g.server = httptest.NewUnstartedServer(gateway.NewServer(stores,
+		slog.New(slog.NewTextHandler(&locked{writer: g.log}, nil))))
 	g.server.StartTLS()
 	t.Cleanup(func() {
 		g.server.Close()
@@ -66,19 +68,19 @@ func Start(t *testing.T, identity string) *Gateway {
 	return g
 }
 
-// Serve the store with another identity from now on.
+// Serve serves the store with another identity.
 func (g *Gateway) Serve(t *testing.T, identity string) {
 	t.Helper()
 	g.serve(t, StoreName, identity)
 }
 
-// ServeAs serves the store by another name from now on.
+// ServeAs serves the store under another name.
 func (g *Gateway) ServeAs(t *testing.T, name string) {
 	t.Helper()
 	g.serve(t, name, "")
 }
 
-// Folder of a Job with a grant.
+// Folder returns a Job's directory with a token for a grant.
 func (g *Gateway) Folder(t *testing.T, grant gateway.Grant) string {
 	t.Helper()
 	grant.Store = StoreName
@@ -89,7 +91,7 @@ func (g *Gateway) Folder(t *testing.T, grant gateway.Grant) string {
 	return FolderOf(t, g.server, token)
 }
 
-// Client of a Job with a grant.
+// Client returns the client of a Job with a grant.
 func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
 	t.Helper()
 	c, err := gateway.NewClient(g.Folder(t, grant), t.Output())
@@ -99,12 +101,13 @@ func (g *Gateway) Client(t *testing.T, grant gateway.Grant) *gateway.Client {
 	return c
 }
 
-// FolderOf a Job with a token for a server.
+// FolderOf returns a Job's directory with a token for a server.
 func FolderOf(t *testing.T, s *httptest.Server, token string) string {
 	t.Helper()
 	dir := t.TempDir()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	for name, raw := range map[string][]byte{gateway.URLFile: []byte(s.URL), gateway.CAFile: ca, gateway.TokenFile: []byte(token)} {
+	for name, raw := range map[string][]byte{gateway.URLFile: []byte(s.URL), gateway.CAFile: ca,
+		gateway.TokenFile: []byte(token)} {
 		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -112,16 +115,17 @@ func FolderOf(t *testing.T, s *httptest.Server, token string) string {
 	return dir
 }
 
-// Kill what is under way, as the end of a pod does. The next request finds another gateway.
+// Kill interrupts all requests, as the end of a pod does. Later requests are served again.
 func (g *Gateway) Kill() { g.server.CloseClientConnections() }
 
-// URL and HTTP client of the gateway, for requests that no Client makes.
+// URL returns the URL of the gateway and an HTTP client for requests that a Client never sends.
 func (g *Gateway) URL() (string, *http.Client) { return g.server.URL, g.server.Client() }
 
 func (g *Gateway) serve(t *testing.T, name, identity string) {
 	t.Helper()
 	raw, err := json.Marshal(gateway.File{
-		Signers: []ed25519.PublicKey{g.public}, Stores: map[string]gateway.StoreFile{name: {Settings: g.settings, Identity: identity}},
+		Signers: []ed25519.PublicKey{g.public},
+		Stores:  map[string]gateway.StoreFile{name: {Settings: g.settings, Identity: identity}},
 	})
 	if err != nil {
 		t.Fatal(err)

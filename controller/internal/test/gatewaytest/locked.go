@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// locked writer for more than one.
+// A locked writer can be used concurrently.
 type locked struct {
-	mu sync.Mutex
-	to io.Writer
+	mu     sync.Mutex
+	writer io.Writer
 }
 
 func (l *locked) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.to.Write(p)
+	return l.writer.Write(p)
 }

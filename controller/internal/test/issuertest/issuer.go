@@ -1,4 +1,4 @@
-// Package issuertest signs requests for certificates, as an issuer of cert-manager does.
+// Package issuertest signs certificate signing requests like an issuer of cert-manager.
 package issuertest
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 )
 
-// An Issuer signs what it is asked for, with what the request has.
+// An Issuer signs requests with the names in the request.
 type Issuer struct {
-	// Life of what it signs.
+	// Life is the lifetime of its certificates.
 	Life time.Duration
 
 	root  *x509.Certificate
-	chain []*x509.Certificate // From the one that signs up to the root, without it.
+	chain []*x509.Certificate // From the signing CA to the root, without the root.
 	key   *ecdsa.PrivateKey
 }
 
-// New issuer of a CA that has signed itself.
+// New returns an issuer with a self-signed CA.
 func New(t *testing.T, name string, now time.Time) *Issuer {
 	t.Helper()
 	i := &Issuer{Life: 30 * 24 * time.Hour, key: newKey(t)}
@@ -33,7 +33,7 @@ func New(t *testing.T, name string, now time.Time) *Issuer {
 	return i
 }
 
-// Below the CA of an issuer is one that signs with a CA of its own.
+// Below returns an issuer with an intermediate CA that this issuer has signed.
 func (i *Issuer) Below(t *testing.T, name string, now time.Time) *Issuer {
 	t.Helper()
 	out := &Issuer{Life: i.Life, root: i.root, key: newKey(t)}
@@ -41,10 +41,10 @@ func (i *Issuer) Below(t *testing.T, name string, now time.Time) *Issuer {
 	return out
 }
 
-// CA that clients have to know, as PEM.
+// CA returns the root CA for clients as PEM.
 func (i *Issuer) CA() []byte { return certificate.Encode([]*x509.Certificate{i.root}) }
 
-// Answer a request: the certificate, and those between it and the CA, as PEM.
+// Answer returns the certificate for a request and its intermediate certificates as PEM.
 func (i *Issuer) Answer(t *testing.T, csr []byte, now time.Time) []byte {
 	t.Helper()
 	block, _ := pem.Decode(csr)
@@ -53,7 +53,8 @@ func (i *Issuer) Answer(t *testing.T, csr []byte, now time.Time) []byte {
 		t.Fatal(err)
 	}
 	leaf := sign(t, &x509.Certificate{
-		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, NotBefore: now, NotAfter: now.Add(i.Life),
+		Subject: asked.Subject, DNSNames: asked.DNSNames, IPAddresses: asked.IPAddresses, NotBefore: now,
+		NotAfter:    now.Add(i.Life),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, i.signer(), i.key, asked.PublicKey)
 	return certificate.Encode(append([]*x509.Certificate{leaf}, i.chain...))
@@ -82,9 +83,9 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func sign(t *testing.T, c, parent *x509.Certificate, by *ecdsa.PrivateKey, public any) *x509.Certificate {
+func sign(t *testing.T, c, parent *x509.Certificate, key *ecdsa.PrivateKey, public any) *x509.Certificate {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, public, by)
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, public, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package s3memory is an S3 server in memory, for tests.
+// Package s3memory provides an S3 server in memory for tests.
 package s3memory
 
 import (
@@ -23,18 +23,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A Server is an S3 server of one bucket in memory. It has what tests cannot ask of a real server: rules that a bucket may have,
-// and a view of each request.
+// A Server is an S3 server with one bucket in memory. Unlike a real server, it can simulate special rules of a
+// bucket and expose each request.
 type Server struct {
 	http *httptest.Server
 
-	// Locked is a bucket with Object Lock: an upload without a checksum is refused, as AWS refuses it.
+	// Locked simulates a bucket with Object Lock, which refuses an upload without a checksum like AWS.
 	Locked bool
-	// Unconditional is a server that answers 501 to a conditional write, and Careless one that ignores the condition.
+	// Unconditional refuses conditional writes with status 501. Careless ignores their condition.
 	Unconditional, Careless bool
-	// Token is the session token that each request must have; empty for none.
+	// Token is the session token that each request must contain, or "" for none.
 	Token string
-	// Seen is called with each request, before it is answered. It may answer itself.
+	// Seen is called with each request before it is served. It may send the response itself.
 	Seen func(http.ResponseWriter, *http.Request) (answered bool)
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ type Server struct {
 	uploads int
 }
 
-// New server over TLS, which ends with the test.
+// New returns a server over TLS, which stops at the end of the test.
 func New(t *testing.T) *Server {
 	t.Helper()
 	m := &Server{objects: map[string][]byte{}, parts: map[string]map[int][]byte{}}
@@ -52,24 +52,25 @@ func New(t *testing.T) *Server {
 	return m
 }
 
-// CA has signed the server's certificate.
+// CA returns the CA of the server's certificate as PEM.
 func (m *Server) CA() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.http.Certificate().Raw}))
 }
 
-// Settings of its bucket.
+// Settings returns the settings of the bucket.
 func (m *Server) Settings() store.Settings {
-	return store.Settings{Endpoint: m.http.URL, Bucket: "bucket", PathStyle: true, CA: m.CA(), AccessKey: "access", SecretKey: "secret"}
+	return store.Settings{Endpoint: m.http.URL, Bucket: "bucket", PathStyle: true, CA: m.CA(), AccessKey: "access",
+		SecretKey: "secret"}
 }
 
-// Keys that it has.
+// Keys returns the keys of all objects.
 func (m *Server) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(maps.Keys(m.objects))
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.Seen != nil && m.Seen(w, r) {
 		return
@@ -110,7 +111,7 @@ func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// content of a request, whose chunks may be signed one by one.
+// content returns the content of a request, whose chunks may be signed individually.
 func content(r *http.Request, body []byte) []byte {
 	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		return body
@@ -139,7 +140,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_, _ = fmt.Fprintf(w, `<Error><Code>%[1]s</Code><Message>%[1]s</Message></Error>`, code)
 }
 
-// put an object or a part.
+// put stores an object or a part.
 func (m *Server) put(w http.ResponseWriter, r *http.Request, key string, raw []byte) {
 	sum := md5.Sum(raw) //nolint:gosec // As above.
 	given := r.Header.Get("Content-Md5")
@@ -162,16 +163,16 @@ func (m *Server) put(w http.ResponseWriter, r *http.Request, key string, raw []b
 	}
 }
 
-// mayWrite reports whether a condition holds, and answers if it does not.
+// mayWrite reports whether the condition of a write is met. Otherwise it sends the response.
 func (m *Server) mayWrite(w http.ResponseWriter, r *http.Request, key string) bool {
-	there, ok := m.objects[key]
+	existing, ok := m.objects[key]
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	switch {
 	case match == "" && none == "" || m.Careless:
 		return true
 	case m.Unconditional:
 		refuse(w, http.StatusNotImplemented, "NotImplemented")
-	case none != "" && ok, match != "" && (!ok || strings.Trim(match, `"`) != etagOf(there)):
+	case none != "" && ok, match != "" && (!ok || strings.Trim(match, `"`) != etagOf(existing)):
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
 	default:
 		return true

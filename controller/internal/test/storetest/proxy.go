@@ -1,6 +1,6 @@
 //go:build store
 
-// Package storetest runs a real S3 server, and breaks the way to it.
+// Package storetest runs a real S3 server behind a proxy that can break requests.
 package storetest
 
 import (
@@ -22,24 +22,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A Fault happens to one request.
+// A Fault is the fault of one request.
 type Fault struct {
-	// Status and Code that the store answers with, instead of doing anything; 0 and empty for none.
+	// Status and Code are the response instead of the store's, or 0 and "".
 	Status int
 	Code   string
-	// Reset breaks the connection before the store hears of the request.
+	// Reset closes the connection before the store gets the request.
 	Reset bool
-	// Forget breaks it after the store has done all of it.
+	// Forget closes the connection after the store has performed the request.
 	Forget bool
-	// CutOff breaks it in the middle of the answer.
+	// CutOff closes the connection in the middle of the response.
 	CutOff bool
-	// Twice sends the request to the store two times.
+	// Twice sends the request to the store twice.
 	Twice bool
-	// Change the answer's body.
+	// Change modifies the body of the response.
 	Change func([]byte) []byte
 }
 
-// A Proxy before a store, with TLS.
+// A Proxy forwards requests to a store, and offers TLS.
 type Proxy struct {
 	server *httptest.Server
 
@@ -48,41 +48,42 @@ type Proxy struct {
 	seen   []string
 }
 
-// startProxy before the server at an address without TLS.
+// startProxy starts a proxy for a server without TLS at an address.
 func startProxy(t *testing.T, backend string) *Proxy {
 	t.Helper()
 	p := &Proxy{}
-	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})
-	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-	p.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.pass(w, r, to) }))
+	backendProxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})
+	backendProxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	p.server = httptest.NewTLSServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.pass(w, r, backendProxy) }))
 	p.server.Config.ErrorLog = nil
 	t.Cleanup(p.server.Close)
 	return p
 }
 
-// Break requests from now on; nil breaks none.
+// Break breaks later requests. If faults is nil, no request is broken.
 func (p *Proxy) Break(faults func(r *http.Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults, p.seen = faults, nil
 }
 
-// Seen requests since the last Break, as method and path.
+// Seen returns the method and path of all requests since the last Break.
 func (p *Proxy) Seen() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.seen...)
 }
 
-// Endpoint of the proxy, and the CA that has signed it.
+// Endpoint returns the URL of the proxy and the CA of its certificate.
 func (p *Proxy) Endpoint() (endpoint, ca string) {
 	return p.server.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}))
 }
 
-// Stop the proxy: nobody answers any more.
+// Stop stops the proxy.
 func (p *Proxy) Stop() { p.server.Close() }
 
-// Settings of a bucket behind the proxy, below a prefix that no other test has.
+// Settings returns the settings of a bucket behind the proxy, with a prefix that no other test uses.
 func (p *Proxy) Settings(t *testing.T, access, secret string) store.Settings {
 	t.Helper()
 	endpoint, ca := p.Endpoint()
@@ -102,11 +103,11 @@ func (p *Proxy) faultOf(r *http.Request) Fault {
 	return p.faults(r)
 }
 
-func record(r *http.Request, body []byte, to http.Handler) *httptest.ResponseRecorder {
-	again := r.Clone(context.WithoutCancel(r.Context()))
-	again.Body = io.NopCloser(bytes.NewReader(body))
+func record(r *http.Request, body []byte, handler http.Handler) *httptest.ResponseRecorder {
+	clone := r.Clone(context.WithoutCancel(r.Context()))
+	clone.Body = io.NopCloser(bytes.NewReader(body))
 	answer := httptest.NewRecorder()
-	to.ServeHTTP(answer, again)
+	handler.ServeHTTP(answer, clone)
 	return answer
 }
 
@@ -116,7 +117,7 @@ func sendAnswer(w http.ResponseWriter, r *http.Request, answer *httptest.Respons
 		raw = f.Change(raw)
 	}
 	maps.Copy(w.Header(), answer.Header())
-	if r.Method != http.MethodHead { // Which says how long a body would be.
+	if r.Method != http.MethodHead { // The response to HEAD keeps its length.
 		w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
 	}
 	w.WriteHeader(answer.Code)
@@ -127,11 +128,11 @@ func sendAnswer(w http.ResponseWriter, r *http.Request, answer *httptest.Respons
 	_, _ = w.Write(raw)
 }
 
-func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, to http.Handler) {
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, handler http.Handler) {
 	f := p.faultOf(r)
 	switch {
 	case f.Status != 0:
-		// What was sent is read, as real stores do.
+		// Real stores read the whole request as well.
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(f.Status)
@@ -144,18 +145,18 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, to http.Handler) {
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		answer := record(r, body, to)
+		answer := record(r, body, handler)
 		if f.Twice {
-			answer = record(r, body, to)
+			answer = record(r, body, handler)
 		}
 		if f.Forget {
 			panic(http.ErrAbortHandler)
 		}
 		sendAnswer(w, r, answer, f)
 	default:
-		to.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	}
 }
 
-// bucket that tests have.
+// bucket is the bucket of the tests.
 const bucket = "backups"

@@ -15,15 +15,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// Keys of the server's only account.
+// Access and Secret are the keys of the server's only account.
 const (
 	Access = "access"
 	Secret = "secret-of-the-test"
 )
 
-// Start a versitygw on loopback, with one bucket, behind a Proxy. VERSITYGW is the program: `go run ./test/tools versitygw`.
-// It ends with the test, and with the test's process. Where S3_SERVER is the address of another server, without TLS and with the same
-// credentials, that is it.
+// Start starts a versitygw on loopback with one bucket, behind a Proxy. VERSITYGW is the path of the program: `go
+// run ./test/tools versitygw`. It stops with the test. If S3_SERVER is the address of another server without TLS
+// and with the same credentials, that server is used instead.
 func Start(t *testing.T) (*Proxy, store.Settings) {
 	t.Helper()
 	if address := os.Getenv("S3_SERVER"); address != "" {
@@ -54,7 +54,7 @@ func Start(t *testing.T) (*Proxy, store.Settings) {
 	return front(t, address)
 }
 
-// front of a server, with a bucket.
+// front returns a proxy for a server, and the settings of a bucket.
 func front(t *testing.T, address string) (*Proxy, store.Settings) {
 	t.Helper()
 	p := startProxy(t, address)
@@ -63,7 +63,7 @@ func front(t *testing.T, address string) (*Proxy, store.Settings) {
 	return p, s
 }
 
-// makeBucket once the server answers.
+// makeBucket creates the bucket as soon as the server answers.
 func makeBucket(t *testing.T, s store.Settings) {
 	t.Helper()
 	b, err := store.Open(s)

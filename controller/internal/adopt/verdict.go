@@ -1,0 +1,149 @@
+// Package adopt rebuilds the catalog of a backup volume whose index is lost: the BackupRecords, the catalog entries
+// on the volume, or its labels. A Job reads all archives on the volume. The package evaluates their manifests and
+// writes the catalog entries to the volume. The controller creates the BackupRecords from these.
+package adopt
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/catalog"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// A Verdict says what happens to the contents of a directory.
+type Verdict string
+
+// Verdicts.
+const (
+	// Adopt means that the directory contains a backup of this instance that the catalog does not contain.
+	Adopt Verdict = "Adopt"
+	// Known means that the backup has its BackupRecord.
+	Known Verdict = "Known"
+	// Refused means that the directory contains no backup of this instance, or a backup that cannot be restored.
+	Refused Verdict = "Refused"
+)
+
+// A Finding is a directory and its verdict.
+type Finding struct {
+	agent.Found
+
+	Verdict Verdict
+	// Why is the reason of a refusal.
+	Why string
+}
+
+// maxImage is the maximum length in bytes of an image name in a manifest.
+const maxImage = 512
+
+// judge returns the verdicts on the directories of an instance's volume. A manifest is trusted only for this
+// instance. A user with write access to the volume can write a manifest, and gets access only to what is already on
+// this volume. A backup of a living instance, or of one whose data still exists, is refused: its later data would be
+// treated as backed up. The argument living maps such instances to the object that shows it.
+func judge(found []agent.Found, instance v1.Instance, records []v1.BackupRecord, living map[types.UID]string) []Finding {
+	out := make([]Finding, 0, len(found))
+	for _, f := range found {
+		verdict, reason := Adopt, whyRefused(&f, instance)
+		r := recordOf(&f, records)
+		owner, lives := living[f.Spec.Instance.XR]
+		switch {
+		case reason != "":
+		case r != nil && r.IsProven():
+			verdict = Known
+			if a := r.Spec.Archive; a == nil || a.SHA256 != f.Spec.Archive.SHA256 {
+				reason = "its BackupRecord has another checksum"
+			}
+		case lives:
+			reason = owner + " still exists. Its data is backed up when it is deleted. Run the command again after " +
+				"that"
+		}
+		if reason != "" {
+			verdict = Refused
+		}
+		out = append(out, Finding{Found: f, Verdict: verdict, Why: reason})
+	}
+	return out
+}
+
+func whyRefused(f *agent.Found, instance v1.Instance) string {
+	i := f.Spec.Instance
+	life := i.Life()
+	switch {
+	case f.Problem != "":
+		return f.Problem
+	case i.Kind != instance.Kind || i.Namespace != instance.Namespace || i.Name != instance.Name:
+		return fmt.Sprintf("its manifest belongs to %.64q %.64q in namespace %.64q", i.Kind, i.Name, i.Namespace)
+	case i.XR == "" || i.NamespaceUID == "" || f.Record != life.RecordName() &&
+		f.Record != life.RecordNameInLife(f.Spec.Number):
+		return fmt.Sprintf("its manifest names the BackupRecord %.64q, which is not a name of a backup of this "+
+			"instance", f.Record)
+	case f.Folder != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+catalog.ArchiveName:
+		return "it is not in the directory where the controller stores a backup of that name"
+	case len(f.Spec.Image) > maxImage || !utf8.ValidString(f.Spec.Image) ||
+		v1.PrintableText(f.Spec.Image, maxImage) != f.Spec.Image:
+		return "the image name in its manifest has characters that cannot be printed"
+	case v1.PrintableText(f.Spec.Version, v1.MaxForeignText) != f.Spec.Version:
+		return "the version in its manifest has characters that cannot be printed"
+	}
+	return ""
+}
+
+// recordOf returns the BackupRecord of a found backup, or nil.
+func recordOf(f *agent.Found, records []v1.BackupRecord) *v1.BackupRecord {
+	for i := range records {
+		if r := &records[i]; r.Name == f.Record && r.Spec.Instance.XR == f.Spec.Instance.XR {
+			return r
+		}
+	}
+	return nil
+}
+
+// firstNumber returns the first backup number of the instance UID among the found backups.
+func firstNumber(findings []Finding, found *agent.Found) int64 {
+	first := found.Spec.Number
+	for i := range findings {
+		if f := &findings[i]; f.Verdict != Refused && f.Spec.Instance.XR == found.Spec.Instance.XR && f.Spec.Number > 0 {
+			first = min(first, f.Spec.Number)
+		}
+	}
+	return first
+}
+
+// backups returns the BackupRecords of the backups to import. An existing catalog entry on the volume has priority,
+// because it contains more.
+func backups(findings []Finding, notes []instance.Note, pvc *corev1.PersistentVolumeClaim) []v1.BackupRecord {
+	noted := map[string]v1.BackupNote{}
+	for _, n := range notes {
+		if !n.Unreadable {
+			noted[n.Name] = n.BackupNote
+		}
+	}
+	var out []v1.BackupRecord
+	for i := range findings {
+		f := &findings[i]
+		if f.Verdict != Adopt {
+			continue
+		}
+		b := v1.BackupRecord{Spec: *f.Spec.DeepCopy()}
+		b.Name, b.Spec.AnnouncedAt = f.Record, &metav1.Time{Time: f.FinishedAt}
+		b.Spec.Archive.PVCName = pvc.Name
+		if b.Spec.Origin = v1.OriginDeletion; b.Name != f.Spec.Instance.Life().RecordName() {
+			b.Spec.Origin = v1.OriginImageChange
+		}
+		if first := firstNumber(findings, &f.Found); first < b.Spec.Number {
+			b.Spec.Since = first
+		}
+		if n, ok := noted[f.Record]; ok && n.Spec.Archive.SHA256 == b.Spec.Archive.SHA256 {
+			b.UID, b.Spec, b.CreationTimestamp = n.Record, n.Spec, n.AnnouncedAt
+			b.Spec.AnnouncedAt = &n.AnnouncedAt
+		}
+		out = append(out, b)
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package adopt
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// life is the instance whose backup is found.
+var life = v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "uid-1"} //nolint:gochecknoglobals // A constant.
+
+func of() v1.Instance {
+	i := life
+	i.XR = ""
+	return i
+}
+
+// foundBackup returns a found backup of that instance, as its manifest describes it.
+func foundBackup(changes ...func(*agent.Found)) agent.Found {
+	f := agent.Found{
+		Folder: life.RecordName(), Record: life.RecordName(), FinishedAt: time.Unix(1000, 0),
+		Spec: v1.BackupRecordSpec{
+			Instance: v1.BackedUpInstance{Kind: life.Kind, Namespace: life.Namespace, NamespaceUID: "ns-1", Name: life.Name,
+				XR: life.XR},
+			Image: "mysql:8.4", Version: "8.4.6", Number: 2,
+			Archive: &v1.Archive{Path: life.RecordName() + "/data.tar.zst", SHA256: strings.Repeat("a", 64), Size: "10"},
+		},
+	}
+	for _, c := range changes {
+		c(&f)
+	}
+	return f
+}
+
+// foundInLife returns a found backup that was taken while the instance existed.
+func foundInLife(number int64, changes ...func(*agent.Found)) agent.Found {
+	name := life.RecordNameInLife(number)
+	return foundBackup(append([]func(*agent.Found){func(f *agent.Found) {
+		f.Folder, f.Record, f.Spec.Number, f.Spec.Archive.Path = name, name, number, name+"/data.tar.zst"
+	}}, changes...)...)
+}
+
+func knownRecord(sum string, phase v1.BackupPhase) v1.BackupRecord {
+	f := foundBackup()
+	r := v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: f.Record}, Spec: f.Spec,
+		Status: v1.BackupRecordStatus{Phase: phase}}
+	r.Spec.Archive.SHA256 = strings.Repeat(sum, 64)
+	return r
+}
+
+func knownInLife(number int64) v1.BackupRecord {
+	f := foundInLife(number)
+	return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: f.Record}, Spec: f.Spec,
+		Status: v1.BackupRecordStatus{Phase: v1.BackupProven}}
+}
+
+func TestJudge(t *testing.T) {
+	cases := map[string]struct {
+		reason      string
+		found       agent.Found
+		records     []v1.BackupRecord
+		living      map[types.UID]string
+		want        Verdict
+		explanation string
+	}{
+		"Lost": {reason: "Nobody knows it.", found: foundBackup(), want: Adopt},
+		"Living": {reason: "It has written since: an etcd of yesterday has brought it back.", found: foundBackup(),
+			living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Refused,
+			explanation: "XMySQL db-x still exists. Its data is backed up when it is deleted"},
+		"In life": {reason: "It was taken before another image started.", found: foundInLife(2), want: Adopt},
+		"Renumbered": {reason: "Its name says which number it has.",
+			found: foundInLife(2, func(f *agent.Found) { f.Spec.Number = 9 }), want: Refused,
+			explanation: "which is not a name of a backup of this instance"},
+		"Other life": {reason: "The next one lives, as it should.", found: foundBackup(),
+			living: map[types.UID]string{"uid-2": "XMySQL db-y"}, want: Adopt},
+		"Known": {reason: "It has its record.", found: foundBackup(),
+			records: []v1.BackupRecord{knownRecord("a", v1.BackupProven)}, want: Known},
+		"Its own": {reason: "It goes on, and has backed up meanwhile.", found: foundInLife(2),
+			records: []v1.BackupRecord{knownInLife(2)}, living: map[types.UID]string{"uid-1": "XMySQL db-x"}, want: Known},
+		"Statusless": {reason: "Its record came back without its status.", found: foundBackup(),
+			records: []v1.BackupRecord{knownRecord("a", "")}, want: Adopt},
+		"Replaced": {reason: "What the record proves is another file.", found: foundBackup(),
+			records: []v1.BackupRecord{knownRecord("b", v1.BackupProven)}, want: Refused, explanation: "another checksum"},
+		"Damaged": {reason: "It cannot be restored.", found: foundBackup(func(f *agent.Found) { f.Problem = "damaged" }),
+			want: Refused, explanation: "damaged"},
+		"Empty": {reason: "A folder without a manifest.",
+			found: agent.Found{Folder: "x", Problem: "there is no manifest in it"}, want: Refused, explanation: "no manifest"},
+		"Other": {reason: "It is of another claim.",
+			found: foundBackup(func(f *agent.Found) { f.Spec.Instance.Name = "other" }), want: Refused,
+			explanation: `belongs to "MySQL" "other" in namespace "shop"`},
+		"Elsewhere": {reason: "Or of one in another namespace.",
+			found: foundBackup(func(f *agent.Found) { f.Spec.Instance.Namespace = "theirs" }), want: Refused,
+			explanation: `in namespace "theirs"`},
+		"OtherKind": {reason: "Or of a Database.",
+			found: foundBackup(func(f *agent.Found) { f.Spec.Instance.Kind = v1.KindDatabase }), want: Refused,
+			explanation: "Database"},
+		"Forged": {reason: "A record's name follows from its instance.",
+			found: foundBackup(func(f *agent.Found) { f.Spec.Instance.XR = "uid-2" }), want: Refused,
+			explanation: "which is not a name of a backup of this instance"},
+		"Nameless": {reason: "It must have one.", found: foundBackup(func(f *agent.Found) { f.Spec.Instance.XR = "" }),
+			want: Refused, explanation: "its manifest names the BackupRecord"},
+		"Copied": {reason: "Two folders cannot have one record.",
+			found: foundBackup(func(f *agent.Found) { f.Folder = "copy" }), want: Refused,
+			explanation: "not in the directory where the controller stores"},
+		"Path": {reason: "Nothing is restored from elsewhere.",
+			found: foundBackup(func(f *agent.Found) { f.Spec.Archive.Path = "../x/data.tar.zst" }), want: Refused,
+			explanation: "not in the directory where"},
+		"Image": {reason: "It is printed, and run.",
+			found: foundBackup(func(f *agent.Found) { f.Spec.Image = "x\x1b[2J" }), want: Refused, explanation: "image"},
+		"Version": {reason: "It is printed.", found: foundBackup(func(f *agent.Found) { f.Spec.Version = "8\n4" }),
+			want: Refused, explanation: "version"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := judge([]agent.Found{tc.found}, of(), tc.records, tc.living)[0]
+			if got.Verdict != tc.want || !strings.Contains(got.Why, tc.explanation) ||
+				(got.Why == "") != (tc.explanation == "") {
+				t.Errorf("%s want %s %q, got %s %q", tc.reason, tc.want, tc.explanation, got.Verdict, got.Why)
+			}
+		})
+	}
+}
+
+// TestBackups checks that the catalog entry on the volume takes precedence over the manifest, because it contains
+// more.
+func TestBackups(t *testing.T) {
+	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "backup-db-pvc"}}
+	findings := judge([]agent.Found{foundBackup(), foundBackup(func(f *agent.Found) { f.Folder = "copy" })}, of(), nil,
+		nil)
+	alone := backups(findings, nil, pvc)
+	if len(alone) != 1 || alone[0].Name != life.RecordName() || alone[0].Spec.Archive.PVCName != pvc.Name ||
+		alone[0].Announced().Unix() != 1000 || alone[0].Spec.Number != 2 {
+		t.Errorf("want the one that is whole, as its manifest has it, got %+v", alone)
+	}
+	both := backups(judge([]agent.Found{foundBackup(), foundInLife(1)}, of(), nil, nil), nil, pvc)
+	if last, first := both[0].Spec, both[1].Spec; last.Origin != v1.OriginDeletion || last.Since != 1 ||
+		first.Origin != v1.OriginImageChange || first.Since != 0 {
+		t.Errorf("want the one of the deletion to say that there was one before, got %+v and %+v", last, first)
+	}
+	note := instance.Note{Name: life.RecordName(),
+		BackupNote: v1.BackupNote{Record: "record-1", AnnouncedAt: metav1.Unix(500, 0), Spec: alone[0].Spec}}
+	note.Spec.Choice = "Never"
+	noted := backups(findings, []instance.Note{note}, pvc)
+	if diff := cmp.Diff([]string{"record-1", "Never"}, []string{string(noted[0].UID), noted[0].Spec.Choice}); diff != "" ||
+		noted[0].Announced().Unix() != 500 {
+		t.Errorf("want what the note says: %s, %v", diff, noted[0].Announced())
+	}
+	note.Spec.Archive = note.Spec.Archive.DeepCopy()
+	note.Spec.Archive.SHA256 = strings.Repeat("b", 64)
+	if other := backups(findings, []instance.Note{note}, pvc); other[0].UID != "" {
+		t.Errorf("a note of another archive was believed: %+v", other)
+	}
+}

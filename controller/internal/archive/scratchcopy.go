@@ -1,0 +1,150 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
+)
+
+// copyMark is the first file that is created in the directory of a copy, and the first that is removed. If it is
+// missing, another process is removing the copy, such as a backup that needs the space.
+const copyMark = ".copy"
+
+// serverBytes is the space that a starting server needs in addition to a copy, for temporary tablespaces and its
+// redo log. A backup contains only the used part of the redo log.
+const serverBytes = 128 << 20
+
+// sparedPart is the part of a file system that must stay free next to a copy, as a fraction. A node with a full disk
+// evicts pods, and the next backup needs space.
+const sparedPart = 10
+
+// An Unpack unpacks an archive on the backup volume to a copy for a restore test. Its Volume is the mount path of the
+// backup volume. Its Directory is ignored, because the copy is stored in v1.RestoreTestFolder, as v1.DataDirectory.
+type Unpack struct{ Restore }
+
+// Run runs the unpacking. An error is an ExitError, and comes together with a report.
+func (u *Unpack) Run(ctx context.Context) (agent.Report, error) {
+	return exit.Report(ctx, "unpack", u.runUnpack)
+}
+
+func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
+	volume, err := os.OpenRoot(u.Volume)
+	if err != nil {
+		return fmt.Errorf("cannot open the backup volume: %w", err)
+	}
+	defer volume.Close() //nolint:errcheck // What was written was synced.
+	if err := removeCopyIn(volume); err != nil {
+		return fmt.Errorf("cannot remove the files of an earlier run: %w", err)
+	}
+	if err := u.checkSpace(ctx, volume); err != nil {
+		return err
+	}
+	folder, err := makeCopyFolder(volume)
+	if err != nil {
+		return fmt.Errorf("cannot create the directory of the copy: %w", err)
+	}
+	defer folder.Close() //nolint:errcheck // What was written was synced.
+	s := u.Restore
+	s.Directory, s.inside = v1.DataDirectory, folder
+	if err := s.runRestore(ctx, r); err != nil {
+		return u.removeHalf(volume, folder, err)
+	}
+	return nil
+}
+
+// removeHalf removes an incomplete copy. If another process is already removing the copy, this is the cause of the
+// failure, and the remaining files may belong to that process.
+func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
+	if !hasCopyMark(folder) {
+		return exit.With(agent.ExitBusy, "the copy was deleted while it was written, because a backup needs the "+
+			"space: %w",
+			cause)
+	}
+	_ = removeCopyIn(volume) // Otherwise the next run or the next backup removes it.
+	return cause
+}
+
+// checkSpace returns an error if the copy would take space that backups need.
+func (u *Unpack) checkSpace(ctx context.Context, volume *os.Root) error {
+	f, m, err := u.openArchive(ctx)
+	if err != nil {
+		return err
+	}
+	_ = f.Close() // Nothing was written.
+	free, total, err := spaceOf(volume)
+	if err != nil {
+		return err
+	}
+	return roomForCopy(m.Contents, free, total)
+}
+
+// roomForCopy returns an error if a copy of these contents and its server do not fit into the available space. At
+// least sparedPart of the total must remain free.
+func roomForCopy(c Contents, free, total int64) error {
+	need, spare := c.DataBytes+c.Entries*entryBytes+slackBytes+serverBytes, total/sparedPart
+	if need+spare <= free {
+		return nil
+	}
+	return exit.With(agent.ExitNoSpace,
+		"a copy of the data and its server need %d MiB, and %d MiB more must stay free, a tenth of the file "+
+			"system. The backup volume has only %d MiB free. Nothing was written",
+		need/mebi+1, spare/mebi, free/mebi)
+}
+
+// makeCopyFolder creates the directory of a copy, and the mark as its first file. A copy without a mark counts as
+// removed.
+func makeCopyFolder(volume *os.Root) (*os.Root, error) {
+	if err := volume.Mkdir(v1.RestoreTestFolder, 0o700); err != nil {
+		return nil, err
+	}
+	folder, err := volume.OpenRoot(v1.RestoreTestFolder)
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.WriteFile(copyMark, nil, 0o600); err != nil {
+		_ = folder.Close() // Nothing was written.
+		return nil, errors.Join(err, removeCopyIn(volume))
+	}
+	return folder, nil
+}
+
+func hasCopyMark(folder *os.Root) bool {
+	_, err := folder.Lstat(copyMark)
+	return err == nil
+}
+
+// CopyGone reports whether the copy in a directory was removed or is being removed. The result of a restore test on
+// such a copy is meaningless.
+func CopyGone(path string) bool {
+	folder, err := os.OpenRoot(path)
+	if err != nil {
+		return true
+	}
+	defer folder.Close() //nolint:errcheck // Nothing was written.
+	return !hasCopyMark(folder)
+}
+
+// removeCopyIn removes the copy from a backup volume, the mark first. A user with write access may have replaced its
+// directory by a link. Only the link is removed then.
+func removeCopyIn(volume *os.Root) error {
+	info, err := volume.Lstat(v1.RestoreTestFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		if err := volume.RemoveAll(filepath.Join(v1.RestoreTestFolder, copyMark)); err != nil {
+			return err
+		}
+	}
+	return volume.RemoveAll(v1.RestoreTestFolder)
+}

@@ -1,0 +1,40 @@
+package backup
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// notePVCs stores in a Job the PVCs that it was created for.
+func notePVCs(s *instance.State, j *batchv1.Job) { instance.NotePVCs(j, mountedBy(s)) }
+
+// mountedBy returns the PVC that each volume of a Job refers to now.
+func mountedBy(s *instance.State) instance.Mounted {
+	return func(volume string) *corev1.PersistentVolumeClaim {
+		if volume == steps.VolumeData {
+			return s.DataPVC
+		}
+		return s.BackupPVC
+	}
+}
+
+// HasMoved reports whether a Job may have used other volumes than the current ones. A backup remains verified if the
+// data volume was deleted since, because the Job cannot have used another one in its place.
+func HasMoved(s *instance.State, j *instance.Job) bool {
+	return j.HasMoved(mountedBy(s), steps.VolumeData)
+}
+
+// FreePVC deletes a restore Job that has ended, because its pods hold their PersistentVolumeClaims until then.
+func FreePVC(s *instance.State) (steps.Step, bool) {
+	if s.RestoreJob == nil || s.RestoreJob.DeletionTimestamp != nil {
+		return steps.Step{}, false
+	}
+	if finished, _ := s.RestoreJob.Finished(); finished == nil {
+		return steps.Step{}, false
+	}
+	return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{s.RestoreJob.Job}}, true
+}

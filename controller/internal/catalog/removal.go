@@ -1,0 +1,115 @@
+package catalog
+
+import (
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// whatItRemoves is the value of AnnotationRemoves.
+func whatItRemoves(c *corev1.PersistentVolumeClaim) string {
+	if c == nil {
+		return ""
+	}
+	return string(c.UID) + "/" + c.Spec.VolumeName
+}
+
+// RemovalJob returns the Job that deletes the directory of one backup and nothing else.
+func RemovalJob(a *instance.Archives, r *v1.BackupRecord, v *corev1.PersistentVolume) *batchv1.Job {
+	life := a.Life
+	life.XR = r.Spec.Instance.XR
+	j := agent.VolumeJob{
+		Of: life, Namespace: life.Namespace, Name: v1.RemovalJobName(r.Name), Component: v1.ComponentRemoval,
+		Image:     a.Settings.AgentImage,
+		Resources: a.Settings.JobResources, Nodes: r.Spec.Nodes, PullSecrets: r.Spec.ImagePullSecrets,
+		OnNode: v.Spec.HostPath != nil, Command: agent.Prune(steps.BackupPath, r.Name),
+		Volumes: []corev1.Volume{agent.PVCVolume(steps.VolumeBackup, a.PVC.Name)},
+	}.Job()
+	a.Rules.Fit(&j.Spec.Template.Spec)
+	j.Annotations[v1.AnnotationRemoves] = whatItRemoves(a.PVC)
+	return j
+}
+
+// changesOnArchive returns all changes of a step.
+func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
+	r := step.Record
+	switch step.Action { //nolint:exhaustive // The others are those of lives.
+	case NoteRecord:
+		return []change.Change{WriteNote(step.Volume, r)}
+	case HoldRecord:
+		return []change.Change{change.PatchObject(client.Object(r), steps.AddFinalizer)}
+	case LabelRecord:
+		return []change.Change{change.PatchObject(r, func(r *v1.BackupRecord) {
+			key := a.Life.OlderKey()
+			if isListedAsOlder(a, r) {
+				key = a.Life.Key()
+			}
+			steps.SetLabelsAndAnnotations(r, map[string]string{v1.LabelInstance: key}, nil)
+		})}
+	case LetRecordGo:
+		return []change.Change{steps.RemoveFinalizer(r)}
+	case RemakeRecord:
+		return []change.Change{MakeRecordAgain(step.Note)}
+	case ProveRecord:
+		return ProveAsNoted(r, step.Note, a.Now)
+	case AnswerAsked:
+		return []change.Change{change.PatchObject(step.Volume, func(v *corev1.PersistentVolume) {
+			delete(v.Annotations, v1.AnnotationMakeRecord)
+		})}
+	case StartRemoval:
+		return []change.Change{change.NewObject(RemovalJob(a, r, step.Volume))}
+	case RetryRemoval:
+		return []change.Change{deleteRemovalJob(a, r)}
+	case ArchiveRemoved:
+		return releaseRecord(a, r)
+	case RemoveFromStore:
+		return []change.Change{removeFromStore(r), steps.RemoveFinalizer(r)}
+	case TellRecord, TellLost:
+		return []change.Change{PatchRecordStatus(r, func(st *v1.BackupRecordStatus) { st.Message = step.Message }).OrGone()}
+	}
+	return nil
+}
+
+func deleteRemovalJob(a *instance.Archives, r *v1.BackupRecord) change.Change {
+	return change.DeleteObject(a.Erasing[r.Name].Job, metav1.DeletePropagationForeground)
+}
+
+// releaseRecord releases all objects of an archive that was deleted. The BackupRecord is last, because the controller
+// finds the other objects by it after a crash.
+func releaseRecord(a *instance.Archives, r *v1.BackupRecord) []change.Change {
+	return append(RemoveNotes(a.Volumes, r.Name), deleteRemovalJob(a, r), steps.RemoveFinalizer(r))
+}
+
+// objectMeta returns the metadata of the BackupRecord that a catalog entry was written from.
+func objectMeta(n *instance.Note) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: n.Name, UID: n.Record, CreationTimestamp: n.AnnouncedAt}
+}
+
+// removeFromStore deletes a backup from its store.
+func removeFromStore(r *v1.BackupRecord) change.Change {
+	return change.InStore(change.Remove, r,
+		change.Remote{Store: r.Spec.Archive.Store, Instance: r.Spec.Instance, Record: r.Name, Sum: r.Spec.Archive.SHA256})
+}
+
+// RemoveAttempts deletes the files of a backup that will never be verified from the store. If the store does not
+// respond, the files stay and the deletion continues.
+func RemoveAttempts(s *instance.State, record client.Object) change.Change {
+	return change.InStore(change.RemoveAttempts, record,
+		change.Remote{Store: s.Store(), Instance: s.BackedUp(), Record: record.GetName()}).OrNot()
+}
+
+// isInOwnFolder reports whether an archive is stored in the prefix that its Job had access to. The archive is then
+// deleted with its catalog entry. An imported archive is stored where another cluster wrote it.
+func isInOwnFolder(r *v1.BackupRecord) bool {
+	parts := strings.Split(r.Spec.Archive.Path, "/")
+	return len(parts) == 5 && parts[0] == v1.StoreLayout && parts[3] == r.Name
+}

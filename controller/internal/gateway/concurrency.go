@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxAtOnce is the number of requests that are served concurrently. maxOfGrant is that number for one Job,
+	// which needs two or three.
+	maxAtOnce  = 64
+	maxOfGrant = 8
+	// maxWaiting is the number of requests of one namespace that wait for a place, each for at most waitForPlace.
+	// The Job retries.
+	maxWaiting   = 16
+	waitForPlace = 20 * time.Second
+)
+
+// places are shared by namespaces. A namespace gets another place only while it has fewer places than are free. A
+// single namespace therefore gets at most half of them, and several busy ones leave one for the next. This is a
+// dynamic threshold, as in the shared buffers of switches (Choudhury and Hahne, 1998).
+type places struct {
+	all int
+
+	mu      sync.Mutex
+	used    int
+	byStore map[string]int
+	grants  map[Grant]int
+	waiting map[string]int
+	// changed is closed when a place becomes free.
+	changed chan struct{}
+}
+
+func newPlaces(all int) *places {
+	return &places{all: all, byStore: map[string]int{}, grants: map[Grant]int{}, waiting: map[string]int{},
+		changed: make(chan struct{})}
+}
+
+// mayTake reports whether a namespace with this number of places gets another one.
+func mayTake(taken, used, all int) bool { return taken < all-used }
+
+// take waits for a place for a request of a grant, and returns the function that frees it.
+func (p *places) take(ctx context.Context, g Grant) (free func(), err error) {
+	late := time.After(waitForPlace)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for first := true; ; first = false {
+		switch {
+		case p.grants[g] >= maxOfGrant:
+			return nil, errManyOfGrant
+		case mayTake(p.byStore[g.namespace()], p.used, p.all):
+			return p.taken(g), nil
+		case first && p.waiting[g.namespace()] >= maxWaiting:
+			return nil, errManyOfNamespace
+		}
+		if !p.wait(ctx, g.namespace(), late) {
+			return nil, errManyOfNamespace
+		}
+	}
+}
+
+// taken counts a place as used, and returns the function that frees it.
+func (p *places) taken(g Grant) func() {
+	p.used++
+	p.byStore[g.namespace()]++
+	p.grants[g]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.used--
+		countDown(p.byStore, g.namespace())
+		countDown(p.grants, g)
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// wait waits until a place is free. It returns false after the timeout. The caller holds the lock, which is
+// released while waiting.
+func (p *places) wait(ctx context.Context, namespace string, late <-chan time.Time) bool {
+	changed := p.changed
+	p.waiting[namespace]++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		countDown(p.waiting, namespace)
+	}()
+	select {
+	case <-changed:
+		return true
+	case <-late:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func countDown[K comparable](counts map[K]int, key K) {
+	if counts[key]--; counts[key] <= 0 {
+		delete(counts, key)
+	}
+}
+
+// namespace returns the prefix of the namespace that the grant is for. Objects of backups are below
+// v1/NAMESPACE-UID/, and objects of imports below FOLDER/NAMESPACE/.
+func (g Grant) namespace() string {
+	first, rest, _ := strings.Cut(g.Folder+g.Object, "/")
+	second, _, _ := strings.Cut(rest, "/")
+	return first + "/" + second
+}

@@ -1,0 +1,52 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
+)
+
+// withoutClaim makes the composite resource that of a MySQL without a claim. The names of the other objects stay.
+func withoutClaim(s *instance.State) {
+	s.Claim = nil
+	s.XR.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
+	s.XR.SetNamespace("default")
+}
+
+// TestCommandsWithoutClaim: users can type each printed command. There is no kind xmysql without claims.
+func TestCommandsWithoutClaim(t *testing.T) {
+	const own = "mysqlinstances.crossplane-mysql.io db-x --namespace default "
+	outside := func(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitOutside }
+	for name, tc := range map[string]struct {
+		state *instance.State
+		want  string
+	}{
+		"SkipBackup": {
+			fenced(withJob(failedAt(0, "full")), failedForRoom, broken, withoutClaim),
+			"kubectl annotate " + own + v1.AnnotationSkipBackup + "=" + xrUID},
+		"OutsideBeforeStop": {
+			fenced(deployment(1), withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning),
+				answeredBy(steps.StopServer, "`shop`.`orders` (/tmp/shop/orders.ibd)", true), withoutClaim),
+			"kubectl annotate " + own + v1.AnnotationWithoutOutside},
+		"OutsideAfterStop": {
+			fenced(withJob(failedAt(0, "/tmp")), phase(v1.BackupFailed), outside, withoutClaim),
+			"kubectl annotate " + own + v1.AnnotationWithoutOutside},
+		"RestoreTest": {
+			provenState(requireRestoreTest, restorable(0, metav1.ConditionFalse), withoutClaim),
+			"kubectl patch " + own + "--type=merge"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := Next(tc.state)
+			if !strings.Contains(step.Hint, tc.want) {
+				t.Errorf("want a hint with %q, got %s, %q, %q", tc.want, step.Action, step.Hint, step.Message)
+			}
+		})
+	}
+}

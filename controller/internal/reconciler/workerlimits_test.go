@@ -1,0 +1,282 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/hostile"
+)
+
+func TestPause(t *testing.T) {
+	cases := map[string]struct {
+		reason   string
+		times    int
+		duration time.Duration
+		start    string
+		want     time.Duration
+	}{
+		"Once":     {reason: "It may have been nothing.", times: 1, start: "a", want: 2 * time.Second},
+		"Twice":    {reason: "It doubles.", times: 2, start: "a", want: 4 * time.Second},
+		"Often":    {reason: "It is minutes.", times: 8, start: "a", want: 256 * time.Second},
+		"TooOften": {reason: "It has an end.", times: 1000, start: "a", want: 5 * time.Minute},
+		"Slow": {reason: "It came to its end: it has a quarter of a worker.", duration: 6 * time.Second, start: "a",
+			want: 18 * time.Second},
+		"Slowest": {reason: "And no more than one that does not answer.", duration: time.Hour, start: "b",
+			want: 5 * time.Minute},
+		"StartedOnce":  {reason: "A new start makes it no longer.", times: 1, start: "b", want: 2 * time.Second},
+		"StartedOften": {reason: "A new start may have mended it.", times: 20, start: "b", want: 30 * time.Second},
+		"StartedForEver": {reason: "And starts cost whoever means harm nothing.", times: 1000, start: "b",
+			want: 30 * time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, k, now := newStrains(), instance.Key{Namespace: "shop", Name: "db"}, time.Unix(0, 0)
+			for range tc.times {
+				s.noteStrain(k, "a", now, rotate.Result{Strained: true})
+			}
+			if tc.times == 0 {
+				s.noteStrain(k, "a", now, rotate.Result{Well: true, Slow: tc.duration})
+			}
+			if got, _ := s.pauseOf(k, tc.start, now); got != tc.want {
+				t.Errorf("%s Got %s, want %s", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
+// livingDatabase is one that serves, and has nothing that outlives its pod.
+func livingDatabase(k instance.Key) *instance.State {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetName(k.Name + "-x")
+	u.SetUID(types.UID(k.Name))
+	xr := &instance.Composite{Unstructured: u, Type: v1.TypeMySQL}
+	xr.Spec.Password = new("correct horse")
+	xr.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
+	xr.Status.Certified = true
+	publish(&xr.Status, aPlan())
+	return instance.NewState(instance.Subject{Life: k.Life(u.GetUID()), XR: xr})
+}
+
+// gatherLiving databases under every name.
+type gatherLiving struct{}
+
+func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
+	return []*instance.State{livingDatabase(k)}, nil
+}
+
+func (gatherLiving) ReadData(context.Context, *instance.State) error { return nil }
+
+// newCredentials with a clock, and an API server that has the platform alone and takes everything.
+func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordReconciler {
+	t.Helper()
+	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).
+		WithObjects(&v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName}}).Build()
+	patched := interceptor.NewClient(kube, interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			...client.SubResourcePatchOption) error {
+			return nil
+		},
+	})
+	return &passwordReconciler{
+		gather: gatherLiving{}, reader: kube, writer: change.Writer{Client: patched}, rotator: r,
+		certifier: keeperOf{aPlan()}, events: events.NewFakeRecorder(100),
+		clock: clock, meter: newMeter(prometheus.NewRegistry(), clock), asked: map[instance.Key]asking{}, turns: newTurns(10),
+		strains: newStrains(), retries: newRetries(),
+	}
+}
+
+// A rotatorFn speaks with a server.
+type rotatorFn func(in rotate.Input) rotate.Result
+
+func (rotatorFn) ForgetInstance(v1.Instance, []types.UID) {}
+
+func (f rotatorFn) Reconcile(_ context.Context, in rotate.Input) (rotate.Result, error) {
+	return f(in), nil
+}
+
+// TestTurns: ten servers that never answer take two workers of ten, and a
+// neighbour has its turn at once.
+func TestTurns(t *testing.T) {
+	release, entered := make(chan struct{}), make(chan string, 100)
+	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
+		entered <- in.Instance.Namespace
+		if in.Instance.Namespace == "hostile" {
+			<-release
+		}
+		return rotate.Result{}
+	}), time.Now)
+	var all sync.WaitGroup
+	waiting := make(chan string, 10)
+	for i := range 10 {
+		all.Go(func() {
+			k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: fmt.Sprintf("db-%d", i)}
+			if r, err := c.Reconcile(t.Context(), k); err != nil {
+				t.Error(err)
+			} else if r.RequeueAfter == nextTurn {
+				waiting <- k.Name
+			}
+		})
+	}
+	for range 2 {
+		<-entered
+	}
+	for range 8 { // All others are sent away.
+		<-waiting
+	}
+	if _, err := c.Reconcile(t.Context(),
+		instance.Key{Kind: v1.KindDatabase, Namespace: "good", Name: "good"}); err != nil {
+		t.Error(err)
+	}
+	if got := <-entered; got != "good" || len(entered) > 0 {
+		t.Errorf("%s has its turn, and %d more", got, len(entered))
+	}
+	close(release)
+	all.Wait()
+	if len(c.turns.busy) > 0 {
+		t.Errorf("turns that nobody gave back: %v", c.turns.busy)
+	}
+	for n, want := range map[int]int{1: 1, 3: 1, 10: 2, 40: 10} {
+		if got := newTurns(n).most; got != want {
+			t.Errorf("of %d workers a namespace has %d, want %d", n, got, want)
+		}
+	}
+}
+
+// TestBackOff from servers that mean harm: each is asked less and less often,
+// whatever happens meanwhile to the instance, and its status can be printed.
+func TestBackOff(t *testing.T) {
+	want := []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300}
+	for _, trick := range hostile.Tricks() {
+		if slices.Contains([]string{"silent", "drip", "dreamer", "unprintable", "echo"}, trick.Name) {
+			continue // They take their time, which the rotator looks at, or say what a server may say.
+		}
+		t.Run(trick.Name, func(t *testing.T) {
+			dials := 0
+			now := time.Unix(1, 0)
+			r := &rotate.Rotator{Kube: fake.NewClientBuilder().Build(),
+				Dial: func(context.Context, string, string) (net.Conn, error) {
+					dials++
+					client, server := net.Pipe()
+					go hostile.Server{Trick: trick}.Play(server)
+					return client, nil
+				}}
+			spy := &rotatorSpy{rotator: r}
+			c := newCredentials(t, spy, func() time.Time { return now })
+			k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: "db"}
+			got := make([]time.Duration, 0, len(want))
+			for range want {
+				first, err := c.Reconcile(t.Context(), k)
+				before := dials
+				second, err2 := c.Reconcile(t.Context(), k) // As for an event.
+				if err != nil || err2 != nil || second.RequeueAfter != first.RequeueAfter || dials != before {
+					t.Fatalf("%v, %v, %v, %v, %d dials", first, err, second, err2, dials-before)
+				}
+				got = append(got, first.RequeueAfter/time.Second)
+				now = now.Add(first.RequeueAfter)
+			}
+			if slices.ContainsFunc([]rune(spy.last.Credentials.Message), func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("the status says %q", spy.last.Credentials.Message)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the pauses in seconds, -want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLeftAlone: a server that is asked again hears how long it was left alone, until it is well.
+// What fails for another reason in between ends that as little as it adds to it.
+func TestLeftAlone(t *testing.T) {
+	now := time.Unix(1, 0)
+	var got []time.Duration
+	var result rotate.Result
+	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
+		got = append(got, in.LeftAlone)
+		return result
+	}), func() time.Time { return now })
+	k := instance.Key{Kind: v1.KindDatabase, Namespace: "busy", Name: "db"}
+	for _, result = range []rotate.Result{{Strained: true}, {}, {Strained: true}, {Well: true, Slow: 6 * time.Second},
+		{Well: true}, {}} {
+		if _, err := c.Reconcile(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 2 * time.Second, 4 * time.Second, 18 * time.Second, 0},
+		got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// TestRetries: the pauses of what fails go on doubling while it waits for its
+// turn, and are the first one again after what went well.
+func TestRetries(t *testing.T) {
+	failing := errors.New("no")
+	c := newCredentials(t, nil, time.Now)
+	c.turns = newTurns(1)
+	k := instance.Key{Kind: v1.KindDatabase, Namespace: "hostile", Name: "db"}
+	reconcile := func(turn bool, result error) time.Duration {
+		c.rotator = failingRotator{result}
+		if !turn {
+			c.turns.takeTurn(k.Namespace)
+			defer c.turns.giveTurn(k.Namespace)
+		}
+		// What controller-runtime does, in pkg/internal/controller.
+		if _, err := c.Reconcile(t.Context(), k); err != nil {
+			return c.retries.When(k)
+		}
+		c.retries.Forget(k)
+		return 0
+	}
+	got := []time.Duration{reconcile(true, failing), reconcile(false, nil), reconcile(true, failing), reconcile(true, nil),
+		reconcile(true, failing)}
+	want := []time.Duration{5 * time.Millisecond, 0, 10 * time.Millisecond, 0, 5 * time.Millisecond}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// A failingRotator fails, or not.
+type failingRotator struct{ err error }
+
+func (failingRotator) ForgetInstance(v1.Instance, []types.UID) {}
+
+func (f failingRotator) Reconcile(context.Context, rotate.Input) (rotate.Result, error) {
+	return rotate.Result{}, f.err
+}
+
+// A rotatorSpy keeps the last result.
+type rotatorSpy struct {
+	rotator
+
+	last rotate.Result
+}
+
+func (*rotatorSpy) ForgetInstance(v1.Instance, []types.UID) {}
+
+func (s *rotatorSpy) Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error) {
+	var err error
+	s.last, err = s.rotator.Reconcile(ctx, in)
+	return s.last, err
+}

@@ -1,0 +1,52 @@
+package restoretest
+
+import (
+	"time"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Turns are the running restore tests according to the BackupRecords. Jobs are not counted, because users can create
+// Jobs with any name and label.
+type Turns struct {
+	// all is the number of tests that no deletion waits for.
+	all int
+	// free counts these tests by namespace. awaited counts the tests that a deletion waits for.
+	free, awaited map[string]int
+}
+
+// forgotten is the age after which the Job of a turn must have ended, even if its BackupRecord does not say so.
+const forgotten = longest + time.Hour
+
+// fair is how long a test blocks tests in other namespaces. A test of much data continues after that and blocks only
+// its own namespace. Otherwise a tenant with an archive that claims to be large could block all tenants for a day.
+const fair = time.Hour
+
+// TurnsOf returns the turns in BackupRecords, except those of one instance.
+func TurnsOf(records []v1.BackupRecord, but v1.Instance, now time.Time) Turns {
+	out := Turns{free: map[string]int{}, awaited: map[string]int{}}
+	for i := range records {
+		origin, t := records[i].Spec.Instance, records[i].Status.RestoreTest
+		switch {
+		case t == nil, now.Sub(t.StartTime.Time) > forgotten:
+		case origin.Kind == but.Kind && origin.Namespace == but.Namespace && origin.Name == but.Name:
+		case t.Awaited:
+			out.awaited[origin.Namespace]++
+		case now.Sub(t.StartTime.Time) > fair:
+			out.free[origin.Namespace]++
+		default:
+			out.all++
+			out.free[origin.Namespace]++
+		}
+	}
+	return out
+}
+
+// mayRun reports whether one more test may run. A namespace can have one test at a time, and one more that a deletion
+// waits for. The two do not take turns from each other.
+func (t Turns) mayRun(namespace string, awaited bool, atOnce int) bool {
+	if awaited {
+		return t.awaited[namespace] == 0
+	}
+	return t.all < atOnce && t.free[namespace] == 0
+}

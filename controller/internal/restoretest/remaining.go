@@ -1,0 +1,62 @@
+package restoretest
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+)
+
+// Remaining is the work that is left according to the BackupRecords of an instance. Usually there is none, and no
+// other object has to be read.
+type Remaining string
+
+// Kinds of work.
+const (
+	// LeftNothing means that there is no work.
+	LeftNothing Remaining = "Nothing"
+	// LeftJob means that a Job may have to be deleted, because no BackupRecord exists that could name it.
+	LeftJob Remaining = "Job"
+	// LeftVerdict means that a deletion may wait for a positive result.
+	LeftVerdict Remaining = "Verdict"
+	// LeftTest means that a test must be started or ended.
+	LeftTest Remaining = "Test"
+)
+
+// MustWait reports whether the only work left is a test that must wait for its turn, and for how long. It depends
+// only on the BackupRecords of the instance and on the tests of other instances. Zero means until something changes.
+// All instances of a cluster may wait at the same time.
+func MustWait(records []v1.BackupRecord, others Turns, atOnce int, now time.Time) (after time.Duration, waits bool) {
+	newest := newestProven(records)
+	if hasTurn(records) || !newest.InStore() || !isOfLife(newest) {
+		return 0, false
+	}
+	return waitForTurn(newest, records, others, atOnce, false, now)
+}
+
+func hasTurn(records []v1.BackupRecord) bool {
+	return slices.ContainsFunc(records, func(x v1.BackupRecord) bool { return x.Status.RestoreTest != nil })
+}
+
+// LeftToDo returns the remaining work from the BackupRecords of one instance.
+func LeftToDo(records []v1.BackupRecord) Remaining {
+	newest := newestProven(records)
+	switch {
+	case hasTurn(records):
+		return LeftTest
+	case len(records) == 0:
+		return LeftJob
+	case newest == nil:
+		return LeftNothing
+	}
+	switch verdict := meta.FindStatusCondition(newest.Status.Conditions, v1.ConditionRestorable); {
+	case verdict == nil:
+		return LeftTest
+	case verdict.Status == metav1.ConditionTrue:
+		return LeftNothing
+	}
+	return LeftVerdict
+}
