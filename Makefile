@@ -1,26 +1,35 @@
 # One-line aliases of what one would type. `make test` is what CI runs.
 export CGO_ENABLED := 0
+# As in what is released: with other flags, Go would compile every package a second time.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
 VERSION ?= v0.1.0
 COSIGN = go run github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5
 TOOLS = $$(go run ./test/tools cli core cli116)
 
 # Modules of their own, which `go test ./...` of the root does not see.
-MODULES = package/build test/cluster test/images test/install test/e2e
+MODULES = package/build test/cluster test/images test/install test/e2e test/gitops
 
-.PHONY: help demo house matrix test checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
-	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql chart chart-test alerts-test dashboard-test arm64-test release-dry-run release-test release-image release-image-here release-make release-check release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
+.PHONY: help demo house matrix test tools servers checks test-all unit lint render render-update show xpkg xpkg-test cluster-up cluster-down cluster-load \
+	cluster-status install cluster-test mysqld-test store-test store-test-seaweedfs cert-manager-test provider-sql-test kubectl-mysql site site-serve site-publish chart chart-test alerts-test dashboard-test arm64-test release-dry-run release-test release-image release-image-here release-make release-check release-push release-sign release-publish registry-login kind-up kind-test kind-down e2e bench fuzz vulncheck generate clean
 
 help: ## Show this list, with what each takes on two cores where the tools are built.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG.
+demo: ## Show what it does on a real cluster: one of its own, as root, or the one of KUBECONFIG; DEMO_API=namespaced has no claim.
+	@echo "Compiling the demo. The first run builds Kubernetes and Crossplane, too; each step says what it does."
 	@go run ./test/demo
 
 test: ## Run everything, also on a real cluster of its own (more than an hour on two cores, 20 min more from empty caches).
 	go run -C test/cluster . check # Two that install packages at the same time would be in each other's way.
-	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint gotestsum # Builds beside the cluster would take it the processors.
+	$(MAKE) --jobs=2 tools servers # Builds beside the cluster would take it the processors. Packages are downloaded meanwhile.
 	KUBECONFIG= $(MAKE) --keep-going checks e2e # One after the other: a cluster on two processors has none left.
+
+tools:
+	go run ./test/tools kube core coredns helm mongod cli cli116 versitygw lint vale gotestsum
+
+servers:
+	go run -C test/images . make mysql mariadb
 
 checks: # Two beside each other, one that computes and one that waits for servers, disks and machines.
 	$(MAKE) --jobs=2 --output-sync=target --keep-going lint mysqld-test store-test unit cluster-test render xpkg-test
@@ -32,8 +41,11 @@ test-all: test store-test-seaweedfs cert-manager-test provider-sql-test chart-te
 
 unit: ## Run the tests that need nothing but Go (15 min).
 	go test -timeout 30m ./...
+	go test -C test/gitops ./...
 
-lint: ## Run golangci-lint, built from its module (1 min).
+lint: ## Measure the code and the texts against their limits, and run golangci-lint, built from its module (2 min).
+	go run ./test/tools/house
+	go run ./test/english "$$(go run ./test/tools vale)"
 	lint=$$(go run ./test/tools lint) && $$lint run ./... && \
 	for m in $(MODULES); do (cd $$m && $$lint run --config ../../.golangci.yml ./...) || exit 1; done
 	"$$(go run ./test/tools actionlint)" .github/workflows/*.yml
@@ -54,7 +66,27 @@ xpkg: ## Build the packages into dist/.
 kubectl-mysql: ## Build the plugin of kubectl into dist/, for this machine: put it into a folder of PATH.
 	go build -ldflags '-s -w -X main.version=$(VERSION)' -o dist/kubectl-mysql ./controller/kubectl-mysql
 
-chart: ## Build the Helm chart into dist/. It has what controller/deploy has, by links.
+SITE_URL = https://crossplane-mysql.github.io/crossplane-mysql
+site: ## Build the documentation site into dist/site, and check its links (10 s).
+	set -- $$(go run ./test/tools hugo htmltest) && [ $$# = 2 ] && rm -rf dist/site && \
+	HUGO_MODULE_PROXY="$$(go env GOPROXY)" "$$1" --source docs --baseURL $(SITE_URL)/$(SITE_VERSION) \
+	--destination $(CURDIR)/dist/site/crossplane-mysql/$(SITE_VERSION) --cacheDir $(CURDIR)/.cache/hugo --logLevel error && \
+	"$$2" --conf docs/site/htmltest.yml
+
+site-publish: ## Put the site on the branch gh-pages, below SITE_VERSION, and of a release or before one at its root, too.
+	git fetch origin gh-pages || git push origin "$$(git commit-tree "$$(git mktree </dev/null)" -m "Begin the site")":refs/heads/gh-pages && git fetch origin gh-pages
+	rm -rf dist/pages && git worktree prune && git worktree add --detach dist/pages FETCH_HEAD
+	$(MAKE) site && rm -rf "dist/pages/$(SITE_VERSION)" && cp -r "dist/site/crossplane-mysql/$(SITE_VERSION)" "dist/pages/$(SITE_VERSION)"
+	if [ "$(SITE_VERSION)" != main ] || ! ls -d dist/pages/v* >/dev/null 2>&1; then \
+	$(MAKE) site SITE_VERSION= && cp -r dist/site/crossplane-mysql/. dist/pages/; fi
+	touch dist/pages/.nojekyll && cd dist/pages && git add --all && \
+	git -c user.name=docs -c user.email=docs@invalid commit --quiet --message "Publish the site of $(SITE_VERSION)" && git push origin HEAD:gh-pages
+	git worktree remove --force dist/pages
+
+site-serve: ## Show the documentation site on this machine, until Ctrl-C.
+	HUGO_MODULE_PROXY="$$(go env GOPROXY)" "$$(go run ./test/tools hugo)" server --source docs --cacheDir $(CURDIR)/.cache/hugo
+
+chart: ## Build the Helm chart into dist/.
 	"$$(go run ./test/tools helm)" package package/chart --destination dist
 
 xpkg-test: xpkg ## Push the packages to a registry on this machine, and pull them back; render the chart beside the manifests.
@@ -125,7 +157,7 @@ cluster-down: ## End the cluster and remove all that it left.
 install: ## Install the controller, its CRDs, its access rights, and what claims may ask for on the current context.
 	kubectl apply --server-side -k controller/deploy/records
 	kubectl apply --server-side -k controller/deploy/controller
-	kubectl wait --for=condition=Established crd/mysqlplatforms.otus.homework
+	kubectl wait --for=condition=Established crd/platforms.crossplane-mysql.io
 	kubectl apply --server-side -k controller/deploy/platform
 
 cluster-test: ## Test what boots the cluster: disks, images, killed boots (1 min).
@@ -171,7 +203,7 @@ arm64-test: ## Render all examples with the function for arm64, and restore its 
 alerts-test: ## Try the alerts with Prometheus' own tool; its build takes six minutes the first time (10 s).
 	PROMTOOL="$$(go run ./test/tools promtool)" go test -tags promtool -count=1 ./test/alerts
 
-chart-test: chart ## Install, upgrade and uninstall the chart, and apply what monitors it, on a cluster of its own (4 min).
+chart-test: chart ## Install, upgrade and uninstall the chart, and apply what monitors it, on a cluster of its own (6 min).
 	KUBECONFIG= go test -C test/e2e -tags chart -count=1 -timeout 30m -v -run '^TestMonitoring$$|^TestChart$$' .; code=$$?; \
 	go run -C test/cluster . --name e2e down || code=1; exit $$code
 
@@ -210,11 +242,12 @@ fuzz: ## Look for what breaks the promises, in requests, claims, quantities, arc
 vulncheck: ## Look up the modules in Go's database of vulnerabilities, which this needs to reach: no part of make test.
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
-house: ## Measure the code: its size, its names, and how its parts are tied.
-	@go run ./test/tools/house
+house: ## Measure the code against its limits: names, lines, functions, packages. FIGURES=1: figures without a limit, too (1 min).
+	@go run ./test/tools/house $(if $(FIGURES),-figures)
 
 generate: ## Write the XRD, the Compositions, the CRD, deep copies and golden files.
 	go test ./apis -update
+	go test -C package/build -run TestGenerated . -update
 	$(MAKE) render-update
 
 clean: ## End all clusters, and remove built tools, images and packages.

@@ -50,13 +50,14 @@ func rules(t *testing.T) []rule {
 	return r.Spec.Groups[0].Rules
 }
 
-const runbooks = "https://github.com/crossplane-mysql/crossplane-mysql/blob/main/docs/alerts.md#"
+const runbooks = "https://github.com/crossplane-mysql/crossplane-mysql/blob/main/docs/troubleshoot/by-alert.md#"
 
 // TestRunbooks: each alert has a page to read, and no page is of an alert that is gone.
 func TestRunbooks(t *testing.T) {
-	page, all := read(t, filepath.Join("..", "..", "docs", "alerts.md")), rules(t)
+	page, all := read(t, filepath.Join("..", "..", "docs", "troubleshoot", "by-alert.md")), rules(t)
 	for _, r := range all {
-		if want := runbooks + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want || !strings.Contains(page, "\n## "+r.Alert+"\n") {
+		if want := runbooks + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want ||
+			!strings.Contains(page, "\n## "+r.Alert+"\n") {
 			t.Errorf("%s has the page %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 		}
 		if r.Annotations["summary"] == "" {
@@ -68,10 +69,10 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestMetricsAreOurs: each metric that an alert asks for, and that has our name, is one that docs/metrics.md has, which a test compares
-// with what the controller serves.
+// TestMetricsAreOurs: each metric that an alert asks for, and that has our name, is one that docs/reference/metrics.md has, which
+// a test compares with what the controller serves.
 func TestMetricsAreOurs(t *testing.T) {
-	page, used := read(t, filepath.Join("..", "..", "docs", "metrics.md")), 0
+	page, used := read(t, filepath.Join("..", "..", "docs", "reference", "metrics.md")), 0
 	for _, r := range rules(t) {
 		for _, name := range regexp.MustCompile(`crossplane_mysql_[a-z_]+`).FindAllString(r.Expr, -1) {
 			if used++; !strings.Contains(page, "\n| `"+name) {

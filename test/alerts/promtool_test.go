@@ -13,13 +13,13 @@ import (
 
 // TestPromtool has Prometheus itself say when it would wake somebody.
 func TestPromtool(t *testing.T) {
-	var of struct {
+	var rule struct {
 		Spec map[string]any `json:"spec"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(deploy, "rules.yaml"))), &of); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(deploy, "rules.yaml"))), &rule); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := yaml.Marshal(of.Spec)
+	raw, err := yaml.Marshal(rule.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,12 @@ import (
 // An agent is the program of one architecture, and what runs it here.
 type agent struct {
 	program string
-	by      []string
+	wrapper []string
 }
 
-func build(t *testing.T, arch string, by ...string) *agent {
+func build(t *testing.T, arch string, wrapper ...string) *agent {
 	t.Helper()
-	a := &agent{program: filepath.Join(t.TempDir(), "controller-"+arch), by: by}
+	a := &agent{program: filepath.Join(t.TempDir(), "controller-"+arch), wrapper: wrapper}
 	c := exec.CommandContext(t.Context(), "go", "build", "-o", a.program, "./controller")
 	c.Dir = filepath.Join("..", "..")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
@@ -33,49 +33,55 @@ func build(t *testing.T, arch string, by ...string) *agent {
 
 func (a *agent) run(t *testing.T, args ...string) {
 	t.Helper()
-	all := append(append(append([]string{}, a.by...), a.program), args...)
+	all := append(append(append([]string{}, a.wrapper...), a.program), args...)
 	if out, err := exec.CommandContext(t.Context(), all[0], all[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", all, err, out)
 	}
 }
 
-// TestAcross: what an agent of one architecture archives, that of the other proves once more and restores, byte for byte.
+// TestAcross: what an agent of one architecture archives, that of the other proves once more and restores, byte for
+// byte.
 func TestAcross(t *testing.T) {
 	amd64, arm64 := build(t, "amd64"), build(t, "arm64", "qemu-aarch64-static")
-	for name, tc := range map[string]struct{ from, to *agent }{"ToArm64": {amd64, arm64}, "ToAmd64": {arm64, amd64}} {
+	for name, tc := range map[string]struct{ from, target *agent }{"ToArm64": {amd64, arm64}, "ToAmd64": {arm64, amd64}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			at := func(name string) string { return filepath.Join(dir, name) }
+			inDir := func(name string) string { return filepath.Join(dir, name) }
 			noise := rand.NewChaCha8([32]byte{7})
 			want := map[string]string{}
-			for file, size := range map[string]int{"ibdata1": 3 << 20, "mysql.ibd": 1 << 20, "shop/orders.ibd": 5<<20 + 17, "shop/empty.ibd": 0} {
+			for file, size := range map[string]int{"ibdata1": 3 << 20, "mysql.ibd": 1 << 20, "shop/orders.ibd": 5<<20 + 17,
+				"shop/empty.ibd": 0} {
 				content := make([]byte, size)
 				_, _ = noise.Read(content[:size/2]) // The rest stays zero, as in tablespaces.
-				write(t, at("volume/data/"+file), content)
+				write(t, inDir("volume/data/"+file), content)
 				want[file] = string(content)
 			}
-			write(t, at("version.json"), []byte(`{"version":"9.7.4-2","flavour":"mysql"}`))
-			write(t, at("report"), nil)
-			if err := os.Mkdir(at("new"), 0o700); err != nil {
+			write(t, inDir("version.json"), []byte(`{"version":"9.7.4-2","flavour":"mysql"}`))
+			write(t, inDir("report"), nil)
+			if err := os.Mkdir(inDir("new"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			tc.from.run(t, "backup", "--volume="+at("volume"), "--directory=data", "--archive="+at("backup/one/data.tar.zst"),
-				"--record=one", "--xr=uid", "--namespace=default", "--name=shop", "--source-version=9.7.4-2", "--report="+at("report"))
+			tc.from.run(t, "backup", "--volume="+inDir("volume"), "--directory=data",
+				"--archive="+inDir("backup/one/data.tar.zst"),
+				"--record=one", "--xr=uid", "--namespace=default", "--name=shop", "--source-version=9.7.4-2",
+				"--report="+inDir("report"))
 			var report struct {
 				SHA256 string `json:"sha256"`
 			}
-			raw, err := os.ReadFile(at("report"))
+			raw, err := os.ReadFile(inDir("report"))
 			if err == nil {
 				err = json.Unmarshal(raw, &report)
 			}
 			if err != nil || report.SHA256 == "" {
 				t.Fatalf("%v: %s", err, raw)
 			}
-			tc.to.run(t, "restore", "--archive="+at("backup/one/data.tar.zst"), "--sha256="+report.SHA256, "--volume="+at("new"), "--directory=data",
-				"--source-version=9.7.4-2", "--source-clean=false", "--target-version="+at("version.json"), "--report="+at("report"))
+			tc.target.run(t, "restore", "--archive="+inDir("backup/one/data.tar.zst"), "--sha256="+report.SHA256,
+				"--volume="+inDir("new"), "--directory=data",
+				"--source-version=9.7.4-2", "--source-clean=false", "--target-version="+inDir("version.json"),
+				"--report="+inDir("report"))
 			got := map[string]string{}
 			for file := range want {
-				raw, err := os.ReadFile(at("new/data/" + file))
+				raw, err := os.ReadFile(inDir("new/data/" + file))
 				if err != nil {
 					t.Fatal(err)
 				}

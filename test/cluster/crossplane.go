@@ -73,7 +73,8 @@ func (k *helmClient) install(ctx context.Context, version, chart string) error {
 		"--set", "resourcesCrossplane.limits.cpu=null", "--set", "resourcesRBACManager.limits.cpu=null",
 		"--wait", "--timeout", "5m")
 	// Nothing of the user's own helm, and nothing left behind in it.
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+k.Cluster.File("helm"), "HELM_CONFIG_HOME="+k.Cluster.File("helm"), "HELM_DATA_HOME="+k.Cluster.File("helm"))
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+k.Cluster.File("helm"), "HELM_CONFIG_HOME="+k.Cluster.File("helm"),
+		"HELM_DATA_HOME="+k.Cluster.File("helm"))
 	_, err := client.Output(cmd)
 	return err
 }

@@ -44,6 +44,7 @@ func (e *execCmd) run(ctx context.Context, c state.Cluster) error {
 func inNamespaces(ctx context.Context, pid int, command ...string) *exec.Cmd {
 	args := append([]string{"--target", strconv.Itoa(pid), "--net", "--mount", "--pid", "--"}, command...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG=/run/cluster/pki/admin.kubeconfig", "CONTAINERD_ADDRESS=/run/containerd/containerd.sock", "CONTAINERD_NAMESPACE=k8s.io")
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/run/cluster/pki/admin.kubeconfig",
+		"CONTAINERD_ADDRESS=/run/containerd/containerd.sock", "CONTAINERD_NAMESPACE=k8s.io")
 	return cmd
 }

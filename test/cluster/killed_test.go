@@ -127,8 +127,8 @@ func (c *testCluster) gone(t *testing.T) {
 
 func (c *testCluster) nothingLeft(t *testing.T) {
 	t.Helper()
-	for _, of := range []string{"*", ""} { // Of a controller each, and of all.
-		cgroups, err := filepath.Glob(filepath.Join(machine.CgroupRoot, of, c.Cgroup()))
+	for _, pattern := range []string{"*", ""} { // Of a controller each, and of all.
+		cgroups, err := filepath.Glob(filepath.Join(machine.CgroupRoot, pattern, c.Cgroup()))
 		if err != nil || len(cgroups) > 0 {
 			t.Errorf("cgroups are left: %v, %v", cgroups, err)
 		}

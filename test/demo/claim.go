@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
@@ -22,10 +20,7 @@ const (
 	sessionFile = "examples/original-claim/session.sql"
 )
 
-// resource is what claims are called at a prompt.
-const resource = "mysql"
-
-// A claim as far as it matters here.
+// A claim as far as it matters here. A MySQL without a claim has the same fields.
 type claim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -36,21 +31,6 @@ type claim struct {
 
 		Conditions []metav1.Condition `json:"conditions"`
 	} `json:"status"`
-}
-
-func readClaim() (claim, error) {
-	var c claim
-	b, err := os.ReadFile(claimFile)
-	if err != nil {
-		return c, err
-	}
-	if err := yaml.UnmarshalStrict(b, &c); err != nil {
-		return c, fmt.Errorf("cannot read %s: %w", claimFile, err)
-	}
-	if c.Spec.Password == nil {
-		return c, fmt.Errorf("%s has no password", claimFile)
-	}
-	return c, nil
 }
 
 // line that says how the claim is. A deletion has a step, and how far it is.
@@ -78,12 +58,12 @@ type event struct {
 	Object claim  `json:"object"`
 }
 
-// errGone is what became of a claim that somebody waits for.
-var errGone = errors.New("the claim is gone")
+// errGone is what became of an object that the demo waits for.
+var errGone = errors.New("the object is deleted")
 
 // follow the claim until it is as it should be, and say each new line of its status.
 func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	for {
 		finished, err := d.watch(ctx, done)
@@ -92,7 +72,7 @@ func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 		}
 		// The API server ends a watch now and then.
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("the claim is not as it should be after %s: %w", d.patience, err)
+			return fmt.Errorf("the %s is not as it should be after %s: %w", d.api.noun, d.timeout, err)
 		}
 	}
 }
@@ -100,7 +80,8 @@ func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 func (d *demo) watch(ctx context.Context, done func(claim) bool) (finished bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	cmd := d.kube.process(ctx, command{args: []string{"get", resource, d.name, "--watch", "--output-watch-events", "--output=json"}})
+	cmd := d.kube.process(ctx, command{
+		args: []string{"get", d.api.resource, d.name, "--watch", "--output-watch-events", "--output=json"}})
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	out, err := cmd.StdoutPipe()

@@ -172,6 +172,11 @@ func (k *kubectl) process(ctx context.Context, c command) *exec.Cmd {
 func goRun(ctx context.Context, s *screen, env []string, args ...string) error {
 	cmd := program(ctx, "go", append([]string{"run"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = &stamper{screen: s}
-	return ended(ctx, "go run "+strings.Join(args, " "), cmd.Run())
+	name := "go run " + strings.Join(args, " ")
+	out := &stamper{screen: s}
+	cmd.Stderr = out
+	stop := out.remind(name, silence)
+	err := cmd.Run()
+	stop()
+	return ended(ctx, name, err)
 }

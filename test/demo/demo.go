@@ -13,8 +13,8 @@ const newPassword = "n3w-password"
 
 // A demo is one run.
 type demo struct {
-	screen   *screen
-	patience time.Duration
+	screen  *screen
+	timeout time.Duration
 
 	// own is true if the cluster is one that we boot.
 	own                        bool
@@ -23,11 +23,13 @@ type demo struct {
 
 	// asked is the namespace that the user named, namespace the one that it is.
 	asked, namespace string
-	name, database   string
-	// image of the server; empty for that of the original claim.
+	// api is the API that the demo uses.
+	api            *api
+	name, database string
+	// image of the server; empty for that of the manifest.
 	image string
-	// was is the password of the original claim, and password the one that the server accepts.
-	was, password string
+	// originalPassword is the password after the manifest was applied, and password the one that the server accepts.
+	originalPassword, password string
 
 	// applied is true as soon as there is a claim of ours, and last the last line about it.
 	applied bool
@@ -49,13 +51,21 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 	if err := enterRepository(); err != nil {
 		return nil, err
 	}
-	original, err := readClaim()
+	api, err := apiOf(c.API)
+	if err != nil {
+		return nil, err
+	}
+	original, err := api.read()
 	if err != nil {
 		return nil, err
 	}
 	d := &demo{
-		screen: s, patience: c.Patience, own: c.Kubeconfig == "", withStore: c.Store || c.Kubeconfig == "", cluster: c.Cluster, kubeconfig: kubeconfig, asked: c.Namespace, image: c.Image,
-		name: original.Name, database: original.Spec.Database, was: *original.Spec.Password, password: *original.Spec.Password,
+		screen: s, timeout: c.Patience, own: c.Kubeconfig == "", withStore: c.Store || c.Kubeconfig == "", cluster: c.Cluster,
+		kubeconfig: kubeconfig, asked: c.Namespace, image: c.Image,
+		api: api, name: original.Name, database: original.Spec.Database,
+	}
+	if p := original.Spec.Password; p != nil {
+		d.originalPassword, d.password = *p, *p
 	}
 	if d.own {
 		d.kubeconfig, err = ownKubeconfig(c.Cluster)
@@ -66,7 +76,7 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 // A step of the demo.
 type step struct {
 	title string
-	do    func(context.Context) error
+	run   func(context.Context) error
 }
 
 func (d *demo) steps() []step {
@@ -79,8 +89,8 @@ func (d *demo) steps() []step {
 		{"The product: packages, access rights, controller", d.install},
 		{"A developer asks for MySQL", d.create},
 		{"The original session", d.session},
-		{"The claim is deleted: nothing goes before a backup is proved", d.remove},
-		{"The claim is created again: every row is there before the first client", d.again},
+		{"The " + d.api.noun + " is deleted: nothing goes before a backup is proved", d.remove},
+		{"The " + d.api.noun + " is created again: every row is there before the first client", d.again},
 		{"The password changes in the running server", d.change},
 	}
 	if d.withStore {
@@ -97,11 +107,11 @@ func (d *demo) play(ctx context.Context) (err error) {
 	defer os.RemoveAll(d.cache) //nolint:errcheck // A temporary folder.
 	steps := d.steps()
 	for i, s := range steps {
-		where := fmt.Sprintf("%d/%d", i+1, len(steps))
+		place := fmt.Sprintf("%d/%d", i+1, len(steps))
 		d.screen.show("\n")
-		d.screen.sayf("== %s %s ==", where, s.title)
-		if err := s.do(ctx); err != nil {
-			d.failed(ctx, where, s.title, err)
+		d.screen.sayf("== %s %s ==", place, s.title)
+		if err := s.run(ctx); err != nil {
+			d.failed(ctx, place, s.title, err)
 			return err
 		}
 	}
@@ -110,15 +120,15 @@ func (d *demo) play(ctx context.Context) (err error) {
 }
 
 // failed says what is wrong, and what is left.
-func (d *demo) failed(ctx context.Context, where, title string, err error) {
+func (d *demo) failed(ctx context.Context, place, title string, err error) {
 	d.screen.show("\n")
 	if ctx.Err() != nil {
-		d.screen.sayf("Interrupted in step %s (%s).", where, title)
+		d.screen.sayf("Interrupted in step %s (%s).", place, title)
 	} else {
-		d.screen.sayf("FAILED in step %s (%s): %v", where, title, err)
+		d.screen.sayf("FAILED in step %s (%s): %v", place, title, err)
 	}
 	if d.applied {
-		d.screen.sayf("The claim said last: %s", d.message(context.WithoutCancel(ctx)))
+		d.screen.sayf("The %s said last: %s", d.api.noun, d.message(context.WithoutCancel(ctx)))
 	}
 	d.goOn()
 }
@@ -127,7 +137,7 @@ func (d *demo) failed(ctx context.Context, where, title string, err error) {
 func (d *demo) message(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := d.kube.ask(ctx, "get", resource, d.name, "--ignore-not-found", "--output=jsonpath={.status.message}")
+	out, err := d.kube.ask(ctx, "get", d.api.resource, d.name, "--ignore-not-found", "--output=jsonpath={.status.message}")
 	if err == nil && strings.TrimSpace(out) != "" {
 		return out
 	}
@@ -159,13 +169,13 @@ func (d *demo) goOn() {
 			lines = append(lines, "  "+alias)
 		}
 		for _, args := range [][]string{
-			{"get", resource},
-			{"describe", resource, d.name},
+			{"get", d.api.resource},
+			{"describe", d.api.resource, d.name},
 			{"exec", "-it", d.deployment(), "-c", mysql, "--", mysql, "-u", "root", "-p", d.database},
 		} {
 			lines = append(lines, "  "+d.kube.shell(command{args: args}))
 		}
-		lines[len(lines)-1] += "   # asks for the password: " + d.password
+		lines[len(lines)-1] += "   # asks for the password" + d.wherePassword()
 	}
 	if len(d.left) > 0 {
 		lines = append(lines, "End it:")
@@ -179,9 +189,17 @@ func (d *demo) goOn() {
 	d.screen.show(strings.Join(lines, "\n") + "\n")
 }
 
+// wherePassword says what the password is. A generated one is in a Secret only.
+func (d *demo) wherePassword() string {
+	if !d.api.stated && d.password == d.originalPassword {
+		return ", which Secret " + d.connectionSecret() + " has"
+	}
+	return ": " + d.password
+}
+
 // poll until a check has no complaint. The last one is the error when the time is over.
 func (d *demo) poll(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	var last error
 	for {
@@ -193,7 +211,7 @@ func (d *demo) poll(ctx context.Context, check func(context.Context) error) erro
 			last = err
 		}
 		if over := pause(ctx); over != nil {
-			return fmt.Errorf("after %s: %w", d.patience, last)
+			return fmt.Errorf("after %s: %w", d.timeout, last)
 		}
 	}
 }

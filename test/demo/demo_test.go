@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,15 +22,16 @@ import (
 
 // TestShownIsDone types what is shown into a real shell, and compares what kubectl is called with.
 func TestShownIsDone(t *testing.T) {
-	for _, tc := range []struct{ namespace, image string }{{namespace: defaultNamespace}, {namespace: "other"}, {namespace: "other", image: "registry.example:5000/mysql:8.4@sha256:0"}} {
-		t.Run(tc.namespace+tc.image, func(t *testing.T) {
+	for _, tc := range []struct{ api, namespace, image string }{
+		{api: apiClaim, namespace: defaultNamespace}, {api: apiClaim, namespace: "other"},
+		{api: apiClaim, namespace: "other", image: "registry.example:5000/mysql:8.4@sha256:0"},
+		{api: apiNamespaced, namespace: defaultNamespace},
+		{api: apiNamespaced, namespace: "other", image: "registry.example:5000/mysql:9.7@sha256:0"},
+	} {
+		t.Run(tc.api+tc.namespace+tc.image, func(t *testing.T) {
 			log := fake(t)
-			t.Chdir("../..")
-			d := &demo{
-				screen: newScreen(io.Discard), namespace: tc.namespace, image: tc.image, name: "mysql-instance", database: "otus-database", was: "otuspassword",
-				patience: time.Minute,
-			}
-			d.kube = &kubectl{path: "kubectl", env: os.Environ(), screen: d.screen}
+			d := testDemo(t, tc.api)
+			d.namespace, d.image = tc.namespace, tc.image
 			if tc.namespace != defaultNamespace {
 				d.kube.namespace = tc.namespace
 			}
@@ -42,15 +44,106 @@ func TestShownIsDone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(apply.stdin, tc.image) {
-				t.Errorf("want a claim with image %s, got %s", tc.image, apply.stdin)
+				t.Errorf("want a manifest with image %s, got %s", tc.image, apply.stdin)
 			}
-			for _, c := range []command{
-				apply, session, d.sql("it's", `SELECT "a b" FROM test`), d.patchCommand(),
-				{args: []string{"get", "mysql", "-o", "jsonpath={.status}", ""}},
-			} {
+			for _, c := range append(d.changeCommands(),
+				apply, session, d.sql(d.originalPassword, selectRows), d.sql("it's", `SELECT "a b" FROM test`),
+				d.passwordCommand(), command{args: []string{"get", "mysql", "-o", "jsonpath={.status}", ""}},
+			) {
 				compareWithShell(t, d, c, log)
 			}
 		})
+	}
+}
+
+// testDemo is a demo at the top of the repository, with a kubectl that notes its calls.
+func testDemo(t *testing.T, name string) *demo {
+	t.Helper()
+	t.Chdir("../..")
+	a, err := apiOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := a.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &demo{
+		screen: newScreen(io.Discard), api: a, name: manifest.Name, database: manifest.Spec.Database,
+		originalPassword: "a generated one", timeout: time.Minute,
+	}
+	if a.stated {
+		d.originalPassword = *manifest.Spec.Password
+	}
+	d.kube = &kubectl{path: "kubectl", env: os.Environ(), screen: d.screen}
+	return d
+}
+
+// TestAPI: the two APIs differ in what is typed, and a third one is refused.
+func TestAPI(t *testing.T) {
+	for name, want := range map[string][]string{
+		apiClaim:      {"mysql/mysql-instance", "backup-mysql-instance-pvc", "MySQL", `{"spec":{"password":"n3w-password"}}`},
+		apiNamespaced: {"mysqlinstance/shop", "backup-shop.mysql-pvc", "MySQL.crossplane-mysql.io", `{"spec":{"passwordSecretRef":{"name":"shop-password","key":"password"}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := testDemo(t, name)
+			changes := d.changeCommands()
+			got := []string{d.api.resource + "/" + d.name, v1.Instance{Kind: d.api.instanceKind, Name: d.name}.BackupPVCName(),
+				d.api.instanceKind, changes[len(changes)-1].stdin}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+	t.Setenv("DEMO_API", "both")
+	if out, err := self(t).CombinedOutput(); exitCode(t, err) == 0 ||
+		!strings.Contains(string(out), `DEMO_API=both is not an API: set it to "claim" or "namespaced"`) {
+		t.Errorf("DEMO_API=both: %v: %s", err, out)
+	}
+}
+
+// TestConfiguration: a cluster without the namespaced API gets its package, as package/install.yaml names it.
+func TestConfiguration(t *testing.T) {
+	log := fake(t)
+	d := testDemo(t, apiNamespaced)
+	c, err := d.installCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `apiVersion: pkg.crossplane.io/v1
+kind: Configuration
+metadata:
+  name: crossplane-mysql-configuration-mysql-namespaced
+spec:
+  package: ghcr.io/crossplane-mysql/configuration-mysql-namespaced:v0.1.0
+`
+	if diff := cmp.Diff(want, c.stdin); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	compareWithShell(t, d, c, log)
+}
+
+// TestGeneratedPassword is read from the connection Secret, and printed nowhere.
+func TestGeneratedPassword(t *testing.T) {
+	log := fake(t)
+	t.Setenv(answerVariable, "s3cret")
+	var shown bytes.Buffer
+	d := testDemo(t, apiNamespaced)
+	d.screen.out, d.applied = &shown, true
+	d.kube.env = os.Environ()
+	if err := d.learnPassword(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []call{{Args: []string{"get", "secret", "shop-connection", "--output=go-template={{.data.password | base64decode}}"}}}
+	if diff := cmp.Diff(want, calls(t, log)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if d.password != "s3cret" || d.originalPassword != "s3cret" {
+		t.Errorf("want the password of the Secret, got %q and %q", d.password, d.originalPassword)
+	}
+	d.goOn()
+	if strings.Contains(shown.String(), "s3cret") || !strings.Contains(shown.String(), "which Secret shop-connection has") {
+		t.Errorf("want the Secret's name and no password in\n%s", &shown)
 	}
 }
 
@@ -61,9 +154,10 @@ func compareWithShell(t *testing.T, d *demo, c command, log string) {
 	}
 	done := calls(t, log)
 	bash := exec.CommandContext(t.Context(), "bash", "-e")
-	bash.Stdin = strings.NewReader(strings.TrimPrefix(d.sqlFunction(), "$ ") + d.kube.shell(c) + " </dev/null\n")
+	before := "password=" + quote(d.originalPassword) + "\n" + strings.TrimPrefix(d.sqlFunction(), "$ ")
+	bash.Stdin = strings.NewReader(before + d.kube.shell(c) + " </dev/null\n")
 	if c.stdin != "" {
-		bash.Stdin = strings.NewReader(strings.TrimPrefix(d.sqlFunction(), "$ ") + d.kube.shell(c) + "\n")
+		bash.Stdin = strings.NewReader(before + d.kube.shell(c) + "\n")
 	}
 	if out, err := bash.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", d.kube.shell(c), err, out)
@@ -97,7 +191,8 @@ func TestFailure(t *testing.T) {
 	if code := exitCode(t, err); code != 1 {
 		t.Errorf("want exit code 1, got %d", code)
 	}
-	for _, want := range []string{"$ kubectl get nodes\n", "The connection was refused", "FAILED in step 1/7", "Nothing of it is left."} {
+	for _, want := range []string{"$ kubectl get nodes\n", "The connection was refused", "FAILED in step 1/7",
+		"Nothing of it is left."} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}
@@ -136,7 +231,8 @@ func TestUsage(t *testing.T) {
 	if out, err := self(t, "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "--namespace") {
 		t.Errorf("--help: %v: %s", err, out)
 	}
-	if out, err := self(t, "--patience=0s").CombinedOutput(); exitCode(t, err) == 0 || !strings.Contains(string(out), "--patience") {
+	if out, err := self(t, "--patience=0s").CombinedOutput(); exitCode(t, err) == 0 ||
+		!strings.Contains(string(out), "--patience") {
 		t.Errorf("--patience=0s: %v: %s", err, out)
 	}
 }
@@ -228,5 +324,29 @@ func TestInstall(t *testing.T) {
 	_, name, _ := strings.Cut(functionName, "/")
 	if !strings.Contains(string(composition), "name: "+name+"\n") {
 		t.Errorf("the Composition does not call %s", name)
+	}
+}
+
+// TestRemind: a program that says nothing is said to run, and one that speaks is not.
+func TestRemind(t *testing.T) {
+	for name, line := range map[string]string{"Quiet": "", "Speaks": "hello\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var shown bytes.Buffer
+				p := &stamper{screen: newScreen(&shown)}
+				stop := p.remind("go run x", silence)
+				for range 20 {
+					if _, err := p.Write([]byte(line)); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(silence / 4)
+				}
+				stop()
+				synctest.Wait()
+				if got := strings.Count(shown.String(), "go run x still runs"); (got > 3) != (line == "") || line != "" && got > 0 {
+					t.Errorf("it says %d times that it runs:\n%s", got, &shown)
+				}
+			})
+		})
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// failVariable is the first argument with which that kubectl fails, hangVariable the one with which it hangs.
 	failVariable = "DEMO_TEST_FAIL"
 	hangVariable = "DEMO_TEST_HANG"
+	// answerVariable is what it prints.
+	answerVariable = "DEMO_TEST_ANSWER"
 )
 
 func TestMain(m *testing.M) {
@@ -61,6 +63,7 @@ func fakeKubectl(args []string) int {
 	case os.Getenv(hangVariable):
 		time.Sleep(time.Hour)
 	}
+	_, _ = io.WriteString(os.Stdout, os.Getenv(answerVariable))
 	return 0
 }
 

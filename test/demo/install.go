@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,23 +19,18 @@ const (
 	controllerName      = "deployment/crossplane-mysql"
 	functionName        = "function.pkg.crossplane.io/crossplane-mysql-function-mysql"
 	configurationName   = "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql"
-	xrdName             = "xrd/xmysqls.otus.homework"
 	packagesFile        = "package/install.yaml"
-	recordsName         = "crd/mysqlplatforms.otus.homework"
+	recordsName         = "crd/platforms.crossplane-mysql.io"
 	recordsFolder       = "controller/deploy/records"
 	controllerFolder    = "controller/deploy/controller"
-	platformName        = "mysqlplatform/crossplane-mysql"
+	platformName        = "platform/crossplane-mysql"
 	platformFolder      = "controller/deploy/platform"
 )
 
 // boot a cluster on this machine, or see that somebody else's is there.
 func (d *demo) boot(ctx context.Context) error {
 	if d.own {
-		d.left = append(d.left, d.make("cluster-down")+"   # ends the cluster and leaves nothing")
-		if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/cluster", ".", "up"); err != nil {
-			return err
-		}
-		if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/images", ".", "load"); err != nil {
+		if err := d.bootOwn(ctx); err != nil {
 			return err
 		}
 	}
@@ -50,6 +46,35 @@ func (d *demo) boot(ctx context.Context) error {
 		err = fmt.Errorf("%w: does the cluster of KUBECONFIG run? Without KUBECONFIG, one is booted", err)
 	}
 	return err
+}
+
+// bootOwn cluster, with the images of the servers that are shown, and of no other. Their packages are downloaded while
+// Kubernetes is compiled.
+func (d *demo) bootOwn(ctx context.Context) error {
+	d.left = append(d.left, d.make("cluster-down")+"   # ends the cluster and leaves nothing")
+	run := func(ctx context.Context, args ...string) error { return goRun(ctx, d.screen, d.clusterEnv(), args...) }
+	// Two that install packages at the same time would be in each other's way.
+	if err := run(ctx, "-C", "test/cluster", ".", "check"); err != nil {
+		return err
+	}
+	both, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	made := make(chan error, 1)
+	go func() {
+		err := run(both, "-C", "test/images", ".", "make", "mysql")
+		if err != nil {
+			cancel(err) // Nothing is booted in vain.
+		}
+		made <- err
+	}()
+	if err := run(both, "-C", "test/cluster", ".", "up"); err != nil {
+		cancel(err)
+		return errors.Join(<-made, err)
+	}
+	if err := <-made; err != nil {
+		return err
+	}
+	return run(ctx, "-C", "test/images", ".", "load", "mysql", "s3")
 }
 
 // install the product where it is not installed yet.
@@ -75,21 +100,47 @@ func (d *demo) install(ctx context.Context) error {
 		return err
 	}
 	packages := []string{"apply", "--server-side", "-f", packagesFile}
-	if err := d.ensure(ctx, configurationName, packages); err != nil {
+	if err := d.ensure(ctx, d.api.base, packages); err != nil {
+		return err
+	}
+	if err := d.ensureConfiguration(ctx); err != nil {
 		return err
 	}
 	return d.installed(ctx)
 }
 
-// ensure that an object is there, by a command if it is not.
-func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ...string) error {
-	out, err := d.kube.ask(ctx, append([]string{"get", name, "--ignore-not-found", "--output=name"}, flags...)...)
+// ensureConfiguration of the API, if package/install.yaml does not install it.
+func (d *demo) ensureConfiguration(ctx context.Context) error {
+	if d.api.base == d.api.configuration {
+		return nil
+	}
+	there, err := d.exists(ctx, d.api.configuration)
+	if err != nil || there {
+		return err
+	}
+	c, err := d.installCommand()
 	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(out) != "" {
-		d.screen.sayf("%s is there", name)
-		return nil
+	d.stays("kubectl delete " + d.api.configuration + "   # was not there before")
+	return d.kube.enterCommand(ctx, c)
+}
+
+// exists reports whether an object exists, and shows that it does.
+func (d *demo) exists(ctx context.Context, name string, flags ...string) (bool, error) {
+	out, err := d.kube.ask(ctx, append([]string{"get", name, "--ignore-not-found", "--output=name"}, flags...)...)
+	if err != nil || strings.TrimSpace(out) == "" {
+		return false, err
+	}
+	d.screen.sayf("%s is there", name)
+	return true, nil
+}
+
+// ensure that an object is there, by a command if it is not.
+func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ...string) error {
+	there, err := d.exists(ctx, name, flags...)
+	if err != nil || there {
+		return err
 	}
 	if apply == nil {
 		return fmt.Errorf("%s is not there", name)
@@ -100,11 +151,14 @@ func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ..
 
 // load the working tree into our own cluster.
 func (d *demo) load(ctx context.Context) error {
-	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/install", ".", "--timeout="+d.patience.String()); err != nil {
+	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/install", ".",
+		"--timeout="+d.timeout.String()); err != nil {
 		return err
 	}
-	d.screen.sayf("An old password goes on to work for 2m after a change. Here it does for %s, so that nobody has to wait:", grace)
-	if err := d.kube.enter(ctx, "set", "env", controllerName, "PASSWORD_GRACE="+grace.String(), "--namespace="+controllerNamespace); err != nil {
+	d.screen.sayf(
+		"An old password goes on to work for 2m after a change. Here it does for %s, so that nobody has to wait:", grace)
+	if err := d.kube.enter(ctx, "set", "env", controllerName, "PASSWORD_GRACE="+grace.String(),
+		"--namespace="+controllerNamespace); err != nil {
 		return err
 	}
 	return d.installed(ctx)
@@ -112,10 +166,10 @@ func (d *demo) load(ctx context.Context) error {
 
 // installed waits until all parts work.
 func (d *demo) installed(ctx context.Context) error {
-	timeout := "--timeout=" + d.patience.String()
+	timeout := "--timeout=" + d.timeout.String()
 	for _, c := range [][]string{
-		{"wait", "--for=condition=Healthy", configurationName, functionName, timeout},
-		{"wait", "--for=condition=Offered", xrdName, timeout},
+		{"wait", "--for=condition=Healthy", d.api.configuration, functionName, timeout},
+		{"wait", "--for=condition=" + d.api.offered, d.api.xrd, timeout},
 		{"rollout", "status", controllerName, "--namespace=" + controllerNamespace, timeout},
 	} {
 		if err := d.kube.enter(ctx, c...); err != nil {

@@ -1,5 +1,5 @@
-// Package main shows on a real cluster what the product is for: a MySQL claim is created, deleted and created again, and
-// every row is there; then its password changes. It types what a person would, and shows what it types.
+// Package main shows on a real cluster what the product is for: a MySQL claim, or a MySQL without a claim, is created,
+// deleted and created again, and every row is there; then its password changes. It types what a person would, and shows what it types.
 package main
 
 import (
@@ -17,9 +17,10 @@ import (
 )
 
 const description = `Shows the product on a real cluster: boots Kubernetes and Crossplane on this machine, or takes the cluster of
-KUBECONFIG; installs the product; applies the original claim, types the original SQL session, deletes the claim, creates it
+KUBECONFIG; installs the product; applies the original claim (or, with DEMO_API=namespaced, a MySQL without a claim), types the original SQL session, deletes the claim, creates it
 again, changes the password, and has the next backup go to a store. What it shows behind a $ is what it does. It stops at the first thing that is not as
-promised, and says which. The server stays at the end, and the last lines say how to end it.`
+promised, and says which. The server stays at the end, and the last lines say how to end it. A cluster that is booted
+has the images of MySQL and of the store only: make cluster-up adds the others.`
 
 // interrupted is the exit code of a program that SIGINT ended.
 const interrupted = 130
@@ -29,7 +30,8 @@ type cli struct {
 	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
 	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`
 	Namespace  string        `env:"DEMO_NAMESPACE" help:"Namespace of the claim, which is made if it is not there. By default it is \"default\", or demo-2, demo-3 … where an earlier run has left its server or its backups."`
-	Image      string        `env:"DEMO_IMAGE" help:"Image of the server, instead of the one that the original claim asks for."`
+	API        string        `name:"api" default:"claim" env:"DEMO_API" help:"API to use: \"claim\", or \"namespaced\" for the MySQL without a claim."`
+	Image      string        `env:"DEMO_IMAGE" help:"Image of the server, instead of the one that the manifest asks for."`
 	Store      bool          `env:"DEMO_STORE" help:"Show a backup to a store, too, which needs an image of the S3 server versitygw. A cluster that is booted has it."`
 	Patience   time.Duration `default:"10m" help:"How long to wait for any one thing before it counts as broken."`
 }
@@ -39,7 +41,8 @@ func (c *cli) Validate() error {
 	if c.Patience <= 0 {
 		return fmt.Errorf("--patience=%s leaves no time for anything; say 10m, for example", c.Patience)
 	}
-	return nil
+	_, err := apiOf(c.API)
+	return err
 }
 
 func main() {

@@ -54,8 +54,9 @@ func candidate(asked string, n int) string {
 
 // taken is what is in the way.
 func (d *demo) taken(ctx context.Context) (string, error) {
-	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: d.namespace, Name: d.name}
-	out, err := d.kube.ask(ctx, "get", resource+"/"+d.name, "pvc/"+instance.BackupPVCName(), "--ignore-not-found", "--output=name")
+	instance := v1.Instance{Kind: d.api.instanceKind, Namespace: d.namespace, Name: d.name}
+	out, err := d.kube.ask(ctx, "get", d.api.resource+"/"+d.name, "pvc/"+instance.BackupPVCName(), "--ignore-not-found",
+		"--output=name")
 	if err != nil {
 		return "", err
 	}
@@ -81,18 +82,19 @@ func (d *demo) makeNamespace(ctx context.Context) error {
 }
 
 // records of this claim's backups.
-func (d *demo) records(ctx context.Context) ([]v1.MySQLBackup, error) {
-	out, err := d.kube.ask(ctx, "get", "mysqlbackup", "--output=json")
+func (d *demo) records(ctx context.Context) ([]v1.BackupRecord, error) {
+	out, err := d.kube.ask(ctx, "get", "backuprecord", "--output=json")
 	if err != nil {
 		return nil, err
 	}
-	var all v1.MySQLBackupList
+	var all v1.BackupRecordList
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		return nil, fmt.Errorf("cannot read the backups: %w", err)
 	}
-	var mine []v1.MySQLBackup
+	var mine []v1.BackupRecord
 	for _, r := range all.Items {
-		if r.Spec.Instance.Kind == v1.KindMySQL && r.Spec.Instance.Namespace == d.namespace && r.Spec.Instance.Name == d.name {
+		if r.Spec.Instance.Kind == d.api.instanceKind && r.Spec.Instance.Namespace == d.namespace &&
+			r.Spec.Instance.Name == d.name {
 			mine = append(mine, r)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,14 +42,21 @@ func (s *screen) show(text string) {
 // stamp of a program that has its own clock.
 var stamp = regexp.MustCompile(`^\[ *[0-9.]+s\] `)
 
+// silence is how long a program may say nothing before the demo says that it still runs.
+const silence = 15 * time.Second
+
 // A stamper shows the lines of another program by our clock.
 type stamper struct {
 	screen *screen
 	rest   []byte
+	wrote  atomic.Bool
 }
 
 // Write shows the lines that are whole.
 func (p *stamper) Write(b []byte) (int, error) {
+	if len(b) > 0 {
+		p.wrote.Store(true)
+	}
 	p.rest = append(p.rest, b...)
 	for {
 		line, rest, whole := bytes.Cut(p.rest, []byte("\n"))
@@ -58,4 +66,27 @@ func (p *stamper) Write(b []byte) (int, error) {
 		p.rest = rest
 		p.screen.sayf("%s", stamp.ReplaceAllString(strings.TrimRight(string(line), "\r"), ""))
 	}
+}
+
+// remind says that a program still runs, whenever it has said nothing for a while, until stop is called. The go command
+// says nothing while it compiles.
+func (p *stamper) remind(program string, every time.Duration) (stop func()) {
+	done := make(chan struct{})
+	start := time.Now()
+	go func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				if !p.wrote.Swap(false) {
+					p.screen.sayf("%s still runs or is being compiled, %.0f s so far",
+						program, time.Since(start).Seconds())
+				}
+			}
+		}
+	}()
+	return func() { close(done) }
 }

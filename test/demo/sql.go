@@ -25,13 +25,14 @@ func (d *demo) client(statement string) command {
 func (d *demo) sql(password, statement string) command {
 	c := d.client(statement)
 	c.stdin = fmt.Sprintf(login, password)
-	c.text = "sql " + quote(password) + " " + quote(statement)
+	c.text = "sql " + d.shownPassword(password) + " " + quote(statement)
 	return c
 }
 
 // sqlFunction for a shell.
 func (d *demo) sqlFunction() string {
-	return fmt.Sprintf("$ sql() {\n    printf '[client]\\nuser=root\\npassword=\"%%s\"\\nhost=127.0.0.1\\n' \"$1\" |\n    %s \"$2\"\n  }\n",
+	return fmt.Sprintf("$ sql() {\n    printf '[client]\\nuser=root\\npassword=\"%%s\"\\nhost=127.0.0.1\\n' \"$1\" |\n "+
+		"   %s \"$2\"\n  }\n",
 		d.kube.shell(command{args: d.client("").args[:len(d.client("").args)-1]}))
 }
 

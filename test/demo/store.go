@@ -40,8 +40,8 @@ func (d *demo) storeName() string { return "demo-store-" + d.namespace }
 
 // store has the next backup off the cluster, and the rows back from there.
 func (d *demo) store(ctx context.Context) error {
-	for _, do := range []func(context.Context) error{d.startStore, d.addStore, d.chooseStore, d.removeToStore} {
-		if err := do(ctx); err != nil {
+	for _, run := range []func(context.Context) error{d.startStore, d.addStore, d.chooseStore, d.removeToStore} {
+		if err := run(ctx); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,8 @@ func (d *demo) startStore(ctx context.Context) error {
 	if err := k.enterCommand(ctx, command{args: []string{"apply", "-f", "-"}, stdin: objects}); err != nil {
 		return err
 	}
-	return k.enter(ctx, "wait", "--namespace="+d.storeName(), "--for=condition=Ready", "pod/s3", "--timeout="+d.patience.String())
+	return k.enter(ctx, "wait", "--namespace="+d.storeName(), "--for=condition=Ready", "pod/s3",
+		"--timeout="+d.timeout.String())
 }
 
 // addStore makes the keys, and the BackupStore.
@@ -85,12 +86,14 @@ func (d *demo) addStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.stays("kubectl delete backupstore " + name + " && kubectl delete secret --namespace " + controllerNamespace + " " + name + " " + name + "-credentials")
+	d.stays("kubectl delete backupstore " + name + " && kubectl delete secret --namespace " + controllerNamespace + " " +
+		name + " " + name + "-credentials")
 	for _, c := range []command{
 		{args: []string{"apply", "-f", file}, text: "kubectl apply -f store-key.yaml"},
-		{args: []string{"create", "secret", "generic", "--namespace=" + controllerNamespace, name + "-credentials", "--from-literal=accessKey=" + storeAccess, "--from-literal=secretKey=" + storeSecret}},
+		{args: []string{"create", "secret", "generic", "--namespace=" + controllerNamespace, name + "-credentials",
+			"--from-literal=accessKey=" + storeAccess, "--from-literal=secretKey=" + storeSecret}},
 		{args: []string{"apply", "-f", "-"}, stdin: d.backupStore(recipient)},
-		{args: []string{"wait", "--for=condition=Reachable", "backupstore/" + name, "--timeout=" + d.patience.String()}},
+		{args: []string{"wait", "--for=condition=Reachable", "backupstore/" + name, "--timeout=" + d.timeout.String()}},
 		{args: []string{"get", "backupstore", name}},
 	} {
 		if err := k.enterCommand(ctx, c); err != nil {
@@ -103,7 +106,7 @@ func (d *demo) addStore(ctx context.Context) error {
 // allowStore to claims, if the platform does not yet.
 func (d *demo) allowStore(ctx context.Context) error {
 	k := d.everywhere()
-	out, err := k.ask(ctx, "get", platformName, "--output=jsonpath={.spec.backupStores[*]}")
+	out, err := k.ask(ctx, "get", platformName, "--output=jsonpath={.spec.allowedBackupStores[*]}")
 	if err != nil {
 		return err
 	}
@@ -111,16 +114,18 @@ func (d *demo) allowStore(ctx context.Context) error {
 	if slices.Contains(allowed, d.storeName()) {
 		return nil
 	}
-	patch := fmt.Sprintf(`{"spec":{"backupStores":["%s"]}}`, strings.Join(append(allowed, d.storeName()), `","`))
+	patch := fmt.Sprintf(`{"spec":{"allowedBackupStores":["%s"]}}`, strings.Join(append(allowed, d.storeName()), `","`))
 	return k.enter(ctx, "patch", platformName, "--type=merge", "--patch", patch)
 }
 
 // chooseStore in the claim, and wait until its next backup goes there.
 func (d *demo) chooseStore(ctx context.Context) error {
-	if err := d.kube.enter(ctx, "patch", resource, d.name, "--type=merge", "--patch", fmt.Sprintf(`{"spec":{"backup":{"store":%q}}}`, d.storeName())); err != nil {
+	if err := d.kube.enter(ctx, "patch", d.api.resource, d.name, "--type=merge", "--patch",
+		fmt.Sprintf(`{"spec":{"backup":{"storeRef":{"name":%q}}}}`, d.storeName())); err != nil {
 		return err
 	}
-	return d.kube.enter(ctx, "wait", "--for=jsonpath={.status.backupStore}="+d.storeName(), resource+"/"+d.name, "--timeout="+d.patience.String())
+	return d.kube.enter(ctx, "wait", "--for=jsonpath={.status.backups.store}="+d.storeName(), d.api.resource+"/"+d.name,
+		"--timeout="+d.timeout.String())
 }
 
 // removeToStore the claim, whose rows are those that the backup has then.
@@ -128,15 +133,15 @@ func (d *demo) removeToStore(ctx context.Context) error {
 	if err := d.delete(ctx); err != nil {
 		return err
 	}
-	records, err := d.showBackups(ctx)
+	records, err := d.showBackups(ctx, "--output=wide")
 	if err != nil {
 		return err
 	}
-	newest := v1.LatestBackup(records, (*v1.MySQLBackup).IsProven)
+	newest := v1.LatestBackup(records, (*v1.BackupRecord).IsProven)
 	if newest == nil || !newest.InStore() || newest.Spec.Archive.Store != d.storeName() {
 		return errors.New("the newest backup is not in the store")
 	}
-	d.password = d.was // The original claim is applied again.
+	d.password = d.originalPassword // The manifest is applied again.
 	return nil
 }
 
@@ -158,10 +163,12 @@ func recipientOf(file string) (string, error) {
 func (d *demo) backupStore(recipient string) string {
 	name := d.storeName()
 	s := v1.BackupStore{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackupStore}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.KindBackupStore},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.BackupStoreSpec{
 			Endpoint: "https://" + d.storeHost(), Bucket: storeBucket, Prefix: "demo", PathStyle: true, CABundle: d.certificate,
-			CredentialsSecretRef: v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name}, Recipients: []string{recipient},
+			CredentialsSecretRef: v1.LocalSecret{Name: name + "-credentials"}, KeySecretRef: v1.LocalSecret{Name: name},
+			Recipients: []string{recipient},
 		},
 	}
 	raw, _ := yaml.Marshal(s) // It has no type that could fail.
@@ -180,31 +187,37 @@ func (d *demo) storeServer() (string, error) {
 	d.certificate = certificate
 	labels := map[string]string{"app": "s3"}
 	mounts := []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "tls", MountPath: "/tls", ReadOnly: true}}
-	security := &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
+	security := &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 	meta := metav1.ObjectMeta{Namespace: name, Name: "s3", Labels: labels}
 	objects := []any{
-		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&corev1.Secret{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta, Type: corev1.SecretTypeTLS,
 			StringData: map[string]string{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 		},
 		&corev1.Service{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: meta,
-			Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(7070)}}},
+			Spec: corev1.ServiceSpec{Selector: labels,
+				Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(7070)}}},
 		},
 		&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta, Spec: corev1.PodSpec{
 			AutomountServiceAccountToken:  new(false),
 			TerminationGracePeriodSeconds: new(int64(0)),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: new(true), RunAsUser: new(int64(65534)), FSGroup: new(int64(65534)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				RunAsNonRoot: new(true), RunAsUser: new(int64(65534)), FSGroup: new(int64(65534)),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			InitContainers: []corev1.Container{{
-				Name: "bucket", Image: storeHelper, Command: []string{"mkdir", "-p", "/data/objects/" + storeBucket, "/data/meta"}, VolumeMounts: mounts, SecurityContext: security,
+				Name: "bucket", Image: storeHelper, Command: []string{"mkdir", "-p", "/data/objects/" + storeBucket, "/data/meta"},
+				VolumeMounts: mounts, SecurityContext: security,
 			}},
 			Containers: []corev1.Container{{
 				Name: "s3", Image: storeImage, Command: []string{"versitygw"}, VolumeMounts: mounts, SecurityContext: security,
 				Args: []string{
-					"--access", storeAccess, "--secret", storeSecret, "--port", ":7070", "--cert", "/tls/tls.crt", "--key", "/tls/tls.key",
+					"--access", storeAccess, "--secret", storeSecret, "--port", ":7070", "--cert", "/tls/tls.crt", "--key",
+					"/tls/tls.key",
 					"posix", "--sidecar", "/data/meta", "/data/objects",
 				},
 			}},
@@ -231,7 +244,8 @@ func selfSigned(host string) (certificate, private string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().AddDate(1, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		return "", "", err
@@ -240,5 +254,6 @@ func selfSigned(host string) (certificate, private string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})), nil
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})), nil
 }

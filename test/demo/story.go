@@ -28,25 +28,28 @@ func (d *demo) create(ctx context.Context) error {
 	return d.apply(ctx)
 }
 
-// applyCommand takes the original claim as it is, but for its namespace, and for another image where there is to be one.
+// applyCommand takes the manifest as it is, but for its namespace, and for another image if the user named one.
 func (d *demo) applyCommand() (command, error) {
-	b, err := os.ReadFile(claimFile)
+	b, err := os.ReadFile(d.api.file)
+	if err != nil {
+		return command{}, err
+	}
 	claim, script := string(b), ""
-	change := func(line, is string) {
-		claim, script = strings.Replace(claim, line, is, 1), script+fmt.Sprintf("s|%s|%s|;", line, is)
+	change := func(line, value string) {
+		claim, script = strings.Replace(claim, line, value, 1), script+fmt.Sprintf("s|%s|%s|;", line, value)
 	}
 	if d.namespace != defaultNamespace {
 		change("namespace: default", "namespace: "+d.namespace)
 	}
 	if d.image != "" {
-		change("image: mysql:5.7", "image: "+d.image)
+		change("image: "+d.api.image, "image: "+d.image)
 	}
 	if script == "" {
-		return command{args: []string{"apply", "-f", claimFile}}, nil
+		return command{args: []string{"apply", "-f", d.api.file}}, nil
 	}
 	c := command{args: []string{"apply", "-f", "-"}, stdin: claim}
-	c.text = fmt.Sprintf("sed '%s' %s | %s", strings.TrimSuffix(script, ";"), claimFile, d.kube.shell(c))
-	return c, err
+	c.text = fmt.Sprintf("sed '%s' %s | %s", strings.TrimSuffix(script, ";"), d.api.file, d.kube.shell(c))
+	return c, nil
 }
 
 // apply the claim, and wait until its server takes clients.
@@ -57,7 +60,7 @@ func (d *demo) apply(ctx context.Context) error {
 	}
 	if !d.applied {
 		d.applied = true
-		d.stays(d.kube.shell(command{args: []string{"delete", resource, d.name}}) + "   # takes a backup first, which stays")
+		d.stays(d.kube.shell(command{args: []string{"delete", d.api.resource, d.name}}) + "   # takes a backup first, which stays")
 	}
 	d.last = ""
 	if err := d.kube.enterCommand(ctx, c); err != nil {
@@ -66,14 +69,17 @@ func (d *demo) apply(ctx context.Context) error {
 	if err := d.follow(ctx, claim.ready); err != nil {
 		return err
 	}
-	return d.kube.enter(ctx, "get", resource, d.name)
+	if err := d.kube.enter(ctx, "get", d.api.resource, d.name); err != nil {
+		return err
+	}
+	return d.learnPassword(ctx)
 }
 
 // sessionCommand types what the original operators' users typed.
 func (d *demo) sessionCommand() (command, error) {
 	b, err := os.ReadFile(sessionFile)
-	c := d.sql(d.was, string(b))
-	c.text = "sql " + quote(d.was) + ` "$(cat ` + sessionFile + `)"`
+	c := d.sql(d.originalPassword, string(b))
+	c.text = "sql " + d.shownPassword(d.originalPassword) + ` "$(cat ` + sessionFile + `)"`
 	return c, err
 }
 
@@ -87,7 +93,7 @@ func (d *demo) session(ctx context.Context) error {
 	if err := d.kube.enterCommand(ctx, c); err != nil {
 		return err
 	}
-	d.rows, err = d.kube.answer(ctx, d.sql(d.was, selectRows))
+	d.rows, err = d.kube.answer(ctx, d.sql(d.originalPassword, selectRows))
 	if err == nil && !strings.Contains(d.rows, "some data-2") {
 		err = fmt.Errorf("the rows are not there: %q", d.rows)
 	}
@@ -108,14 +114,14 @@ func (d *demo) remove(ctx context.Context) error {
 		return err
 	}
 	if len(records) != 1 || records[0].Status.Phase != v1.BackupProven {
-		return fmt.Errorf("want one backup that is proved, got %d of this claim", len(records))
+		return fmt.Errorf("want one backup that is proved, got %d of this %s", len(records), d.api.noun)
 	}
 	return nil
 }
 
-// showBackups, and return those of this claim.
-func (d *demo) showBackups(ctx context.Context) ([]v1.MySQLBackup, error) {
-	if err := d.kube.enter(ctx, "get", "msb"); err != nil {
+// showBackups, with more arguments for kubectl, and return those of this claim.
+func (d *demo) showBackups(ctx context.Context, args ...string) ([]v1.BackupRecord, error) {
+	if err := d.kube.enter(ctx, append([]string{"get", "msb"}, args...)...); err != nil {
 		return nil, err
 	}
 	return d.records(ctx)
@@ -130,15 +136,15 @@ func (d *demo) delete(ctx context.Context) error {
 		defer close(followed)
 		_ = d.follow(following, func(claim) bool { return false }) // It is stopped.
 	}()
-	waiting, cancel := context.WithTimeout(ctx, d.patience)
-	err := d.kube.enter(waiting, "delete", resource, d.name)
+	waiting, cancel := context.WithTimeout(ctx, d.timeout)
+	err := d.kube.enter(waiting, "delete", d.api.resource, d.name)
 	cancel()
 	stop()
 	<-followed
 	if err != nil {
-		return fmt.Errorf("the claim is still there, %s after it was deleted: %w", time.Since(begin).Round(time.Second), err)
+		return fmt.Errorf("the %s is still there, %s after it was deleted: %w", d.api.noun, time.Since(begin).Round(time.Second), err)
 	}
-	d.screen.sayf("The claim is gone, %.1f s after it was deleted.", time.Since(begin).Seconds())
+	d.screen.sayf("The %s is gone, %.1f s after it was deleted.", d.api.noun, time.Since(begin).Seconds())
 	return nil
 }
 
@@ -147,32 +153,30 @@ func (d *demo) again(ctx context.Context) error {
 	if err := d.apply(ctx); err != nil {
 		return err
 	}
-	rows, err := d.kube.show(ctx, d.sql(d.was, selectRows))
+	rows, err := d.kube.show(ctx, d.sql(d.originalPassword, selectRows))
 	if err != nil {
 		return err
 	}
 	if tableOf(rows) != d.rows {
-		return fmt.Errorf("these are other rows than before the claim was deleted:\n%s", d.rows)
+		return fmt.Errorf("these are other rows than before the %s was deleted:\n%s", d.api.noun, d.rows)
 	}
 	message := d.message(ctx)
 	if !strings.Contains(message, restoredWord) {
-		return fmt.Errorf("the claim does not say %q, but %q", restoredWord, message)
+		return fmt.Errorf("the %s does not say %q, but %q", d.api.noun, restoredWord, message)
 	}
 	d.screen.sayf("The same rows as before.")
 	return nil
 }
 
-func (d *demo) patchCommand() command {
-	patch := fmt.Sprintf(`{"spec":{"password":%q}}`, newPassword)
-	c := command{args: []string{"patch", resource, d.name, "--type=merge", "--patch-file=/dev/stdin"}, stdin: patch}
-	c.text = d.kube.shell(c) + " <<<" + quote(patch)
-	return c
-}
-
-// change the password in the claim, and see that the server follows.
+// change the password in the claim, or in a Secret, and see that the server follows.
 func (d *demo) change(ctx context.Context) error {
-	if err := d.kube.enterCommand(ctx, d.patchCommand()); err != nil {
-		return err
+	if !d.api.stated {
+		d.stays(d.kube.shell(command{args: []string{"delete", "secret", d.passwordSecret()}}))
+	}
+	for _, c := range d.changeCommands() {
+		if err := d.kube.enterCommand(ctx, c); err != nil {
+			return err
+		}
 	}
 	begin := time.Now()
 	err := d.poll(ctx, func(ctx context.Context) error {
@@ -183,8 +187,9 @@ func (d *demo) change(ctx context.Context) error {
 		return fmt.Errorf("the new password is not accepted: %w", err)
 	}
 	d.password = newPassword
-	d.screen.sayf("The new password is accepted, %.1f s after the change, and the old one for a while:", time.Since(begin).Seconds())
-	old := d.sql(d.was, "SELECT CURRENT_USER()")
+	d.screen.sayf("The new password is accepted, %.1f s after the change, and the old one for a while:",
+		time.Since(begin).Seconds())
+	old := d.sql(d.originalPassword, "SELECT CURRENT_USER()")
 	if err := d.enterRefusable(ctx, old); err != nil {
 		return err
 	}
@@ -216,14 +221,14 @@ func (d *demo) enterRefusable(ctx context.Context, login command) error {
 
 // refused waits until a login is.
 func (d *demo) refused(ctx context.Context, login command) error {
-	said := time.Now()
+	start := time.Now()
 	return d.poll(ctx, func(ctx context.Context) error {
 		_, err := d.kube.answer(ctx, login)
 		if err != nil && strings.Contains(err.Error(), accessDenied) {
 			return nil
 		}
-		if time.Since(said) > 15*time.Second {
-			said = time.Now()
+		if time.Since(start) > 15*time.Second {
+			start = time.Now()
 			d.screen.sayf("still waiting for the old password to end: %s", d.credentials(ctx))
 		}
 		if err != nil {
@@ -235,7 +240,7 @@ func (d *demo) refused(ctx context.Context, login command) error {
 
 // credentials are what the claim says of them.
 func (d *demo) credentials(ctx context.Context) string {
-	out, err := d.kube.ask(ctx, "get", resource, d.name, "--output=jsonpath={.status.credentials.message}")
+	out, err := d.kube.ask(ctx, "get", d.api.resource, d.name, "--output=jsonpath={.status.internal.credentials.message}")
 	if err != nil {
 		return err.Error()
 	}

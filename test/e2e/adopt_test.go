@@ -11,8 +11,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestAdopt: record, notes, labels and finalizer are lost, as after an etcd of yesterday, and only the archive is there. It is
-// found, what somebody has put beside it is not believed, and the next claim has all rows.
+// TestAdopt: record, notes, labels and finalizer are lost, as after an etcd of yesterday, and only the archive is
+// there. It is found, what somebody has put beside it is not believed, and the next claim has all rows.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestSurvey has what lies there, and TestJudge what of it is believed")
@@ -21,17 +21,20 @@ func TestAdopt(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	name := s.Backups().Only(t).GetName()
-	framework.MustKubectl(t, "delete", "msb", name)
+	framework.MustKubectl(t, "delete", "msbr", name)
 	loseIndex(t, s)
 	startHand(t, s, "hand", "backup-"+s.Name+"-pvc")
-	forge := `cd /data && cp -r "$0" copied && cp -r "$0" others && sed -i 's/"name": "[^"]*"/"name": "of-another"/' others/manifest.json`
+	forge :=
+		`cd /data && cp -r "$0" copied && cp -r "$0" others && sed -i 's/"name": "[^"]*"/"name": "of-another"/' others/manifest.json`
 	if _, err := framework.Exec(t.Context(), s.Namespace, "hand", "", "sh", "-c", forge, name); err != nil {
 		t.Fatal(err)
 	}
 	endHand(t, s, "hand")
 
 	saw := adopt(t, s, "--dry-run")
-	for _, want := range []string{name, "would be adopted", "copied ", "refused: it is not where the controller puts a backup of that name", "others ", `refused: it says that it is of "MySQL" "of-another"`} {
+	for _, want := range []string{name, "would be adopted", "copied ",
+		"refused: it is not in the directory where the controller stores a backup of that name", "others ",
+		`refused: its manifest belongs to "MySQL" "of-another"`} {
 		if !strings.Contains(saw, want) {
 			t.Errorf("want %q in what it says:\n%s", want, saw)
 		}
@@ -41,7 +44,7 @@ func TestAdopt(t *testing.T) {
 	}
 	adopt(t, s)
 	isProvenAgain(t, s)
-	if got := adopt(t, s); !strings.Contains(got, "has its record") {
+	if got := adopt(t, s); !strings.Contains(got, "already has a BackupRecord") {
 		t.Errorf("want it to know the record, got:\n%s", got)
 	}
 
@@ -57,7 +60,7 @@ func loseIndex(t *testing.T, s *framework.Server) {
 		t.Fatalf("the backups have no volume: %v", err)
 	}
 	for key := range v.Annotations {
-		if strings.Contains(key, "otus.homework/") {
+		if strings.Contains(key, "crossplane-mysql.io/") {
 			delete(v.Annotations, key)
 		}
 	}
@@ -66,16 +69,20 @@ func loseIndex(t *testing.T, s *framework.Server) {
 		t.Fatal(err)
 	}
 	pvc := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, "backup-"+s.Name+"-pvc")
-	if err := framework.Suite.Kube.Patch(t.Context(), pvc, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":{"otus.homework/retained-volume":null}}}`))); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), pvc,
+		client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"labels":null,"annotations":{"crossplane-mysql.io/retained-volume":null}}}`))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// adopt as a person of the platform does, who reads what it says. It ends with an error, as two of the archives are refused.
+// adopt as a person of the platform does, who reads what it says. It ends with an error, as two of the archives are
+// refused.
 func adopt(t *testing.T, s *framework.Server, flags ...string) string {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := pluginCommand(t.Context(), &log, append([]string{"adopt", "--namespace", s.Namespace, "--volume", "backup-" + s.Name + "-pvc"}, flags...)...)
+	cmd := pluginCommand(t.Context(), &log,
+		append([]string{"adopt", "--namespace", s.Namespace, "--volume", "backup-" + s.Name + "-pvc"}, flags...)...)
 	out, err := cmd.Output()
 	if err == nil || !strings.Contains(log.String(), "2 backups were refused") {
 		t.Fatalf("kubectl mysql adopt: %v\n%s%s", err, out, log.String())

@@ -56,7 +56,8 @@ func TestVolumes(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "data"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
 		},
 	}
 	if err := framework.Suite.Kube.Create(t.Context(), pvc); err != nil {
@@ -66,7 +67,8 @@ func TestVolumes(t *testing.T) {
 	if _, err := framework.Exec(t.Context(), ns, "first", "", "sh", "-c", "echo here >/data/file && sync"); err != nil {
 		t.Fatal(err)
 	}
-	if err := framework.Suite.Kube.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "first"}}); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "first"}}); err != nil {
 		t.Fatal(err)
 	}
 	framework.StartToolbox(t, ns, "second", "data")
@@ -100,19 +102,24 @@ func grow(t *testing.T, pvc *corev1.PersistentVolumeClaim, size string) {
 
 func TestPackagesAreHealthy(t *testing.T) {
 	for kind, names := range map[string][]string{
-		"Function":      {"crossplane-mysql-function-mysql"},
-		"Configuration": {"crossplane-mysql-configuration-mysql", "crossplane-mysql-configuration-mysql-hostpath", "crossplane-mysql-configuration-database"},
+		"Function": {"crossplane-mysql-function-mysql"},
+		"Configuration": {"crossplane-mysql-configuration-mysql", "crossplane-mysql-configuration-mysql-hostpath",
+			"crossplane-mysql-configuration-database", "crossplane-mysql-configuration-mysql-namespaced"},
 	} {
 		for _, name := range names {
 			for _, c := range []string{"Installed", "Healthy"} {
-				if err := framework.HasCondition(t.Context(), framework.NewObject("pkg.crossplane.io/v1", kind, "", name), c); err != nil {
+				if err := framework.HasCondition(t.Context(), framework.NewObject("pkg.crossplane.io/v1", kind, "", name),
+					c); err != nil {
 					t.Error(err)
 				}
 			}
 		}
 	}
-	for _, name := range []string{"xmysqls.otus.homework", "xdatabases.zalando.org"} {
-		if err := framework.HasCondition(t.Context(), framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", name), "Offered"); err != nil {
+	for name, condition := range map[string]string{"xmysqls.otus.homework": "Offered", "xdatabases.zalando.org": "Offered",
+		"mysqlinstances.crossplane-mysql.io": "Established"} { // It offers no claims.
+		if err := framework.HasCondition(t.Context(),
+			framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", name),
+			condition); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,18 +132,23 @@ func TestOwnPods(t *testing.T) {
 		"crossplane-mysql-system": {"app.kubernetes.io/name": "crossplane-mysql"},
 	} {
 		pods := &corev1.PodList{}
-		if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(namespace), labels); err != nil || len(pods.Items) == 0 {
+		if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(namespace), labels); err != nil ||
+			len(pods.Items) == 0 {
 			t.Fatalf("%s has no such pod: %v", namespace, err)
 		}
 		for _, p := range pods.Items {
 			pod, c := p.Spec.SecurityContext, p.Spec.Containers[0]
 			s := c.SecurityContext
 			switch {
-			case pod == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot || pod.SeccompProfile == nil || pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
+			case pod == nil || pod.RunAsNonRoot == nil || !*pod.RunAsNonRoot || pod.SeccompProfile == nil ||
+				pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault:
 				t.Errorf("pod %s: %+v", p.Name, pod)
-			case s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil || len(s.Capabilities.Drop) != 1:
+			case s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
+				s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil ||
+				len(s.Capabilities.Drop) != 1:
 				t.Errorf("container of %s: %+v", p.Name, s)
-			case c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero():
+			case c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() ||
+				c.Resources.Limits.Memory().IsZero():
 				t.Errorf("container of %s has %+v", p.Name, c.Resources)
 			}
 		}

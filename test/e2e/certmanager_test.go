@@ -27,8 +27,9 @@ import (
 
 const systemNamespace = "crossplane-mysql-system"
 
-// TestCertManager: a server whose certificate cert-manager signs, with a CA that another one has signed, starts once the issuer
-// is there, is known to clients by the CA, gets another certificate while they log in, and leaves nothing behind.
+// TestCertManager: a server whose certificate cert-manager signs, with a CA that another one has signed, starts once
+// the issuer is there, is known to clients by the CA, gets another certificate while they log in, and leaves nothing
+// behind.
 func TestCertManager(t *testing.T) {
 	framework.SetPlatform(t, "certificateIssuer", map[string]any{"name": "between"})
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -47,17 +48,20 @@ func TestCertManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if issuer, _, _ := unstructured.NestedString(xr.Object, "status", "tls", "issuer"); issuer != "Issuer.cert-manager.io/between" {
+	if issuer, _, _ := unstructured.NestedString(xr.Object, "status", "tls",
+		"issuer"); issuer != "Issuer.cert-manager.io/between" {
 		t.Errorf("the certificate is of %q", issuer)
 	}
-	if _, err := framework.Exec(t.Context(), s.Namespace, "client", string(root), "sh", "-c", "cat >/tmp/root.crt"); err != nil {
+	if _, err := framework.Exec(t.Context(), s.Namespace, "client", string(root), "sh", "-c",
+		"cat >/tmp/root.crt"); err != nil {
 		t.Fatal(err)
 	}
 	if err := logInWith(t.Context(), s, "--ssl-mode=VERIFY_IDENTITY", "--ssl-ca=/tmp/root.crt"); err != nil {
 		t.Errorf("a client that knows the CA alone: %v", err)
 	}
 	authorities := &corev1.SecretList{}
-	if err := framework.Suite.Kube.List(t.Context(), authorities, client.InNamespace(systemNamespace), client.MatchingLabels{"otus.homework/xr": string(xr.GetUID())}); err != nil || len(authorities.Items) > 0 {
+	if err := framework.Suite.Kube.List(t.Context(), authorities, client.InNamespace(systemNamespace),
+		client.MatchingLabels{"crossplane-mysql.io/xr": string(xr.GetUID())}); err != nil || len(authorities.Items) > 0 {
 		t.Errorf("want no authority of its own, got %d, %v", len(authorities.Items), err)
 	}
 	certificateIsRenewed(t, s, publishedAuthorities(t, s.Namespace, "for-clients"))
@@ -107,8 +111,8 @@ func newIssuer(t *testing.T, name string) []byte {
 			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		}
 	}
-	sign := func(c, parent *x509.Certificate, by, of *ecdsa.PrivateKey) (*x509.Certificate, []byte) {
-		der, err := x509.CreateCertificate(rand.Reader, c, parent, of.Public(), by)
+	sign := func(c, parent *x509.Certificate, signer, key *ecdsa.PrivateKey) (*x509.Certificate, []byte) {
+		der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +138,8 @@ func newIssuer(t *testing.T, name string) []byte {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "ca-" + name}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{
-			corev1.TLSCertKey: append(between, rootPEM...), corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), "ca.crt": rootPEM,
+			corev1.TLSCertKey:       append(between, rootPEM...),
+			corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), "ca.crt": rootPEM,
 		},
 	}
 	issuer := framework.NewObject("cert-manager.io/v1", "Issuer", systemNamespace, name)

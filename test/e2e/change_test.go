@@ -20,13 +20,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestCreateAgainDifferently: what cannot take the data over is refused and changes nothing; another password, database,
-// size and image are taken, and every row is there.
+// TestCreateAgainDifferently: what cannot take the data over is refused and changes nothing; another password,
+// database, size and image are taken, and every row is there.
 //
 // There is one MySQL to be had, so that the backup's record is made to say that an older or a newer one wrote it.
 func TestCreateAgainDifferently(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestDecide has what is refused, TestRestoreRefuses versions, and TestRealRestored another password")
+	framework.Repeats(t, "TestDecide has what is refused, TestRestoreRefuses versions, and TestRealRestored another "+
+		"password")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Create(t)
 	s.Client().SeesVersion(t)
@@ -37,18 +38,18 @@ func TestCreateAgainDifferently(t *testing.T) {
 
 	s.Spec["storage_size"] = "512Mi"
 	s.Create(t)
-	s.Refuses(t, "spec.storage_size: 512Mi is smaller than 1Gi, the volume that backup ")
-	s.Refuses(t, "set it to 1Gi or more")
-	s.HasEvent(t, "set it to 1Gi or more")
+	s.Refuses(t, "spec.storage_size: 512Mi is smaller than the volume of backup ")
+	s.Refuses(t, "Set it to 1Gi or more")
+	s.HasEvent(t, "Set it to 1Gi or more")
 	s.IsHeld(t)
 	s.Delete(t)
 	s.Spec["storage_size"] = "1Gi"
 
 	s.Spec["image"] = "mariadb:10.11"
-	restoreFailsOnCreate(t, s, "was written by a server that spec.image cannot take over from")
+	restoreFailsOnCreate(t, s, "is from a server that is newer than spec.image, or too old to be upgraded to it")
 	s.Spec["image"] = "mysql:9"
 	patchVersion(t, s, "9.7.99")
-	restoreFailsOnCreate(t, s, "Set spec.image to that server's version")
+	restoreFailsOnCreate(t, s, "Set spec.image to the version of that server")
 	s.Backups().AreProven(t, 1)
 
 	patchVersion(t, s, "9.7.0")
@@ -61,14 +62,16 @@ func TestCreateAgainDifferently(t *testing.T) {
 	if got := s.Client().MustQuery(t, "SHOW TABLES"); got != "" {
 		t.Errorf("want a new database %s with nothing in it, got %q", s.Database, got)
 	}
-	if got := s.Client().MustQuery(t, strings.ReplaceAll(framework.Rows, " test ", " `"+firstDatabase+"`.test ")); got != before {
+	if got := s.Client().MustQuery(t,
+		strings.ReplaceAll(framework.Rows, " test ", " `"+firstDatabase+"`.test ")); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
 	hasGrown(t, s, s.Name+"-pvc")
 	hasGrown(t, s, "backup-"+s.Name+"-pvc")
 }
 
-// TestChangeInPlace: another image, another database and a larger volume for a server that runs; a smaller one is refused.
+// TestChangeInPlace: another image, another database and a larger volume for a server that runs; a smaller one is
+// refused.
 func TestChangeInPlace(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -80,14 +83,15 @@ func TestChangeInPlace(t *testing.T) {
 	framework.Eventually(t, "the backup PVC, which nothing has used yet", func(ctx context.Context) error {
 		return asksFor(ctx, s, "backup-"+s.Name+"-pvc", "2Gi")
 	})
-	if err := s.TrySet(t.Context(), map[string]any{"storage_size": "1Gi"}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the storage size may grow, it cannot shrink") {
+	if err := s.TrySet(t.Context(), map[string]any{"storage_size": "1Gi"}); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "the storage size can grow, but it cannot shrink") {
 		t.Errorf("want the API server to refuse it, got %v", err)
 	}
 
-	was := s.Pods().MustFindServer(t).UID
+	uid := s.Pods().MustFindServer(t).UID
 	reachedBy(t, s)
-	if now := s.Pods().MustFindServer(t).UID; now != was {
-		t.Errorf("the server was restarted: it was in pod %s, and is in %s", was, now)
+	if now := s.Pods().MustFindServer(t).UID; now != uid {
+		t.Errorf("the server was restarted: it was in pod %s, and is in %s", uid, now)
 	}
 	s.Set(t, map[string]any{"image": "mysql:9.7", "database": "later"})
 	framework.Eventually(t, "the other image", func(ctx context.Context) error {
@@ -95,7 +99,7 @@ func TestChangeInPlace(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if image := p.Spec.Containers[0].Image; p.UID == was || image != "mysql:9.7" {
+		if image := p.Spec.Containers[0].Image; p.UID == uid || image != "mysql:9.7" {
 			return fmt.Errorf("pod %s runs %s", p.Name, image)
 		}
 		return framework.HasCondition(ctx, s.Claim, "Ready")
@@ -113,13 +117,15 @@ func TestChangeInPlace(t *testing.T) {
 	hasGrown(t, s, "backup-"+s.Name+"-pvc")
 }
 
-// reachedBy others from now on: the NetworkPolicy of the server says who, and that of its Jobs says nobody. What the API server
-// could not take is refused.
+// reachedBy others from now on: the NetworkPolicy of the server says who, and that of its Jobs says nobody. What the
+// API server could not take is refused.
 func reachedBy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pods := map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "client"}}}
 	both := map[string]any{"podSelector": map[string]any{}, "ipBlock": map[string]any{"cidr": "10.0.0.0/8"}}
-	if err := s.TrySet(t.Context(), map[string]any{"networkPolicy": map[string]any{"from": []any{both}}}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "has either ipBlock, or podSelector") {
+	if err := s.TrySet(t.Context(),
+		map[string]any{"networkPolicy": map[string]any{"from": []any{both}}}); !apierrors.IsInvalid(err) || !strings.Contains(
+		err.Error(), "must have either ipBlock, or podSelector") {
 		t.Errorf("want the API server to refuse it, got %v", err)
 	}
 	s.Set(t, map[string]any{"networkPolicy": map[string]any{"from": []any{pods}}})
@@ -139,7 +145,8 @@ func reachedBy(t *testing.T, s *framework.Server) {
 	}
 }
 
-// restoreFailsOnCreate creates the claim, waits for its restore to fail with a text, and deletes it. Nothing came of it.
+// restoreFailsOnCreate creates the claim, waits for its restore to fail with a text, and deletes it. Nothing came of
+// it.
 func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	s.Create(t)
@@ -172,7 +179,8 @@ func asksFor(ctx context.Context, s *framework.Server, pvc, want string) error {
 	if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: pvc}, c); err != nil {
 		return err
 	}
-	if got := c.Spec.Resources.Requests[corev1.ResourceStorage]; got.Cmp(resource.MustParse(want)) != 0 || c.DeletionTimestamp != nil {
+	if got := c.Spec.Resources.Requests[corev1.ResourceStorage]; got.Cmp(resource.MustParse(want)) != 0 ||
+		c.DeletionTimestamp != nil {
 		return fmt.Errorf("want %s, it asks for %s", want, got.String())
 	}
 	return nil
@@ -214,7 +222,8 @@ func findRestoreJob(ctx context.Context, s *framework.Server) (*batchv1.Job, err
 func holdsItsData(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name + "-pvc"}, c); err != nil || c.DeletionTimestamp != nil || len(c.Finalizers) == 0 {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name + "-pvc"},
+		c); err != nil || c.DeletionTimestamp != nil || len(c.Finalizers) == 0 {
 		t.Errorf("want the data PVC untouched, got %v, %v", c, err)
 	}
 	xr, err := s.XR(t.Context())

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,31 +17,51 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestChart: the chart in dist, as docs/platform.md has it, installs what a claim needs; an upgrade restarts no server; to uninstall it
-// takes the controller away and nothing else, and what was left is the chart's again when it is installed once more.
+// inSystem are the flags of the release's namespace.
+func inSystem(args ...string) []string {
+	return append(args, "--namespace", framework.SystemNamespace)
+}
+
+// TestChart: the chart in dist, as docs/how-to/install-with-helm.md has it, installs what a claim needs in its own namespace, and
+// `helm test` finds it ready; an upgrade restarts no server; to uninstall it takes the controller away and nothing else,
+// and what was left is the chart's again when it is installed once more.
 func TestChart(t *testing.T) {
 	removesProduct(t)
 	h := newHelm(t)
-	h.run(t, "install", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m")
-	framework.MustKubectl(t, "wait", "--for=condition=Healthy", "--timeout=3m", "function.pkg.crossplane.io/crossplane-mysql-function-mysql", "configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql")
+	notes := h.run(t, inSystem("install", "crossplane-mysql", h.chart, "--create-namespace", "--wait", "--timeout", "3m")...)
+	enforce := "label namespace crossplane-mysql-system pod-security.kubernetes.io/enforce=restricted"
+	if !strings.Contains(notes, "kubectl "+enforce) {
+		t.Errorf("want the command that labels the namespace, got\n%s", notes)
+	}
+	framework.MustKubectl(t, strings.Fields(enforce)...)
+	framework.MustKubectl(t, "wait", "--for=condition=Healthy", "--timeout=3m",
+		"function.pkg.crossplane.io/crossplane-mysql-function-mysql",
+		"configuration.pkg.crossplane.io/crossplane-mysql-configuration-mysql")
 	framework.MustKubectl(t, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xmysqls.otus.homework")
+	h.passesTest(t)
 
 	s := framework.NewServer(t, framework.ClassComposition)
 	rows := s.Begin(t)
 	pod := s.Pods().MustFindServer(t).UID
 
 	framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--filename", h.crds)
-	h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m",
-		"--set", "controller.replicas=2", "--set", "controller.jobResources.limits.cpu=1", "--set", "packages.hostpath=true")
+	notes = h.run(t, inSystem("upgrade", "crossplane-mysql", h.chart, "--wait", "--timeout", "3m",
+		"--set", "controller.replicas=2", "--set", "controller.jobResources.limits.cpu=1", "--set", "packages.hostpath=true",
+		"--set", "controller.podDisruptionBudget.enabled=true", "--set", "commonLabels.team=databases")...)
 	if got := *controllerNow(t).Spec.Replicas; got != 2 {
 		t.Errorf("there are %d controllers", got)
 	}
-	said := h.run(t, "upgrade", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m", "--set", "packages.hostpath=false")
-	if !strings.Contains(said, "kubectl delete configuration.pkg.crossplane.io crossplane-mysql-configuration-mysql-hostpath") {
-		t.Errorf("want it said that a package stays, and what removes it, got\n%s", said)
+	if strings.Contains(notes, enforce) {
+		t.Errorf("the namespace has its label, and still the notes want it:\n%s", notes)
+	}
+	output := h.run(t, inSystem("upgrade", "crossplane-mysql", h.chart, "--wait", "--timeout", "3m", "--set",
+		"packages.hostpath=false")...)
+	if !strings.Contains(output, "kubectl delete configuration.pkg.crossplane.io "+
+		"crossplane-mysql-configuration-mysql-hostpath") {
+		t.Errorf("want it said that a package stays, and what removes it, got\n%s", output)
 	}
 
-	h.run(t, "uninstall", "crossplane-mysql", "--namespace", "crossplane-system", "--wait", "--timeout", "2m")
+	h.run(t, inSystem("uninstall", "crossplane-mysql", "--wait", "--timeout", "2m")...)
 	hasKept(t, s)
 	if now := s.Pods().MustFindServer(t).UID; now != pod {
 		t.Errorf("the server's pod is another one")
@@ -50,20 +71,52 @@ func TestChart(t *testing.T) {
 	}
 	s.StartDelete(t)
 
-	h.run(t, "install", "crossplane-mysql", h.chart, "--namespace", "crossplane-system", "--wait", "--timeout", "3m")
+	h.run(t, inSystem("install", "crossplane-mysql", h.chart, "--create-namespace", "--wait", "--timeout", "3m")...)
 	s.Gone(t)
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
+	h.passesTest(t)
+	h.failsTest(t)
 	s.Delete(t)
+}
+
+// passesTest runs `helm test`, which leaves none of its objects.
+func (h *helm) passesTest(t *testing.T) {
+	t.Helper()
+	if out := h.run(t, inSystem("test", "crossplane-mysql", "--timeout", "4m")...); !strings.Contains(out, "Succeeded") {
+		t.Errorf("helm test says\n%s", out)
+	}
+	left, err := framework.Kubectl(t.Context(), "get", "pod,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding",
+		"--namespace", framework.SystemNamespace, "--output", "name")
+	if err != nil || strings.Contains(left, "crossplane-mysql-test") {
+		t.Errorf("helm test leaves objects: %v, %s", err, left)
+	}
+}
+
+// failsTest runs `helm test` without one of the policies, and repairs it.
+func (h *helm) failsTest(t *testing.T) {
+	t.Helper()
+	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-controller-scale")
+	out, err := h.try(t, inSystem("test", "crossplane-mysql", "--timeout", "30s")...)
+	if err == nil {
+		t.Errorf("helm test does not see that a policy has no binding:\n%s", out)
+	}
+	logs, err := framework.Kubectl(t.Context(), inSystem("logs", "crossplane-mysql-test")...)
+	if err != nil || !strings.Contains(logs, "crossplane-mysql-controller-scale") {
+		t.Errorf("want the name of that binding, got %s, %v", logs, err)
+	}
+	h.run(t, inSystem("upgrade", "crossplane-mysql", h.chart, "--wait", "--timeout", "3m")...)
+	h.passesTest(t)
 }
 
 // hasKept what belongs to claims.
 func hasKept(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"crd", "mysqlbackups.otus.homework", "mysqlplatforms.otus.homework", "backupstores.otus.homework", "mysqls.otus.homework"},
+		{"crd", "backuprecords.crossplane-mysql.io", "platforms.crossplane-mysql.io", "backupstores.crossplane-mysql.io",
+			"mysqls.otus.homework"},
 		{"namespace", "crossplane-mysql-system", "crossplane-mysql-rescue"},
-		{"mysqlplatform", "crossplane-mysql"},
+		{"platform", "crossplane-mysql"},
 		{"validatingadmissionpolicy", "crossplane-mysql-keep-records"},
 		{"function.pkg.crossplane.io", "crossplane-mysql-function-mysql"},
 		{"mysql", s.Name, "--namespace", s.Namespace},
@@ -73,12 +126,14 @@ func hasKept(t *testing.T, s *framework.Server) {
 			t.Errorf("%v, %s", err, out)
 		}
 	}
-	err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}, &appsv1.Deployment{})
+	err := framework.Suite.Kube.Get(t.Context(),
+		client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}, &appsv1.Deployment{})
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the controller is there: %v", err)
 	}
 	authorities := &corev1.SecretList{}
-	if err := framework.Suite.Kube.List(t.Context(), authorities, client.InNamespace("crossplane-mysql-system"), client.HasLabels{"otus.homework/xr"}); err != nil || len(authorities.Items) == 0 {
+	if err := framework.Suite.Kube.List(t.Context(), authorities, client.InNamespace("crossplane-mysql-system"),
+		client.HasLabels{"crossplane-mysql.io/xr"}); err != nil || len(authorities.Items) == 0 {
 		t.Errorf("who signs is gone: %v", err)
 	}
 }
@@ -86,7 +141,8 @@ func hasKept(t *testing.T, s *framework.Server) {
 func controllerNow(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	d := &appsv1.Deployment{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}, d); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(),
+		client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql"}, d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -112,13 +168,23 @@ func newHelm(t *testing.T) *helm {
 
 func (h *helm) run(t *testing.T, args ...string) string {
 	t.Helper()
+	out, err := h.try(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (h *helm) try(t *testing.T, args ...string) (string, error) {
+	t.Helper()
 	c := exec.CommandContext(t.Context(), h.program, args...)
-	c.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "HELM_CACHE_HOME="+h.home, "HELM_CONFIG_HOME="+h.home, "HELM_DATA_HOME="+h.home)
+	c.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "HELM_CACHE_HOME="+h.home,
+		"HELM_CONFIG_HOME="+h.home, "HELM_DATA_HOME="+h.home)
 	var complaint strings.Builder
 	c.Stderr = &complaint
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("helm %v: %v: %s", args, err, complaint.String())
+		err = fmt.Errorf("helm %v: %w: %s", args, err, complaint.String())
 	}
-	return string(out)
+	return string(out), err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestChoiceIsUsedOnce: a claim that names an older backup goes back to it once. The life after that one goes on from where it
-// was, although the claim says what it said, until somebody says it again.
+// TestChoiceIsUsedOnce: a claim that names an older backup goes back to it once. The life after that one goes on from
+// where it was, although the claim says what it said, until somebody says it again.
 func TestChoiceIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has each life")
@@ -56,8 +56,8 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestRivals: two instances of one name lived beside each other, and each has left a backup. The next one does not start from
-// the one that a clock calls the newer: it waits for a person.
+// TestRivals: two instances of one name lived beside each other, and each has left a backup. The next one does not
+// start from the one that a clock calls the newer: it waits for a person.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has rivals, and the model never starts from the wrong one")
@@ -78,7 +78,7 @@ func TestRivals(t *testing.T) {
 	}
 
 	s.Create(t)
-	s.Says(t, fmt.Sprintf("Backups %q and %q are of two instances of this name", rival.GetName(), first.GetName()))
+	s.Says(t, fmt.Sprintf("Backups %q and %q are from two instances with this name", rival.GetName(), first.GetName()))
 	s.Set(t, map[string]any{"restore": map[string]any{"backup": first.GetName()}})
 	if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
 		t.Errorf("want the rows of the one that was chosen\n%s\ngot\n%s", before, got)

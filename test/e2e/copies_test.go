@@ -44,20 +44,24 @@ func prototype(t *testing.T) *instanceObjects {
 	if err := framework.Suite.Kube.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	o := &instanceObjects{namespace: ns.Name, claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
+	o := &instanceObjects{namespace: ns.Name,
+		claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
 	o.claim.SetName(original)
 	image, _, _ := unstructured.NestedString(o.claim.Object, "spec", "image")
 	// One server answers for all copies, and has one certificate, where each of them has an authority of its own.
-	framework.SetPlatform(t, "allowPlaintext", []any{image})
+	framework.SetPlatform(t, "allowedPlaintextImages", []any{image})
 	if err := framework.Suite.Kube.Create(t.Context(), o.claim); err != nil {
 		t.Fatal(err)
 	}
 	s := &framework.Server{Namespace: ns.Name, Name: original, Claim: o.claim}
-	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, o.claim, "Ready") })
+	framework.Eventually(t, "the claim", func(ctx context.Context) error {
+		return framework.HasCondition(ctx, o.claim, "Ready")
+	})
 	waitUntilSettled(t, s)
 	o.read(t)
 	class := &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: original}, Provisioner: "example.org/nobody", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+		ObjectMeta: metav1.ObjectMeta{Name: original}, Provisioner: "example.org/nobody",
+		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
 	if err := client.IgnoreAlreadyExists(framework.Suite.Kube.Create(t.Context(), class)); err != nil {
 		t.Fatal(err)
@@ -95,14 +99,14 @@ func (o *instanceObjects) copies(t *testing.T, many int) []string {
 }
 
 // atOnce does something to eight of many at a time.
-func atOnce(t *testing.T, names []string, do func(name string) error) {
+func atOnce(t *testing.T, names []string, run func(name string) error) {
 	t.Helper()
 	var wait sync.WaitGroup
 	errs, next := make([]error, len(names)), make(chan int)
 	for range 8 {
 		wait.Go(func() {
 			for n := range next {
-				errs[n] = do(names[n])
+				errs[n] = run(names[n])
 			}
 		})
 	}
@@ -128,9 +132,12 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	if err := framework.Suite.Kube.Create(ctx, xr); err != nil {
 		return err
 	}
-	status["uid"] = string(xr.GetUID()) // One of another XR is taken away, and with it the image that may do without TLS.
+	remembered, _ := status["internal"].(map[string]any)
+	// A status of another XR is taken away, and with it the image that may do without TLS.
+	remembered["uid"] = string(xr.GetUID())
 	delete(status, "tls")
-	delete(status, "credentials")
+	delete(remembered, "authorities")
+	delete(remembered, "credentials")
 	raw, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return err
@@ -138,10 +145,12 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	if err := framework.Suite.Kube.Status().Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return err
 	}
-	names = strings.NewReplacer(string(o.xr.GetUID()), string(xr.GetUID()), o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
+	names = strings.NewReplacer(string(o.xr.GetUID()), string(xr.GetUID()), o.xr.GetName(), "xr-"+name, o.pv.GetName(),
+		"pv-"+name, original, name)
 	all := []client.Object{&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: name, Annotations: map[string]string{composedAs: o.service.Annotations[composedAs]}},
-		Spec:       corev1.ServiceSpec{Selector: o.service.Spec.Selector, Ports: o.service.Spec.Ports},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: name,
+			Annotations: map[string]string{composedAs: o.service.Annotations[composedAs]}},
+		Spec: corev1.ServiceSpec{Selector: o.service.Spec.Selector, Ports: o.service.Spec.Ports},
 	}}
 	for _, u := range []*unstructured.Unstructured{o.pv, o.pvc, o.claim} {
 		c, err := o.renamed(u, names)
@@ -159,7 +168,8 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 }
 
 // renamed copy of an object, without what the API server adds to it, and on volumes of a class that nobody provides.
-func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.Replacer) (*unstructured.Unstructured, error) {
+func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.Replacer) (*unstructured.Unstructured,
+	error) {
 	raw, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, err
@@ -176,7 +186,7 @@ func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.R
 		unstructured.RemoveNestedField(c.Object, "spec", "claimRef", "resourceVersion")
 		annotations := c.GetAnnotations()
 		for key := range annotations {
-			if !strings.HasPrefix(key, "otus.homework/") && key != composedAs {
+			if !strings.HasPrefix(key, "crossplane-mysql.io/") && key != composedAs {
 				delete(annotations, key)
 			}
 		}

@@ -19,13 +19,14 @@ import (
 const (
 	// hanging deletions of one namespace.
 	hanging = 200
-	// readsOfCrowd a second that they may cost at most, once all of them hang: those of three looks. There are two, and some for events.
+	// readsOfCrowd a second that they may cost at most, once all of them hang: those of three looks. There are two, and
+	// some for events.
 	readsOfCrowd = 80
 )
 
-// TestHangingDeletions: two hundred deletions hang in one namespace, because Crossplane is paused for them. A good claim beside
-// them is created, deleted and created again as before, which is printed; and what they cost is asserted. It leaves the cluster
-// unfit for other tests.
+// TestHangingDeletions: two hundred deletions hang in one namespace, because Crossplane is paused for them. A good
+// claim beside them is created, deleted and created again as before, which is printed; and what they cost is asserted.
+// It leaves the cluster unfit for other tests.
 func TestHangingDeletions(t *testing.T) {
 	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
@@ -53,8 +54,10 @@ func TestHangingDeletions(t *testing.T) {
 	cost := (reads() - before) / 60
 	fmt.Printf("\n%-44s %10s %10s %14s\n", "a good claim, seconds until", "created", "deleted", "created again")
 	fmt.Printf("%-44s %10.1f %10.1f %14.1f\n", "alone", alone[0], alone[1], alone[2])
-	fmt.Printf("%-44s %10.1f %10.1f %14.1f\n", fmt.Sprintf("beside %d deletions that begin and hang", hanging), beside[0], beside[1], beside[2])
-	fmt.Printf("(all of them hang after %.0f s; from then on they cost %.1f reads a second, %.2f each)\n", hangs.Seconds(), cost, cost/hanging)
+	fmt.Printf("%-44s %10.1f %10.1f %14.1f\n", fmt.Sprintf("beside %d deletions that begin and hang", hanging), beside[0],
+		beside[1], beside[2])
+	fmt.Printf("(all of them hang after %.0f s; from then on they cost %.1f reads a second, %.2f each)\n", hangs.Seconds(),
+		cost, cost/hanging)
 	if cost > readsOfCrowd {
 		t.Errorf("want at most %d reads a second for a namespace, got %.1f", readsOfCrowd, cost)
 	}
@@ -64,9 +67,9 @@ func TestHangingDeletions(t *testing.T) {
 func goodClaim(t *testing.T) [3]float64 {
 	t.Helper()
 	s := framework.NewServer(t, framework.ClassComposition)
-	seconds := func(do func()) float64 {
+	seconds := func(run func()) float64 {
 		begin := time.Now()
-		do()
+		run()
 		return time.Since(begin).Seconds()
 	}
 	return [3]float64{

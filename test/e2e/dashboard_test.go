@@ -26,8 +26,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestDashboard: what Grafana would ask for each panel, a real Prometheus answers, which finds all targets by the configuration that
-// docs/metrics.md shows; and what it has of each metric lies between what its source says before and after it was asked.
+// TestDashboard: what Grafana would ask for each panel, a real Prometheus answers, which finds all targets by the
+// configuration that docs/reference/metrics.md shows; and what it has of each metric lies between what its source says before and
+// after it was asked.
 func TestDashboard(t *testing.T) {
 	exporter := output(t, framework.Repository(), "go", "run", "./test/tools", "exporter")
 	program := output(t, framework.Repository(), "go", "run", "./test/tools", "prometheus")
@@ -67,7 +68,8 @@ func TestDashboard(t *testing.T) {
 }
 
 // selectors of metrics in a query, with what they want of their labels.
-var selectors = regexp.MustCompile(`\b(crossplane_mysql|mysql|process|grpc|rest|controller_runtime)_[a-z0-9_]+(\{[^}]*\})?`)
+var selectors = regexp.MustCompile(
+	`\b(crossplane_mysql|mysql|process|grpc|rest|controller_runtime)_[a-z0-9_]+(\{[^}]*\})?`)
 
 // A dashboard, as far as it is asked.
 type dashboard struct {
@@ -100,35 +102,41 @@ type prometheusPod struct{ namespace, token string }
 func startPrometheus(t *testing.T, program string) *prometheusPod {
 	t.Helper()
 	p := &prometheusPod{namespace: framework.NewNamespace(t)}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"},
+			Verbs: []string{"get", "list", "watch"}}}}
 	framework.Make(t, role)
 	for _, name := range []string{role.Name, framework.MetricsRole} {
 		framework.Make(t, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: "default"}},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: "default"}},
 		})
 	}
 	framework.StartPod(t, framework.ToolboxPod(p.namespace, "prometheus", ""))
 	config := "global: {scrape_interval: 2s, scrape_timeout: 2s}\n" + scrapeConfigs(t)
-	if out, err := framework.Exec(t.Context(), p.namespace, "prometheus", config, "sh", "-c", "cat >/tmp/prometheus.yml"); err != nil {
+	if out, err := framework.Exec(t.Context(), p.namespace, "prometheus", config, "sh", "-c",
+		"cat >/tmp/prometheus.yml"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	runIn(t, p.namespace, "prometheus", "/tmp", program, "--config.file=/tmp/prometheus.yml --storage.tsdb.path=/tmp/data --web.listen-address=:9090")
+	runIn(t, p.namespace, "prometheus", "/tmp", program,
+		"--config.file=/tmp/prometheus.yml --storage.tsdb.path=/tmp/data --web.listen-address=:9090")
 	p.token = framework.TokenWith(t, p.namespace, framework.MetricsRole)
-	framework.Eventually(t, "Prometheus, which has found the controller and the function", func(ctx context.Context) error {
-		up, err := p.ask(ctx, "sum(up) >= 2")
-		if err == nil && len(up) == 0 {
-			err = errors.New("it has not")
-		}
-		return err
-	})
+	framework.Eventually(t, "Prometheus, which has found the controller and the function",
+		func(ctx context.Context) error {
+			up, err := p.ask(ctx, "sum(up) >= 2")
+			if err == nil && len(up) == 0 {
+				err = errors.New("it has not")
+			}
+			return err
+		})
 	return p
 }
 
 // scrapeConfigs of the page of the metrics.
 func scrapeConfigs(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(framework.Repository(), "docs/metrics.md"))
+	raw, err := os.ReadFile(filepath.Join(framework.Repository(), "docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,19 +151,20 @@ func scrapeConfigs(t *testing.T) string {
 // runIn a pod a program that is sent there, which ends with the pod.
 func runIn(t *testing.T, namespace, pod, folder, program, args string) {
 	t.Helper()
-	of, err := os.Open(program)
+	file, err := os.Open(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer of.Close() //nolint:errcheck // Nothing was written.
-	at := folder + "/program"
-	if err := framework.ExecStream(t.Context(), namespace, pod, of, &strings.Builder{}, "sh", "-c",
-		fmt.Sprintf("cat >%s && chmod +x %[1]s && (nohup %[1]s %s >%s/log 2>&1 &)", at, args, folder)); err != nil {
+	defer file.Close() //nolint:errcheck // Nothing was written.
+	path := folder + "/program"
+	if err := framework.ExecStream(t.Context(), namespace, pod, file, &strings.Builder{}, "sh", "-c",
+		fmt.Sprintf("cat >%s && chmod +x %[1]s && (nohup %[1]s %s >%s/log 2>&1 &)", path, args, folder)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, err := framework.Exec(context.WithoutCancel(t.Context()), namespace, pod, "", "sh", "-c", "tail -n 10 "+folder+"/log | cut -c1-300")
+			out, err := framework.Exec(context.WithoutCancel(t.Context()), namespace, pod, "", "sh", "-c",
+				"tail -n 10 "+folder+"/log | cut -c1-300")
 			t.Logf("%s: %v\n%s", pod, err, out)
 		}
 	})
@@ -163,7 +172,8 @@ func runIn(t *testing.T, namespace, pod, folder, program, args string) {
 
 // ask it now: the values of what it finds.
 func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error) {
-	raw, err := framework.Suite.Typed.CoreV1().Pods(p.namespace).ProxyGet("http", "prometheus", "9090", "/api/v1/query", map[string]string{"query": query}).DoRaw(ctx)
+	raw, err := framework.Suite.Typed.CoreV1().Pods(p.namespace).
+		ProxyGet("http", "prometheus", "9090", "/api/v1/query", map[string]string{"query": query}).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", raw, err)
 	}
@@ -190,7 +200,8 @@ func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error
 }
 
 // gauges go both ways, by at most this between two looks.
-var gauges = map[string]float64{"process_resident_memory_bytes": 64 << 20, "mysql_global_status_threads_connected": 4, "crossplane_mysql_instances": 0}
+var gauges = map[string]float64{"process_resident_memory_bytes": 64 << 20, "mysql_global_status_threads_connected": 4,
+	"crossplane_mysql_instances": 0}
 
 // compare what Prometheus has of a metric with what its source says before and after it has looked.
 func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector string) {
@@ -201,7 +212,7 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 		t.Fatal(err)
 	}
 	time.Sleep(5 * time.Second) // Two looks.
-	has, err := p.ask(t.Context(), "sum("+selector+")")
+	got, err := p.ask(t.Context(), "sum("+selector+")")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,16 +220,16 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(has) == 0 && before == 0 && after == 0 { // It has no series, here and there.
+	if len(got) == 0 && before == 0 && after == 0 { // It has no series, here and there.
 		return
 	}
 	slack := gauges[name] + 0.01
 	if strings.HasSuffix(name, "_timestamp_seconds") || strings.HasSuffix(name, "_age_seconds") {
 		slack = 5 // It is counted in seconds at each look.
 	}
-	t.Logf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, has)
-	if len(has) != 1 || has[0] < before-slack || has[0] > after+slack {
-		t.Errorf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, has)
+	t.Logf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, got)
+	if len(got) != 1 || got[0] < before-slack || got[0] > after+slack {
+		t.Errorf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, got)
 	}
 }
 
@@ -231,10 +242,13 @@ func (p *prometheusPod) source(t *testing.T, s *framework.Server, selector strin
 		return ofServer(t, s, name, selector)
 	case strings.HasPrefix(name, "grpc_"):
 		pods := &corev1.PodList{}
-		if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"}); err != nil || len(pods.Items) != 1 {
+		if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace("crossplane-system"),
+			client.MatchingLabels{"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"}); err != nil || len(
+			pods.Items) != 1 {
 			return 0, fmt.Errorf("the function has %d pods, %w", len(pods.Items), err)
 		}
-		body, err := framework.Suite.Typed.CoreV1().Pods("crossplane-system").ProxyGet("http", pods.Items[0].Name, "8080", "/metrics", nil).DoRaw(t.Context())
+		body, err := framework.Suite.Typed.CoreV1().Pods("crossplane-system").
+			ProxyGet("http", pods.Items[0].Name, "8080", "/metrics", nil).DoRaw(t.Context())
 		if err != nil {
 			return 0, err
 		}
@@ -271,9 +285,11 @@ func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64
 	query := "SELECT 1"
 	switch {
 	case isStatus && status == "innodb_row_ops_total":
-		query = "SELECT SUM(VARIABLE_VALUE) FROM performance_schema.global_status WHERE VARIABLE_NAME IN ('Innodb_rows_inserted', 'Innodb_rows_updated', 'Innodb_rows_deleted', 'Innodb_rows_read')"
+		query = "SELECT SUM(VARIABLE_VALUE) FROM performance_schema.global_status WHERE VARIABLE_NAME IN " +
+			"('Innodb_rows_inserted', 'Innodb_rows_updated', 'Innodb_rows_deleted', 'Innodb_rows_read')"
 	case isStatus && status == "connection_errors_total" && strings.Contains(selector, `error="max_connections"`):
-		query = "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Connection_errors_max_connections'"
+		query = "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = " +
+			"'Connection_errors_max_connections'"
 	case isStatus:
 		query = "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = '" + status + "'"
 	case isVariable:
@@ -287,7 +303,9 @@ func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64
 // startExporter as the page of the metrics says, but for its image, of which the program is taken.
 func startExporter(t *testing.T, s *framework.Server, program string) {
 	t.Helper()
-	s.Client().MustQuery(t, "CREATE USER exporter@'%' IDENTIFIED BY 'choose-another' REQUIRE SSL WITH MAX_USER_CONNECTIONS 3; GRANT PROCESS, REPLICATION CLIENT ON *.* TO exporter@'%'; GRANT SELECT ON performance_schema.* TO exporter@'%'")
+	s.Client().MustQuery(t, "CREATE USER exporter@'%' IDENTIFIED BY 'choose-another' REQUIRE SSL WITH "+
+		"MAX_USER_CONNECTIONS 3; GRANT PROCESS, REPLICATION CLIENT ON *.* TO exporter@'%'; GRANT SELECT ON "+
+		"performance_schema.* TO exporter@'%'")
 	var pod *corev1.Pod
 	for _, o := range framework.ReadObjects(t, "docs/clients/mysqld-exporter.yaml", s.Namespace) {
 		switch o.GetKind() {
@@ -303,14 +321,17 @@ func startExporter(t *testing.T, s *framework.Server, program string) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
 				t.Fatal(err)
 			}
-			pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: d.Name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
+			pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: d.Name,
+				Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
 		}
 	}
 	c := &pod.Spec.Containers[0]
 	args := strings.Join(c.Args, " ")
-	c.Image, c.Args, c.Command, c.Resources = framework.Toolbox, nil, []string{"sleep", "3600"}, corev1.ResourceRequirements{}
+	c.Image, c.Args, c.Command, c.Resources = framework.Toolbox, nil, []string{"sleep",
+		"3600"}, corev1.ResourceRequirements{}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "program", MountPath: "/program"})
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.Spec.Volumes = append(pod.Spec.Volumes,
+		corev1.Volume{Name: "program", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	framework.StartPod(t, pod)
 	runIn(t, s.Namespace, pod.Name, "/program", program, args)
@@ -324,7 +345,7 @@ func backedUp(t *testing.T, s *framework.Server) {
 	n.Client().SeesVersion(t)
 	n.Delete(t)
 	n.Backups().AreProven(t, 1)
-	s.Set(t, map[string]any{"backup": map[string]any{"method": "Online", "request": "for-the-dashboard"}})
+	createBackup(t, s, "for-the-dashboard", "Online")
 	s.Eventually(t, "a backup of its own", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
 		if err == nil && len(records) == 0 {
@@ -340,13 +361,16 @@ func backedUp(t *testing.T, s *framework.Server) {
 // strain the server until the test ends: with rows, with queries that are slow, and with logins that fail.
 func strain(t *testing.T, s *framework.Server) {
 	t.Helper()
-	s.Client().MustQuery(t, "SET GLOBAL long_query_time = 0; CREATE TABLE load_of_test (id INT PRIMARY KEY AUTO_INCREMENT, note TEXT)")
+	s.Client().MustQuery(t, "SET GLOBAL long_query_time = 0; CREATE TABLE load_of_test (id INT PRIMARY KEY "+
+		"AUTO_INCREMENT, note TEXT)")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			_, _ = s.Client().Query(ctx, s.Password, "INSERT INTO load_of_test (note) VALUES (REPEAT('x', 1000)); UPDATE load_of_test SET note = 'y' ORDER BY id DESC LIMIT 1; SELECT COUNT(*) FROM load_of_test")
+			_, _ = s.Client().Query(ctx, s.Password,
+				"INSERT INTO load_of_test (note) VALUES (REPEAT('x', 1000)); UPDATE load_of_test SET note = 'y' ORDER BY id "+
+					"DESC LIMIT 1; SELECT COUNT(*) FROM load_of_test")
 			_, _ = s.Client().Query(ctx, "wrong", "SELECT 1")
 		}
 	}()

@@ -41,9 +41,11 @@ func everythingComesBack(t *testing.T, composition string) {
 	writesNoImage(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	hasVerdict(t, s, "True") // Before the name comes back: that needs the volume, and a backup without a verdict keeps none.
+	// Before the name comes back: that needs the volume, and a backup without a verdict keeps none.
+	hasVerdict(t, s, "True")
 	leavesNothing(t, s)
-	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted", "BackupProven", "DataReleased", "NameFreed")
+	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted",
+		"BackupProven", "DataReleased", "NameFreed")
 	folder(t)
 	s.Create(t)
 	s.Client().FirstAnswer(t, "SELECT 1")
@@ -67,13 +69,17 @@ func listsBackup(t *testing.T, s *framework.Server) {
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(s.Claim), s.Claim); err != nil {
 			return err
 		}
-		listed, _, err := unstructured.NestedSlice(s.Claim.Object, "status", "backups")
+		listed, _, err := unstructured.NestedSlice(s.Claim.Object, "status", "backups", "recent")
 		if err != nil || len(listed) != 1 {
 			return fmt.Errorf("it has %v, %w", listed, err)
 		}
 		first, _ := listed[0].(map[string]any)
-		if size, _ := first["dataBytes"].(int64); first["phase"] != framework.PhaseProven || first["provenAt"] == nil || size == 0 {
+		if size, _ := first["size"].(string); first["phase"] != framework.PhaseProven || first["completionTime"] == nil ||
+			size == "" {
 			return fmt.Errorf("it has %v", first)
+		}
+		if last, _, _ := unstructured.NestedMap(s.Claim.Object, "status", "backups", "last"); last["name"] != first["name"] {
+			return fmt.Errorf("the last one is %v", last)
 		}
 		return nil
 	})
@@ -83,8 +89,10 @@ func listsBackup(t *testing.T, s *framework.Server) {
 func writesNoImage(t *testing.T, s *framework.Server) {
 	t.Helper()
 	server := s.Pods().MustFindServer(t)
-	for path, may := range map[string]bool{"/tmp/x": true, "/var/run/mysqld/x": true, "/var/lib/mysql-files/x": true, "/x": false, "/usr/local/bin/x": false, "/etc/x": false} {
-		if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "touch", path); (err == nil) != may || !may && !strings.Contains(err.Error(), "Read-only file system") {
+	for path, may := range map[string]bool{"/tmp/x": true, "/var/run/mysqld/x": true, "/var/lib/mysql-files/x": true,
+		"/x": false, "/usr/local/bin/x": false, "/etc/x": false} {
+		if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "touch", path); (err == nil) != may ||
+			!may && !strings.Contains(err.Error(), "Read-only file system") {
 			t.Errorf("touch %s: want %t, got %q, %v", path, may, out, err)
 		}
 	}
@@ -98,7 +106,8 @@ func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	if got := app.Client().MustQuery(t, "SELECT COUNT(*) FROM vacant; SELECT double_of(4)"); got != "0\n8\n" {
 		t.Errorf("want what the account could read, got %q", got)
 	}
-	if _, err := app.Client().Query(t.Context(), app.Password, "INSERT INTO vacant VALUES (1, 'x')"); err == nil || !strings.Contains(err.Error(), "ERROR 1142") {
+	if _, err := app.Client().Query(t.Context(), app.Password, "INSERT INTO vacant VALUES (1, 'x')"); err == nil ||
+		!strings.Contains(err.Error(), "ERROR 1142") {
 		t.Errorf("want the account refused, got %v", err)
 	}
 	for _, password := range []string{"first", "second"} {
@@ -146,7 +155,8 @@ func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int
 	t.Helper()
 	total := 0
 	for session, acknowledged := range sessions {
-		got := s.Client().MustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))
+		got := s.Client().MustQuery(t,
+			fmt.Sprintf("SELECT COUNT(*) FROM written WHERE session = %d AND n <= %d", session, acknowledged))
 		if want := fmt.Sprintln(acknowledged); got != want {
 			t.Errorf("session %d: want %s rows, each of which was acknowledged, got %s", session, want, got)
 		}
@@ -168,9 +178,9 @@ type writer struct {
 	acknowledged []int
 }
 
-// knocks five times a second for some seconds, until somebody listens, and then runs a client. To run one in the pod for each
-// knock costs half a second of a processor, most of it for the container runtime: twenty cells of the matrix, whose servers are
-// stopped, took all there is.
+// knocks five times a second for some seconds, until somebody listens, and then runs a client. To run one in the pod
+// for each knock costs half a second of a processor, most of it for the container runtime: twenty cells of the matrix,
+// whose servers are stopped, took all there is.
 const knocks = `for i in {1..50}; do timeout 2 bash -c "exec 3<>/dev/tcp/$0/3306" 2>/dev/null && exec "$@"; sleep 0.2; done; exit 1`
 
 func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer {
@@ -314,9 +324,10 @@ func portraitOf(t *testing.T, s *framework.Server) string {
 	return rootsHash.ReplaceAllString(portrait, "$1 AS …")
 }
 
-// rootsHash has another salt each time that root gets its password, as it does where it is restored. Where all of it prints it is no hexadecimal
-// number.
-var rootsHash = regexp.MustCompile("(?m)(^CREATE USER `root`@.* IDENTIFIED WITH '[a-z0-9_]+') AS (0x[0-9A-F]+|'(?:[^'\\\\]|\\\\.)*')")
+// rootsHash has another salt each time that root gets its password, as it does where it is restored. Where all of it
+// prints it is no hexadecimal number.
+var rootsHash = regexp.MustCompile(
+	"(?m)(^CREATE USER `root`@.* IDENTIFIED WITH '[a-z0-9_]+') AS (0x[0-9A-F]+|'(?:[^'\\\\]|\\\\.)*')")
 
 // testdata is a file of the folder of that name.
 func testdata(t *testing.T, name string) string {

@@ -19,7 +19,8 @@ import (
 func TestRow14Database(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
-		"Refused": typeRefused, "MongoStored": storageRefused, "Mongo": mongoDatabase, "MySQL": mysqlDatabase, "MySQLStored": mysqlStored,
+		"Refused": typeRefused, "MongoStored": storageRefused, "Mongo": mongoDatabase, "MySQL": mysqlDatabase,
+		"MySQLStored": mysqlStored,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,8 +48,9 @@ func storageRefused(t *testing.T) {
 	t.Helper()
 	claim := framework.NewObject("zalando.org/v1", "Database", framework.NewNamespace(t), "db")
 	claim.Object["spec"] = map[string]any{"type": "mongo", "storageSize": "64Mi"}
-	if err := framework.Suite.Kube.Create(t.Context(), claim); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "leave storageSize out") {
-		t.Errorf("want an error that says to leave storageSize out, got %v", err)
+	if err := framework.Suite.Kube.Create(t.Context(), claim); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "remove storageSize") {
+		t.Errorf("want an error that says to remove storageSize, got %v", err)
 	}
 }
 
@@ -123,7 +125,8 @@ func mongoDatabase(t *testing.T) {
 	c := connectMongo(t, s, host, port)
 	c.insert(t, "ephemeral")
 	c.want(t, "ephemeral")
-	if out, err := framework.Kubectl(t.Context(), "get", "db,dbs", "--namespace", s.Namespace, "--output", "name"); err != nil || !strings.Contains(out, s.Name) {
+	if out, err := framework.Kubectl(t.Context(), "get", "db,dbs", "--namespace", s.Namespace, "--output",
+		"name"); err != nil || !strings.Contains(out, s.Name) {
 		t.Errorf("the short names show %q, %v", out, err)
 	}
 	sameNameRefused(t, s)
@@ -137,7 +140,8 @@ func mongoDatabase(t *testing.T) {
 // without a trace.
 func sameNameRefused(t *testing.T, s *framework.Server) {
 	t.Helper()
-	other := &framework.Server{Namespace: s.Namespace, Name: s.Name, Claim: framework.NewObject("otus.homework/v1", "MySQL", s.Namespace, s.Name)}
+	other := &framework.Server{Namespace: s.Namespace, Name: s.Name,
+		Claim: framework.NewObject("otus.homework/v1", "MySQL", s.Namespace, s.Name)}
 	other.Spec = map[string]any{"database": "shop", "password": "secret", "storageSize": "64Mi"}
 	other.Create(t)
 	framework.Eventually(t, "the refusal", func(ctx context.Context) error {
@@ -152,15 +156,20 @@ func sameNameRefused(t *testing.T, s *framework.Server) {
 	if err := framework.Suite.Kube.Delete(t.Context(), other.Claim); err != nil {
 		t.Fatal(err)
 	}
-	framework.Eventually(t, "the MySQL's end", func(ctx context.Context) error { return framework.IsGone(ctx, other.Claim) })
+	framework.Eventually(t, "the MySQL's end", func(ctx context.Context) error {
+		return framework.IsGone(ctx, other.Claim)
+	})
 }
 
 // throughPort asks a MySQL at a node's port.
-func throughPort(t *testing.T, s *framework.Server, host string, port int64, password, statement string) (out string, err error) {
+func throughPort(t *testing.T, s *framework.Server, host string, port int64, password, statement string) (out string,
+	err error) {
 	t.Helper()
 	options := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=root\npassword=%q\n", host, port, password)
-	err = framework.OnceConnected(t, func(ctx context.Context) (err error) { // The node hears of the Service in its own time.
-		out, err = framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=5",
+	// The node hears of the Service in its own time.
+	err = framework.OnceConnected(t, func(ctx context.Context) (err error) {
+		out, err = framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin",
+			"--connect-timeout=5",
 			"--batch", "--skip-column-names", "--execute="+statement)
 		return err
 	})
@@ -171,7 +180,8 @@ func throughPort(t *testing.T, s *framework.Server, host string, port int64, pas
 func generatedPassword(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	connection := &corev1.Secret{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name + ".database-connection"}, connection); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(),
+		client.ObjectKey{Namespace: s.Namespace, Name: s.Name + ".database-connection"}, connection); err != nil {
 		t.Fatal(err)
 	}
 	password := string(connection.Data["password"])
@@ -186,7 +196,8 @@ func mysqlDatabase(t *testing.T) {
 	s := newDatabase(t, "database-mysql", nil)
 	s.Create(t)
 	host, port := waitUntilReady(t, s)
-	out, err := throughPort(t, s, host, port, generatedPassword(t, s), "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42); SELECT a FROM shop.t")
+	out, err := throughPort(t, s, host, port, generatedPassword(t, s),
+		"CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42); SELECT a FROM shop.t")
 	if err != nil || out != "42\n" {
 		t.Errorf("want 42 through port %d, got %q, %v", port, out, err)
 	}
@@ -211,7 +222,8 @@ func mysqlStored(t *testing.T) {
 	newPasswordSecret(t, s, "password", map[string]string{"root": password})
 	s.Create(t)
 	host, port := waitUntilReady(t, s)
-	if _, err := throughPort(t, s, host, port, password, "CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42)"); err != nil {
+	if _, err := throughPort(t, s, host, port, password,
+		"CREATE DATABASE shop; CREATE TABLE shop.t (a INT); INSERT INTO shop.t VALUES (42)"); err != nil {
 		t.Fatal(err)
 	}
 	s.Delete(t)

@@ -92,7 +92,9 @@ func waitUntilBound(t *testing.T, s *framework.Server) {
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestDeleteBeforeTheServerStarted deletes earlier")
-	framework.OnEach(t, map[string]string{framework.OnClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(t *testing.T, composition string) {
+	framework.OnEach(t, map[string]string{
+		framework.OnClass: "HostPath has a server of another account than its agent's, which is harder to stop"}, func(
+		t *testing.T, composition string) {
 		t.Helper()
 		s := framework.NewServer(t, composition)
 		s.Create(t)
@@ -138,8 +140,11 @@ func TestDeleteDuringARestore(t *testing.T) {
 		image any
 		until func(*corev1.Pod) bool
 	}{
-		"ItWaits": {image: missingImage, until: func(p *corev1.Pod) bool { return waits(p, "ErrImagePull", "ImagePullBackOff") }},
-		"ItRuns":  {until: func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodPending }}, // It may be over when the kubelet says so.
+		"ItWaits": {image: missingImage, until: func(p *corev1.Pod) bool {
+			return waits(p, "ErrImagePull", "ImagePullBackOff")
+		}},
+		// It may be over when the kubelet says so.
+		"ItRuns": {until: func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodPending }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,13 +190,13 @@ func TestCreateRightAfterDelete(t *testing.T) {
 func createWhenFree(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the name", func(ctx context.Context) error {
-		again := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
-		again.Object["spec"] = s.Spec
-		again = again.DeepCopy()
-		err := framework.Suite.Kube.Create(ctx, again)
+		object := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
+		object.Object["spec"] = s.Spec
+		object = object.DeepCopy()
+		err := framework.Suite.Kube.Create(ctx, object)
 		switch {
 		case err == nil:
-			s.Claim = again
+			s.Claim = object
 		case apierrors.IsInvalid(err):
 			t.Fatal(err)
 		}
@@ -203,12 +208,14 @@ func createWhenFree(t *testing.T, s *framework.Server) {
 // log: the same version recovers it, and another one is not let near it.
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from its data")
+	framework.Repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from "+
+		"its data")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	kill := hangServer(t, s)
 	s.StartDelete(t)
-	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }) // Nobody starts it again.
+	// Nobody starts it again.
+	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	kill(t)
 	s.Gone(t)
 	s.Backups().AreProven(t, 1)
@@ -230,7 +237,7 @@ func refusedByNewer(t *testing.T, s *framework.Server) {
 	version, _, _ := unstructured.NestedString(s.Backups().Only(t).Object, "spec", "version")
 	patchVersion(t, s, "9.7.0")
 	s.Create(t)
-	s.Says(t, "did not stop cleanly")
+	s.Says(t, "did not shut down cleanly")
 	pods, err := s.Pods().Of(t.Context(), "server")
 	if err != nil || len(pods) > 0 {
 		t.Errorf("want no server on data that it cannot recover, got %d, %v", len(pods), err)
@@ -251,7 +258,8 @@ func patchVersion(t *testing.T, s *framework.Server, version string) {
 
 // waits is true if a container of the pod waits for one of the reasons.
 func waits(p *corev1.Pod, reasons ...string) bool {
-	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
-		return c.State.Waiting != nil && slices.Contains(reasons, c.State.Waiting.Reason)
-	})
+	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
+		func(c corev1.ContainerStatus) bool {
+			return c.State.Waiting != nil && slices.Contains(reasons, c.State.Waiting.Reason)
+		})
 }

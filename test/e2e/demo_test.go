@@ -15,15 +15,31 @@ import (
 // TestDemo types `make demo` on this cluster, in a namespace of its own, and sees that it shows what it is for.
 func TestDemo(t *testing.T) {
 	t.Parallel()
+	playDemo(t, "claim", "examples/original-claim/claim.yaml", "The claim is gone", "$ sql otuspassword ")
+}
+
+// TestDemoNamespaced types the same steps with the API without claims.
+func TestDemoNamespaced(t *testing.T) {
+	t.Parallel()
+	framework.Repeats(t, "TestDemo types the same steps with a claim, and TestWithoutClaim has a MySQL without one")
+	playDemo(t, "namespaced", "examples/namespaced/mysql.yaml", "The MySQL is gone", `$ sql "$password" `)
+}
+
+// playDemo with an API, whose manifest it applies. The other two are what it prints when the object is deleted, and how
+// it types SQL with the password that the object begins with.
+func playDemo(t *testing.T, api, manifest, gone, sql string) {
+	t.Helper()
 	ns := framework.NewNamespace(t)
-	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns)[0]
+	claim := framework.ReadObjects(t, manifest, ns)[0]
 	s := &framework.Server{Namespace: ns, Name: claim.GetName(), Claim: claim}
 	t.Cleanup(func() { s.Discard(t) })
 	store := "demo-store-" + ns
 	framework.AllowBackupStore(t, store)
 	t.Cleanup(func() {
-		for _, what := range [][]string{{"backupstore", store}, {"secret", "--namespace=" + system, store, store + "-credentials"}, {"namespace", store, "--wait=false"}} {
-			if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), append([]string{"delete", "--ignore-not-found"}, what...)...); err != nil {
+		for _, text := range [][]string{{"backupstore", store},
+			{"secret", "--namespace=" + system, store, store + "-credentials"}, {"namespace", store, "--wait=false"}} {
+			if out, err := framework.Kubectl(context.WithoutCancel(t.Context()),
+				append([]string{"delete", "--ignore-not-found"}, text...)...); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}
 		}
@@ -32,7 +48,8 @@ func TestDemo(t *testing.T) {
 	var printed bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "make", "demo")
 	cmd.Dir = framework.Repository()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "DEMO_NAMESPACE="+ns, "DEMO_STORE=true")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "DEMO_NAMESPACE="+ns, "DEMO_STORE=true",
+		"DEMO_API="+api)
 	cmd.Stdout = io.MultiWriter(&printed, os.Stdout)
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Run(); err != nil {
@@ -42,10 +59,11 @@ func TestDemo(t *testing.T) {
 	rest := printed.String()
 	for _, want := range []string{
 		"== 4/8 ", rows,
-		"== 5/8 ", " BackingUp", "The claim is gone", "Proven",
-		"== 6/8 ", "Restoring DB have succeed", "$ sql otuspassword ", rows,
+		"== 5/8 ", " BackingUp", gone, "Verified",
+		"== 6/8 ", "Restoring DB have succeed", sql, rows,
 		"== 7/8 ", "The new password is accepted", "The old password is refused", "ERROR 1045", "$ sql n3w-password ", rows,
-		"== 8/8 ", "kubectl mysql store-key", "True", "The claim is gone", store, "Restoring DB have succeed", "$ sql otuspassword ", rows,
+		"== 8/8 ", "kubectl mysql store-key", "True", gone, store, "Restoring DB have succeed",
+		sql, rows,
 		"Done: ", "Go on by hand:", "End it:",
 	} {
 		_, after, found := strings.Cut(rest, want)

@@ -19,14 +19,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A finding of `controller doctor`.
+// A finding of `kubectl mysql doctor`.
 type finding struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
 	Advice   string `json:"advice"`
 }
 
-// A diagnosis is what `controller doctor --output json` prints.
+// A diagnosis is what `kubectl mysql doctor --output json` prints.
 type diagnosis struct {
 	Cluster   []finding `json:"cluster"`
 	Rest      []finding `json:"rest"`
@@ -49,8 +49,8 @@ type patient struct {
 	} `json:"backups"`
 }
 
-// TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller would
-// put it back at once, so it is stopped for that.
+// TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller
+// would put it back at once, so it is stopped for that.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -61,7 +61,8 @@ func TestDoctor(t *testing.T) {
 	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
 	framework.Eventually(t, "the controller's end", func(ctx context.Context) error {
 		if got := examination(ctx, t).Cluster; !slices.ContainsFunc(got, stopped) {
-			return fmt.Errorf("want it to say that no controller is running, got %+v", got) // One that was killed is taken for running for a minute.
+			// One that was killed is taken for running for a minute.
+			return fmt.Errorf("want it to say that no controller is running, got %+v", got)
 		}
 		return nil
 	})
@@ -84,7 +85,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// isWell waits until the doctor has nothing to say of an instance but its state: a volume may be there for a moment after its XR.
+// isWell waits until the doctor has nothing to say of an instance but its state: a volume may be there for a moment
+// after its XR.
 func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 	t.Helper()
 	framework.Eventually(t, "that it is well, and "+state, func(ctx context.Context) error {
@@ -106,7 +108,7 @@ func keepsDataVolume(t *testing.T, s *framework.Server) {
 			return err
 		case v == nil:
 			return errors.New("there is no volume")
-		case !controllerutil.ContainsFinalizer(v, "otus.homework/protect-data"):
+		case !controllerutil.ContainsFinalizer(v, "crossplane-mysql.io/protect-data"):
 			return fmt.Errorf("volume %s has %v", v.Name, v.Finalizers)
 		}
 		return nil
@@ -118,7 +120,7 @@ func takeFinalizer(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	v := s.MustFindDataVolume(t)
 	before := v.DeepCopy()
-	controllerutil.RemoveFinalizer(v, "otus.homework/protect-data")
+	controllerutil.RemoveFinalizer(v, "crossplane-mysql.io/protect-data")
 	if err := framework.Suite.Kube.Patch(t.Context(), v, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,9 @@ func takeFinalizer(t *testing.T, s *framework.Server) string {
 func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) patient {
 	t.Helper()
 	all := examination(ctx, t)
-	n := slices.IndexFunc(all.Instances, func(p patient) bool { return p.Kind == "MySQL" && p.Namespace == s.Namespace && p.Name == s.Name })
+	n := slices.IndexFunc(all.Instances, func(p patient) bool {
+		return p.Kind == "MySQL" && p.Namespace == s.Namespace && p.Name == s.Name
+	})
 	if n < 0 {
 		t.Fatalf("there is no %s/%s in %+v", s.Namespace, s.Name, all)
 	}
@@ -140,30 +144,21 @@ func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) pat
 func examination(ctx context.Context, t *testing.T) diagnosis {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := controllerCommand(ctx, &log, "doctor", "--output=json")
+	cmd := pluginCommand(ctx, &log, "doctor", "--output=json")
 	out, err := cmd.Output()
 	var got diagnosis
 	if jerr := json.Unmarshal(out, &got); jerr != nil {
-		t.Fatalf("controller doctor (%v): %v\n%s%s", err, jerr, out, log.String())
+		t.Fatalf("kubectl mysql doctor (%v): %v\n%s%s", err, jerr, out, log.String())
 	}
 	if isWrong := got.wrong() > 0; isWrong != (err != nil) {
-		t.Errorf("controller doctor ended with %v:\n%s%s", err, out, log.String())
+		t.Errorf("kubectl mysql doctor ended with %v:\n%s%s", err, out, log.String())
 	}
 	return got
 }
 
-// controllerCommand is a command of the controller's program, as a person of the platform runs it.
-func controllerCommand(ctx context.Context, log io.Writer, args ...string) *exec.Cmd {
-	return ownCommand(ctx, log, append([]string{"./controller"}, args...))
-}
-
-// pluginCommand is a command of kubectl's plugin.
+// pluginCommand returns a command of the kubectl plugin.
 func pluginCommand(ctx context.Context, log io.Writer, args ...string) *exec.Cmd {
-	return ownCommand(ctx, log, append([]string{"./controller/kubectl-mysql"}, args...))
-}
-
-func ownCommand(ctx context.Context, log io.Writer, args []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./controller/kubectl-mysql"}, args...)...)
 	cmd.Dir = framework.Repository()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
 	cmd.Stderr = log

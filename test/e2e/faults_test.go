@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestBackupPVFull: where a quota keeps the volume from growing by itself the deletion waits, says how to make room, and goes on
-// when somebody did.
+// TestBackupPVFull: where a quota keeps the volume from growing by itself the deletion waits, says how to make room,
+// and goes on when somebody did.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupFull has what the agent says, and TestNext how the volume grows")
@@ -34,13 +34,16 @@ func TestBackupPVFull(t *testing.T) {
 	}
 	quota := newQuota(t, s, "no-more", corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("2Gi")})
 	s.StartDelete(t)
-	advice := fmt.Sprintf(`kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`, s.Namespace, backups)
+	advice := fmt.Sprintf(
+		`kubectl patch pvc --namespace %s %s --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'`, s.Namespace,
+		backups)
 	s.Says(t, advice)
-	s.Says(t, "Nothing is lost: the data stays on its volume")
+	s.Says(t, "No data is lost: it stays on its volume")
 	s.ControllerSays(t, advice)
 	holdsItsData(t, s)
 	liftQuota(t, quota)
-	out, err := framework.Kubectl(t.Context(), "patch", "pvc", "--namespace", s.Namespace, backups, "--patch", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
+	out, err := framework.Kubectl(t.Context(), "patch", "pvc", "--namespace", s.Namespace, backups, "--patch",
+		`{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	if err != nil {
 		t.Fatalf("what it says cannot be done: %v: %s", err, out)
 	}
@@ -53,7 +56,8 @@ func TestBackupPVFull(t *testing.T) {
 // TestDamagedBackup: nothing starts from an archive that is not what was proven, nor over somebody else's files.
 func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged in this order.
 	t.Parallel()
-	framework.Repeats(t, "tests of package archive refuse each kind of damage, and examples/restore-failed has what the claim says")
+	framework.Repeats(t, "tests of package archive refuse each kind of damage, and examples/restore-failed has what "+
+		"the claim says")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
@@ -64,31 +68,35 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 	startHand(t, s, "hand", "backup-"+s.Name+"-pvc")
 	changeArchives(t, s, "cp --preserve "+archive+" "+manifest+" /data")
 
-	flip := fmt.Sprintf(`at=$(($(stat --format=%%s %[1]s) / 2)); was=$(od --address-radix=n --format=u1 --skip-bytes=$at --read-bytes=1 %[1]s); `+
-		`printf "\\$(printf %%03o $((was ^ 1)))" | dd of=%[1]s bs=1 seek=$at conv=notrunc status=none`, archive)
+	flip := fmt.Sprintf(
+		`at=$(($(stat --format=%%s %[1]s) / 2)); was=$(od --address-radix=n --format=u1 --skip-bytes=$at --read-bytes=1 %[1]s); `+
+			`printf "\\$(printf %%03o $((was ^ 1)))" | dd of=%[1]s bs=1 seek=$at conv=notrunc status=none`, archive)
 	changeArchives(t, s, flip)
 	s.Create(t)
 	last := restoreFailsAgain(t, s, "", "is damaged")
-	whole := "cp --preserve /data/" + path.Base(archive) + " " + archive + "; cp --preserve /data/manifest.json " + manifest
+	whole := "cp --preserve /data/" + path.Base(archive) + " " + archive + "; cp --preserve /data/manifest.json " +
+		manifest
 	t.Run("OtherDamage", func(t *testing.T) {
 		framework.Repeats(t, "TestDamage, TestMissingManifest and TestRestoreRefuses have each")
-		for _, damage := range []struct{ how, says string }{
+		for _, damage := range []struct{ form, says string }{
 			{"truncate --size=-1 " + archive, "is damaged"},
-			{"rm " + manifest, "its manifest.json is not on its volume"},
-			{"rm " + archive, "is not on its volume"},
+			{"rm " + manifest, "its manifest.json is missing"},
+			{"rm " + archive, "its manifest.json is missing"},
 		} {
-			changeArchives(t, s, whole+"; "+damage.how)
+			changeArchives(t, s, whole+"; "+damage.form)
 			last = restoreFailsAgain(t, s, last, damage.says)
 		}
 	})
 	changeArchives(t, s, whole)
 
 	startHand(t, s, "other", s.Name+"-pvc")
-	if _, err := execByHand(t.Context(), s, "other", "mkdir --parents /data/folder /data/data && echo mine | tee /data/file /data/folder/file >/data/data/file"); err != nil {
+	if _, err := execByHand(t.Context(), s, "other",
+		"mkdir --parents /data/folder /data/data && echo mine | tee /data/file /data/folder/file >/data/data/file"); err != nil {
 		t.Fatal(err)
 	}
-	restoreFailsAgain(t, s, last, "The data volume already holds a database")
-	out, err := execByHand(t.Context(), s, "other", "cat /data/file /data/folder/file /data/data/file && rm /data/data/file")
+	restoreFailsAgain(t, s, last, "The data volume already contains a database")
+	out, err := execByHand(t.Context(), s, "other",
+		"cat /data/file /data/folder/file /data/data/file && rm /data/data/file")
 	if err != nil || out != "mine\nmine\nmine\n" { //nolint:dupword // One for each file.
 		t.Errorf("want nobody's files touched, got %q, %v", out, err)
 	}
@@ -104,15 +112,16 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 // TestPasswordSecretIsWrong: no server starts without a password, and one that runs goes on with the last it had.
 func TestPasswordSecretIsWrong(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestBadInput has each Secret that is wrong, and TestPasswordNotAllowed a server that goes on")
+	framework.Repeats(t, "TestBadInput has each Secret that is wrong, and TestNotAllowedPassword a server that goes on")
 	s := framework.NewServer(t, framework.ClassComposition)
 	delete(s.Spec, "password")
 	s.Spec["passwordSecretRef"] = map[string]any{"name": "mine", "key": "root"}
 	s.Create(t)
-	s.Refuses(t, "spec.passwordSecretRef.name: Secret "+s.Namespace+"/mine does not exist: create it")
+	s.Refuses(t, "spec.passwordSecretRef.name: Secret "+s.Namespace+"/mine does not exist. Create it")
 	secret := newPasswordSecret(t, s, "mine", map[string]string{"other": "x"})
-	s.Refuses(t, `has no key "root": add it`)
-	for text, says := range map[string]string{"": "the password is empty", "two\nlines": "has a control character", strings.Repeat("x", 257): "more than 256 bytes"} {
+	s.Refuses(t, `has no key "root". Add the key`)
+	for text, says := range map[string]string{"": "the password is empty", "two\nlines": "contains a control character",
+		strings.Repeat("x", 257): "more than 256 bytes"} {
 		fillSecret(t, secret, map[string]string{"root": text})
 		s.Refuses(t, says)
 	}
@@ -124,7 +133,7 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 	if err := framework.Suite.Kube.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	s.Says(t, "Running, but spec.passwordSecretRef.name: Secret "+s.Namespace+"/mine does not exist: create it")
+	s.Says(t, "Running, but spec.passwordSecretRef.name: Secret "+s.Namespace+"/mine does not exist. Create it")
 	hasCredentials(t, s, "Failed", "The Secret that holds the password of this instance cannot be read")
 	s.ControllerSays(t, "The Secret that holds the password of this instance cannot be read")
 	s.Client().Connects(t, "right")
@@ -157,20 +166,24 @@ func TestServerRefuses(t *testing.T) {
 		return err
 	})
 
-	s.Client().MustQuery(t, "CREATE USER helper@'%' IDENTIFIED BY 'h'; GRANT ALL ON *.* TO helper@'%' WITH GRANT OPTION; ALTER USER root@'%' ACCOUNT LOCK")
+	s.Client().MustQuery(t, "CREATE USER helper@'%' IDENTIFIED BY 'h'; GRANT ALL ON *.* TO helper@'%' WITH GRANT "+
+		"OPTION; ALTER USER root@'%' ACCOUNT LOCK")
 	s.Set(t, map[string]any{"password": "after the lock"})
 	hasCredentials(t, s, "Failed", "the account root is locked in the server: unlock it there")
 	s.ControllerSays(t, "the account root is locked in the server")
 	s.Says(t, "its password could not be changed: the account root is locked")
 	options := fmt.Sprintf("[client]\nhost=%s\nuser=helper\npassword=h\n", s.Name)
-	if _, err := framework.Exec(t.Context(), s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin", "--execute=ALTER USER root@'%' ACCOUNT UNLOCK"); err != nil {
+	if _, err := framework.Exec(t.Context(), s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin",
+		"--execute=ALTER USER root@'%' ACCOUNT UNLOCK"); err != nil {
 		t.Fatal(err)
 	}
 	s.Client().Connects(t, "after the lock")
 
-	s.Client().MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY 'behind our back'; ALTER USER root@'%' DISCARD OLD PASSWORD")
+	s.Client().
+		MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY 'behind our back'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 	s.Set(t, map[string]any{"password": "not this one"})
-	const advice = "The server accepts no password that is known for root: it was changed there"
+	const advice = "The server accepts none of the known passwords of root. Either the password was changed in the " +
+		"server"
 	hasCredentials(t, s, "Failed", advice)
 	s.ControllerSays(t, advice)
 	s.Delete(t)
@@ -204,13 +217,14 @@ func takeAllConnections(t *testing.T, s *framework.Server, address string) []dri
 	return all
 }
 
-// startHand starts a pod that puts things on a volume, on the node of the server's own if there is one: a volume that nothing has
-// used yet is made where its first pod is.
+// startHand starts a pod that puts things on a volume, on the node of the server's own if there is one: a volume that
+// nothing has used yet is made where its first pod is.
 func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	t.Helper()
 	p := framework.ToolboxPod(s.Namespace, name, pvc)
 	// The group of the first pod on a volume is that of all that are on it together.
-	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(999)), FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(999)),
+		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
 	if server, err := s.Pods().FindServer(t.Context()); err == nil {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: hostnameOf(t, server.Spec.NodeName)}
 	}
@@ -261,7 +275,8 @@ func deleteRestoreJob(t *testing.T, s *framework.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := framework.Suite.Kube.Delete(t.Context(), j, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(), j,
+		client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
 }

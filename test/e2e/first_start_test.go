@@ -14,11 +14,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestFirstStart has a password that an official image's entrypoint breaks on, and is killed at three moments. It ends in
-// a server that only this password opens.
+// TestFirstStart has a password that an official image's entrypoint breaks on, and is killed at three moments. It ends
+// in a server that only this password opens.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestRealInitialize has passwords that an entrypoint breaks on")
+	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestRealInitialize has passwords that an "+
+		"entrypoint breaks on")
 	for name, kills := range map[string][]time.Duration{
 		"Whole":  nil,
 		"Killed": {0, time.Second, 3 * time.Second},
@@ -58,7 +59,8 @@ func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) bool
 		t.Fatal(err)
 	}
 	atWork := initializing(p).Running != nil
-	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), p, client.GracePeriodSeconds(0))); err != nil {
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), p,
+		client.GracePeriodSeconds(0))); err != nil {
 		t.Fatal(err)
 	}
 	return atWork
@@ -89,7 +91,8 @@ func opensByPasswordOnly(t *testing.T, s *framework.Server) {
 	})
 	p := s.Pods().MustFindServer(t)
 	framework.Eventually(t, "an answer on the socket", func(ctx context.Context) error {
-		out, err := framework.Exec(ctx, s.Namespace, p.Name, "", "mysql", "--no-defaults", "--user=root", "--socket=/var/run/mysqld/mysqld.sock", "--execute=SELECT 1")
+		out, err := framework.Exec(ctx, s.Namespace, p.Name, "", "mysql", "--no-defaults", "--user=root",
+			"--socket=/var/run/mysqld/mysqld.sock", "--execute=SELECT 1")
 		return refused(out, err)
 	})
 }

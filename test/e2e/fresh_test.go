@@ -26,7 +26,8 @@ func removesProduct(t *testing.T) {
 		}
 		return err
 	})
-	framework.MustKubectl(t, "delete", "--ignore-not-found", "--timeout=2m", "--filename", framework.Repository()+"/package/install.yaml")
+	framework.MustKubectl(t, "delete", "--ignore-not-found", "--timeout=2m", "--filename",
+		framework.Repository()+"/package/install.yaml")
 	for _, part := range []string{"platform", "controller", "records"} {
 		framework.MustKubectl(t, "delete", "--ignore-not-found", "--timeout=2m", "--kustomize", "controller/deploy/"+part)
 	}

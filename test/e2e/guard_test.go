@@ -9,46 +9,50 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestFolderMovedAside: a server whose data is not where it was, or whose folder is another instance's, does not start, and
-// nothing is made in its place. The claim says which volume or folder it is; with the right one back all rows are.
+// TestFolderMovedAside: a server whose data is not where it was, or whose folder is another instance's, does not start,
+// and nothing is made in its place. The claim says which volume or folder it is; with the right one back all rows are.
 func TestFolderMovedAside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealDataMoved has both folders, and TestRealNothingInItsPlace an empty one")
-	framework.OnEach(t, map[string]string{framework.OnClass: "a folder of a node is easier to move aside than a volume"}, func(t *testing.T, composition string) {
-		t.Helper()
-		s := framework.NewServer(t, composition)
-		before := s.Begin(t)
-		v := s.MustFindDataVolume(t)
-		place := ". It is PersistentVolume " + v.Name
-		if v.Spec.HostPath != nil {
-			place = ". It is folder " + v.Spec.HostPath.Path + " of node "
-		}
-		startHand(t, s, "hand", s.Name+"-pvc")
-		restartOn := func(script string) {
+	framework.OnEach(t, map[string]string{framework.OnClass: "a folder of a node is easier to move aside than a volume"},
+		func(t *testing.T, composition string) {
 			t.Helper()
-			if _, err := execByHand(t.Context(), s, "hand", script+"; sync"); err != nil {
-				t.Fatal(err)
+			s := framework.NewServer(t, composition)
+			before := s.Begin(t)
+			v := s.MustFindDataVolume(t)
+			place := ". The data is on PersistentVolume " + v.Name
+			if v.Spec.HostPath != nil {
+				place = ". The data is in directory " + v.Spec.HostPath.Path + " of node "
 			}
-			if err := framework.Suite.Kube.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(s.Namespace), client.MatchingLabels{"app": s.Name}); err != nil {
-				t.Fatal(err)
+			startHand(t, s, "hand", s.Name+"-pvc")
+			restartOn := func(script string) {
+				t.Helper()
+				if _, err := execByHand(t.Context(), s, "hand", script+"; sync"); err != nil {
+					t.Fatal(err)
+				}
+				if err := framework.Suite.Kube.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(s.Namespace),
+					client.MatchingLabels{"app": s.Name}); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
 
-		restartOn("mv /data/data /data/aside")
-		s.Says(t, "the volume holds no data, but this instance has had some")
-		s.Says(t, place)
-		if got, err := execByHand(t.Context(), s, "hand", "[ ! -e /data/data ] || ls -A /data/data"); err != nil || got != "" {
-			t.Errorf("want nothing in the place of the data, got %q, %v", got, err)
-		}
+			restartOn("mv /data/data /data/aside")
+			s.Says(t, "the volume contains no data, but this instance had data")
+			s.Says(t, place)
+			if got, err := execByHand(t.Context(), s, "hand", "[ ! -e /data/data ] || ls -A /data/data"); err != nil ||
+				got != "" {
+				t.Errorf("want nothing in the place of the data, got %q, %v", got, err)
+			}
 
-		restartOn(`cp -p /data/.restored.json /tmp; sed -i 's/"xr":"[^"]*"/"xr":"of-another"/' /data/.restored.json; rm -df /data/data; mv /data/aside /data/data`)
-		s.Says(t, `the data is that of another instance, whose XR has the UID "of-another"`)
-		s.Says(t, place)
+			restartOn(
+				`cp -p /data/.restored.json /tmp; sed -i 's/"xr":"[^"]*"/"xr":"of-another"/' /data/.restored.json; rm -df /data/data; mv /data/aside /data/data`)
+			s.Says(t, `the data belongs to another instance, whose composite resource has the UID "of-another"`)
+			s.Says(t, place)
 
-		restartOn("cp -p /tmp/.restored.json /data")
-		s.Client().SeesRows(t, before)
-		endHand(t, s, "hand")
-		s.Delete(t)
-		s.Backups().AreProven(t, 1)
-	})
+			restartOn("cp -p /tmp/.restored.json /data")
+			s.Client().SeesRows(t, before)
+			endHand(t, s, "hand")
+			s.Delete(t)
+			s.Backups().AreProven(t, 1)
+		})
 }

@@ -17,9 +17,9 @@ import (
 
 // A moment is one change of an object, at the API server's own count of all changes.
 type moment struct {
-	at     uint64
-	change watch.EventType
-	object *unstructured.Unstructured
+	revision uint64
+	change   watch.EventType
+	object   *unstructured.Unstructured
 }
 
 // A history is every change of the backups and Jobs of one instance.
@@ -41,8 +41,8 @@ func startHistory(t *testing.T, s *framework.Server) *history {
 	ctx, stop := context.WithCancel(t.Context())
 	h := &history{stop: stop}
 	for kind, mine := range map[string]func(*unstructured.Unstructured) bool{
-		"otus.homework/v1/MySQLBackup": s.Backups().Has,
-		"batch/v1/Job":                 func(o *unstructured.Unstructured) bool { return o.GetNamespace() == s.Namespace },
+		"crossplane-mysql.io/v1alpha1/BackupRecord": s.Backups().Has,
+		"batch/v1/Job": func(o *unstructured.Unstructured) bool { return o.GetNamespace() == s.Namespace },
 	} {
 		w, err := c.Watch(ctx, framework.NewList(kind))
 		if err != nil {
@@ -54,7 +54,8 @@ func startHistory(t *testing.T, s *framework.Server) *history {
 	return h
 }
 
-func (h *history) follow(ctx context.Context, w watch.Interface, kind string, mine func(*unstructured.Unstructured) bool) {
+func (h *history) follow(ctx context.Context, w watch.Interface, kind string,
+	mine func(*unstructured.Unstructured) bool) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(*unstructured.Unstructured)
@@ -68,13 +69,13 @@ func (h *history) follow(ctx context.Context, w watch.Interface, kind string, mi
 		if !mine(o) {
 			continue
 		}
-		at, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+		revision, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 		if err != nil {
 			h.fault(err.Error())
 			return
 		}
 		h.mu.Lock()
-		h.moments = append(h.moments, moment{at, e.Type, o})
+		h.moments = append(h.moments, moment{revision, e.Type, o})
 		h.mu.Unlock()
 	}
 	if ctx.Err() == nil {
@@ -103,6 +104,6 @@ func (h *history) end(t *testing.T) []moment {
 	for _, f := range h.faults {
 		t.Error(f)
 	}
-	slices.SortStableFunc(h.moments, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(h.moments, func(a, b moment) int { return cmp.Compare(a.revision, b.revision) })
 	return h.moments
 }

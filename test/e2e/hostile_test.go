@@ -26,8 +26,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A mob is a namespace of instances whose servers mean harm. None has a pod of its own: Crossplane leaves the instances as
-// they are, and each one's Service leads to the port of one trick.
+// A mob is a namespace of instances whose servers mean harm. None has a pod of its own: Crossplane leaves the instances
+// as they are, and each one's Service leads to the port of one trick.
 type mob struct {
 	namespace string
 	tricks    []string
@@ -42,8 +42,8 @@ const (
 	hostileImage = "hostile:1"
 )
 
-// TestHostileServers: a claim is created, changed and deleted beside servers of every trick, which are asked less and less
-// often, by two workers at most.
+// TestHostileServers: a claim is created, changed and deleted beside servers of every trick, which are asked less and
+// less often, by two workers at most.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestHostileServer has each trick, and TestTurns who waits for whom")
@@ -57,7 +57,8 @@ func TestHostileServers(t *testing.T) {
 	started := time.Now()
 	beside.Delete(t)
 	beside.Backups().AreProven(t, 1)
-	t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes, time.Since(started).Seconds())
+	t.Logf("alone: %s; beside hostile servers: %s, deleted after %.1f s", aloneTimes, besideTimes,
+		time.Since(started).Seconds())
 	m.asked(t)
 	m.heard(t)
 }
@@ -79,14 +80,15 @@ func timeCreation(t *testing.T, s *framework.Server) string {
 // newMob whose servers are asked from now on.
 func newMob(t *testing.T) *mob {
 	t.Helper()
-	framework.SetPlatform(t, "allowPlaintext", []any{hostileImage})
+	framework.SetPlatform(t, "allowedPlaintextImages", []any{hostileImage})
 	m := &mob{namespace: framework.NewNamespace(t)}
 	p := framework.ToolboxPod(m.namespace, hostilePod, "")
 	p.Labels = map[string]string{"app": hostilePod}
 	framework.StartPod(t, p)
 	ports := m.play(t)
 	m.started = time.Now()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "wanted", Labels: map[string]string{passwordLabel: "true"}}, StringData: map[string]string{"password": hostilePassword}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "wanted",
+		Labels: map[string]string{passwordLabel: "true"}}, StringData: map[string]string{"password": hostilePassword}}
 	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
@@ -158,23 +160,29 @@ func (m *mob) join(t *testing.T, trick string, port int) {
 	xr.SetAnnotations(paused)
 	xr.SetLabels(map[string]string{"crossplane.io/claim-namespace": m.namespace, "crossplane.io/claim-name": trick})
 	spec := map[string]any{"type": "mysql", "passwordSecretRef": map[string]any{"name": "wanted", "key": "password"}}
-	xr.Object["spec"] = with(spec, "claimRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "namespace": m.namespace, "name": trick})
+	xr.Object["spec"] = with(spec, "claimRef",
+		map[string]any{"apiVersion": "zalando.org/v1", "kind": "Database", "namespace": m.namespace, "name": trick})
 	framework.Make(t, xr)
 	claim := framework.NewObject("zalando.org/v1", "Database", m.namespace, trick)
 	claim.SetAnnotations(paused)
-	claim.Object["spec"] = with(spec, "resourceRef", map[string]any{"apiVersion": "zalando.org/v1", "kind": "XDatabase", "name": xr.GetName()})
+	claim.Object["spec"] = with(spec, "resourceRef",
+		map[string]any{"apiVersion": "zalando.org/v1", "kind": "XDatabase", "name": xr.GetName()})
 	framework.Make(t, claim)
 	framework.Make(t, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: trick},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": hostilePod}, Ports: []corev1.ServicePort{{Port: 3306, TargetPort: intstr.FromInt(port)}}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": hostilePod},
+			Ports: []corev1.ServicePort{{Port: 3306, TargetPort: intstr.FromInt(port)}}},
 	})
-	raw, err := json.Marshal(map[string]any{"status": map[string]any{"image": hostileImage, "conditions": []map[string]any{{
-		"type": "Serving", "status": "True", "reason": "Hostile", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-	}}}})
+	raw, err := json.Marshal(map[string]any{
+		"status": map[string]any{"image": hostileImage, "conditions": []map[string]any{{
+			"type": "Serving", "status": "True", "reason": "Hostile",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := framework.Suite.Kube.Status().Patch(t.Context(), xr, client.RawPatch(types.MergePatchType, raw)); err != nil {
+	if err := framework.Suite.Kube.Status().Patch(t.Context(), xr,
+		client.RawPatch(types.MergePatchType, raw)); err != nil {
 		t.Fatal(err)
 	}
 	m.xrs = append(m.xrs, xr)
@@ -210,7 +218,8 @@ func (m *mob) asked(t *testing.T) {
 	}
 	for trick, n := range clients {
 		if limit := allowed(trick, past); n > limit {
-			t.Errorf("%s was asked %d times in %s, want %d at most; the controller says:\n%s", trick, n, past, limit, m.told(t, trick))
+			t.Errorf("%s was asked %d times in %s, want %d at most; the controller says:\n%s", trick, n, past, limit,
+				m.told(t, trick))
 		}
 	}
 	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
@@ -228,9 +237,10 @@ func (m *mob) told(t *testing.T, trick string) string {
 	return out.String()
 }
 
-// allowed connections to a server in this time, with pauses that double from two seconds on. What says no as a server may
-// is asked after pauses that double from 5 ms on, each time with two passwords at most. On top comes the first time, and one
-// for each change of the XR since it serves: two by Crossplane, which is paused, and two by the controller.
+// allowed connections to a server in this time, with pauses that double from two seconds on. What says no as a server
+// may is asked after pauses that double from 5 ms on, each time with two passwords at most. On top comes the first
+// time, and one for each change of the XR since it serves: two by Crossplane, which is paused, and two by the
+// controller.
 func allowed(trick string, past time.Duration) int {
 	if slices.Contains([]string{"unprintable", "echo", "key"}, trick) {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
@@ -251,7 +261,7 @@ func (m *mob) heard(t *testing.T) {
 			if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xr), xr); err != nil {
 				return err
 			}
-			credentials, _, _ := unstructured.NestedStringMap(xr.Object, "status", "credentials")
+			credentials, _, _ := unstructured.NestedStringMap(xr.Object, "status", "internal", "credentials")
 			if credentials["message"] == "" {
 				return errors.New("it says nothing of its server")
 			}
@@ -274,7 +284,8 @@ func (m *mob) heard(t *testing.T) {
 // clean is a text that prints, is not long and tells no password.
 func (m *mob) clean(t *testing.T, text string) {
 	t.Helper()
-	if strings.Contains(text, hostilePassword) || len(text) > 16<<10 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if strings.Contains(text, hostilePassword) || len(text) > 16<<10 ||
+		strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		t.Errorf("somebody says %q", text)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestCopyIsAnotherServer: root can log in from elsewhere only. The claim says so while it lives, and the instance that comes after it
-// is Ready all the same. That instance, and a copy beside it (restore.from), are other servers: in replication nobody takes one for
-// another. All have GTIDs.
+// TestCopyIsAnotherServer: root can log in from elsewhere only. The claim says so while it lives, and the instance that
+// comes after it is Ready all the same. That instance, and a copy beside it (restore.from), are other servers: in
+// replication nobody takes one for another. All have GTIDs.
 func TestCopyIsAnotherServer(t *testing.T) {
 	framework.Repeats(t, "TestRealRootElsewhere, TestRealGTIDs and TestRestoreLeavesServerUUID have each part")
 	t.Parallel()
@@ -50,7 +50,8 @@ func TestCopyIsAnotherServer(t *testing.T) {
 		}
 		seen[f[0]], seen[f[1]] = true, true
 	}
-	if got := strings.TrimSpace(another.Client().MustQuery(t, "SELECT COUNT(*) FROM mysql.user WHERE User = 'root' AND Host = '10.99.0.%'")); got != "1" {
+	if got := strings.TrimSpace(another.Client().
+		MustQuery(t, "SELECT COUNT(*) FROM mysql.user WHERE User = 'root' AND Host = '10.99.0.%'")); got != "1" {
 		t.Errorf("want the account that was renamed to stay as it is, there are %s", got)
 	}
 }

@@ -11,23 +11,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Before a server of another series starts on the data there is a backup of it. There is one MySQL to be had, under several tags: the
-// series are those of the tags, and a server that fails to start is one that is none.
+// Before a server of another series starts on the data there is a backup of it. There is one MySQL to be had, under
+// several tags: the series are those of the tags, and a server that fails to start is one that is none.
 
 // oneRow more, of a number.
 const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
 
-// TestImageChange: an image that does not start is left again, one that does takes the data over, and the backup from before leads
-// back.
+// TestImageChange: an image that does not start is left again, one that does takes the data over, and the backup from
+// before leads back.
 func TestImageChange(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and TestChangeInPlace an image that needs none of them")
+	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and TestChangeInPlace an image that "+
+		"needs none of them")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["image"] = "mysql:8.4"
 	before := s.Begin(t)
 
 	s.Set(t, map[string]any{"image": missingImage})
-	s.Says(t, "To go back: set spec.image to mysql:8.4; where that no longer starts on the data, delete the claim and create it again with spec.image: mysql:8.4 and spec.restore.backup: ")
+	s.Says(t, "To revert the change, set spec.image to mysql:8.4. If that image no longer starts on the data, delete "+
+		"the claim and create it again with spec.image: mysql:8.4 and spec.restore.backup: ")
 	s.Says(t, "ErrImagePull")
 	s.Backups().AreProven(t, 1)
 	if r := s.Backups().Only(t); originOf(r) != "ImageChange" {
@@ -110,8 +112,8 @@ func runsImage(t *testing.T, s *framework.Server, image string) {
 		if err != nil {
 			return err
 		}
-		served, _, _ := unstructured.NestedString(xr.Object, "status", "servedImage")
-		if left, ok, _ := unstructured.NestedMap(xr.Object, "status", "imageChange"); ok || served != image {
+		served, _, _ := unstructured.NestedString(xr.Object, "status", "internal", "servedImage")
+		if left, ok, _ := unstructured.NestedMap(xr.Object, "status", "internal", "imageChange"); ok || served != image {
 			return fmt.Errorf("%s is noted, and %v is left", served, left)
 		}
 		return framework.HasCondition(ctx, s.Claim, "Ready")

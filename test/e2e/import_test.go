@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A foreignServer is one that is not the product's: a pod of the image as its documentation has it, with its data at the root of
-// a volume.
+// A foreignServer is one that is not the product's: a pod of the image as its documentation has it, with its data at
+// the root of a volume.
 type foreignServer struct {
 	namespace string
 	pod       *corev1.Pod
@@ -37,25 +37,30 @@ func startForeign(t *testing.T, ns string) *foreignServer {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: foreignVolume},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	})
 	framework.Make(t, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: foreignName},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": foreignName}, Ports: []corev1.ServicePort{{Port: 3307, TargetPort: intstr.FromInt32(3306)}}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": foreignName},
+			Ports: []corev1.ServicePort{{Port: 3307, TargetPort: intstr.FromInt32(3306)}}},
 	})
 	pod := framework.ToolboxPod(ns, foreignName, "")
 	pod.Labels = map[string]string{"app": foreignName}
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
 	pod.Spec.SecurityContext.RunAsUser, pod.Spec.SecurityContext.FSGroup = new(int64(999)), new(int64(999))
 	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: foreignVolume}}},
+		{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: foreignVolume}}},
 		{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 	}
 	c := &pod.Spec.Containers[0]
 	c.Name, c.Command = "mysql", nil
-	c.Env = []corev1.EnvVar{{Name: "MYSQL_ROOT_PASSWORD", Value: foreignPassword}, {Name: "MYSQL_DATABASE", Value: "otus-database"}}
-	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/mysql"}, {Name: "run", MountPath: "/var/run/mysqld"}}
+	c.Env = []corev1.EnvVar{{Name: "MYSQL_ROOT_PASSWORD", Value: foreignPassword},
+		{Name: "MYSQL_DATABASE", Value: "otus-database"}}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/mysql"},
+		{Name: "run", MountPath: "/var/run/mysqld"}}
 	f := &foreignServer{namespace: ns, pod: pod}
 	f.start(t)
 	return f
@@ -77,7 +82,9 @@ func (f *foreignServer) ask(ctx context.Context, statements string, host ...stri
 	if len(host) > 0 {
 		way = "--host=" + host[0]
 	}
-	return framework.Exec(ctx, f.namespace, f.pod.Name, statements, "sh", "-c", "MYSQL_PWD="+foreignPassword+" mysql --no-defaults --user=root --default-character-set=utf8mb4 -BN "+way+" otus-database")
+	return framework.Exec(ctx, f.namespace, f.pod.Name, statements, "sh", "-c",
+		"MYSQL_PWD="+foreignPassword+" mysql --no-defaults --user=root --default-character-set=utf8mb4 -BN "+way+
+			" otus-database")
 }
 
 func (f *foreignServer) mustAsk(t *testing.T, statements string) string {
@@ -110,20 +117,22 @@ SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
 SELECT COUNT(*) FROM shop.marks;`
 
 // imports a database under a name of its own.
-func (f *foreignServer) imports(s *framework.Server, what map[string]any) {
-	s.Spec["restore"] = map[string]any{"import": what}
+func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
+	s.Spec["restore"] = map[string]any{"import": text}
 	delete(s.Spec, "deletionPolicy")
 }
 
-// TestImport: a database of a server that is not the product's is imported from that while it runs, from a dump, and from its volume
-// once it has stopped; each row is there before the first client, and what it was imported from is as it was. A claim that is made again
-// goes on from its own backup, and imports nothing twice.
+// TestImport: a database of a server that is not the product's is imported from that while it runs, from a dump, and
+// from its volume once it has stopped; each row is there before the first client, and what it was imported from is as
+// it was. A claim that is made again goes on from its own backup, and imports nothing twice.
 func TestImport(t *testing.T) { //nolint:tparallel // One old server, in the order of its life.
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	f := startForeign(t, s.Namespace)
 	f.mustAsk(t, testdata(t, "rich.sql"))
-	f.mustAsk(t, "CREATE TABLE shop.marks (id INT PRIMARY KEY); INSERT INTO shop.marks VALUES (1); CREATE USER import@'%' IDENTIFIED BY 'its own' REQUIRE SSL; GRANT BACKUP_ADMIN ON *.* TO import@'%'; INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+	f.mustAsk(t, "CREATE TABLE shop.marks (id INT PRIMARY KEY); INSERT INTO shop.marks VALUES (1); CREATE USER "+
+		"import@'%' IDENTIFIED BY 'its own' REQUIRE SSL; GRANT BACKUP_ADMIN ON *.* TO import@'%'; INSTALL PLUGIN clone "+
+		"SONAME 'mysql_clone.so'")
 	want := f.mustAsk(t, rowsOf)
 
 	t.Run("Server", func(t *testing.T) { f.isCloned(t, s.Neighbour(t, "cloned"), want) })
@@ -143,12 +152,13 @@ func sees(t *testing.T, s *framework.Server, want string) {
 func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
 	host := foreignName + "." + f.namespace + ".svc"
-	f.imports(s, map[string]any{"server": map[string]any{"host": host, "port": int64(3307), "secretName": "old-account"}})
+	f.imports(s, map[string]any{"server": map[string]any{"host": host, "port": int64(3307),
+		"secretRef": map[string]any{"name": "old-account"}}})
 	s.Spec["deletionPolicy"] = discard
 	s.Create(t)
-	s.Refuses(t, "spec.restore.import.server: Forbidden: "+host+":3307 is not among those that the platform allows")
-	framework.Allow(t, "importServers", "*."+f.namespace+".svc:3307")
-	s.Refuses(t, "create it with username, password and ca.crt")
+	s.Refuses(t, "spec.restore.import.server: Forbidden: "+host+":3307 is not allowed by the platform")
+	framework.Allow(t, "allowedImportServers", "*."+f.namespace+".svc:3307")
+	s.Refuses(t, "Create it with the keys username, password and ca.crt")
 	authority, err := framework.Exec(t.Context(), f.namespace, f.pod.Name, "", "cat", "/var/lib/mysql/ca.pem")
 	if err != nil {
 		t.Fatal(err)
@@ -157,10 +167,11 @@ func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string)
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "old-account"},
 		StringData: map[string]string{"username": "import", "password": "its own", "ca.crt": authority},
 	})
-	s.Says(t, "legacy.isam (MyISAM). Change them there")
+	s.Says(t, "legacy.isam (MyISAM). Convert them there")
 	s.IsHeld(t)
 	f.mustAsk(t, "DROP TABLE legacy.attic, legacy.comma, legacy.isam")
-	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job") // Or it is tried again in a minute.
+	// Or it is tried again in a minute.
+	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job")
 	sees(t, s, want)
 	if got := f.mustAsk(t, rowsOf); got != want {
 		t.Errorf("the old server has %q now", got)
@@ -170,21 +181,23 @@ func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string)
 
 func (f *foreignServer) isLoaded(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
-	at := startS3(t)
-	store := offersStore(t, at, newStoreKey(t, at.namespace))
+	s3 := startS3(t)
+	store := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	var dump bytes.Buffer
 	if err := framework.ExecStream(t.Context(), f.namespace, f.pod.Name, nil, &dump, "sh", "-c",
-		"MYSQL_PWD="+foreignPassword+" mysqldump --no-defaults --user=root --socket=/var/run/mysqld/mysqld.sock --single-transaction --set-gtid-purged=OFF --routines --events --triggers --ignore-table=shop.one --ignore-table=shop.two --databases shop"); err != nil {
+		"MYSQL_PWD="+foreignPassword+" mysqldump --no-defaults --user=root --socket=/var/run/mysqld/mysqld.sock "+
+			"--single-transaction --set-gtid-purged=OFF --routines --events --triggers --ignore-table=shop.one "+
+			"--ignore-table=shop.two --databases shop"); err != nil {
 		t.Fatal(err)
 	}
-	f.imports(s, map[string]any{"dump": map[string]any{"store": store.GetName(), "name": "shop.sql.gz"}})
+	f.imports(s, map[string]any{"dump": map[string]any{"storeRef": map[string]any{"name": store.GetName()}, "name": "shop.sql.gz"}})
 	s.Spec["deletionPolicy"] = discard
 	whole := dump.Bytes()
-	at.put(t, "team/mysql/imports/"+f.namespace+"/shop.sql.gz", zipped(t, whole[:len(whole)/2]))
+	s3.put(t, "team/mysql/imports/"+f.namespace+"/shop.sql.gz", zipped(t, whole[:len(whole)/2]))
 	s.Create(t)
-	s.Says(t, "is cut off, is not what its sum says, or has a statement that fails")
+	s.Says(t, "is truncated, does not match its checksum, or contains a statement that fails")
 	s.IsHeld(t)
-	at.put(t, "team/mysql/imports/"+f.namespace+"/shop.sql.gz", zipped(t, whole))
+	s3.put(t, "team/mysql/imports/"+f.namespace+"/shop.sql.gz", zipped(t, whole))
 	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job")
 	sees(t, s, want)
 	s.Delete(t)
@@ -207,16 +220,17 @@ func zipped(t *testing.T, raw []byte) []byte {
 func (s *s3Server) put(t *testing.T, key string, raw []byte) {
 	t.Helper()
 	path := "/data/objects/backups/" + key
-	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", bytes.NewReader(raw), &bytes.Buffer{}, "sh", "-c", "mkdir -p $(dirname "+path+") && cat >"+path); err != nil {
+	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", bytes.NewReader(raw), &bytes.Buffer{}, "sh",
+		"-c", "mkdir -p $(dirname "+path+") && cat >"+path); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (f *foreignServer) isCopied(t *testing.T, s *framework.Server) {
 	t.Helper()
-	f.imports(s, map[string]any{"volume": map[string]any{"pvcName": foreignVolume}})
+	f.imports(s, map[string]any{"volume": map[string]any{"pvcRef": map[string]any{"name": foreignVolume}}})
 	s.Create(t)
-	s.Says(t, "a server still runs on this data")
+	s.Says(t, "a server still uses this data")
 	s.IsHeld(t)
 	f.mustAsk(t, "INSERT INTO shop.marks VALUES (2)")
 	want := f.mustAsk(t, rowsOf)

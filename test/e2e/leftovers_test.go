@@ -31,7 +31,8 @@ func leavesNothing(t *testing.T, s *framework.Server) {
 // leavesNoTrace of the instance but its backups.
 func leavesNoTrace(t *testing.T, s *framework.Server) {
 	t.Helper()
-	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV, keepsNoPassword} {
+	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV,
+		keepsNoPassword} {
 		framework.Eventually(t, "that nothing is left", func(ctx context.Context) error { return check(ctx, s) })
 	}
 }
@@ -75,8 +76,8 @@ func hasNoComposite(ctx context.Context, s *framework.Server) error {
 		return err
 	}
 	for _, xr := range found {
-		of, _, _ := unstructured.NestedStringMap(xr.Object, "spec", "claimRef")
-		if of["namespace"] == s.Namespace && of["name"] == s.Name {
+		claimRef, _, _ := unstructured.NestedStringMap(xr.Object, "spec", "claimRef")
+		if claimRef["namespace"] == s.Namespace && claimRef["name"] == s.Name {
 			return fmt.Errorf("left: composite %s", xr.GetName())
 		}
 	}
@@ -95,7 +96,8 @@ func hasNoDataPV(ctx context.Context, s *framework.Server) error {
 func keepsNoPassword(ctx context.Context, s *framework.Server) error {
 	secrets, err := listKind(ctx, "v1/Secret", framework.SystemNamespace)
 	for _, o := range secrets {
-		if a := o.GetAnnotations(); a["otus.homework/claim-namespace"] == s.Namespace && a["otus.homework/claim-name"] == s.Name {
+		if a := o.GetAnnotations(); a["crossplane-mysql.io/claim-namespace"] == s.Namespace &&
+			a["crossplane-mysql.io/claim-name"] == s.Name {
 			return fmt.Errorf("left: Secret %s of the controller", o.GetName())
 		}
 	}
@@ -113,8 +115,10 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 		t.Fatalf("the backups' volume: %v", err)
 	}
 	isFree := s.BackupPVCDeleted && v.Status.Phase == corev1.VolumeReleased // Until the claim is created again.
-	if v.Status.Phase != corev1.VolumeBound && !isFree || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || len(v.Finalizers) == 0 {
-		t.Errorf("want the backups' volume bound, retained and with a finalizer, it is %s, %s, %v", v.Status.Phase, v.Spec.PersistentVolumeReclaimPolicy, v.Finalizers)
+	if v.Status.Phase != corev1.VolumeBound && !isFree ||
+		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || len(v.Finalizers) == 0 {
+		t.Errorf("want the backups' volume bound, retained and with a finalizer, it is %s, %s, %v", v.Status.Phase,
+			v.Spec.PersistentVolumeReclaimPolicy, v.Finalizers)
 	}
 }
 
@@ -136,7 +140,8 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 				VolumeMounts:    []corev1.VolumeMount{{Name: "folder", MountPath: "/folder", ReadOnly: true}},
 			}},
 			TerminationGracePeriodSeconds: new(int64(0)),
-			Volumes:                       []corev1.Volume{{Name: "folder", VolumeSource: corev1.VolumeSource{HostPath: v.Spec.HostPath}}},
+			Volumes: []corev1.Volume{
+				{Name: "folder", VolumeSource: corev1.VolumeSource{HostPath: v.Spec.HostPath}}},
 		},
 	})
 	leavesNothingToRun(t, s, server)
@@ -149,20 +154,23 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 func leavesNothingToRun(t *testing.T, s *framework.Server, server *corev1.Pod) {
 	t.Helper()
 	const evil = "/var/lib/mysql/evil"
-	if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "sh", "-c", "cp /bin/sh "+evil+" && chmod 6755 "+evil); err != nil {
+	if out, err := framework.Exec(t.Context(), s.Namespace, server.Name, "", "sh", "-c",
+		"cp /bin/sh "+evil+" && chmod 6755 "+evil); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
 	onNode := func(command ...string) (string, error) {
 		return framework.Exec(t.Context(), s.Namespace, "folder", "", command...)
 	}
-	if got, err := onNode("stat", "-c", "%u:%g %a", "/folder", "/folder/data/evil"); err != nil || got != "999:999 700\n999:999 6755\n" {
+	if got, err := onNode("stat", "-c", "%u:%g %a", "/folder", "/folder/data/evil"); err != nil ||
+		got != "999:999 700\n999:999 6755\n" {
 		t.Errorf("want the server's own folder, and what it can leave there, got %q, %v", got, err)
 	}
 	if got, err := onNode("find", "/folder", "!", "-uid", "999"); err != nil || got != "" {
 		t.Errorf("want all of it the server's, got %q, %v", got, err)
 	}
 	for _, path := range []string{"/folder", "/folder/data/evil"} {
-		if got, err := onNode("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "ls", "-l", path); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+		if got, err := onNode("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "ls", "-l", path); err == nil ||
+			!strings.Contains(err.Error(), "Permission denied") {
 			t.Errorf("somebody on the node sees %s: %q, %v", path, got, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 const keep = 3
 
 // skipBackup is the annotation that lets one life go without a backup.
-const skipBackup = "otus.homework/skip-backup"
+const skipBackup = "crossplane-mysql.io/skip-backup"
 
 // TestFiveLives deletes and creates again and again, with more rows each time. Old backups go, but never before there
 // are newer ones enough.
@@ -32,14 +32,17 @@ func TestFiveLives(t *testing.T) {
 	s.Client().TypeSession(t)
 	var names []string
 	for life := 1; life <= 5; life++ {
-		s.Client().MustQuery(t, fmt.Sprintf("INSERT INTO test (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT 'life %d' FROM n", life))
+		s.Client().MustQuery(t, fmt.Sprintf(
+			"INSERT INTO test (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT "+
+				"'life %d' FROM n", life))
 		before := s.Client().MustQuery(t, framework.Rows)
 		s.Delete(t)
 		s.Backups().AreProven(t, min(life, keep))
 		names = append(names, newestBackup(t, s, names))
 		s.Create(t)
 		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-			t.Fatalf("life %d: want %d rows, got %d:\n%s", life, strings.Count(before, "\n"), strings.Count(got, "\n"), cmp.Diff(before, got))
+			t.Fatalf("life %d: want %d rows, got %d:\n%s", life, strings.Count(before, "\n"), strings.Count(got, "\n"),
+				cmp.Diff(before, got))
 		}
 	}
 	neverTooFew(t, h.end(t))
@@ -71,7 +74,7 @@ func neverTooFew(t *testing.T, moments []moment) {
 	for _, m := range moments {
 		name := m.object.GetName()
 		switch kind := m.object.GetKind(); {
-		case kind == "MySQLBackup":
+		case kind == "BackupRecord":
 			phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase")
 			delete(proven, name)
 			if phase == framework.PhaseProven && m.change != watch.Deleted {
@@ -80,12 +83,12 @@ func neverTooFew(t *testing.T, moments []moment) {
 		case m.change == watch.Added && strings.HasPrefix(name, "prune-"):
 			pruned++
 			if len(proven) <= keep {
-				t.Errorf("at %d: backups are removed when only %d are proven", m.at, len(proven))
+				t.Errorf("at %d: backups are removed when only %d are proven", m.revision, len(proven))
 			}
 		}
 		enough = enough || len(proven) >= keep
 		if enough && len(proven) < keep {
-			t.Errorf("at %d: only %d backups are proven", m.at, len(proven))
+			t.Errorf("at %d: only %d backups are proven", m.revision, len(proven))
 		}
 	}
 	if pruned != 2 {
@@ -99,13 +102,14 @@ func TestNamesakesAreApart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the servers of the matrix are namesakes, and neighbours of all others")
 	one := framework.NewServer(t, framework.ClassComposition)
-	all := map[string]*framework.Server{"one": one, "neighbour": one.Neighbour(t, "another"), "namesake": framework.NewServer(t, framework.ClassComposition)}
+	all := map[string]*framework.Server{"one": one, "neighbour": one.Neighbour(t, "another"),
+		"namesake": framework.NewServer(t, framework.ClassComposition)}
 	for _, s := range all {
 		s.Create(t)
 	}
-	for who, s := range all {
+	for subject, s := range all {
 		s.Client().SeesVersion(t)
-		s.Client().MustQuery(t, fmt.Sprintf("CREATE TABLE mine (who VARCHAR(20)); INSERT INTO mine VALUES ('%s')", who))
+		s.Client().MustQuery(t, fmt.Sprintf("CREATE TABLE mine (who VARCHAR(20)); INSERT INTO mine VALUES ('%s')", subject))
 	}
 	for _, s := range all {
 		s.StartDelete(t)
@@ -118,9 +122,9 @@ func TestNamesakesAreApart(t *testing.T) {
 	for _, s := range all {
 		s.Create(t)
 	}
-	for who, s := range all {
-		if got := s.Client().FirstAnswer(t, "SELECT who FROM mine"); got != who+"\n" {
-			t.Errorf("want the rows of %s, got %q", who, got)
+	for subject, s := range all {
+		if got := s.Client().FirstAnswer(t, "SELECT who FROM mine"); got != subject+"\n" {
+			t.Errorf("want the rows of %s, got %q", subject, got)
 		}
 	}
 }

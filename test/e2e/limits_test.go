@@ -9,28 +9,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestNamespaceLimits: in a namespace whose LimitRange has a default limit below what the Jobs request, a claim is backed up, its backup is
-// restore-tested (requireRestorable) and restored. What cannot be fitted to the namespace, such as a maximum that is too small or a quota without Jobs, is
-// said while the instance lives, and taken back once it is changed.
+// TestNamespaceLimits: in a namespace whose LimitRange has a default limit below what the Jobs request, a claim is
+// backed up, its backup is restore-tested (requireRestoreTest) and restored. What cannot be fitted to the namespace,
+// such as a maximum that is too small or a quota without Jobs, is said while the instance lives, and taken back once it
+// is changed.
 func TestNamespaceLimits(t *testing.T) {
 	framework.Repeats(t, "TestFit and TestNamespaceRefusesBackup have each rule of a namespace")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type:           corev1.LimitTypeContainer,
-		Default:        corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
-		DefaultRequest: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")},
-	}}}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "small"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type:           corev1.LimitTypeContainer,
+			Default:        corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+			DefaultRequest: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")},
+		}}}}
 	if err := framework.Suite.Kube.Create(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
-	s.Spec["resources"] = map[string]any{"requests": map[string]any{"memory": "512Mi"}, "limits": map[string]any{"memory": "1Gi"}} // Those of the server are the claim's.
-	s.Spec["backup"] = map[string]any{"requireRestorable": true}
+	// Those of the server are the claim's.
+	s.Spec["resources"] = map[string]any{"requests": map[string]any{"memory": "512Mi"},
+		"limits": map[string]any{"memory": "1Gi"}}
+	s.Spec["backup"] = map[string]any{"finalBackup": map[string]any{"requireRestoreTest": true}}
 	before := s.Begin(t)
 	warns(t, s, "")
 
@@ -38,7 +43,8 @@ func TestNamespaceLimits(t *testing.T) {
 	if err := framework.Suite.Kube.Update(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
-	warns(t, s, "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows at most 96Mi of memory")
+	warns(t, s, "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows "+
+		"at most 96Mi of memory")
 	limits.Spec.Limits[0].Max = nil
 	if err := framework.Suite.Kube.Update(t.Context(), limits); err != nil {
 		t.Fatal(err)
@@ -56,13 +62,15 @@ func TestNamespaceLimits(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// warns of the next backup, or of nothing. The rules of a namespace are not watched: an event of the claim has it looked at now, and not within an hour.
+// warns of the next backup, or of nothing. The rules of a namespace are not watched: an event of the claim has it
+// looked at now, and not within an hour.
 func warns(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	looks := 0
 	s.Eventually(t, "the warning "+text, func(ctx context.Context) error {
 		looks++
-		touch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{"example.org/look":"%d"}}}`, looks))
+		touch := client.RawPatch("application/merge-patch+json",
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"example.org/look":"%d"}}}`, looks))
 		if err := framework.Suite.Kube.Patch(ctx, s.Claim.DeepCopy(), touch); err != nil {
 			return err
 		}
@@ -70,7 +78,7 @@ func warns(t *testing.T, s *framework.Server, text string) {
 		if err != nil {
 			return err
 		}
-		got, _ := xr.Object["status"].(map[string]any)["backupWarning"].(string)
+		got, _, _ := unstructured.NestedString(xr.Object, "status", "internal", "backupWarning")
 		if (got == "") != (text == "") || !strings.Contains(got, text) {
 			return fmt.Errorf("want %q, got %q", text, got)
 		}

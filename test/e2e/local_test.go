@@ -21,7 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the cluster.
+// TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the
+// cluster.
 func TestControllerOutside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the controller runs in the cluster")
@@ -39,8 +40,8 @@ func TestControllerOutside(t *testing.T) {
 	s.Client().Connects(t, oddPasswords[0])
 }
 
-// theController is one for all tests. Who stops it has it for himself; who needs the one that runs shares it; and all others
-// wait a little longer meanwhile, and lose nothing.
+// theController is one for all tests. Who stops it has it for himself; who needs the one that runs shares it; and all
+// others wait a little longer meanwhile, and lose nothing.
 var theController sync.RWMutex
 
 // logOfController that runs in the cluster: so many of its last lines, -1 for all that there are.
@@ -51,10 +52,12 @@ func logOfController(t *testing.T, lines string) string {
 	return readLogOfController(t, lines)
 }
 
-// readLogOfController for who has its share of it already: a second one would wait for who stops it, and that for the first.
+// readLogOfController for who has its share of it already: a second one would wait for who stops it, and that for the
+// first.
 func readLogOfController(t *testing.T, lines string) string {
 	t.Helper()
-	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail", lines)
+	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace,
+		"deployment/crossplane-mysql", "--tail", lines)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +95,8 @@ func rollOut(t *testing.T, namespace, name, change string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), framework.Patience)
 	defer cancel()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := framework.Suite.Kube.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(change))); err != nil {
+	if err := framework.Suite.Kube.Patch(ctx, d,
+		client.RawPatch(types.StrategicMergePatchType, []byte(change))); err != nil {
 		t.Fatal(err)
 	}
 	err := framework.Poll(ctx, func() error {
@@ -101,10 +105,12 @@ func rollOut(t *testing.T, namespace, name, change string) {
 		}
 		want, s := *d.Spec.Replicas, d.Status
 		if s.ObservedGeneration < d.Generation || s.Replicas != want || s.UpdatedReplicas != want || s.ReadyReplicas != want {
-			return fmt.Errorf("want %d pods of %s, there are %d, %d of them as wanted, and %d ready", want, name, s.Replicas, s.UpdatedReplicas, s.ReadyReplicas)
+			return fmt.Errorf("want %d pods of %s, there are %d, %d of them as wanted, and %d ready", want, name, s.Replicas,
+				s.UpdatedReplicas, s.ReadyReplicas)
 		}
 		var pods corev1.PodList
-		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels))
+		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace(namespace),
+			client.MatchingLabels(d.Spec.Selector.MatchLabels))
 		if err == nil && len(pods.Items) != int(want) {
 			err = fmt.Errorf("want %d pods of %s, %d are there", want, name, len(pods.Items))
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestMariaDBComesBack: a server that is none of MySQL's is made, backed up and restored as those are, and gets another
-// password than it was backed up with. Its account of root is one that only a plugin which was installed lets in. A server has
-// run on a copy of the backup, and a table that was to be stored outside of the data directory has its rows.
+// password than it was backed up with. Its account of root is one that only a plugin which was installed lets in. A
+// server has run on a copy of the backup, and a table that was to be stored outside of the data directory has its rows.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has MySQL, and MariaDB is refused where it cannot take over")
@@ -23,7 +23,8 @@ func TestMariaDBComesBack(t *testing.T) {
 	s.Create(t)
 	reach(t, s, func(ctx context.Context, c driver.ExecerContext) error {
 		for _, statement := range []string{
-			"CREATE TABLE `" + s.Database + "`.o (i INT) ENGINE=InnoDB DATA DIRECTORY='/tmp'", "INSERT INTO `" + s.Database + "`.o VALUES (42)",
+			"CREATE TABLE `" + s.Database + "`.o (i INT) ENGINE=InnoDB DATA DIRECTORY='/tmp'",
+			"INSERT INTO `" + s.Database + "`.o VALUES (42)",
 			"CREATE TABLE `" + s.Database + "`.t (i INT)", "INSERT INTO `" + s.Database + "`.t VALUES (42)",
 			"INSTALL SONAME 'auth_ed25519'", "ALTER USER root@'%' IDENTIFIED VIA ed25519 USING PASSWORD('behind our back')",
 		} {
@@ -35,7 +36,7 @@ func TestMariaDBComesBack(t *testing.T) {
 	})
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables whole") {
+	if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables are intact") {
 		t.Errorf("want the tables that were checked, got %q", message)
 	}
 	s.Password, s.Spec["password"] = "of the next life", "of the next life"
@@ -62,7 +63,7 @@ func TestMariaDBComesBack(t *testing.T) {
 }
 
 // reach a server that no program of MySQL's logs in to, by the driver, once it is ready.
-func reach(t *testing.T, s *framework.Server, do func(context.Context, driver.ExecerContext) error) {
+func reach(t *testing.T, s *framework.Server, run func(context.Context, driver.ExecerContext) error) {
 	t.Helper()
 	s.BecomesReady(t)
 	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)
@@ -74,7 +75,7 @@ func reach(t *testing.T, s *framework.Server, do func(context.Context, driver.Ex
 	if !ok {
 		t.Fatalf("a %T does not write", c)
 	}
-	if err := do(t.Context(), e); err != nil {
+	if err := run(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -59,8 +59,8 @@ func (c *cell) shares() string {
 	return shares
 }
 
-// isAlone is true if nothing else can run beside a cell, but for those that do the same to the whole cluster. A controller
-// that is killed is back soon.
+// isAlone is true if nothing else can run beside a cell, but for those that do the same to the whole cluster. A
+// controller that is killed is back soon.
 func (c *cell) isAlone() bool {
 	return c.way.uninstall != nil || c.fault.everywhere && c.fault != faultKilled
 }
@@ -76,6 +76,8 @@ func (c *cell) senseless() string {
 		return "its backup has no volume"
 	case c.fault.ofStore && !slices.Contains(storeWays, c.way):
 		return "a store does not know who has deleted what"
+	case c.way.own && (c.fault.ofStore || c.fault.online):
+		return "what is done to a running server does not depend on who deletes it"
 	case c.way == byFunction && c.fault == faultFunction:
 		return "they are one"
 	}
@@ -108,7 +110,7 @@ func pairs(t *testing.T) []*cell {
 		{faultRecord, []*way{byDeployment}},
 		{faultBackupPVC, []*way{byXRForeground}},
 		{faultHang, []*way{byFinalizers}},
-		{faultUnreadable, []*way{byClaim}},
+		{faultPod, []*way{ownForeground}},
 	} {
 		for _, w := range p.ways {
 			all = append(all, &cell{way: w, fault: p.fault})
@@ -125,18 +127,18 @@ func pairs(t *testing.T) []*cell {
 }
 
 // isOnlyInWhole sees that a short run has a way or a fault, or a reason why not.
-func isOnlyInWhole(t *testing.T, name string, isSeen bool, where string) {
+func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	t.Helper()
-	if isSeen == (where != "") {
+	if isSeen == (place != "") {
 		t.Errorf("a short run has either a cell of it or a reason why not: %s", name)
 	}
-	if where != "" {
-		t.Logf("make matrix has %q; here, %s", name, where)
+	if place != "" {
+		t.Logf("make matrix has %q; here, %s", name, place)
 	}
 }
 
-// onlyInWhole are the ways and faults that no short run has, each with what is seen of it there. Many a cell of one has the
-// whole cluster to itself for two minutes, in which a short run gets on with nothing else.
+// onlyInWhole are the ways and faults that no short run has, each with what is seen of it there. Many a cell of one has
+// the whole cluster to itself for two minutes, in which a short run gets on with nothing else.
 var onlyInWhole = map[any]string{
 	byClaimForeground: "an XR is deleted in the foreground",
 	byClaimOrphan:     "TestNext has an XR that lost its claim",
@@ -146,12 +148,16 @@ var onlyInWhole = map[any]string{
 	byPVC:             "the model deletes it at each step",
 	byPackage:         "the Function is uninstalled",
 	byClaimToStore:    "TestStore deletes one",
+	ownBackground:     "TestWithoutClaim deletes one in the foreground, which is harder",
+	ownOrphan:         "TestNext has what is left without its XR",
+	ownNamespace:      "TestNamespaceComesBack deletes one",
+	ownDeployment:     "a claim is deleted after its Deployment",
+	ownReplace:        "a claim is created again at once",
 
 	faultAbsent:     "a controller that is killed at each step is not there either",
 	faultKubelet:    "nobody hears of a pod that ends, as while the API server is killed",
 	faultCore:       "where the Function is uninstalled, nobody composes anything",
 	faultFunction:   "where it is uninstalled, nobody answers",
-	faultPod:        "the model fails a backup at each moment",
 	faultJob:        "the model fails a backup at each moment",
 	faultCrashLoop:  "a server that hangs has to be killed, too",
 	faultSettings:   "TestSettingsTakeNoServerDown has settings that are refused",
@@ -161,6 +167,7 @@ var onlyInWhole = map[any]string{
 	faultFirstStart: "TestRealKilledAtEachMoment kills it",
 	faultDamage:     "tests of package archive refuse each kind of damage",
 	faultQuota:      "TestWhyNoPod has the words",
+	faultUnreadable: "TestUnreadableKeepsData has what cannot be read of an instance that is deleted",
 	faultAside:      "TestRealDataMoved has each folder that a server may find",
 	faultNode:       "a pod that nobody hears of is seen while the API server is killed, and TestWhyPodWaits has the words",
 	faultInstall:    "TestDeploy has what goes with it",
@@ -187,11 +194,11 @@ var onlyInWhole = map[any]string{
 // run from the first start to the end of the second life. Whatever fails is looked at before it is cleaned up.
 func (c *cell) run(t *testing.T, folder string) {
 	t.Helper()
-	c.Server = framework.NewServer(t, c.composition(t))
+	c.Server = c.newServer(t)
 	if c.usesStore() {
-		c.Spec["backup"] = map[string]any{"store": c.host.store.GetName()}
+		c.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": c.host.store.GetName()}}
 	}
-	if c.way == byNamespace {
+	if c.way == byNamespace || c.way == ownNamespace {
 		framework.AllowReuse(t, c.Namespace)
 	}
 	t.Cleanup(func() {
@@ -210,20 +217,45 @@ func (c *cell) run(t *testing.T, folder string) {
 	}
 	c.way.over(t, c)
 	c.step(t, true, c.way.install)
-	c.way.again(t, c)
+	c.way.restore(t, c)
 	c.everyRow(t)
 	c.end(t)
 }
 
+// newServer of the cell's API.
+func (c *cell) newServer(t *testing.T) *framework.Server {
+	t.Helper()
+	if !c.way.own {
+		return framework.NewServer(t, c.composition(t))
+	}
+	s := framework.NewNamespacedServer(t)
+	s.Password = "of a MySQL without a claim"
+	s.Spec["passwordSecretRef"] = map[string]any{"name": "root", "key": "password"}
+	c.Server = s
+	c.takesPasswordFromSecret(t)
+	return s
+}
+
+// takesPasswordFromSecret makes the Secret of a MySQL without a claim, whose specification has no password.
+func (c *cell) takesPasswordFromSecret(t *testing.T) {
+	t.Helper()
+	if !c.way.own {
+		return
+	}
+	secret := &corev1.Secret{StringData: map[string]string{"password": c.Password}}
+	secret.Name, secret.Namespace = "root", c.Namespace
+	framework.Make(t, secret)
+}
+
 // step of a way or a fault. What is done to the whole cluster is done once for all cells of the meeting.
-func (c *cell) step(t *testing.T, everywhere bool, do func(*testing.T, *cell)) {
+func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) {
 	t.Helper()
 	switch {
-	case do == nil:
+	case run == nil:
 	case everywhere:
-		c.meeting.once(t, func() { do(t, c) })
+		c.meeting.once(t, func() { run(t, c) })
 	default:
-		do(t, c)
+		run(t, c)
 	}
 }
 
@@ -323,7 +355,8 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 		return nil, err
 	}
 	for i := range records {
-		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life && originOf(&records[i]) == ofDeletion {
+		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life &&
+			originOf(&records[i]) == ofDeletion {
 			return &records[i], nil
 		}
 	}

@@ -40,15 +40,15 @@ const (
 	monthController = "ghcr.io/crossplane-mysql/crossplane-mysql:month"
 )
 
-// setsClock of the controller, from before the deletion until it is over. All machines of the cluster have one clock, so
-// the controller is built with a time.Now that is fast.
+// setsClock of the controller, from before the deletion until it is over. All machines of the cluster have one clock,
+// so the controller is built with a time.Now that is fast.
 func setsClock(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.fastController, fastController, fast)
 }
 
-// setsClockByAMonth of the controller, likewise. The deletion goes by the API server's time, and takes no backup of the last 30 days for
-// an expired one (lifecycle.TestWrongClockDeletesNoBackup).
+// setsClockByAMonth of the controller, likewise. The deletion goes by the API server's time, and takes no backup of the
+// last 30 days for an expired one (lifecycle.TestWrongClockDeletesNoBackup).
 func setsClockByAMonth(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.monthController, monthController, monthOff)
@@ -62,30 +62,32 @@ func runsFastController(t *testing.T, c *cell, build func() (string, error), nam
 	}
 	c.host.load(t, image)
 	installed := &appsv1.Deployment{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: framework.SystemNamespace, Name: "crossplane-mysql"}, installed); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(),
+		client.ObjectKey{Namespace: framework.SystemNamespace, Name: "crossplane-mysql"}, installed); err != nil {
 		t.Fatal(err)
 	}
 	c.later(t, func(t *testing.T) { t.Helper(); runsController(t, installed.Spec.Template.Spec.Containers[0].Image) })
 	runsController(t, name)
 	framework.Eventually(t, "a clock that is fast", func(ctx context.Context) error {
 		var lease coordinationv1.Lease
-		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: framework.SystemNamespace, Name: "controller.otus.homework"}, &lease); err != nil {
+		if err := framework.Suite.Kube.Get(ctx,
+			client.ObjectKey{Namespace: framework.SystemNamespace, Name: "controller.crossplane-mysql.io"}, &lease); err != nil {
 			return err
 		}
-		if at := lease.Spec.RenewTime; at == nil || time.Until(at.Time) < ahead/2 {
-			return fmt.Errorf("the controller says that it is %s", at)
+		if renewTime := lease.Spec.RenewTime; renewTime == nil || time.Until(renewTime.Time) < ahead/2 {
+			return fmt.Errorf("the controller says that it is %s", renewTime)
 		}
 		return nil
 	})
 }
 
-// deletionsAreOver waits for those of all cells that have come here. A store takes no request of another hour: there the data waits, and
-// people hear why.
+// deletionsAreOver waits for those of all cells that have come here. A store takes no request of another hour: there
+// the data waits, and people hear why.
 func deletionsAreOver(t *testing.T, c *cell) {
 	t.Helper()
 	for _, m := range c.meeting.all() {
 		if m.usesStore() {
-			m.Says(t, "the store's clock and this one differ")
+			m.Says(t, "the clocks of the store and of this machine differ")
 			continue
 		}
 		framework.Eventually(t, "the deletion of "+m.title(), func(ctx context.Context) error {
@@ -99,11 +101,12 @@ func deletionsAreOver(t *testing.T, c *cell) {
 
 func runsController(t *testing.T, image string) {
 	t.Helper()
-	rollOut(t, framework.SystemNamespace, "crossplane-mysql", fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
+	rollOut(t, framework.SystemNamespace, "crossplane-mysql",
+		fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
 }
 
-// controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are compiled
-// for it, too, which takes minutes.
+// controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are
+// compiled for it, too, which takes minutes.
 func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.Duration) (string, error) {
 	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	root.Dir = framework.Repository()
@@ -138,7 +141,8 @@ func imageWithOtherWords(ctx context.Context, dir, program, image string, words 
 	if err != nil {
 		return "", err
 	}
-	list, binary, file := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program"), filepath.Join(dir, "image.tar")
+	list, binary, file := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program"), filepath.Join(dir,
+		"image.tar")
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return "", err
 	}
@@ -167,7 +171,8 @@ func imageOf(binary string) (v1.Image, error) {
 	}
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "controller", Mode: 0o755, Size: int64(len(b))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "controller", Mode: 0o755,
+		Size: int64(len(b))}); err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(b); err != nil {
@@ -176,7 +181,9 @@ func imageOf(binary string) (v1.Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -42,45 +42,62 @@ type fault struct {
 
 // The faults.
 var (
-	noFault         = &fault{name: "none"}
-	faultKilled     = &fault{name: "controller killed at each step", everywhere: true, before: takesTheController, during: killsController}
-	faultAbsent     = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController, during: aMinute}
-	faultPod        = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
-	faultJob        = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
-	faultKubelet    = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet, after: startsClientAgain}
-	faultCrashLoop  = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
-	faultHang       = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
-	faultPassword   = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
-	faultFull       = &fault{name: "backup volume full", ofBackup: true, ofClass: true, ofVolume: true, before: fillsBackupPV, during: waitsForGrowth}
+	noFault     = &fault{name: "none"}
+	faultKilled = &fault{name: "controller killed at each step", everywhere: true, before: takesTheController,
+		during: killsController}
+	faultAbsent = &fault{name: "controller not running for a minute", everywhere: true, before: stopsController,
+		during: aMinute}
+	faultPod     = &fault{name: "backup Job's pod deleted", ofBackup: true, during: deletesJobsPod}
+	faultJob     = &fault{name: "backup Job deleted", ofBackup: true, during: deletesJob}
+	faultKubelet = &fault{name: "kubelet stopped for a while", everywhere: true, during: stopsKubelet,
+		after: startsClientAgain}
+	faultCrashLoop = &fault{name: "mysqld crash-looping", before: crashLoops, after: mendsConfig}
+	faultHang      = &fault{name: "mysqld hanging until SIGKILL", before: hangs, during: killsServer}
+	faultPassword  = &fault{name: "root's password changed behind our back", before: changesPassword, after: saysPassword}
+	faultFull      = &fault{name: "backup volume full", ofBackup: true, ofClass: true, ofVolume: true,
+		before: fillsBackupPV, during: waitsForGrowth}
 	faultBackupPVC  = &fault{name: "backup PVC deleted", ofBackup: true, ofVolume: true, before: deletesBackupPVC}
-	faultBackupPVCs = &fault{name: "backup PVC deleted at each step", ofBackup: true, ofVolume: true, during: deletesBackupPVCs}
+	faultBackupPVCs = &fault{name: "backup PVC deleted at each step", ofBackup: true, ofVolume: true,
+		during: deletesBackupPVCs}
 	faultFirstStart = &fault{name: "first start killed at a moment", starting: killsFirstStart}
 	faultRecord     = &fault{name: "record deleted", ofBackup: true, during: deletesRecord, after: asksForRecord}
-	faultDamage     = &fault{name: "archive damaged before its proof", ofBackup: true, ofVolume: true, before: damagesArchive, after: sawDamage}
-	faultAPIServer  = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
-	faultCore       = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore, during: aWhile}
-	faultFunction   = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction, during: aWhile}
-	faultQuota      = &fault{name: "quota on the backup's pod", ofBackup: true, before: forbidsPods, during: allowsPods}
-	faultAside      = &fault{name: "data moved aside", before: movesData, during: bringsDataBack}
-	faultNode       = &fault{name: "node gone for a while", everywhere: true, during: losesNode, after: startsClientAgain}
-	faultInstall    = &fault{name: "controller uninstalled, then installed", everywhere: true, before: uninstallsController, during: aMinute}
-	faultClock      = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock, during: deletionsAreOver}
+	faultDamage     = &fault{name: "archive damaged before its proof", ofBackup: true, ofVolume: true,
+		before: damagesArchive, after: sawDamage}
+	faultAPIServer = &fault{name: "API server killed twice", everywhere: true, during: killsAPIServer}
+	faultCore      = &fault{name: "Crossplane not running for a while", everywhere: true, before: stopsCore,
+		during: aWhile}
+	faultFunction = &fault{name: "function not running for a while", everywhere: true, before: stopsFunction,
+		during: aWhile}
+	faultQuota   = &fault{name: "quota on the backup's pod", ofBackup: true, before: forbidsPods, during: allowsPods}
+	faultAside   = &fault{name: "data moved aside", before: movesData, during: bringsDataBack}
+	faultNode    = &fault{name: "node gone for a while", everywhere: true, during: losesNode, after: startsClientAgain}
+	faultInstall = &fault{name: "controller uninstalled, then installed", everywhere: true,
+		before: uninstallsController, during: aMinute}
+	faultClock = &fault{name: "controller's clock an hour off", everywhere: true, before: setsClock,
+		during: deletionsAreOver}
 	faultUnreadable = &fault{name: "config made unreadable", during: breaksConfig}
 
-	faultMonth = &fault{name: "controller's clock 31 days off", everywhere: true, before: setsClockByAMonth, during: deletionsAreOver}
+	faultMonth = &fault{name: "controller's clock 31 days off", everywhere: true, before: setsClockByAMonth,
+		during: deletionsAreOver}
 
-	faultStoreHangs  = &fault{name: "store not answering for a while", everywhere: true, ofBackup: true, ofStore: true, before: stopsStore, during: waitsForStore}
-	faultStoreKilled = &fault{name: "store and gateway killed at each step", everywhere: true, ofBackup: true, ofStore: true, during: killsStore}
-	faultRevoked     = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true, ofStore: true, before: revokesCredentials, during: waitsForStore}
-	faultNoteRefused = &fault{name: "store refusing the note for a while", everywhere: true, ofBackup: true, ofStore: true, before: refusesNotes, during: waitsForStore}
+	faultStoreHangs = &fault{name: "store not answering for a while", everywhere: true, ofBackup: true, ofStore: true,
+		before: stopsStore, during: waitsForStore}
+	faultStoreKilled = &fault{name: "store and gateway killed at each step", everywhere: true, ofBackup: true,
+		ofStore: true, during: killsStore}
+	faultRevoked = &fault{name: "store's credentials revoked for a while", everywhere: true, ofBackup: true,
+		ofStore: true, before: revokesCredentials, during: waitsForStore}
+	faultNoteRefused = &fault{name: "store refusing the note for a while", everywhere: true, ofBackup: true, ofStore: true,
+		before: refusesNotes, during: waitsForStore}
 
 	faultSettings = &fault{name: "settings refused in the midst of a change", before: changesSettings, after: mendsConfig}
 
 	faults = []*fault{
 		noFault, faultKilled, faultAbsent, faultPod, faultJob, faultKubelet, faultCrashLoop, faultHang, faultPassword,
-		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside, faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
+		faultFull, faultBackupPVC, faultBackupPVCs, faultRecord, faultDamage, faultFirstStart, faultQuota, faultAside,
+		faultNode, faultInstall, faultAPIServer, faultCore, faultFunction, faultClock,
 		faultStoreHangs, faultStoreKilled, faultRevoked,
-		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore, onlineFull,
+		onlineOnly, onlinePod, onlineServer, onlinePassword, onlineKilled, onlineKubelet, onlineNode, onlineAPI, onlineStore,
+		onlineFull,
 		faultSettings, faultMonth, faultNoteRefused, faultUnreadable,
 	}
 )
@@ -103,7 +120,8 @@ func killsController(t *testing.T, c *cell) {
 		if _, err := c.host.try(ctx, `pkill -KILL -f '^/controller start' || true`); err != nil {
 			return err
 		}
-		if err := deletePods(ctx, framework.SystemNamespace, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
+		if err := deletePods(ctx, framework.SystemNamespace,
+			client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
 			return err // A container that is killed again and again is not started again at once.
 		}
 		return nil
@@ -115,7 +133,7 @@ func killsController(t *testing.T, c *cell) {
 }
 
 // atEachStep of the deletion something is done, until it is over. It returns how often.
-func (c *cell) atEachStep(t *testing.T, do func(context.Context) error) int {
+func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 	t.Helper()
 	seen := map[string]bool{}
 	framework.Eventually(t, "the deletion", func(ctx context.Context) error {
@@ -125,7 +143,7 @@ func (c *cell) atEachStep(t *testing.T, do func(context.Context) error) int {
 		}
 		if !seen[step] {
 			seen[step] = true
-			if err := do(ctx); err != nil {
+			if err := run(ctx); err != nil {
 				return err
 			}
 		}
@@ -173,7 +191,8 @@ func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error)
 }
 
 func deletePods(ctx context.Context, namespace string, labels client.MatchingLabels) error {
-	return framework.Suite.Kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), labels, client.GracePeriodSeconds(0))
+	return framework.Suite.Kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), labels,
+		client.GracePeriodSeconds(0))
 }
 
 func aMinute(*testing.T, *cell) { time.Sleep(time.Minute) }
@@ -189,7 +208,7 @@ func stopsController(t *testing.T, c *cell) {
 
 // ofBackup are the Job of the backup and its pod of the life, wherever they run.
 func (c *cell) ofBackup() client.ListOption {
-	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "otus.homework/xr": c.life}
+	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "crossplane-mysql.io/xr": c.life}
 }
 
 func deletesJobsPod(t *testing.T, c *cell) {
@@ -262,7 +281,8 @@ func (c *cell) amend(t *testing.T, patch string) {
 	if !c.way.heals && c.way != byXR && c.way != byXRForeground && c.way != byXROrphan {
 		return
 	}
-	if err := framework.Suite.Kube.Patch(t.Context(), c.Claim.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), c.Claim.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -271,7 +291,8 @@ func (c *cell) amend(t *testing.T, patch string) {
 func hangs(t *testing.T, c *cell) {
 	t.Helper()
 	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Names of cgroups have either.
-	out := c.host.run(t, fmt.Sprintf(`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
+	out := c.host.run(t, fmt.Sprintf(
+		`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
 	servers := strings.Fields(out)
 	if len(servers) != 1 {
 		t.Fatalf("want one server, found %q", out)
@@ -299,7 +320,8 @@ const behindOurBack = "behind our back"
 
 func changesPassword(t *testing.T, c *cell) {
 	t.Helper()
-	c.Client().MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY '"+behindOurBack+"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
+	c.Client().MustQuery(t, "ALTER USER root@'%' IDENTIFIED BY '"+behindOurBack+
+		"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 }
 
 // saysPassword where the server goes on. One that is restored has the claim's.
@@ -377,7 +399,8 @@ func deletesBackupPVC(t *testing.T, c *cell) {
 		}
 		return err
 	})
-	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.BackupPVC())); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(),
+		framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.BackupPVC())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -389,12 +412,14 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 	c.atEachStep(t, func(ctx context.Context) error {
 		for _, ns := range []string{c.Namespace, rescueNamespace} {
 			var pvcs corev1.PersistentVolumeClaimList
-			if err := framework.Suite.Kube.List(ctx, &pvcs, client.InNamespace(ns), client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
+			if err := framework.Suite.Kube.List(ctx, &pvcs, client.InNamespace(ns),
+				client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
 				return err
 			}
 			for i := range pvcs.Items {
 				p := &pvcs.Items[i]
-				if p.DeletionTimestamp != nil || p.Annotations["otus.homework/claim-namespace"] != c.Namespace || p.Annotations["otus.homework/claim-name"] != c.Name {
+				if p.DeletionTimestamp != nil || p.Annotations["crossplane-mysql.io/claim-namespace"] != c.Namespace ||
+					p.Annotations["crossplane-mysql.io/claim-name"] != c.Name {
 					continue
 				}
 				if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(ctx, p)); err != nil {
@@ -456,17 +481,18 @@ func sawDamage(t *testing.T, c *cell) {
 	c.damaged(t)
 	c.proof(t)
 	for _, m := range c.history.soFar() {
-		if phase, _, _ := unstructured.NestedString(m.object.Object, "status", "phase"); m.object.GetKind() == "MySQLBackup" && phase == phaseFailed {
+		if phase, _, _ := unstructured.NestedString(m.object.Object, "status",
+			"phase"); m.object.GetKind() == "BackupRecord" && phase == phaseFailed {
 			return
 		}
 	}
 	t.Error("want the damage found, no backup failed")
 }
 
-// killsAPIServer at once and in the middle. It is started again, and so is the controller manager when it is back: in its
-// first second an API server that was killed says of CRDs' objects that there are none, and of rights that there are none
-// either. A garbage collector that has heard this was seen to leave XRs and an XRD for a quarter of an hour; one that loses
-// its lease, as others do then, starts anew.
+// killsAPIServer at once and in the middle. It is started again, and so is the controller manager when it is back: in
+// its first second an API server that was killed says of CRDs' objects that there are none, and of rights that there
+// are none either. A garbage collector that has heard this was seen to leave XRs and an XRD for a quarter of an hour;
+// one that loses its lease, as others do then, starts anew.
 func killsAPIServer(t *testing.T, c *cell) {
 	t.Helper()
 	for range 2 {
@@ -475,7 +501,7 @@ func killsAPIServer(t *testing.T, c *cell) {
 	}
 	time.Sleep(2 * time.Second)
 	framework.Eventually(t, "the API server", func(ctx context.Context) error {
-		return framework.Suite.Kube.List(ctx, framework.NewList("otus.homework/v1/MySQLBackup"))
+		return framework.Suite.Kube.List(ctx, framework.NewList("crossplane-mysql.io/v1alpha1/BackupRecord"))
 	})
 	c.host.run(t, "pkill -KILL -f '^/run/kube kube-controller-manager '")
 }
@@ -495,10 +521,11 @@ func stopsFunction(t *testing.T, c *cell) {
 		t.Fatalf("cannot find the function's revision: %v", err)
 	}
 	revision := &revisions.Items[0]
-	paused := func(t *testing.T, how string) {
+	paused := func(t *testing.T, form string) {
 		t.Helper()
-		raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q}}}`, how)
-		if err := framework.Suite.Kube.Patch(context.WithoutCancel(t.Context()), revision.DeepCopy(), client.RawPatch(types.MergePatchType, raw)); err != nil {
+		raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q}}}`, form)
+		if err := framework.Suite.Kube.Patch(context.WithoutCancel(t.Context()), revision.DeepCopy(),
+			client.RawPatch(types.MergePatchType, raw)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,7 +20,8 @@ type host struct {
 
 	// store is that of the matrix, where some cell needs one.
 	store *backupStore
-	// fastController is the file of an image of one whose clock is fast, and monthController of one whose clock is 31 days ahead.
+	// fastController is the file of an image of one whose clock is fast, and monthController of one whose clock is 31 days
+	// ahead.
 	fastController, monthController func() (string, error)
 }
 
@@ -41,7 +42,8 @@ func findHost(t *testing.T) *host {
 
 // command is a script on a node, or beside the control plane where the number is 0.
 func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
-	args := []string{"--root", framework.Repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash", "-c", script}
+	args := []string{"--root", framework.Repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash",
+		"-c", script}
 	return exec.CommandContext(ctx, h.program, args...)
 }
 

@@ -78,16 +78,19 @@ func treeNow(ctx context.Context) (tree, error) {
 	return tree{Digest: hex.EncodeToString(sum.Sum(nil))[:12], Commit: strings.TrimSpace(string(commit))}, nil
 }
 
-// decides is true for a file of which the results may depend. The plugin and the chart take no part.
+// decides is true for a file of which the results may depend. The plugin, the chart and the checks for
+// Argo CD take no part.
 func decides(name string) bool {
-	if strings.HasPrefix(name, "controller/kubectl-mysql/") || strings.HasPrefix(name, "package/chart/") {
+	if strings.HasPrefix(name, "controller/kubectl-mysql/") || strings.HasPrefix(name, "package/chart/") ||
+		strings.HasPrefix(name, "package/argocd/") {
 		return false
 	}
 	if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
 		return strings.HasPrefix(name, "test/e2e/matrix_")
 	}
-	for _, of := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/", "test/cluster/", "test/images/", "test/install/", "test/e2e/framework/"} {
-		if strings.HasPrefix(name, of) {
+	for _, path := range []string{"Dockerfile", "go.mod", "go.sum", "apis/", "controller/", "fn/", "package/",
+		"test/cluster/", "test/images/", "test/install/", "test/e2e/framework/"} {
+		if strings.HasPrefix(name, path) {
 			return true
 		}
 	}
@@ -124,9 +127,9 @@ func (n *notes) passed(c *cell) bool {
 	return r != nil && r.Passed && r.Digest == n.tree.Digest
 }
 
-func (n *notes) senseless(t *testing.T, c *cell, why string) {
+func (n *notes) senseless(t *testing.T, c *cell, reason string) {
 	t.Helper()
-	n.note(t, c, result{Senseless: why})
+	n.note(t, c, result{Senseless: reason})
 }
 
 func (n *notes) ended(t *testing.T, c *cell, passed bool, took time.Duration) {
@@ -158,7 +161,8 @@ func (n *notes) note(t *testing.T, c *cell, r result) {
 		t.Error(err)
 	}
 	if r.Senseless == "" {
-		fmt.Fprintf(os.Stderr, "%s  %-9s %s, %d s; %s\n", time.Now().Format(time.TimeOnly), verdict(&r), c.title(), r.Seconds, n.counts())
+		fmt.Fprintf(os.Stderr, "%s  %-9s %s, %d s; %s\n", time.Now().Format(time.TimeOnly), verdict(&r), c.title(), r.Seconds,
+			n.counts())
 	}
 }
 
@@ -193,7 +197,8 @@ func (n *notes) counts() string {
 			older++
 		}
 	}
-	return fmt.Sprintf("cells: %d passed, %d passed with an earlier tree, %d failed, %d not applicable", passed, older, failed, senseless)
+	return fmt.Sprintf("cells: %d passed, %d passed with an earlier tree, %d failed, %d not applicable", passed, older,
+		failed, senseless)
 }
 
 // summary has a line for each cell that failed.
@@ -217,8 +222,10 @@ func logName(cell string) string {
 // table of all cells, in Markdown.
 func (n *notes) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The matrix\n\nWhat `make matrix` found for commit %s, whose files that matter have the digest %s. \"passed\" is with that digest, "+
-		"\"earlier\" is a cell that passed with an earlier one and has not run since, and \"–\" has nothing that the fault could hit.\n\n", n.tree.Commit, n.tree.Digest)
+	fmt.Fprintf(&b, "# The matrix\n\nWhat `make matrix` found for commit %s, whose files that matter have the digest "+
+		"%s. \"passed\" is with that digest, "+
+		"\"earlier\" is a cell that passed with an earlier one and has not run since, and \"–\" has nothing that the "+
+		"fault could hit.\n\n", n.tree.Commit, n.tree.Digest)
 	b.WriteString("| |")
 	for i := range ways {
 		fmt.Fprintf(&b, " %c |", 'A'+i)

@@ -27,7 +27,8 @@ var (
 	onlineNode     = inOnline(faultNode, nil)
 	onlineAPI      = inOnline(faultAPIServer, nil)
 	onlineStore    = inOnline(faultStoreHangs, nil)
-	onlineFull     = &fault{name: "online backup, its scratch volume full", online: true, ofBackup: true, ofClass: true, before: fillsScratch}
+	onlineFull     = &fault{name: "online backup, its scratch volume full", online: true, ofBackup: true, ofClass: true,
+		before: fillsScratch}
 )
 
 // onlineWays are those that these are tried with: each has others who delete, or another place of the archive.
@@ -73,7 +74,8 @@ func fillsScratch(t *testing.T, c *cell) {
 		if len(pods.Items) == 0 {
 			return errors.New("there is no pod")
 		}
-		out, err := framework.Exec(ctx, pods.Items[0].Namespace, pods.Items[0].Name+"/clone", "", "sh", "-c", "cat /dev/zero >/data/full || sync; df /data")
+		out, err := framework.Exec(ctx, pods.Items[0].Namespace, pods.Items[0].Name+"/clone", "", "sh", "-c",
+			"cat /dev/zero >/data/full || sync; df /data")
 		if err == nil {
 			t.Logf("%s: %s", out, c.onlineNow(ctx))
 		}
@@ -93,12 +95,7 @@ func (c *cell) affected() []*cell {
 func (c *cell) beginsOnline(t *testing.T) {
 	t.Helper()
 	c.Client().MustQuery(t, big)
-	backup, _ := c.Spec["backup"].(map[string]any)
-	with := map[string]any{"request": "one", "method": "Online"}
-	if backup["store"] != nil {
-		with["store"] = backup["store"]
-	}
-	c.Set(t, map[string]any{"backup": with})
+	createBackup(t, c.Server, "one", "Online")
 	c.Eventually(t, "the pod of the online backup", func(ctx context.Context) error {
 		var pods corev1.PodList
 		err := framework.Suite.Kube.List(ctx, &pods, c.ofBackup())
@@ -115,8 +112,8 @@ func (c *cell) onlineNow(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	is, _, _ := unstructured.NestedMap(xr.Object, "status", "requestedBackup")
-	return fmt.Sprint(is["phase"], " ", is["message"])
+	request, _, _ := unstructured.NestedMap(xr.Object, "status", "internal", "requestedBackup")
+	return fmt.Sprint(request["phase"], " ", request["message"])
 }
 
 // killsControllerNow, and again and again while it goes on with the backup.
@@ -131,7 +128,8 @@ func killsControllerNow(t *testing.T, c *cell) {
 // killsServersPod at once, as a node does that runs out of memory.
 func killsServersPod(t *testing.T, c *cell) {
 	t.Helper()
-	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), c.Pods().MustFindServer(t), client.GracePeriodSeconds(0))); err != nil {
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), c.Pods().MustFindServer(t),
+		client.GracePeriodSeconds(0))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Faults that come from outside of the instance: somebody's quota, somebody's hand on its folder, its node, and what is installed.
+// Faults that come from outside of the instance: somebody's quota, somebody's hand on its folder, its node, and what is
+// installed.
 
 // forbidsPods in the namespace. Those that are there stay.
 func forbidsPods(t *testing.T, c *cell) {
@@ -46,7 +47,7 @@ func bringsDataBack(t *testing.T, c *cell) {
 	case c.way == byClaim || c.way == byXR:
 		c.Says(t, `the volume has no data in "data"`)
 	case c.way.heals:
-		c.Says(t, "the volume holds no data, but this instance has had some")
+		c.Says(t, "the volume contains no data, but this instance had data")
 	default:
 		time.Sleep(30 * time.Second)
 	}
@@ -59,8 +60,8 @@ func (c *cell) onNode(t *testing.T, script string) {
 	c.host.start(t, c.host.number(t, c.node), script)(t)
 }
 
-// losesNode of the server: nobody hears of it, and somebody takes it out of the cluster, whose pods go with it while what is in them
-// runs on. Then it comes back.
+// losesNode of the server: nobody hears of it, and somebody takes it out of the cluster, whose pods go with it while
+// what is in them runs on. Then it comes back.
 func losesNode(t *testing.T, c *cell) {
 	t.Helper()
 	node := framework.NewObject("v1", "Node", "", c.node)
@@ -75,7 +76,8 @@ func losesNode(t *testing.T, c *cell) {
 	if err := framework.Suite.Kube.Delete(t.Context(), node.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(90 * time.Second) // Pods of a node that is gone are taken away after 40 s (kubernetes, pkg/controller/podgc).
+	// Pods of a node that is gone are taken away after 40 s (kubernetes, pkg/controller/podgc).
+	time.Sleep(90 * time.Second)
 }
 
 // startsClientAgain where it was on that node, too, and was taken away. A namespace that goes gets another one.

@@ -44,15 +44,17 @@ func (c *cell) askForRecords(ctx context.Context) error {
 		return c.askStoreForRecord(ctx)
 	}
 	var all corev1.PersistentVolumeList
-	if err := framework.Suite.Kube.List(ctx, &all, client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
+	if err := framework.Suite.Kube.List(ctx, &all,
+		client.MatchingLabels{"app.kubernetes.io/component": "backup"}); err != nil {
 		return err
 	}
 	for i := range all.Items {
 		v := &all.Items[i]
-		if a := v.Annotations; a["otus.homework/claim-namespace"] != c.Namespace || a["otus.homework/claim-name"] != c.Name {
+		if a := v.Annotations; a["crossplane-mysql.io/claim-namespace"] != c.Namespace || a["crossplane-mysql.io/claim-name"] != c.Name {
 			continue
 		}
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"otus.homework/make-record":"all"}}}`))
+		patch := client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"crossplane-mysql.io/make-record":"all"}}}`))
 		if err := framework.Suite.Kube.Patch(ctx, v, patch); err != nil {
 			return err
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// The matrix has a store that is no part of the cluster: its server runs beside the control plane, and no node takes it along.
+// The matrix has a store that is no part of the cluster: its server runs beside the control plane, and no node takes it
+// along.
 
 // outside is the store's folder, and its address.
 const (
@@ -36,15 +37,18 @@ func (m *matrix) startStore(t *testing.T) {
 		t.Fatalf("cannot build the store's server: %v", err)
 	}
 	certificate, key := selfSigned(t, outsideAddress)
-	at := &s3Server{
+	s3 := &s3Server{
 		namespace: "matrix-store", host: fmt.Sprintf("%s:%d", outsideAddress, outsidePort), ca: certificate,
 		list: func(ctx context.Context) (string, error) {
 			return m.host.try(ctx, "cd "+outsideFolder+"/objects/backups && find . -type f")
 		},
 	}
-	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat >%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
+	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat "+
+		">%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
 	// It is begun again whenever it ends, and has ended with the folder.
-	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port :%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep 0.2; done; true",
+	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port "+
+		":%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep "+
+		"0.2; done; true",
 		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
 	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It ends by itself, after the test has.
 	if err := server.Start(); err != nil {
@@ -57,13 +61,14 @@ func (m *matrix) startStore(t *testing.T) {
 		}
 		m.host.run(t, "rm -r "+outsideFolder)
 	})
-	m.host.store = offersStore(t, at, newStoreKey(t, at.namespace))
+	m.host.store = offersStore(t, s3, newStoreKey(t, s3.namespace))
 }
 
 // usesStore is true of a cell whose backup goes to the store.
 func (c *cell) usesStore() bool { return c.way.toStore || c.fault.ofStore }
 
-// storeWays are those that the store's own faults are tried with: each has others who delete, or another place of the Job.
+// storeWays are those that the store's own faults are tried with: each has others who delete, or another place of the
+// Job.
 var storeWays = []*way{byClaim, byXR, byNamespace, byFinalizers, byReplace}
 
 // signalStore is SIGSTOP where it is to answer no more, and no connection is refused.
@@ -95,7 +100,8 @@ func killsStore(t *testing.T, c *cell) {
 		if _, err := c.host.try(ctx, "pkill -KILL -x versitygw || true"); err != nil {
 			return err
 		}
-		return deletePods(ctx, framework.SystemNamespace, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql-gateway"})
+		return deletePods(ctx, framework.SystemNamespace,
+			client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql-gateway"})
 	})
 	if kills < 2 {
 		t.Errorf("want the store killed at each step, it was %d times", kills)
@@ -118,9 +124,9 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
-// refusesNotes from before the deletion, and for a while of it: as soon as an archive is in the store, nothing else can be written to
-// its directory any more, nor to what the store keeps beside it of each object: with that alone it would say for ever that there is an
-// object. What is there can be read.
+// refusesNotes from before the deletion, and for a while of it: as soon as an archive is in the store, nothing else can
+// be written to its directory any more, nor to what the store keeps beside it of each object: with that alone it would
+// say for ever that there is an object. What is there can be read.
 func refusesNotes(t *testing.T, c *cell) {
 	t.Helper()
 	const allowed = outsideFolder + "/notes-are-taken"
@@ -162,7 +168,8 @@ func (c *cell) askStoreForRecord(ctx context.Context) error {
 	if err != nil || folder == "" {
 		return err
 	}
-	_, err = framework.Kubectl(ctx, "annotate", "backupstore", c.host.store.GetName(), "--overwrite", "otus.homework/make-record="+folder)
+	_, err = framework.Kubectl(ctx, "annotate", "backupstore", c.host.store.GetName(), "--overwrite",
+		"crossplane-mysql.io/make-record="+folder)
 	return err
 }
 
@@ -187,13 +194,18 @@ func (c *cell) keepsBackupInStore(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		ours := slices.DeleteFunc(strings.Fields(all), func(file string) bool { return !strings.Contains(file, "/"+c.life+"/") })
-		if len(ours) != 2*want || !slices.ContainsFunc(ours, func(file string) bool { return strings.HasSuffix(file, ".tar.zst.age") }) {
+		ours := slices.DeleteFunc(strings.Fields(all), func(file string) bool {
+			return !strings.Contains(file, "/"+c.life+"/")
+		})
+		if len(ours) != 2*want || !slices.ContainsFunc(ours, func(file string) bool {
+			return strings.HasSuffix(file, ".tar.zst.age")
+		}) {
 			return fmt.Errorf("it has %q", ours)
 		}
 		return nil
 	})
-	if err := framework.IsGone(t.Context(), framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.BackupPVC())); err != nil {
+	if err := framework.IsGone(t.Context(),
+		framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.BackupPVC())); err != nil {
 		t.Errorf("a volume for backups was made all the same: %v", err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 // as many as two processors bear. Twice as many do where one thing is done to the whole cluster for all of them.
 const usually = 8
 
-// TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row that
-// was acknowledged comes back. It runs a few cells, those of pairs that nothing else can run beside; all of them
-// where MATRIX names a folder, which gets their results and logs. A run that was stopped goes on from it, with the cells
-// that have not passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
+// TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row
+// that was acknowledged comes back. It runs a few cells, those of pairs that nothing else can run beside; all of them
+// where MATRIX names a folder, which gets their results and logs. A run that was stopped goes on from it, with the
+// cells that have not passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
 //
 // It shares the cluster with no other test.
 func TestMatrix(t *testing.T) {
@@ -28,8 +28,8 @@ func TestMatrix(t *testing.T) {
 	m.read(t)
 	t.Cleanup(func() { t.Log(m.summary()) })
 	m.run(t, slices.DeleteFunc(every(), func(c *cell) bool {
-		if why := c.senseless(); why != "" {
-			m.senseless(t, c, why)
+		if reason := c.senseless(); reason != "" {
+			m.senseless(t, c, reason)
 			return true
 		}
 		return m.passed(c)
@@ -61,7 +61,9 @@ func newMatrix(t *testing.T) *matrix {
 		}
 	}
 	dir := t.TempDir()
-	m.host.fastController = sync.OnceValues(func() (string, error) { return controllerWithFastClock(t.Context(), dir, fastController, fast) })
+	m.host.fastController = sync.OnceValues(func() (string, error) {
+		return controllerWithFastClock(t.Context(), dir, fastController, fast)
+	})
 	monthDir := t.TempDir()
 	m.host.monthController = sync.OnceValues(func() (string, error) {
 		return controllerWithFastClock(t.Context(), monthDir, monthController, monthOff)
@@ -98,8 +100,8 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 			alone = group
 			continue
 		}
-		for some := range slices.Chunk(group, 2*m.atOnce) {
-			m.beside(t, len(some), some, newMeeting(some))
+		for chunk := range slices.Chunk(group, 2*m.atOnce) {
+			m.beside(t, len(chunk), chunk, newMeeting(chunk))
 		}
 	}
 	m.beside(t, m.atOnce, alone, nil)
@@ -158,7 +160,7 @@ func newMeeting(members []*cell) *meeting {
 }
 
 // once all members have come, one of them does it, and then they go on.
-func (m *meeting) once(t *testing.T, do func()) {
+func (m *meeting) once(t *testing.T, run func()) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,7 +170,7 @@ func (m *meeting) once(t *testing.T, do func()) {
 			m.changed.Wait()
 			continue
 		}
-		m.perform(do)
+		m.perform(run)
 	}
 	if m.failed {
 		t.Fatal("what is done to the whole cluster failed")
@@ -176,7 +178,7 @@ func (m *meeting) once(t *testing.T, do func()) {
 }
 
 // perform without the lock. A test that fails does not come back from it.
-func (m *meeting) perform(do func()) {
+func (m *meeting) perform(run func()) {
 	m.busy = true
 	m.mu.Unlock()
 	ended := false
@@ -186,7 +188,7 @@ func (m *meeting) perform(do func()) {
 		m.round++
 		m.changed.Broadcast()
 	}()
-	do()
+	run()
 	ended = true
 }
 

@@ -22,6 +22,8 @@ type way struct {
 	heals bool
 	// toStore is true if the backup goes to a store.
 	toStore bool
+	// own is true for a MySQL without a claim.
+	own bool
 
 	// uninstall is done once, to the whole cluster.
 	uninstall func(*testing.T, *cell)
@@ -31,30 +33,56 @@ type way struct {
 	over func(*testing.T, *cell)
 	// install again what was uninstalled.
 	install func(*testing.T, *cell)
-	// again has the server back, restored.
-	again func(*testing.T, *cell)
+	// restore brings the server back from its backup.
+	restore func(*testing.T, *cell)
 }
 
 // The ways, in words of kubectl.
 var (
-	byClaim           = &way{name: "claim", delete: deletes("Background"), over: isGone, again: createsAgain}
-	byClaimForeground = &way{name: "claim, --cascade=foreground", delete: deletes("Foreground"), over: isGone, again: createsAgain}
-	byClaimOrphan     = &way{name: "claim, --cascade=orphan", delete: deletes("Orphan"), over: isGone, again: createsAgain}
-	byXR              = &way{name: "XR", delete: deletesXR("Background"), over: hasAnotherXR, again: comesBack}
-	byXRForeground    = &way{name: "XR, --cascade=foreground with its policy off", delete: deletesXR("Foreground"), over: hasAnotherXR, again: comesBack}
-	byXROrphan        = &way{name: "XR, --cascade=orphan", delete: deletesXR("Orphan"), over: hasAnotherXR, again: comesBack}
-	byNamespace       = &way{name: "namespace", delete: deletesNamespace, over: namespaceIsGone, again: createsNamespaceAgain}
-	byFinalizers      = &way{name: "claim, finalizers of it and its XR taken off", delete: takesFinalizers, over: claimIsGone, again: createsAgain}
-	byPVC             = &way{name: "data PVC", heals: true, delete: deletesPVC, over: pvcIsBack, again: nothingMore}
-	byDeployment      = &way{name: "Deployment, then claim", delete: deletesDeployment, over: isGone, again: createsAgain}
-	byPackage         = &way{name: "XRD, with its Configuration", uninstall: uninstallsConfigurations, delete: nothingMore, over: isGoneByHand, install: installsPackages, again: createsAgain}
-	byFunction        = &way{name: "Function, then claim", uninstall: uninstallsFunction, delete: deletes("Background"), over: isGone, install: installsPackages, again: createsAgain}
-	byClaimToStore    = &way{name: "claim, its backup to a store", toStore: true, delete: deletes("Background"), over: isGone, again: createsAgain}
-	byReplace         = &way{name: "claim, created again at once", delete: deletes("Background"), over: nothingMore, again: createsAtOnce}
+	byClaim           = &way{name: "claim", delete: deletes("Background"), over: isGone, restore: createsAgain}
+	byClaimForeground = &way{name: "claim, --cascade=foreground", delete: deletes("Foreground"), over: isGone,
+		restore: createsAgain}
+	byClaimOrphan = &way{name: "claim, --cascade=orphan", delete: deletes("Orphan"), over: isGone,
+		restore: createsAgain}
+	byXR           = &way{name: "XR", delete: deletesXR("Background"), over: hasAnotherXR, restore: comesBack}
+	byXRForeground = &way{name: "XR, --cascade=foreground with its policy off", delete: deletesXR("Foreground"),
+		over: hasAnotherXR, restore: comesBack}
+	byXROrphan = &way{name: "XR, --cascade=orphan", delete: deletesXR("Orphan"), over: hasAnotherXR,
+		restore: comesBack}
+	byNamespace = &way{name: "namespace", delete: deletesNamespace, over: namespaceIsGone,
+		restore: createsNamespaceAgain}
+	byFinalizers = &way{name: "claim, finalizers of it and its XR taken off", delete: takesFinalizers,
+		over: claimIsGone, restore: createsAgain}
+	byPVC        = &way{name: "data PVC", heals: true, delete: deletesPVC, over: pvcIsBack, restore: nothingMore}
+	byDeployment = &way{name: "Deployment, then claim", delete: deletesDeployment, over: isGone,
+		restore: createsAgain}
+	byPackage = &way{name: "XRD, with its Configuration", uninstall: uninstallsConfigurations, delete: nothingMore,
+		over: isGoneByHand, install: installsPackages, restore: createsAgain}
+	byFunction = &way{name: "Function, then claim", uninstall: uninstallsFunction, delete: deletes("Background"),
+		over: isGone, install: installsPackages, restore: createsAgain}
+	byClaimToStore = &way{name: "claim, its backup to a store", toStore: true, delete: deletes("Background"),
+		over: isGone, restore: createsAgain}
+	byReplace = &way{name: "claim, created again at once", delete: deletes("Background"), over: nothingMore,
+		restore: createsAtOnce}
+
+	// A MySQL without a claim owns what it is made of, so that a deletion in the foreground removes that first.
+	ownBackground = &way{name: "MySQL without a claim", own: true, delete: deletes("Background"), over: isGone,
+		restore: createsAgain}
+	ownForeground = &way{name: "MySQL without a claim, --cascade=foreground", own: true, delete: deletes("Foreground"),
+		over: isGone, restore: createsAgain}
+	ownOrphan = &way{name: "MySQL without a claim, --cascade=orphan", own: true, delete: deletes("Orphan"), over: isGone,
+		restore: createsAgain}
+	ownNamespace = &way{name: "namespace of a MySQL without a claim", own: true, delete: deletesNamespace,
+		over: namespaceIsGone, restore: createsNamespaceAgain}
+	ownDeployment = &way{name: "Deployment, then MySQL without a claim", own: true, delete: deletesDeployment, over: isGone,
+		restore: createsAgain}
+	ownReplace = &way{name: "MySQL without a claim, created again at once", own: true, delete: deletes("Background"),
+		over: nothingMore, restore: createsAtOnce}
 
 	ways = []*way{
 		byClaim, byClaimForeground, byClaimOrphan, byXR, byXRForeground, byXROrphan,
 		byNamespace, byFinalizers, byPVC, byDeployment, byPackage, byFunction, byReplace, byClaimToStore,
+		ownBackground, ownForeground, ownOrphan, ownNamespace, ownDeployment, ownReplace,
 	}
 )
 
@@ -94,7 +122,8 @@ func isGone(t *testing.T, c *cell) {
 	c.leavesBackup(t)
 }
 
-// isGoneByHand waits until all is deleted. If Crossplane was started while its XRD was being deleted, a user has to run what the claim prints.
+// isGoneByHand waits until all is deleted. If Crossplane was started while its XRD was being deleted, a user has to run
+// what the claim prints.
 func isGoneByHand(t *testing.T, c *cell) {
 	t.Helper()
 	runsPrintedCommands(t, c.Server)
@@ -156,6 +185,7 @@ func createsNamespaceAgain(t *testing.T, c *cell) {
 	t.Helper()
 	c.writer.end() // Its client is gone.
 	createNamespaceAgain(t, c.Server)
+	c.takesPasswordFromSecret(t)
 	createsAgain(t, c)
 }
 
@@ -166,7 +196,8 @@ func takesFinalizers(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	c.StartDelete(t)
-	if c.fault != faultCore { // Without Crossplane nobody deletes the XR, and it lives on until the claim is created again.
+	// Without Crossplane nobody deletes the XR, and it lives on until the claim is created again.
+	if c.fault != faultCore {
 		beingDeleted(t, xr)
 	}
 	takeFinalizers(t, xr, c.Claim)
@@ -180,12 +211,15 @@ func deletesPVC(t *testing.T, c *cell) {
 func pvcIsBack(t *testing.T, c *cell) {
 	t.Helper()
 	dataPVCReturns(t, c.Server, c.handle)
-	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, c.Claim.DeepCopy(), "Ready") })
+	framework.Eventually(t, "the claim", func(ctx context.Context) error {
+		return framework.HasCondition(ctx, c.Claim.DeepCopy(), "Ready")
+	})
 }
 
 func deletesDeployment(t *testing.T, c *cell) {
 	t.Helper()
-	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("apps/v1", "Deployment", c.Namespace, c.Name)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(),
+		framework.NewObject("apps/v1", "Deployment", c.Namespace, c.Name)); err != nil {
 		t.Fatal(err)
 	}
 	c.StartDelete(t)
@@ -197,12 +231,14 @@ var (
 	function       = "crossplane-mysql-function-mysql"
 )
 
-// uninstallsConfigurations that hold the XRD and its Compositions: Crossplane deletes all claims and composites with them.
+// uninstallsConfigurations that hold the XRD and its Compositions: Crossplane deletes all claims and composites with
+// them.
 func uninstallsConfigurations(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
 	for _, name := range configurations {
-		if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("pkg.crossplane.io/v1", "Configuration", "", name)); err != nil {
+		if err := framework.Suite.Kube.Delete(t.Context(),
+			framework.NewObject("pkg.crossplane.io/v1", "Configuration", "", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,7 +248,8 @@ func uninstallsConfigurations(t *testing.T, c *cell) {
 func uninstallsFunction(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
-	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("pkg.crossplane.io/v1", "Function", "", function)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(),
+		framework.NewObject("pkg.crossplane.io/v1", "Function", "", function)); err != nil {
 		t.Fatal(err)
 	}
 	if c.fault == faultCore {
@@ -220,7 +257,8 @@ func uninstallsFunction(t *testing.T, c *cell) {
 	}
 	framework.Eventually(t, "its pod's end", func(ctx context.Context) error {
 		var pods corev1.PodList
-		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": function})
+		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace("crossplane-system"),
+			client.MatchingLabels{"pkg.crossplane.io/function": function})
 		for _, p := range pods.Items {
 			// Where the kubelet is stopped a pod does not end, but nobody is led to it any more.
 			if p.DeletionTimestamp == nil {
@@ -234,14 +272,17 @@ func uninstallsFunction(t *testing.T, c *cell) {
 // installsPackages again, and wait until claims can be made.
 func installsPackages(t *testing.T, _ *cell) {
 	t.Helper()
-	for name, image := range map[string]string{function: "function-mysql", configurations[1]: "configuration-mysql", configurations[0]: "configuration-mysql-hostpath"} {
+	for name, image := range map[string]string{function: "function-mysql", configurations[1]: "configuration-mysql",
+		configurations[0]: "configuration-mysql-hostpath"} {
 		kind := "Configuration"
 		if name == function {
 			kind = "Function"
 		}
 		framework.Eventually(t, "package "+name, func(ctx context.Context) error {
 			p := framework.NewObject("pkg.crossplane.io/v1", kind, "", name)
-			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0", "packagePullPolicy": "Always"} // The tag is that of each build.
+			// The tag is that of each build.
+			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0",
+				"packagePullPolicy": "Always"}
 			if err := framework.Suite.Kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}
@@ -255,7 +296,9 @@ func installsPackages(t *testing.T, _ *cell) {
 		})
 	}
 	framework.Eventually(t, "the XRD", func(ctx context.Context) error {
-		return framework.HasCondition(ctx, framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"), "Offered")
+		return framework.HasCondition(ctx,
+			framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework"),
+			"Offered")
 	})
 	framework.Eventually(t, "the claims' kind", func(ctx context.Context) error {
 		return framework.Suite.Kube.List(ctx, framework.NewList("otus.homework/v1/MySQL"))
@@ -267,7 +310,8 @@ func foregroundIsAllowed(t *testing.T) {
 	t.Helper()
 	allowForeground(t)
 	t.Cleanup(func() {
-		if err := framework.Suite.Kube.Create(context.WithoutCancel(t.Context()), foregroundBinding()); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := framework.Suite.Kube.Create(context.WithoutCancel(t.Context()), foregroundBinding()); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			t.Error(err)
 		}
 	})
@@ -283,7 +327,8 @@ func foregroundBinding() *unstructured.Unstructured {
 // allowForeground until the controller is installed again.
 func allowForeground(t *testing.T) {
 	t.Helper()
-	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), foregroundBinding())); err != nil {
+	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()),
+		foregroundBinding())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,13 +19,15 @@ func TestMetricsAreProtected(t *testing.T) {
 		token string
 		want  int
 	}{
-		"Nobody":   {"", http.StatusUnauthorized},
-		"Forged":   {"x.y.z", http.StatusInternalServerError}, // That is how the library's filter says no to what is no token.
+		"Nobody": {"", http.StatusUnauthorized},
+		// That is how the library's filter says no to what is no token.
+		"Forged":   {"x.y.z", http.StatusInternalServerError},
 		"Tenant":   {framework.TokenWith(t, ns, ""), http.StatusForbidden},
 		"Observer": {framework.TokenWith(t, ns, framework.MetricsRole), http.StatusOK},
 	} {
 		status, body, err := metrics.Ask(t.Context(), tc.token)
-		if err != nil || status != tc.want || strings.Contains(body, "crossplane_mysql_backup_bytes") != (tc.want == http.StatusOK) {
+		if err != nil || status != tc.want ||
+			strings.Contains(body, "crossplane_mysql_backup_bytes") != (tc.want == http.StatusOK) {
 			t.Errorf("%s: want %d, got %d with %d bytes, %v", name, tc.want, status, len(body), err)
 		}
 	}

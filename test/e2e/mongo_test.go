@@ -25,8 +25,10 @@ type mongoClient struct {
 
 func connectMongo(t *testing.T, s *framework.Server, host string, port int64) *mongoClient {
 	t.Helper()
-	o := options.Client().ApplyURI("mongodb://" + net.JoinHostPort(host, strconv.FormatInt(port, 10)) + "/?directConnection=true").
-		SetDialer(&podDialer{ctx: context.WithoutCancel(t.Context()), namespace: s.Namespace, pod: "client"}).SetServerSelectionTimeout(framework.Patience)
+	o := options.Client().ApplyURI("mongodb://" + net.JoinHostPort(host, strconv.FormatInt(port, 10)) +
+		"/?directConnection=true").
+		SetDialer(&podDialer{ctx: context.WithoutCancel(t.Context()), namespace: s.Namespace, pod: "client"}).
+		SetServerSelectionTimeout(framework.Patience)
 	c, err := mongo.Connect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +86,10 @@ func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	req := framework.Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.namespace).Name(d.pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Command: []string{"bash", "-c", relay, host, port}, Stdin: true, Stdout: true}, scheme.ParameterCodec)
+	req := framework.Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.namespace).Name(d.pod).
+		SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Command: []string{"bash", "-c", relay, host, port}, Stdin: true, Stdout: true},
+			scheme.ParameterCodec)
 	exec, err := remotecommand.NewWebSocketExecutor(framework.Suite.Config, "GET", req.URL().String())
 	if err != nil {
 		return nil, err

@@ -22,18 +22,20 @@ import (
 // operatorModule has the CRDs of the Prometheus operator.
 const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
 
-// TestMonitoring: what is scraped and what to be woken by are what the operator's CRDs take, and the token that comes with it reads
-// metrics, and not the records that they are made from.
+// TestMonitoring: what is scraped and what to be woken by are what the operator's CRDs take, and the token that comes
+// with it reads metrics, and not the records that they are made from.
 func TestMonitoring(t *testing.T) {
 	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(output(t, t.TempDir(), "go", "mod", "download", "-json", operatorModule)), &module); err != nil {
+	if err := json.Unmarshal([]byte(output(t, t.TempDir(), "go", "mod", "download", "-json", operatorModule)),
+		&module); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"podmonitors", "prometheusrules"} {
 		crd := filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml")
 		framework.MustKubectl(t, "apply", "--server-side", "--filename", crd)
 		t.Cleanup(func() {
-			if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crd, "--timeout=1m"); err != nil {
+			if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crd,
+				"--timeout=1m"); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
@@ -42,17 +44,21 @@ func TestMonitoring(t *testing.T) {
 	framework.MustKubectl(t, "apply", "--server-side", "-k", "controller/deploy/monitoring")
 	t.Cleanup(func() {
 		folder := filepath.Join(framework.Repository(), "controller/deploy/monitoring")
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", folder, "--ignore-not-found"); err != nil {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "-k", folder,
+			"--ignore-not-found"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
 	functionCounts(t)
 	token := scrapersToken(t)
 	status, body, err := framework.MetricsOf(t).Ask(t.Context(), token)
-	if err != nil || status != http.StatusOK || !strings.Contains(body, `crossplane_mysql_restore_tests_total{result="failed"} 0`) {
+	if err != nil || status != http.StatusOK ||
+		!strings.Contains(body, `crossplane_mysql_restore_tests_total{result="failed"} 0`) {
 		t.Errorf("it reads %d with %d bytes, %v", status, len(body), err)
 	}
-	if out, err := framework.Kubectl(t.Context(), "get", "msb", "--token", token, "--client-certificate=", "--client-key="); err == nil || !strings.Contains(out, "crossplane-mysql-scraper") || !strings.Contains(out, "cannot list") {
+	if out, err := framework.Kubectl(t.Context(), "get", "msbr", "--token", token, "--client-certificate=",
+		"--client-key="); err == nil || !strings.Contains(out, "crossplane-mysql-scraper") || !strings.Contains(out,
+		"cannot list") {
 		t.Errorf("it reads records, too: %v, %s", err, out)
 	}
 }
@@ -62,18 +68,23 @@ func functionCounts(t *testing.T) {
 	t.Helper()
 	pods := &corev1.PodList{}
 	framework.Eventually(t, "the function's counts", func(ctx context.Context) error {
-		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace("crossplane-system"), client.MatchingLabels{"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"}); err != nil {
+		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace("crossplane-system"),
+			client.MatchingLabels{"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"}); err != nil {
 			return err
 		}
 		if len(pods.Items) == 0 {
 			return errors.New("there is no function")
 		}
 		p := &pods.Items[0]
-		if !slices.ContainsFunc(p.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" }) {
+		if !slices.ContainsFunc(p.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+			return p.Name == "metrics"
+		}) {
 			return errors.New("its pod has no port of that name")
 		}
-		body, err := framework.Suite.Typed.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, "8080", "/metrics", nil).DoRaw(ctx)
-		if err == nil && !strings.Contains(string(body), `grpc_server_handled_total{grpc_code="OK",grpc_method="RunFunction"`) {
+		body, err := framework.Suite.Typed.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, "8080", "/metrics", nil).
+			DoRaw(ctx)
+		if err == nil && !strings.Contains(string(body),
+			`grpc_server_handled_total{grpc_code="OK",grpc_method="RunFunction"`) {
 			err = fmt.Errorf("it has no call in %d bytes", len(body))
 		}
 		return err
@@ -84,7 +95,8 @@ func scrapersToken(t *testing.T) (token string) {
 	t.Helper()
 	framework.Eventually(t, "the scraper's token", func(ctx context.Context) error {
 		s := &corev1.Secret{}
-		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql-scraper"}, s); err != nil {
+		if err := framework.Suite.Kube.Get(ctx,
+			client.ObjectKey{Namespace: "crossplane-mysql-system", Name: "crossplane-mysql-scraper"}, s); err != nil {
 			return err
 		}
 		if token = string(s.Data[corev1.ServiceAccountTokenKey]); token == "" {

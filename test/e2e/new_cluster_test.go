@@ -19,9 +19,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestNewCluster: the cluster is destroyed, with its etcd, its nodes and their disks. What is left is the bucket, and one file. On a
-// new cluster every row of three instances is back: two of a namespace that has another name now, one of a namespace that is called as it was. It
-// is done as docs/new-cluster.md says.
+// TestNewCluster: the cluster is destroyed, with its etcd, its nodes and their disks. What is left is the bucket, and
+// one file. On a new cluster every row of three instances is back: two of a namespace that has another name now, one of
+// a namespace that is called as it was. It is done as docs/how-to/new-cluster.md says.
 //
 // It shares the cluster with no other test.
 func TestNewCluster(t *testing.T) {
@@ -51,18 +51,19 @@ const neighbourName = "users"
 // leavesLegacy in a bucket.
 func leavesLegacy(t *testing.T) *legacy {
 	t.Helper()
-	at := startS3(t)
-	b := offersStore(t, at, newStoreKey(t, at.namespace))
+	s3 := startS3(t)
+	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	orders, crm := framework.NewServer(t, framework.ClassComposition), framework.NewServer(t, framework.ClassComposition)
 	users := orders.Neighbour(t, neighbourName)
 	l := &legacy{key: b.storeKey, shop: orders.Namespace, crm: crm.Namespace}
 	all := []*framework.Server{orders, users, crm}
 	for i, s := range all {
-		s.Spec["backup"] = map[string]any{"store": b.GetName()}
+		s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 		s.Create(t)
 		s.BecomesReady(t)
 		s.Client().RunScript(t, testdata(t, "rich.sql"))
-		s.Client().MustQuery(t, "CREATE TABLE whose (who VARCHAR(99)); INSERT INTO whose VALUES ('"+s.Namespace+"/"+s.Name+"')")
+		s.Client().MustQuery(t, "CREATE TABLE whose (who VARCHAR(99)); INSERT INTO whose VALUES ('"+s.Namespace+"/"+s.Name+
+			"')")
 		l.portraits[i] = portraitOf(t, s)
 		s.Delete(t)
 		s.Backups().AreProven(t, 1)
@@ -75,7 +76,7 @@ func leavesLegacy(t *testing.T) *legacy {
 	crm.Delete(t)
 	crm.Backups().AreProven(t, 2)
 	l.newest = crm.Backups().Newest(t).GetName()
-	l.bucket = at.export(t)
+	l.bucket = s3.export(t)
 	var err error
 	if l.keyFile, err = os.ReadFile(l.key.file); err != nil {
 		t.Fatal(err)
@@ -85,14 +86,14 @@ func leavesLegacy(t *testing.T) *legacy {
 
 // comesBack on a cluster that knows nothing of it.
 func (l *legacy) comesBack(t *testing.T) {
-	at := startS3(t)
-	at.load(t, l.bucket)
+	s3 := startS3(t)
+	s3.load(t, l.bucket)
 	l.key.file = filepath.Join(t.TempDir(), "key.yaml")
 	if err := os.WriteFile(l.key.file, l.keyFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	installGateway(t)
-	b := newBackupStore(t, at, l.key, nil)
+	b := newBackupStore(t, s3, l.key, nil)
 	b.becomes(t, "False", "PrefixHeld", "another cluster holds this bucket and prefix")
 	b.takesOver(t)
 	b.becomes(t, "True", "Probed", "")
@@ -107,29 +108,31 @@ func (l *legacy) comesBack(t *testing.T) {
 	framework.Make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.crm}})
 	crm := framework.NewServerIn(t, l.crm, framework.ClassComposition)
 	named := "--map=" + l.shop + "=" + orders.Namespace + "," + l.crm
-	says(t, b.adopt(t, named, "--dry-run"), 2, "would be adopted, in namespace "+l.crm)
-	says(t, b.adopt(t, named), 2, "is adopted, in namespace "+l.crm)
-	says(t, b.adopt(t, named), 4, "has its record, in namespace ")
+	says(t, b.adopt(t, named, "--dry-run"), 2, "would be adopted in namespace "+l.crm)
+	says(t, b.adopt(t, named), 2, "is adopted in namespace "+l.crm)
+	says(t, b.adopt(t, named), 4, "already has a BackupRecord, in namespace ")
 
 	for i, s := range []*framework.Server{orders, users, crm} {
 		s.Backups().AreProven(t, map[bool]int{true: 2, false: 1}[s == crm])
-		s.Spec["backup"] = map[string]any{"store": b.GetName(), "keep": int64(1)}
+		s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()},
+			"retention": map[string]any{"count": int64(1)}}
 		s.Create(t)
 		s.Client().FirstAnswer(t, "SELECT 1")
 		if diff := cmp.Diff(l.portraits[i], portraitOf(t, s)); diff != "" {
 			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
 		}
 	}
-	// It is an instance as any other: what is too old goes, with what lies in the folder where the other cluster has put it.
+	// It is an instance as any other: what is too old goes, with what lies in the folder where the other cluster has put
+	// it.
 	crm.Delete(t)
 	framework.Eventually(t, "the end of what is too old", func(ctx context.Context) error {
-		all, err := at.list(ctx)
+		all, err := s3.list(ctx)
 		if err == nil && strings.Contains(all, "/"+l.oldest+"/") {
 			err = fmt.Errorf("the store has %s", all)
 		}
-		return errors.Join(err, framework.IsGone(ctx, framework.NewObject("otus.homework/v1", "MySQLBackup", "", l.oldest)))
+		return errors.Join(err, framework.IsGone(ctx, framework.NewObject("crossplane-mysql.io/v1alpha1", "BackupRecord", "", l.oldest)))
 	})
-	if all := at.objects(t); !slices.ContainsFunc(all, func(file string) bool {
+	if all := s3.objects(t); !slices.ContainsFunc(all, func(file string) bool {
 		return strings.HasSuffix(path.Dir(file), "/"+orders.Backups().Only(t).GetName())
 	}) {
 		t.Errorf("others' are gone, too: the store has %q", all)
@@ -154,10 +157,10 @@ func (b *backupStore) tryAdopt(t *testing.T, flags ...string) (string, error) {
 }
 
 // says something so many times, and other things at all.
-func says(t *testing.T, text string, times int, what string, also ...string) {
+func says(t *testing.T, text string, times int, subject string, also ...string) {
 	t.Helper()
-	if got := strings.Count(text, what); got != times {
-		t.Errorf("want %q %d times, got it %d times in\n%s", what, times, got, text)
+	if got := strings.Count(text, subject); got != times {
+		t.Errorf("want %q %d times, got it %d times in\n%s", subject, times, got, text)
 	}
 	for _, a := range also {
 		if !strings.Contains(text, a) {
@@ -170,7 +173,8 @@ func says(t *testing.T, text string, times int, what string, also ...string) {
 func (s *s3Server) export(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", nil, &out, "tar", "--create", "--directory=/data", "objects", "meta"); err != nil {
+	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", nil, &out, "tar", "--create",
+		"--directory=/data", "objects", "meta"); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -180,7 +184,8 @@ func (s *s3Server) export(t *testing.T) []byte {
 func (s *s3Server) load(t *testing.T, all []byte) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", bytes.NewReader(all), &out, "tar", "--extract", "--directory=/data"); err != nil {
+	if err := framework.ExecStream(t.Context(), s.namespace, "s3/toolbox", bytes.NewReader(all), &out, "tar", "--extract",
+		"--directory=/data"); err != nil {
 		t.Fatal(err)
 	}
 }

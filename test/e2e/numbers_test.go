@@ -30,15 +30,15 @@ func TestEndlessNumbers(t *testing.T) {
 	d.Create(t)
 	theController.RLock()
 	defer theController.RUnlock()
-	for _, of := range []*framework.Server{s, d} {
-		for _, path := range quantitiesOf(of) {
+	for _, server := range []*framework.Server{s, d} {
+		for _, path := range quantitiesOf(server) {
 			for _, good := range []string{"2Gi", "2e9"} {
-				if err := tryQuantity(t.Context(), of, path, good, client.DryRunAll); err != nil {
+				if err := tryQuantity(t.Context(), server, path, good, client.DryRunAll); err != nil {
 					t.Fatalf("%s in %s: %v", good, strings.Join(path, "."), err)
 				}
 			}
 			for _, text := range endless() {
-				refusesQuantity(t, of, path, text)
+				refusesQuantity(t, server, path, text)
 			}
 		}
 	}
@@ -70,7 +70,8 @@ func quantitiesOf(s *framework.Server) [][]string {
 }
 
 // tryQuantity in the claim that is there.
-func tryQuantity(ctx context.Context, s *framework.Server, path []string, text string, opts ...client.PatchOption) error {
+func tryQuantity(ctx context.Context, s *framework.Server, path []string, text string,
+	opts ...client.PatchOption) error {
 	spec := map[string]any{}
 	if err := unstructured.SetNestedField(spec, text, path...); err != nil {
 		return err
@@ -83,7 +84,8 @@ func tryQuantity(ctx context.Context, s *framework.Server, path []string, text s
 }
 
 // tryNewQuantity in a claim of another name.
-func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, text string, opts ...client.CreateOption) error {
+func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, text string,
+	opts ...client.CreateOption) error {
 	claim := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, "endless")
 	claim.Object["spec"] = (&unstructured.Unstructured{Object: s.Spec}).DeepCopy().Object
 	if err := unstructured.SetNestedField(claim.Object, text, append([]string{"spec"}, path...)...); err != nil {
@@ -95,7 +97,8 @@ func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, tex
 // refusesQuantity: the API server does, by the name of the field.
 func refusesQuantity(t *testing.T, s *framework.Server, path []string, text string) {
 	t.Helper()
-	for way, err := range map[string]error{"create": tryNewQuantity(t.Context(), s, path, text), "patch": tryQuantity(t.Context(), s, path, text)} {
+	for way, err := range map[string]error{"create": tryNewQuantity(t.Context(), s, path, text),
+		"patch": tryQuantity(t.Context(), s, path, text)} {
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), path[0]) {
 			t.Fatalf("%s %s with %s: %.40q must be refused, got %v", way, s.Claim.GetKind(), strings.Join(path, "."), text, err)
 		}
@@ -114,8 +117,8 @@ func systemsAreUnmoved(t *testing.T) {
 			t.Errorf("nothing runs in %s", ns)
 		}
 		for i := range pods.Items {
-			if why := outOfMemory(&pods.Items[i]); why != "" {
-				t.Error(why)
+			if reason := outOfMemory(&pods.Items[i]); reason != "" {
+				t.Error(reason)
 			}
 		}
 	}

@@ -19,11 +19,13 @@ const (
 	// cloners are the accounts that may clone a server.
 	cloners = "SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
 	// serverStart is the start of a server, by its own clock.
-	serverStart = "SELECT DATE_SUB(NOW(), INTERVAL variable_value SECOND) FROM performance_schema.global_status WHERE variable_name = 'Uptime'"
+	serverStart = "SELECT DATE_SUB(NOW(), INTERVAL variable_value SECOND) FROM performance_schema.global_status WHERE " +
+		"variable_name = 'Uptime'"
 )
 
-// TestOnlineBackup: a server is backed up while it runs and a client writes. What was acknowledged before is in it, in one piece, and
-// nothing of how it was had. Another life starts from it by its name. Where rows would be missing there is none, and the claim says which.
+// TestOnlineBackup: a server is backed up while it runs and a client writes. What was acknowledged before is in it, in
+// one piece, and nothing of how it was had. Another life starts from it by its name. Where rows would be missing there
+// is none, and the claim says which.
 func TestOnlineBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -48,21 +50,21 @@ func TestOnlineBackup(t *testing.T) {
 	hasNoCloners(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
-	s.Spec["restore"] = map[string]any{"backup": r.GetName()}
+	s.Spec["restore"] = map[string]any{"backup": "one"}
 	s.Create(t)
 	w.isWhole(t, before, written)
 	hasNoCloners(t, s)
 }
 
-// TestOnlineBackupWithoutRoom: where its scratch volume is refused the claim says by what; it goes on once there is room, and leaves none of it
-// behind.
+// TestOnlineBackupWithoutRoom: where its scratch volume is refused the claim says by what; it goes on once there is
+// room, and leaves none of it behind.
 func TestOnlineBackupWithoutRoom(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	quota := newQuota(t, s, "small", corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse("2200Mi")})
-	s.Set(t, map[string]any{"backup": map[string]any{"request": "one", "method": "Online"}})
+	createBackup(t, s, "one", "Online")
 	s.Says(t, "exceeded quota: small")
 	liftQuota(t, quota)
 	isAnswered(t, s, "one", "Proven")
@@ -92,7 +94,7 @@ func methodOf(record *unstructured.Unstructured) string {
 
 // A ledger is a table with a row for each that came before it, which a client writes one by one.
 type ledger struct {
-	of     *framework.Server
+	server *framework.Server
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -104,9 +106,10 @@ type ledger struct {
 // newLedger begins to be written.
 func newLedger(t *testing.T, s *framework.Server) *ledger {
 	t.Helper()
-	s.Client().MustQuery(t, "CREATE TABLE ledger (id INT PRIMARY KEY, before_it INT, FOREIGN KEY (before_it) REFERENCES ledger (id))")
+	s.Client().MustQuery(t, "CREATE TABLE ledger (id INT PRIMARY KEY, before_it INT, FOREIGN KEY (before_it) "+
+		"REFERENCES ledger (id))")
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &ledger{of: s, cancel: cancel}
+	l := &ledger{server: s, cancel: cancel}
 	t.Cleanup(cancel)
 	l.done.Go(func() {
 		for n := 1; ctx.Err() == nil; n++ {
@@ -128,7 +131,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 func (l *ledger) rows(t *testing.T, atLeast int) int {
 	t.Helper()
 	var n int
-	l.of.Eventually(t, "rows", func(context.Context) error {
+	l.server.Eventually(t, "rows", func(context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if n = l.written; n < atLeast {
@@ -153,12 +156,14 @@ func (l *ledger) end(t *testing.T) (written int) {
 // isWhole in a server that starts from a backup of it: all that was acknowledged before, and each row's own.
 func (l *ledger) isWhole(t *testing.T, before, written int) {
 	t.Helper()
-	n, err := strconv.Atoi(strings.TrimSpace(l.of.Client().FirstAnswer(t, "SELECT COUNT(*) FROM ledger")))
+	n, err := strconv.Atoi(strings.TrimSpace(l.server.Client().FirstAnswer(t, "SELECT COUNT(*) FROM ledger")))
 	if err != nil || n < before || n > written {
 		t.Errorf("want from %d rows to %d, got %d, %v", before, written, n, err)
 	}
 	t.Logf("%d rows were there before, %d are in the backup, %d at its end", before, n, written)
-	if torn := l.of.Client().MustQuery(t, fmt.Sprintf("SELECT COUNT(*) FROM ledger a LEFT JOIN ledger b ON b.id = a.before_it WHERE a.id > 1 AND b.id IS NULL OR a.id > %d", n)); strings.TrimSpace(torn) != "0" {
+	if torn := l.server.Client().MustQuery(t,
+		fmt.Sprintf("SELECT COUNT(*) FROM ledger a LEFT JOIN ledger b ON b.id = a.before_it WHERE a.id > 1 AND b.id IS "+
+			"NULL OR a.id > %d", n)); strings.TrimSpace(torn) != "0" {
 		t.Errorf("%s rows are torn", torn)
 	}
 }

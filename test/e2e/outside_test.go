@@ -13,28 +13,32 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestOutsideDoesNotStopServing: a load balancer that assigns no address, a quota that refuses one and a claim that publishes into the
-// instance's own Secret are in the message. The server serves clients in the cluster, and its password changes.
+// TestOutsideDoesNotStopServing: a load balancer that assigns no address, a quota that refuses one and a claim that
+// publishes into the instance's own Secret are in the message. The server serves clients in the cluster, and its
+// password changes.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	framework.Repeats(t, "TestOutsideDoesNotStopServing of fn/compose has each decision")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["service"] = map[string]any{"type": "LoadBalancer"}
 	s.Spec["writeConnectionSecretToRef"] = map[string]any{"name": s.Name + "-connection"}
-	quota := newQuota(t, s, "no-load-balancers", corev1.ResourceList{corev1.ResourceServicesLoadBalancers: resource.MustParse("0")})
+	quota := newQuota(t, s, "no-load-balancers",
+		corev1.ResourceList{corev1.ResourceServicesLoadBalancers: resource.MustParse("0")})
 	s.Create(t)
 	s.Client().TypeSession(t)
-	s.Says(t, "is not as spec.service asks for it")
+	s.Says(t, "does not match spec.service")
 	s.Says(t, "exceeded quota: "+quota.Name)
 	hasServiceType(t, s, corev1.ServiceTypeClusterIP)
-	s.Says(t, "spec.writeConnectionSecretToRef.name: Secret "+s.Namespace+"/"+s.Name+"-connection is one that this instance makes itself")
+	s.Says(t, "spec.writeConnectionSecretToRef.name: the controller creates Secret "+s.Namespace+"/"+s.Name+
+		"-connection, so Crossplane cannot write connection details into it")
 	s.Client().ChangePassword(t, "behind a quota")
 
 	liftQuota(t, quota)
 	s.Set(t, map[string]any{"service": map[string]any{"type": "NodePort"}})
 	hasServiceType(t, s, corev1.ServiceTypeNodePort)
-	s.Set(t, map[string]any{"service": map[string]any{"type": "LoadBalancer"}, "writeConnectionSecretToRef": map[string]any{"name": "for-clients"}})
-	s.Says(t, "waits for an address")
+	s.Set(t, map[string]any{"service": map[string]any{"type": "LoadBalancer"},
+		"writeConnectionSecretToRef": map[string]any{"name": "for-clients"}})
+	s.Says(t, "is waiting for an address")
 	s.Client().ChangePassword(t, "without an address")
 	framework.Eventually(t, "Crossplane to publish the password", func(ctx context.Context) error {
 		secret := &corev1.Secret{}
@@ -49,8 +53,9 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// TestCrashSaysWhatTheServerPrinted: a running claim whose server exits again and again has the server's own error in its message, and one
-// whose server the kernel kills for memory the field to raise. Settings with which a server exits are refused in its words.
+// TestCrashSaysWhatTheServerPrinted: a running claim whose server exits again and again has the server's own error in
+// its message, and one whose server the kernel kills for memory the field to raise. Settings with which a server exits
+// are refused in its words.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestCrashSaysWhatTheServerPrinted of controller/internal/instance has the words")
@@ -58,7 +63,7 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	rows := s.Begin(t)
 	s.Set(t, map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "96Mi"}}})
 	s.Says(t, "was OOMKilled (exit code ")
-	s.Says(t, "its memory limit of 96Mi is too low; raise spec.resources.limits.memory of the claim")
+	s.Says(t, "its memory limit of 96Mi is too low. Raise spec.resources.limits.memory of the claim")
 	s.Set(t, map[string]any{"resources": nil})
 	s.Client().SeesRows(t, rows)
 
@@ -83,6 +88,8 @@ func hasServiceType(t *testing.T, s *framework.Server, want corev1.ServiceType) 
 func isServing(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, kind := range []string{"Serving", "Ready"} {
-		framework.Eventually(t, "the condition "+kind, func(ctx context.Context) error { return framework.HasCondition(ctx, s.Claim, kind) })
+		framework.Eventually(t, "the condition "+kind, func(ctx context.Context) error {
+			return framework.HasCondition(ctx, s.Claim, kind)
+		})
 	}
 }

@@ -48,7 +48,8 @@ func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	}
 }
 
-// A visitor logs in up to twenty times a second, each time with the password that the connection Secret has at that moment.
+// A visitor logs in up to twenty times a second, each time with the password that the connection Secret has at that
+// moment.
 type visitor struct {
 	server  *framework.Server
 	address string
@@ -69,7 +70,8 @@ const (
 	grace = 2 * time.Minute
 )
 
-// visit a server twenty times a second until the test is over, or the returned function is called, which waits for the last login.
+// visit a server twenty times a second until the test is over, or the returned function is called, which waits for the
+// last login.
 func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // Whoever called it calls that.
@@ -166,7 +168,8 @@ func TestClientNeverFails(t *testing.T) {
 // TestPasswordSources: by field, by Secret, while the server is down, and after a restore.
 func TestPasswordSources(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestClientNeverFails has the field, TestPasswordNotAllowed the Secret, and TestRealRestored another one than the backup's")
+	framework.Repeats(t, "TestClientNeverFails has the field, TestNotAllowedPassword the Secret, and TestRealRestored "+
+		"another one than the backup's")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["password"], s.Password = oddPasswords[0], oddPasswords[0]
 	before := s.Begin(t)
@@ -197,10 +200,11 @@ func TestPasswordSources(t *testing.T) {
 	s.Client().Connects(t, "after a restore")
 }
 
-// TestPasswordNotAllowed: what the platform does not let a password be, or be read from, gets into no server; one that has it
-// goes on with it.
+// TestPasswordNotAllowed: what the platform does not let a password be, or be read from, gets into no server; one that
+// has it goes on with it.
 func TestPasswordNotAllowed(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestNotAllowedPassword has each rule")
 	framework.SetPlatform(t, "requirePasswordLabel", true)
 	framework.SetPlatform(t, "minPasswordLength", int64(2)) // No other test has one of a single character.
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -210,13 +214,14 @@ func TestPasswordNotAllowed(t *testing.T) {
 	delete(s.Spec, "password")
 	s.Spec["passwordSecretRef"] = map[string]any{"name": "mine", "key": "root"}
 	s.Create(t)
-	s.Refuses(t, `key "root" of Secret `+s.Namespace+"/mine: the platform wants such a Secret to have the label otus.homework/password=true")
+	s.Refuses(t, `key "root" of Secret `+s.Namespace+
+		"/mine: the platform requires the label crossplane-mysql.io/password=true")
 	s.IsHeld(t)
 	label("true")
 	s.Client().Connects(t, "allowed")
 
 	fillSecret(t, secret, map[string]string{"root": "x"})
-	hasCredentials(t, s, "Failed", "use 2 characters or more")
+	hasCredentials(t, s, "Failed", "Use at least 2 characters")
 	s.Client().Connects(t, "allowed")
 	fillSecret(t, secret, map[string]string{"root": "another"})
 	s.Client().Connects(t, "another")
@@ -224,12 +229,12 @@ func TestPasswordNotAllowed(t *testing.T) {
 	label("no")
 	s.Says(t, "Running, but spec.passwordSecretRef: key")
 	fillSecret(t, secret, map[string]string{"root": "a third"})
-	hasCredentials(t, s, "Failed", "The wanted password is not brought into the server: the platform wants such a Secret")
+	hasCredentials(t, s, "Failed", "The new password is not set in the server: the platform requires the label")
 	s.Client().Connects(t, "another")
 }
 
-// TestOldPasswordUntilPublished: an application takes its password from the Secret that Crossplane publishes for the claim.
-// While that has the old one, the server takes it, however long Crossplane is busy elsewhere.
+// TestOldPasswordUntilPublished: an application takes its password from the Secret that Crossplane publishes for the
+// claim. While that has the old one, the server takes it, however long Crossplane is busy elsewhere.
 func TestOldPasswordUntilPublished(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestPublished in package rotate has each step of it")
@@ -262,7 +267,8 @@ func publishes(t *testing.T, s *framework.Server, password string) {
 	t.Helper()
 	framework.Eventually(t, "Crossplane's Secret", func(ctx context.Context) error {
 		secret := &corev1.Secret{}
-		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: "for-clients"}, secret); err != nil {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: "for-clients"},
+			secret); err != nil {
 			return err
 		}
 		if got := string(secret.Data["password"]); got != password {
@@ -275,7 +281,8 @@ func publishes(t *testing.T, s *framework.Server, password string) {
 // newPasswordSecret in the claim's namespace.
 func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[string]string) *corev1.Secret {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: map[string]string{passwordLabel: "true"}}, StringData: data}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name,
+		Labels: map[string]string{passwordLabel: "true"}}, StringData: data}
 	if err := framework.Suite.Kube.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +290,7 @@ func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[
 }
 
 // passwordLabel is on the Secrets of all tests: the platform asks for it while TestPasswordNotAllowed runs.
-const passwordLabel = "otus.homework/password"
+const passwordLabel = "crossplane-mysql.io/password"
 
 // fillSecret with something else; nil is what it has.
 func fillSecret(t *testing.T, secret *corev1.Secret, data map[string]string) {
@@ -310,7 +317,8 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 		return paused(ctx, xr)
 	})
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}}
-	if err := framework.Suite.Kube.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), d,
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "its pod's end", func(ctx context.Context) error {
@@ -345,24 +353,25 @@ func paused(ctx context.Context, u *unstructured.Unstructured) error {
 	return nil
 }
 
-func pauseXR(ctx context.Context, s *framework.Server, how string) error {
+func pauseXR(ctx context.Context, s *framework.Server, form string) error {
 	xr, err := s.XR(ctx)
 	if err != nil {
 		return err
 	}
-	raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q,"e2e/paused-at":%q}}}`, how, time.Now().Format(time.RFC3339Nano))
+	raw := fmt.Appendf(nil, `{"metadata":{"annotations":{"crossplane.io/paused":%q,"e2e/paused-at":%q}}}`, form,
+		time.Now().Format(time.RFC3339Nano))
 	return framework.Suite.Kube.Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw))
 }
 
 // hasCredentials waits until the status says of the password what it should.
 func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 	t.Helper()
-	framework.Eventually(t, "status.credentials", func(ctx context.Context) error {
+	framework.Eventually(t, "status.internal.credentials", func(ctx context.Context) error {
 		xr, err := s.XR(ctx)
 		if err != nil {
 			return err
 		}
-		got, _, _ := unstructured.NestedStringMap(xr.Object, "status", "credentials")
+		got, _, _ := unstructured.NestedStringMap(xr.Object, "status", "internal", "credentials")
 		if got["state"] != state || !strings.Contains(got["message"], text) {
 			return fmt.Errorf("want %s and %q, got %v", state, text, got)
 		}
@@ -374,7 +383,7 @@ func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 func crashServer(t *testing.T, s *framework.Server) {
 	t.Helper()
 	p := s.Pods().MustFindServer(t)
-	was := p.Status.ContainerStatuses[0].RestartCount
+	restarts := p.Status.ContainerStatuses[0].RestartCount
 	if _, err := framework.Exec(t.Context(), p.Namespace, p.Name, "", "bash", "-c", "kill -SEGV 1"); err != nil {
 		t.Logf("the shell went with its server: %v", err)
 	}
@@ -383,7 +392,7 @@ func crashServer(t *testing.T, s *framework.Server) {
 		if err != nil {
 			return err
 		}
-		if p.Status.ContainerStatuses[0].RestartCount == was {
+		if p.Status.ContainerStatuses[0].RestartCount == restarts {
 			return errors.New("it has not restarted")
 		}
 		return nil

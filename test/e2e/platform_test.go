@@ -41,19 +41,21 @@ func TestPlatform(t *testing.T) {
 		return err
 	})
 	pinned := had.Neighbour(t, "pinned")
-	maps.Copy(pinned.Spec, map[string]any{"compositionUpdatePolicy": "Manual", "compositionRevisionRef": map[string]any{"name": first}})
+	maps.Copy(pinned.Spec, map[string]any{"compositionUpdatePolicy": "Manual",
+		"compositionRevisionRef": map[string]any{"name": first}})
 	pinned.Create(t)
-	pinned.Refuses(t, "is not among those that the platform allows")
+	pinned.Refuses(t, "is not allowed by the platform")
 	pinned.IsHeld(t)
 
 	earlier := had.Neighbour(t, "earlier")
-	composition = framework.CopyOfComposition(t, framework.ClassComposition, map[string]any{"serviceAnnotations": []any{"e2e.example.org"}})
+	composition = framework.CopyOfComposition(t, framework.ClassComposition,
+		map[string]any{"serviceAnnotations": []any{"e2e.example.org"}})
 	earlier.Spec["compositionRef"] = map[string]any{"name": composition}
 	earlier.Create(t)
 	earlier.Refuses(t, "serviceAnnotations: unknown field")
 	earlier.IsHeld(t)
 
-	had.Says(t, "Running, but spec.service.annotations["+key+"]: Forbidden: is not among those that the platform allows")
+	had.Says(t, "Running, but spec.service.annotations["+key+"]: Forbidden: is not allowed by the platform")
 	if got := had.Client().MustQuery(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
@@ -62,7 +64,8 @@ func TestPlatform(t *testing.T) {
 // revisionOf a Composition that is the newest.
 func revisionOf(ctx context.Context, composition string) (string, error) {
 	revisions := framework.NewList("apiextensions.crossplane.io/v1/CompositionRevision")
-	if err := framework.Suite.Kube.List(ctx, revisions, client.MatchingLabels{"crossplane.io/composition-name": composition}); err != nil {
+	if err := framework.Suite.Kube.List(ctx, revisions,
+		client.MatchingLabels{"crossplane.io/composition-name": composition}); err != nil {
 		return "", err
 	}
 	name, newest := "", int64(0)
@@ -74,27 +77,30 @@ func revisionOf(ctx context.Context, composition string) (string, error) {
 	return name, nil
 }
 
-// crossplanesFields are those that Crossplane adds to the spec of each claim (its internal/xcrd/schemas.go), and what they
-// reach. A newer Crossplane with another one has somebody look at it.
+// crossplanesFields are those that Crossplane adds to the spec of each claim (its internal/xcrd/schemas.go), and what
+// they reach. A newer Crossplane with another one has somebody look at it.
 var crossplanesFields = map[string]string{
-	"compositeDeletePolicy":       "how this claim's composite resource is deleted; the XRD has it, too, and allows Background only",
+	"compositeDeletePolicy": "how this claim's composite resource is deleted; the XRD has it, too, and allows " +
+		"Background only",
 	"compositionRef":              "each Composition for this kind that the platform has installed",
 	"compositionSelector":         "the same, by labels",
 	"compositionRevisionRef":      "each revision of them that is left: TestPlatform",
 	"compositionRevisionSelector": "the same, by labels",
 	"compositionUpdatePolicy":     "whether this instance gets a newer revision",
 	"resourceRef":                 "its own composite resource: TestClaimTakesNothing",
-	"writeConnectionSecretToRef":  "a Secret of the claim's namespace that Crossplane has made for it, and no other: TestClaimTakesNothing",
+	"writeConnectionSecretToRef": "a Secret of the claim's namespace that Crossplane has made for it, and no other: " +
+		"TestClaimTakesNothing",
 }
 
 // TestCrossplanesFields: somebody has looked at each field that Crossplane adds to claims.
 func TestCrossplanesFields(t *testing.T) {
 	t.Parallel()
-	for crd, xrd := range map[string]string{"mysqls.otus.homework": "xmysqls.otus.homework", "databases.zalando.org": "xdatabases.zalando.org"} {
+	for crd, xrd := range map[string]string{"mysqls.otus.homework": "xmysqls.otus.homework",
+		"databases.zalando.org": "xdatabases.zalando.org"} {
 		ours := specOf(t, framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", xrd))
 		var added []string
 		for field := range specOf(t, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", crd)) {
-			if _, is := ours[field]; !is || crossplanesFields[field] != "" {
+			if _, ok := ours[field]; !ok || crossplanesFields[field] != "" {
 				added = append(added, field)
 			}
 		}
@@ -115,15 +121,16 @@ func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
 	if err != nil || len(versions) != 1 {
 		t.Fatalf("%s has %d versions, %v", o.GetName(), len(versions), err)
 	}
-	spec, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties")
+	spec, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties",
+		"spec", "properties")
 	if err != nil || !found {
 		t.Fatalf("%s has no spec, %v", o.GetName(), err)
 	}
 	return spec
 }
 
-// TestClaimTakesNothing of others by the fields that Crossplane adds: not their composite resource, alive or when the claim
-// is deleted, and not their Secret.
+// TestClaimTakesNothing of others by the fields that Crossplane adds: not their composite resource, alive or when the
+// claim is deleted, and not their Secret.
 func TestClaimTakesNothing(t *testing.T) {
 	t.Parallel()
 	victim := framework.NewServer(t, framework.ClassComposition)
@@ -132,12 +139,14 @@ func TestClaimTakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	framework.MustKubectl(t, "create", "secret", "generic", "theirs", "--namespace", victim.Namespace, "--from-literal=password=theirs")
+	framework.MustKubectl(t, "create", "secret", "generic", "theirs", "--namespace", victim.Namespace,
+		"--from-literal=password=theirs")
 
 	thief := victim.Neighbour(t, "thief")
 	thief.Namespace = framework.NewNamespace(t)
 	thief.Claim.SetNamespace(thief.Namespace)
-	thief.Spec["resourceRef"] = map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(), "name": xr.GetName()}
+	thief.Spec["resourceRef"] = map[string]any{"apiVersion": xr.GetAPIVersion(), "kind": xr.GetKind(),
+		"name": xr.GetName()}
 	thief.Create(t)
 	crossplaneRefuses(t, thief, "not bound to this claim")
 	thief.StartDelete(t)
@@ -147,7 +156,8 @@ func TestClaimTakesNothing(t *testing.T) {
 	greedy.Spec["writeConnectionSecretToRef"] = map[string]any{"name": "theirs"}
 	greedy.Create(t)
 	crossplaneRefuses(t, greedy, "connection")
-	if got, err := framework.Kubectl(t.Context(), "get", "secret", "theirs", "--namespace", victim.Namespace, "--output=jsonpath={.data.password}"); err != nil || got != "dGhlaXJz" {
+	if got, err := framework.Kubectl(t.Context(), "get", "secret", "theirs", "--namespace", victim.Namespace,
+		"--output=jsonpath={.data.password}"); err != nil || got != "dGhlaXJz" {
 		t.Errorf("the Secret of somebody else has become %q, %v", got, err)
 	}
 

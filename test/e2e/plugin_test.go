@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestPlugin types what docs/kubectl-mysql.md says, to kubectl, which finds the plugin: a backup on request, a claim made from it beside
-// the first, and the client of a real server's image, logged in through a forwarded port.
+// TestPlugin types what docs/reference/kubectl-mysql.md says, to kubectl, which finds the plugin: a backup on request, a claim
+// made from it beside the first, and the client of a real server's image, logged in through a forwarded port.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	kubectl := newPlugin(t)
@@ -25,7 +25,7 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("the list has no server that is ready: %s", out)
 	}
 	record := strings.TrimSpace(kubectl.run(t, s, "mysql", "backup", s.Name))
-	var is struct {
+	var summary struct {
 		Ready        bool `json:"ready"`
 		NewestBackup struct {
 			Name string `json:"name"`
@@ -34,24 +34,27 @@ func TestPlugin(t *testing.T) {
 	framework.Eventually(t, "the backup in the status", func(ctx context.Context) error {
 		out, err := kubectl.try(ctx, s, "mysql", "status", s.Name, "--output", "json")
 		if err == nil {
-			err = json.Unmarshal([]byte(out), &is)
+			err = json.Unmarshal([]byte(out), &summary)
 		}
 		if err != nil {
 			return err
 		}
-		if !is.Ready || is.NewestBackup.Name != record {
-			return fmt.Errorf("want backup %q of a server that is ready, got %+v", record, is)
+		if !summary.Ready || summary.NewestBackup.Name != record {
+			return fmt.Errorf("want backup %q of a server that is ready, got %+v", record, summary)
 		}
 		return nil
 	})
 	s.Client().MustQuery(t, "DELETE FROM test")
-	if out := kubectl.run(t, s, "mysql", "restore", "--from", s.Name, "--to", "copy", "--backup", record); !strings.Contains(out, "ready") {
+	if out := kubectl.run(t, s, "mysql", "restore", "--from", s.Name, "--to", "copy", "--backup",
+		record); !strings.Contains(out, "ready") {
 		t.Errorf("the copy is %s", out)
 	}
-	if out := kubectl.run(t, s, "mysql", "connect", "copy", "--client", kubectl.client, "--", "--batch", "--skip-column-names", "--execute="+framework.Rows); out != rows {
+	if out := kubectl.run(t, s, "mysql", "connect", "copy", "--client", kubectl.client, "--", "--batch",
+		"--skip-column-names", "--execute="+framework.Rows); out != rows {
 		t.Errorf("want the rows\n%s\ngot\n%s", rows, out)
 	}
-	if out, err := kubectl.try(t.Context(), s, "mysql", "status", "nobody"); err == nil || !strings.Contains(out, `there is no MySQL "nobody" in namespace `+s.Namespace) {
+	if out, err := kubectl.try(t.Context(), s, "mysql", "status", "nobody"); err == nil ||
+		!strings.Contains(out, `there is no MySQL "nobody" in namespace `+s.Namespace) {
 		t.Errorf("of none: %v, %s", err, out)
 	}
 	if out, err := kubectl.try(t.Context(), s, "mysql", "doctor"); !strings.Contains(out, s.Namespace+"/copy") {
@@ -75,9 +78,11 @@ func newPlugin(t *testing.T) *plugin {
 		t.Fatal(err)
 	}
 	output(t, framework.Repository(), "go", "build", "-o", p.bin+"/kubectl-mysql", "./controller/kubectl-mysql")
-	script(t, p.bin+"/kubectl", `exec "`+output(t, framework.Repository(), "go", "run", "./test/tools", "kube")+`" kubectl "$@"`)
+	script(t, p.bin+"/kubectl", `exec "`+output(t, framework.Repository(), "go", "run", "./test/tools", "kube")+
+		`" kubectl "$@"`)
 	output(t, framework.Repository(), "go", "run", "-C", "test/images", ".", "rootfs", dir+"/root")
-	script(t, p.client, fmt.Sprintf(`r="%s/root"; exec "$r"/lib*/ld-linux-*.so.* --library-path "$(echo "$r"/usr/lib/*-linux-gnu)" "$r/usr/bin/mysql" "$@"`, dir))
+	script(t, p.client, fmt.Sprintf(
+		`r="%s/root"; exec "$r"/lib*/ld-linux-*.so.* --library-path "$(echo "$r"/usr/lib/*-linux-gnu)" "$r/usr/bin/mysql" "$@"`, dir))
 	return p
 }
 

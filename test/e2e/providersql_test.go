@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestProviderSQL: provider-sql makes what docs/users.md shows with the connection Secret as it is, goes on with another password of
-// root, and a restore brings back what it has made.
+// TestProviderSQL: provider-sql makes what docs/how-to/users-and-databases.md shows with the connection Secret as it is, goes on with
+// another password of root, and a restore brings back what it has made.
 func TestProviderSQL(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	startProviderSQL(t)
@@ -38,13 +38,15 @@ func TestProviderSQL(t *testing.T) {
 	shop.User, shop.Database, shop.Password = "shop", "orders", passwordOfUser(t, s.Namespace, "orders-of-shop")
 	s.Client().MustQuery(t, "CREATE TABLE orders.a (id INT PRIMARY KEY)")
 	shop.Client().MustQuery(t, "INSERT INTO a VALUES (1)")
-	if out, err := shop.Client().Query(t.Context(), shop.Password, "DROP TABLE a"); err == nil || !strings.Contains(err.Error(), "DROP command denied") {
+	if out, err := shop.Client().Query(t.Context(), shop.Password, "DROP TABLE a"); err == nil ||
+		!strings.Contains(err.Error(), "DROP command denied") {
 		t.Errorf("it may do more than it was granted: %v, %s", err, out)
 	}
 
 	s.Client().ChangePassword(t, "another-of-root")
 	s.Spec["password"] = "another-of-root" // Of the next life, too.
-	framework.MustKubectl(t, "patch", "--namespace", s.Namespace, "grant.mysql.sql.m.crossplane.io/shop-on-orders", "--type=merge",
+	framework.MustKubectl(t, "patch", "--namespace", s.Namespace, "grant.mysql.sql.m.crossplane.io/shop-on-orders",
+		"--type=merge",
 		"--patch", `{"spec":{"forProvider":{"privileges":["SELECT","INSERT","UPDATE","DELETE","DROP"]}}}`)
 	framework.Eventually(t, "a grant with root's other password", func(ctx context.Context) error {
 		_, err := shop.Client().Query(ctx, shop.Password, "DROP TABLE a")
@@ -62,7 +64,7 @@ func TestProviderSQL(t *testing.T) {
 	}
 }
 
-// appliesProviderSQL to the server, as docs/users.md says, and returns the file.
+// appliesProviderSQL to the server, as docs/how-to/users-and-databases.md says, and returns the file.
 func appliesProviderSQL(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	file := filepath.Join(framework.Repository(), "docs/clients/provider-sql.yaml")
@@ -70,18 +72,20 @@ func appliesProviderSQL(t *testing.T, s *framework.Server) string {
 	framework.MustKubectl(t, "wait", "--namespace", s.Namespace, "--for=condition=Ready", "--timeout=2m",
 		"user.mysql.sql.m.crossplane.io/shop", "grant.mysql.sql.m.crossplane.io/shop-on-orders")
 	t.Cleanup(func() { // While there is somebody who takes them away.
-		_, _ = framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--namespace", s.Namespace, "--filename", file, "--ignore-not-found", "--timeout=20s")
+		_, _ = framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--namespace", s.Namespace, "--filename", file,
+			"--ignore-not-found", "--timeout=20s")
 	})
 	return file
 }
 
 func passwordOfUser(t *testing.T, namespace, name string) string {
 	t.Helper()
-	of := &corev1.Secret{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, of); err != nil {
+	secret := &corev1.Secret{}
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name},
+		secret); err != nil {
 		t.Fatal(err)
 	}
-	return string(of.Data["password"])
+	return string(secret.Data["password"])
 }
 
 // startProviderSQL in a pod, which ends with the test.
@@ -95,19 +99,20 @@ func startProviderSQL(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: "default"}},
 	})
 	framework.StartPod(t, framework.ToolboxPod(ns, "provider-sql", ""))
-	of, err := os.Open(program)
+	file, err := os.Open(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer of.Close()
-	err = framework.ExecStream(t.Context(), ns, "provider-sql", of, &strings.Builder{}, "sh", "-c",
+	defer file.Close()
+	err = framework.ExecStream(t.Context(), ns, "provider-sql", file, &strings.Builder{}, "sh", "-c",
 		"cat >/tmp/provider && chmod +x /tmp/provider && (nohup /tmp/provider --poll=5s --debug >/tmp/log 2>&1 &)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, err := framework.Exec(context.WithoutCancel(t.Context()), ns, "provider-sql", "", "sh", "-c", "grep -v DEBUG /tmp/log | cut -c1-400 | tail -n 20; grep -o '\"error\": .[^\"]*' /tmp/log | sort | uniq -c")
+			out, err := framework.Exec(context.WithoutCancel(t.Context()), ns, "provider-sql", "", "sh", "-c",
+				"grep -v DEBUG /tmp/log | cut -c1-400 | tail -n 20; grep -o '\"error\": .[^\"]*' /tmp/log | sort | uniq -c")
 			t.Logf("provider-sql: %v\n%s", err, out)
 		}
 	})

@@ -31,7 +31,8 @@ func TestQuota(t *testing.T) {
 
 	quota = forbidPods(t, s)
 	s.StartDelete(t)
-	s.Says(t, `backup-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "backup-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
+	s.Says(t, `backup-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "backup-`+s.Name+
+		`-job" is forbidden: exceeded quota: `+quota.Name)
 	holdsItsData(t, s)
 	liftQuota(t, quota)
 	s.Gone(t)
@@ -39,21 +40,23 @@ func TestQuota(t *testing.T) {
 
 	quota = forbidPods(t, s)
 	s.Create(t)
-	s.Says(t, `restore-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "restore-`+s.Name+`-job" is forbidden: exceeded quota: `+quota.Name)
+	s.Says(t, `restore-`+s.Name+`-job has no pod: FailedCreate: Error creating: pods "restore-`+s.Name+
+		`-job" is forbidden: exceeded quota: `+quota.Name)
 	isBlocked(t, s, "True", "PodFailure")
 	liftQuota(t, quota)
 	s.Client().SeesRows(t, before)
 }
 
-// TestQuotaOnPVCs: the volume of the data is refused Crossplane, then that of the backups is refused the controller. The claim
-// says which, and the server starts when there is room for both.
+// TestQuotaOnPVCs: the volume of the data is refused Crossplane, then that of the backups is refused the controller.
+// The claim says which, and the server starts when there is room for both.
 func TestQuotaOnPVCs(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyNoPod has the words")
 	s := framework.NewServer(t, framework.ClassComposition)
-	quota := newQuota(t, s, "no-volumes", corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")})
+	quota := newQuota(t, s, "no-volumes",
+		corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("0")})
 	s.Create(t)
-	s.Says(t, `Crossplane cannot make what this instance consists of: cannot apply composed resource "data-claim": `)
+	s.Says(t, `Crossplane cannot create the objects of this instance: cannot apply composed resource "data-claim": `)
 	s.Says(t, "exceeded quota: "+quota.Name)
 
 	quota.Spec.Hard[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("1")
@@ -88,7 +91,8 @@ func forbidPods(t *testing.T, s *framework.Server) *corev1.ResourceQuota {
 // newQuota of the namespace, once it counts.
 func newQuota(t *testing.T, s *framework.Server, name string, hard corev1.ResourceList) *corev1.ResourceQuota {
 	t.Helper()
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		Spec: corev1.ResourceQuotaSpec{Hard: hard}}
 	if err := framework.Suite.Kube.Create(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}

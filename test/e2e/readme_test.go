@@ -28,7 +28,8 @@ func newPrompt(t *testing.T) prompt {
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return prompt{append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+framework.Suite.Kubeconfig)}
+	return prompt{append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"KUBECONFIG="+framework.Suite.Kubeconfig)}
 }
 
 // enter a command as it stands, and want a text in what it prints.
@@ -38,7 +39,8 @@ func (p prompt) enter(t *testing.T, command, want string) {
 	cmd.Dir, cmd.Env = framework.Repository(), p.env
 	out, err := cmd.CombinedOutput()
 	// The doctor ends with 1 when another test has something wrong just now.
-	if exit := cmd.ProcessState.ExitCode(); err != nil && (exit != 1 || command != "go run ./controller doctor") {
+	if exit := cmd.ProcessState.ExitCode(); err != nil &&
+		(exit != 1 || command != "go run ./controller/kubectl-mysql doctor") {
 		t.Fatalf("$ %s: %v\n%s", command, err, out)
 	}
 	if !strings.Contains(string(out), want) {
@@ -46,23 +48,28 @@ func (p prompt) enter(t *testing.T, command, want string) {
 	}
 }
 
-// TestReadmeInstall types what README.md says of installing. It shares the cluster with no other test, and changes nothing:
-// all of it is there, and the packages would be other revisions of themselves.
+// TestReadmeInstall types what README.md says of installing. It shares the cluster with no other test, and changes
+// nothing: all of it is there, and the packages would be other revisions of themselves.
 func TestReadmeInstall(t *testing.T) {
 	p := newPrompt(t)
 	for command, want := range map[string]string{
 		"make install": "deployment.apps/crossplane-mysql serverside-applied",
-		"kubectl apply --server-side -k controller/deploy/records":                  "mysqlbackups.otus.homework serverside-applied",
-		"kubectl apply --server-side -k controller/deploy/controller":               "deployment.apps/crossplane-mysql serverside-applied",
-		"kubectl wait --for=condition=Established crd/mysqlplatforms.otus.homework": "condition met",
-		"kubectl apply --server-side -k controller/deploy/platform":                 "mysqlplatform.otus.homework/crossplane-mysql serverside-applied",
+		"kubectl apply --server-side -k controller/deploy/records": "backuprecords.crossplane-mysql.io " +
+			"serverside-applied",
+		"kubectl apply --server-side -k controller/deploy/controller": "deployment.apps/crossplane-mysql " +
+			"serverside-applied",
+		"kubectl wait --for=condition=Established crd/platforms.crossplane-mysql.io": "condition met",
+		"kubectl apply --server-side -k controller/deploy/platform": "platform.crossplane-mysql.io/crossplane-mysql " +
+			"serverside-applied",
 	} {
 		p.enter(t, command, want)
 	}
-	p.enter(t, "kubectl apply --server-side --force-conflicts -f package/install.yaml"+" --dry-run=server", "crossplane-mysql-configuration-mysql serverside-applied")
+	p.enter(t, "kubectl apply --server-side --force-conflicts -f package/install.yaml"+" --dry-run=server",
+		"crossplane-mysql-configuration-mysql serverside-applied")
 }
 
-// TestReadmeLive types the commands of README.md's section "Live", as they stand, and those that look at what there is.
+// TestReadmeLive types the commands of README.md's section "Session on a local cluster", as they stand, and those that
+// look at what there is.
 // Booting and ending the cluster is typed where the tests begin and end.
 func TestReadmeLive(t *testing.T) {
 	t.Parallel()
@@ -82,7 +89,7 @@ func TestReadmeLive(t *testing.T) {
 				t.Errorf("kubectl delete has returned: %v", err)
 			}
 		default:
-			p.enter(t, command, framework.PhaseProven)
+			p.enter(t, command, verified)
 		}
 	}
 	if applied != 2 {
@@ -90,15 +97,16 @@ func TestReadmeLive(t *testing.T) {
 	}
 	s.Says(t, "Restoring DB have succeed")
 	for command, want := range map[string]string{
-		"kubectl explain mysql.spec":                           "storage_size",
-		"kubectl explain mysqlplatform.spec":                   "allowedImages",
-		"kubectl get mysqlplatform":                            "crossplane-mysql",
-		"kubectl get mysql":                                    s.Name,
-		"kubectl get db":                                       "",
-		"kubectl get msb":                                      s.Name,
-		"kubectl describe msb":                                 framework.PhaseProven,
+		"kubectl explain mysql.spec":    "storage_size",
+		"kubectl explain platform.spec": "allowedImages",
+		"kubectl get platform":          "crossplane-mysql",
+		"kubectl get mysql":             s.Name,
+		"kubectl get db":                "",
+		"kubectl get msb":               verified,
+		"kubectl get msbr":              s.Name,
+		"kubectl describe msbr":         framework.PhaseProven,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
-		"go run ./controller doctor":                           " default/" + s.Name + " ",
+		"go run ./controller/kubectl-mysql doctor":             " default/" + s.Name + " ",
 	} {
 		p.enter(t, command, want)
 	}
@@ -123,9 +131,11 @@ func live(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(b), "\n## Live\n\n```shell\n")
+	_, section, _ := strings.Cut(string(b), "\n### Session on a local cluster\n\n```shell\n")
 	section, _, _ = strings.Cut(section, "```")
-	if own := framework.Suite.Own; own != nil && !strings.Contains(section, strings.Replace(own.Kubeconfig, framework.Repository()+"/.cache/cluster/"+framework.ClusterName, "$PWD/.cache/cluster/dev", 1)) {
+	if own := framework.Suite.Own; own != nil &&
+		!strings.Contains(section, strings.Replace(own.Kubeconfig,
+			framework.Repository()+"/.cache/cluster/"+framework.ClusterName, "$PWD/.cache/cluster/dev", 1)) {
 		t.Errorf("the kubeconfig is %s, which README.md does not say in\n%s", own.Kubeconfig, section)
 	}
 	all := regexp.MustCompile(`(?m)^kubectl .*$`).FindAllString(section, -1)
@@ -139,9 +149,9 @@ func live(t *testing.T) []string {
 // replaceClaim by one that is the same.
 func replaceClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
-	again := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
-	again.Object["spec"] = s.Spec
-	b, err := again.MarshalJSON()
+	object := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
+	object.Object["spec"] = s.Spec
+	b, err := object.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,5 +162,5 @@ func replaceClaim(t *testing.T, s *framework.Server) {
 	if out, err := framework.Kubectl(t.Context(), "replace", "--force", "--filename", file); err != nil {
 		t.Fatalf("kubectl replace --force: %v: %s", err, out)
 	}
-	s.Claim = again
+	s.Claim = object
 }

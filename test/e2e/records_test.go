@@ -15,10 +15,10 @@ import (
 )
 
 // withoutRecord is what a claim says that is held.
-const withoutRecord = "is there without its record: no server starts empty beside it"
+const withoutRecord = "exists, but its BackupRecord is missing. No empty server is started"
 
-// TestRecordDeletedIsMadeAgain: who deletes a record loses nothing, and the next claim does not start empty. Its message
-// and the doctor say how to go on.
+// TestRecordDeletedIsMadeAgain: who deletes a record loses nothing, and the next claim does not start empty. Its
+// message and the doctor say how to go on.
 func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells deletes a record")
@@ -27,14 +27,14 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	name := s.Backups().Only(t).GetName()
-	framework.MustKubectl(t, "delete", "msb", name)
+	framework.MustKubectl(t, "delete", "msbr", name)
 	s.Create(t)
 	s.Says(t, withoutRecord)
-	s.Says(t, "forget.otus.homework/"+name+"=")
+	s.Says(t, "forget.crossplane-mysql.io/"+name+"=")
 	s.Says(t, "make-record="+name) // The controller says that after the function has held the server.
 	s.IsHeld(t)
 	named := func(f finding) bool {
-		return f.Severity == wrong && strings.Contains(f.Text, name) && strings.Contains(f.Text, "has no record")
+		return f.Severity == wrong && strings.Contains(f.Text, name) && strings.Contains(f.Text, "has no BackupRecord")
 	}
 	got := examineInstance(t.Context(), t, s)
 	n := slices.IndexFunc(got.Findings, named)
@@ -42,7 +42,8 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 		t.Fatalf("want the doctor to name the backup, got %+v", got)
 	}
 	command := regexp.MustCompile(`kubectl (annotate pv \S+ --overwrite \S+/make-record=` + name + `)`)
-	advice, message := command.FindStringSubmatch(got.Findings[n].Advice), command.FindStringSubmatch(s.Message(t.Context()))
+	advice, message := command.FindStringSubmatch(got.Findings[n].Advice), command.FindStringSubmatch(
+		s.Message(t.Context()))
 	if advice == nil || message == nil || advice[1] != message[1] {
 		t.Fatalf("want one command from both, got %q and %q", got.Findings[n].Advice, s.Message(t.Context()))
 	}
@@ -66,17 +67,18 @@ func TestRecordDeletedWithItsArchive(t *testing.T) {
 	s.Backups().AreProven(t, 2)
 	records := s.Backups().MustList(t)
 	newest := &records[slices.IndexFunc(records, func(r unstructured.Unstructured) bool { return r.GetName() != kept })]
-	framework.MustKubectl(t, "annotate", "msb", newest.GetName(), "otus.homework/delete-archive="+string(newest.GetUID()))
-	framework.MustKubectl(t, "delete", "msb", newest.GetName(), "--timeout=5m")
+	framework.MustKubectl(t, "annotate", "msbr", newest.GetName(), "crossplane-mysql.io/delete-archive="+string(newest.GetUID()))
+	framework.MustKubectl(t, "delete", "msbr", newest.GetName(), "--timeout=5m")
 	startHand(t, s, "hand", s.BackupPVC())
-	if out, err := execByHand(t.Context(), s, "hand", "cd /data && ls -d */"); err != nil || !strings.Contains(out, kept+"/") || strings.Contains(out, newest.GetName()) {
+	if out, err := execByHand(t.Context(), s, "hand", "cd /data && ls -d */"); err != nil ||
+		!strings.Contains(out, kept+"/") || strings.Contains(out, newest.GetName()) {
 		t.Errorf("want the archive of %s and not that of %s, got %q, %v", kept, newest.GetName(), out, err)
 	}
 	endHand(t, s, "hand")
 
 	uid := string(s.Backups().Only(t).GetUID())
-	framework.MustKubectl(t, "delete", "msb", kept)
-	framework.MustKubectl(t, "annotate", "pv", backupVolume(t, s).Name, "forget.otus.homework/"+kept+"="+uid)
+	framework.MustKubectl(t, "delete", "msbr", kept)
+	framework.MustKubectl(t, "annotate", "pv", backupVolume(t, s).Name, "forget.crossplane-mysql.io/"+kept+"="+uid)
 	startsEmpty(t, s)
 }
 
@@ -90,22 +92,24 @@ func backupVolume(t *testing.T, s *framework.Server) *corev1.PersistentVolume {
 	return v
 }
 
-// TestRecordsOutliveTheController: all records are deleted, and their kind, and the controller, while it runs and while it
-// does not: every archive is there, and no claim starts empty. It shares the cluster with no other test.
+// TestRecordsOutliveTheController: all records are deleted, and their kind, and the controller, while it runs and while
+// it does not: every archive is there, and no claim starts empty. It shares the cluster with no other test.
 func TestRecordsOutliveTheController(t *testing.T) {
 	framework.Repeats(t, "TestDeploy has what goes with a controller, and TestRecordDeleted what goes with a record")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	for _, refused := range []string{"crd/mysqlbackups.otus.homework", "namespace/" + framework.SystemNamespace} {
-		if out, err := framework.Kubectl(t.Context(), "delete", refused); err == nil || !strings.Contains(out, "there are backups") {
+	for _, refused := range []string{"crd/backuprecords.crossplane-mysql.io", "namespace/" + framework.SystemNamespace} {
+		if out, err := framework.Kubectl(t.Context(), "delete", refused); err == nil ||
+			!strings.Contains(out, "there are backups") {
 			t.Fatalf("want %s to stay as long as there are records, got %v: %s", refused, err, out)
 		}
 	}
 	t.Cleanup(func() { reinstalled(t) })
-	framework.MustKubectl(t, "delete", "msb", "--all")
-	framework.MustKubectl(t, "delete", "crd", "mysqlbackups.otus.homework") // While the controller runs; there is no record that would keep it.
+	framework.MustKubectl(t, "delete", "msbr", "--all")
+	// While the controller runs; there is no record that would keep it.
+	framework.MustKubectl(t, "delete", "crd", "backuprecords.crossplane-mysql.io")
 	reinstalled(t)
 	isHeldThenRestored(t, s, before)
 	s.Backups().AreProven(t, 1)
@@ -114,15 +118,18 @@ func TestRecordsOutliveTheController(t *testing.T) {
 
 	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // While it runs, too.
 	noControllerRuns(t)
-	framework.MustKubectl(t, "delete", "msb", "--all", "--wait=false")
+	framework.MustKubectl(t, "delete", "msbr", "--all", "--wait=false")
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")
-	crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework")
-	framework.Eventually(t, "the deletion of the records' kind", func(ctx context.Context) error { return framework.Suite.Kube.Delete(ctx, crd.DeepCopy()) })
+	crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "backuprecords.crossplane-mysql.io")
+	framework.Eventually(t, "the deletion of the records' kind",
+		func(ctx context.Context) error { return framework.Suite.Kube.Delete(ctx, crd.DeepCopy()) })
 	if records := s.Backups().MustList(t); len(records) != 2 {
 		t.Errorf("want all records as long as no controller has seen their deletion, got %d", len(records))
 	}
 	framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--kustomize", "controller/deploy/controller")
-	framework.Eventually(t, "the end of the records' kind", func(ctx context.Context) error { return framework.IsGone(ctx, crd.DeepCopy()) })
+	framework.Eventually(t, "the end of the records' kind", func(ctx context.Context) error {
+		return framework.IsGone(ctx, crd.DeepCopy())
+	})
 	reinstalled(t)
 	isHeldThenRestored(t, s, before)
 	s.Backups().AreProven(t, 2)
@@ -154,7 +161,8 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	s.Create(t)
 	s.Says(t, withoutRecord)
 	s.IsHeld(t)
-	framework.MustKubectl(t, "annotate", "pv", "--selector=app.kubernetes.io/component=backup", "--overwrite", "otus.homework/make-record=all")
+	framework.MustKubectl(t, "annotate", "pv", "--selector=app.kubernetes.io/component=backup", "--overwrite",
+		"crossplane-mysql.io/make-record=all")
 	s.Client().SeesRows(t, before)
 }
 
@@ -179,7 +187,8 @@ func reinstalled(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	for _, part := range []string{"records", "controller"} {
 		apply := func(ctx context.Context) error {
-			out, err := framework.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", framework.Repository()+"/controller/deploy/"+part)
+			out, err := framework.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize",
+				framework.Repository()+"/controller/deploy/"+part)
 			if err != nil {
 				err = fmt.Errorf("%w: %s", err, out)
 			}
@@ -188,7 +197,9 @@ func reinstalled(t *testing.T) {
 		framework.Eventually(t, "the "+part, apply)
 	}
 	framework.Eventually(t, "the records' kind", func(context.Context) error {
-		return framework.HasCondition(ctx, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlbackups.otus.homework"), "Established")
+		return framework.HasCondition(ctx,
+			framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "backuprecords.crossplane-mysql.io"),
+			"Established")
 	})
 	controllers(t, 1)
 }

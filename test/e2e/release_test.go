@@ -31,13 +31,14 @@ var nextRelease = map[string][2]string{
 	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},
 }
 
-// TestReleaseRestartsNobody: three servers, each with a client that writes, get a function that makes another template and
-// another my.cnf. They run on in the pods that they have. One is restarted by a person and the others by the platform, and
-// only then each has the newer one.
+// TestReleaseRestartsNobody: three servers, each with a client that writes, get a function that makes another template
+// and another my.cnf. They run on in the pods that they have. One is restarted by a person and the others by the
+// platform, and only then each has the newer one.
 func TestReleaseRestartsNobody(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRevision has who is restarted when, and TestChangeInPlace restarts one")
-	onClass, onHostPath := framework.CopyOfComposition(t, framework.ClassComposition, nil), framework.HostPathComposition(t, nil)
+	onClass, onHostPath := framework.CopyOfComposition(t, framework.ClassComposition,
+		nil), framework.HostPathComposition(t, nil)
 	installNextFunction(t)
 	compositions := []string{onClass, onClass, onHostPath}
 	servers := make([]*tenant, 0, len(compositions))
@@ -48,7 +49,7 @@ func TestReleaseRestartsNobody(t *testing.T) {
 	}
 	for _, s := range servers {
 		s.Client().FirstAnswer(t, "SELECT 1")
-		s.hasUpdate(t, "True")
+		s.hasPendingRestart(t, "False")
 		s.write(t)
 		s.pod = s.Pods().MustFindServer(t).UID
 	}
@@ -57,8 +58,8 @@ func TestReleaseRestartsNobody(t *testing.T) {
 		changeComposition(t, composition, map[string]any{"name": nextFunctionName}, "functionRef")
 	}
 	for _, s := range servers {
-		s.hasUpdate(t, "False")
-		s.Says(t, "An update of its pod waits for the next restart")
+		s.hasPendingRestart(t, "True")
+		s.Says(t, "An update of the server's pod is applied at its next restart")
 	}
 	for _, s := range servers {
 		s.ranOn(t)
@@ -100,12 +101,13 @@ func (s *tenant) write(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	into, ok := c.(driver.ExecerContext)
+	target, ok := c.(driver.ExecerContext)
 	if !ok {
 		t.Fatalf("a %T does not write", c)
 	}
 	table := fmt.Sprintf("`%s`.written", s.Database)
-	if _, err := into.ExecContext(t.Context(), "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY)", nil); err != nil {
+	if _, err := target.ExecContext(t.Context(), "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY)",
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // It is called by end.
@@ -113,7 +115,7 @@ func (s *tenant) write(t *testing.T) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil && s.failed == nil {
-			if _, s.failed = into.ExecContext(t.Context(), "INSERT INTO "+table+" VALUES ()", nil); s.failed == nil { //nolint:contextcheck // A write that has begun comes to its end.
+			if _, s.failed = target.ExecContext(t.Context(), "INSERT INTO "+table+" VALUES ()", nil); s.failed == nil { //nolint:contextcheck // A write that has begun comes to its end.
 				s.writes++
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -141,14 +143,15 @@ func (s *tenant) ranOn(t *testing.T) {
 	t.Helper()
 	p := s.Pods().MustFindServer(t)
 	if p.UID != s.pod || p.Status.ContainerStatuses[0].RestartCount > 0 {
-		t.Errorf("want the server in pod %s, it is in %s after %d restarts", s.pod, p.UID, p.Status.ContainerStatuses[0].RestartCount)
+		t.Errorf("want the server in pod %s, it is in %s after %d restarts", s.pod, p.UID,
+			p.Status.ContainerStatuses[0].RestartCount)
 	}
 }
 
 // isUpdated runs in a pod of the next release, which is its pod from then on.
 func (s *tenant) isUpdated(t *testing.T) {
 	t.Helper()
-	s.hasUpdate(t, "True")
+	s.hasPendingRestart(t, "False")
 	framework.Eventually(t, "the newer pod", func(ctx context.Context) error {
 		p, err := s.Pods().FindServer(ctx)
 		if err != nil {
@@ -160,16 +163,17 @@ func (s *tenant) isUpdated(t *testing.T) {
 		s.pod = p.UID
 		return nil
 	})
-	if got := s.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) > 0 FROM `%s`.written", s.Database)); strings.TrimSpace(got) != "1" {
+	if got := s.Client().FirstAnswer(t,
+		fmt.Sprintf("SELECT COUNT(*) > 0 FROM `%s`.written", s.Database)); strings.TrimSpace(got) != "1" {
 		t.Errorf("its rows are not there: %q", got)
 	}
 }
 
-// hasUpdate waits for what the condition Updated of the claim says.
-func (s *tenant) hasUpdate(t *testing.T, want string) {
+// hasPendingRestart waits for what the condition PendingRestart of the claim says.
+func (s *tenant) hasPendingRestart(t *testing.T, want string) {
 	t.Helper()
-	framework.Eventually(t, "Updated="+want, func(ctx context.Context) error {
-		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "Updated")
+	framework.Eventually(t, "PendingRestart="+want, func(ctx context.Context) error {
+		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "PendingRestart")
 		if err == nil && c["status"] != want {
 			err = fmt.Errorf("it is %v: %v", c["status"], c["message"])
 		}
@@ -212,7 +216,8 @@ func installNextFunction(t *testing.T) {
 	runtime := framework.NewObject("pkg.crossplane.io/v1beta1", "DeploymentRuntimeConfig", "", nextFunctionName)
 	runtime.Object["spec"] = map[string]any{"deploymentTemplate": map[string]any{"spec": map[string]any{
 		"selector": map[string]any{},
-		"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "package-runtime", "image": nextFunction}}}},
+		"template": map[string]any{"spec": map[string]any{
+			"containers": []any{map[string]any{"name": "package-runtime", "image": nextFunction}}}},
 	}}}
 	next := framework.NewObject("pkg.crossplane.io/v1", "Function", "", nextFunctionName)
 	next.Object["spec"] = runtimeSpec(installed)
@@ -236,7 +241,8 @@ func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
 	pkg, _, _ := unstructured.NestedString(installed.Object, "spec", "package")
 	return map[string]any{
 		"package": pkg, "skipDependencyResolution": true,
-		"runtimeConfigRef": map[string]any{"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "name": nextFunctionName},
+		"runtimeConfigRef": map[string]any{"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig",
+			"name": nextFunctionName},
 	}
 }
 

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestRequestedBackup: a text in backup.request takes a backup of all rows there are then, after which the server goes on; another life
-// starts from it by its name.
+// TestRequestedBackup: a Backup is of all rows there are then, after which the server goes on; another life starts from
+// it by its name.
 func TestRequestedBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
-	then := s.Begin(t)
+	begun := s.Begin(t)
 	request(t, s, "one", "Cold", "Proven")
 	r := s.Backups().Only(t)
 	if originOf(r) != "Request" {
@@ -31,29 +31,29 @@ func TestRequestedBackup(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		listed, _, err := unstructured.NestedSlice(xr.Object, "status", "backups")
-		if err == nil && (len(listed) != 1 || fmt.Sprint(listed[0].(map[string]any)["name"]) != r.GetName()) {
+		listed, _, err := unstructured.NestedSlice(xr.Object, "status", "backups", "recent")
+		if err == nil && (len(listed) != 1 || fmt.Sprint(listed[0].(map[string]any)["name"]) != "one") {
 			err = fmt.Errorf("they are %v", listed)
 		}
 		return err
 	})
-	s.Client().SeesRows(t, then)
+	s.Client().SeesRows(t, begun)
 	s.Client().MustQuery(t, fmt.Sprintf(oneRow, 1000))
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
-	s.Spec["restore"] = map[string]any{"backup": r.GetName()}
+	s.Spec["restore"] = map[string]any{"backup": "one"}
 	s.Create(t)
-	if got := s.Client().FirstAnswer(t, framework.Rows); got != then {
-		t.Errorf("want the rows of the time of the request\n%s\ngot\n%s", then, got)
+	if got := s.Client().FirstAnswer(t, framework.Rows); got != begun {
+		t.Errorf("want the rows of the time of the request\n%s\ngot\n%s", begun, got)
 	}
 }
 
-// TestRequestedBackups: each new text takes one, older ones go, and another life that is made with the same text takes its own.
+// TestRequestedBackups: each Backup takes one, older ones go, and another life takes its own.
 func TestRequestedBackups(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRequestedBackup takes one, and TestRequestedExpire has which of them go")
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["backup"] = map[string]any{"keep": int64(1)}
+	s.Spec["backup"] = map[string]any{"retention": map[string]any{"count": int64(1)}}
 	before := s.Begin(t)
 	request(t, s, "one", "Cold", "Proven")
 	first := s.Backups().Only(t).GetName()
@@ -63,9 +63,8 @@ func TestRequestedBackups(t *testing.T) {
 	s.Client().FirstAnswer(t, framework.Rows)
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
-	s.Spec["backup"] = map[string]any{"keep": int64(1), "request": "two", "method": "Cold"}
 	s.Create(t)
-	isAnswered(t, s, "two", "Proven")
+	request(t, s, "three", "Cold", "Proven")
 	s.Client().SeesRows(t, before)
 	s.Eventually(t, "the end of the backup that the earlier life asked for", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
@@ -91,8 +90,8 @@ func onlyBackupIsAfter(t *testing.T, s *framework.Server, gone string) {
 	})
 }
 
-// TestRequestedBackupFails: where no Job can run the server goes on after a while, and the claim says why there is no backup;
-// another text asks for another one.
+// TestRequestedBackupFails: where no Job can run the server goes on after a while, and the claim says why there is no
+// backup; another Backup asks for another one.
 func TestRequestedBackupFails(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRequested has each step, and the model that a server that was stopped starts again")
@@ -100,7 +99,7 @@ func TestRequestedBackupFails(t *testing.T) {
 	before := s.Begin(t)
 	quota := newQuota(t, s, "none", corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")})
 	request(t, s, "one", "Cold", phaseFailed)
-	s.Says(t, `The backup that backup.request "one" asked for has failed`)
+	s.Says(t, `Backup "one" has failed`)
 	s.HasEvents(t, "RequestedBackupFailed")
 	s.Backups().AreProven(t, 0)
 	s.Client().SeesRows(t, before)
@@ -110,36 +109,174 @@ func TestRequestedBackupFails(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// phaseFailed of a backup, and of what asks for one.
-const phaseFailed = "Failed"
+// phaseFailed of a backup, and of what asks for one; verified is the reason of a Backup's condition Complete.
+const (
+	phaseFailed = "Failed"
+	verified    = "Verified"
+)
 
-// request a backup with a text, by a method, and wait for what becomes of it.
-func request(t *testing.T, s *framework.Server, text, method, phase string) {
+// request a backup by a method, under a name, and wait for what becomes of it.
+func request(t *testing.T, s *framework.Server, name string, method string, phase string) {
 	t.Helper()
-	backup, _, _ := unstructured.NestedMap(s.Claim.Object, "spec", "backup")
-	if backup == nil {
-		backup = map[string]any{}
-	}
-	backup["request"], backup["method"] = text, method
-	s.Set(t, map[string]any{"backup": backup})
-	isAnswered(t, s, text, phase)
+	createBackup(t, s, name, method)
+	isAnswered(t, s, name, phase)
 }
 
-// isAnswered is what becomes of a request.
-func isAnswered(t *testing.T, s *framework.Server, text, phase string) {
+// createBackup in the server's namespace.
+func createBackup(t *testing.T, s *framework.Server, name string, method string) {
 	t.Helper()
-	s.Eventually(t, fmt.Sprintf("the backup that %q asks for", text), func(ctx context.Context) error {
+	b := newBackup(s, name)
+	b.Object["spec"] = map[string]any{
+		"instance": map[string]any{"kind": instanceKind(s.Claim), "name": s.Name}}
+	if method != "" {
+		b.Object["spec"].(map[string]any)["method"] = method
+	}
+	if err := framework.Suite.Kube.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newBackup is the Backup of a name, without a spec.
+func newBackup(s *framework.Server, name string) *unstructured.Unstructured {
+	return framework.NewObject(apiVersionOwn, "Backup", s.Namespace, name)
+}
+
+// instanceKind as Backups name it: a kind of an API without claims has its group.
+func instanceKind(o *unstructured.Unstructured) string {
+	if o.GroupVersionKind().Group == "crossplane-mysql.io" {
+		return o.GroupVersionKind().GroupKind().String()
+	}
+	return o.GetKind()
+}
+
+// isAnswered is what becomes of a request: the backup is verified, or has failed.
+func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
+	t.Helper()
+	want := phase
+	if phase == framework.PhaseProven {
+		want = verified
+	}
+	s.Eventually(t, fmt.Sprintf("the end of backup %q", name), func(ctx context.Context) error {
+		b := newBackup(s, name)
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		complete, message := completeOf(b), fmt.Sprint(b.Object["status"])
+		if complete == phaseFailed && phase != phaseFailed {
+			t.Fatalf("it has failed: %s", message) //nolint:testinggoroutine // It is the test's own.
+		}
+		if complete != want {
+			return fmt.Errorf("it says %s", message)
+		}
 		xr, err := s.XR(ctx)
 		if err != nil {
 			return err
 		}
-		said, _, _ := unstructured.NestedMap(xr.Object, "status", "requestedBackup")
-		if said["request"] == text && said["phase"] == phaseFailed && phase != phaseFailed {
-			t.Fatalf("it has failed: %s", said["message"]) //nolint:testinggoroutine // It is the test's own.
-		}
-		if said["request"] != text || said["phase"] != phase || said["fence"] != nil {
-			return fmt.Errorf("it says %s", strings.TrimSpace(fmt.Sprint(said)))
+		if fence, _, _ := unstructured.NestedBool(xr.Object, "status", "internal", "requestedBackup", "fence"); fence {
+			return errors.New("the server is stopped for it")
 		}
 		return nil
 	})
+}
+
+// completeOf a Backup is the reason of that condition.
+func completeOf(b *unstructured.Unstructured) string {
+	all, _, _ := unstructured.NestedSlice(b.Object, "status", "conditions")
+	for _, c := range all {
+		if c, _ := c.(map[string]any); c["type"] == "Complete" {
+			return fmt.Sprint(c["reason"])
+		}
+	}
+	return ""
+}
+
+// TestBackupObjects: users of a namespace see each backup of it, whatever it was taken for. A Backup that is deleted
+// comes back, the UID of another one removes nothing, and its own removes the archive.
+func TestBackupObjects(t *testing.T) {
+	t.Parallel()
+	s := framework.NewServer(t, framework.ClassComposition)
+	s.Begin(t)
+	createBackup(t, s, "one", "")
+	framework.MustKubectl(t, "wait", "--for=condition=Complete", "--timeout=10m", "backup.crossplane-mysql.io/one",
+		"--namespace", s.Namespace)
+	record := s.Backups().Only(t)
+	s.Delete(t)
+	s.Backups().AreProven(t, 2)
+	for _, name := range backupNames(t, s, 2) {
+		isSeen(t, s, name)
+		uid := uidOfBackup(t, s, name)
+		framework.MustKubectl(t, "annotate", "msb", name, "--namespace", s.Namespace,
+			"crossplane-mysql.io/delete-archive="+string(record.GetUID()))
+		framework.MustKubectl(t, "delete", "msb", name, "--namespace", s.Namespace)
+		s.Eventually(t, "the Backup again", func(ctx context.Context) error {
+			b, err := framework.Kubectl(ctx, "get", "msb", name, "--namespace", s.Namespace, "--output=jsonpath={.metadata.uid}")
+			if err == nil && b == uid {
+				err = errors.New("it is the one that was deleted")
+			}
+			return err
+		})
+		isSeen(t, s, name)
+	}
+	s.Backups().AreProven(t, 2)
+	uid := uidOfBackup(t, s, "one")
+	framework.MustKubectl(t, "annotate", "msb", "one", "--namespace", s.Namespace,
+		"crossplane-mysql.io/delete-archive="+uid)
+	framework.MustKubectl(t, "delete", "msb", "one", "--namespace", s.Namespace, "--wait=false")
+	s.Eventually(t, "the end of the archive", func(ctx context.Context) error {
+		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(record), record.DeepCopy())
+		if err == nil {
+			return errors.New("its record is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+	if names := backupNames(t, s, 1); names[0] == "one" {
+		t.Errorf("want the Backup of the deletion alone, got %q", names)
+	}
+	s.Create(t)
+	s.Client().SeesVersion(t)
+}
+
+func uidOfBackup(t *testing.T, s *framework.Server, name string) string {
+	t.Helper()
+	uid, err := framework.Kubectl(t.Context(), "get", "msb", name, "--namespace", s.Namespace,
+		"--output=jsonpath={.metadata.uid}")
+	if err != nil {
+		t.Fatal(uid)
+	}
+	return uid
+}
+
+// isSeen is a Backup that says that it is verified, with a size and a place.
+func isSeen(t *testing.T, s *framework.Server, name string) {
+	t.Helper()
+	b := newBackup(s, name)
+	s.Eventually(t, "what Backup "+name+" says", func(ctx context.Context) error {
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		if complete := completeOf(b); complete != verified {
+			return fmt.Errorf("it is %s", complete)
+		}
+		return nil
+	})
+	status, _ := b.Object["status"].(map[string]any)
+	for _, field := range []string{"size", "location", "origin", "method", "completionTime", "serverVersion", "record"} {
+		if status[field] == nil {
+			t.Errorf("Backup %s says no %s: %v", name, field, status)
+		}
+	}
+}
+
+// backupNames of the namespace, once there are so many Backups.
+func backupNames(t *testing.T, s *framework.Server, n int) (names []string) {
+	t.Helper()
+	s.Eventually(t, fmt.Sprintf("%d Backups", n), func(ctx context.Context) error {
+		out, err := framework.Kubectl(ctx, "get", "msb", "--namespace", s.Namespace, "--output=name")
+		names = strings.Fields(strings.ReplaceAll(out, "backup.crossplane-mysql.io/", ""))
+		if err == nil && len(names) != n {
+			err = fmt.Errorf("there are %q", names)
+		}
+		return err
+	})
+	return names
 }

@@ -26,8 +26,8 @@ func TestDeletedPVC(t *testing.T) {
 	framework.Repeats(t, "the model deletes it at each step")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	was := deleteDataPVC(t, s)
-	dataPVCReturns(t, s, was)
+	uid := deleteDataPVC(t, s)
+	dataPVCReturns(t, s, uid)
 	s.Client().SeesRows(t, before)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
@@ -47,14 +47,14 @@ func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 }
 
 // dataPVCReturns as another one than it was.
-func dataPVCReturns(t *testing.T, s *framework.Server, was types.UID) {
+func dataPVCReturns(t *testing.T, s *framework.Server, before types.UID) {
 	t.Helper()
 	framework.Eventually(t, "the claim's return", func(ctx context.Context) error {
 		claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc")
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}
-		if claim.GetUID() == was {
+		if claim.GetUID() == before {
 			return errors.New("it is the one that was deleted")
 		}
 		return nil
@@ -110,8 +110,8 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// TestSupersededComposite: somebody takes the finalizers off a claim before Crossplane has deleted its XR, which it never
-// does then. The next claim of the name gets the data all the same.
+// TestSupersededComposite: somebody takes the finalizers off a claim before Crossplane has deleted its XR, which it
+// never does then. The next claim of the name gets the data all the same.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and a cell of TestCells has what comes then")
@@ -136,7 +136,8 @@ func detachClaim(t *testing.T, s *framework.Server) {
 	s.StartDelete(t)
 	takeFinalizers(t, s.Claim)
 	s.ClaimGone(t)
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil || xr.GetDeletionTimestamp() != nil {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xr), xr); err != nil ||
+		xr.GetDeletionTimestamp() != nil {
 		t.Fatalf("want an XR that nobody deletes: %v, %v", xr.GetDeletionTimestamp(), err)
 	}
 }
@@ -160,8 +161,8 @@ func TestDeletedNamespace(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// TestNamespaceDeletedInRescue: data that lost its XR is being backed up beside its home when the namespace goes too. What
-// was made there does not keep it.
+// TestNamespaceDeletedInRescue: data that lost its XR is being backed up beside its home when the namespace goes too.
+// What was made there does not keep it.
 func TestNamespaceDeletedInRescue(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNamespaceComesBack deletes one, and the model does in a rescue")
@@ -213,7 +214,8 @@ func loseNamespace(t *testing.T, s *framework.Server, backups int) {
 
 func deleteNamespace(t *testing.T, s *framework.Server) {
 	t.Helper()
-	if err := framework.Suite.Kube.Delete(t.Context(), framework.NewObject("v1", "Namespace", "", s.Namespace)); err != nil {
+	if err := framework.Suite.Kube.Delete(t.Context(),
+		framework.NewObject("v1", "Namespace", "", s.Namespace)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -241,7 +243,8 @@ func createNamespaceAgain(t *testing.T, s *framework.Server) {
 // team says that it may. Then everything comes back, on the very volume, as if the namespace had never been gone.
 func TestNamespaceComesBack(t *testing.T) {
 	t.Parallel()
-	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"}, namespaceComesBack)
+	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"},
+		namespaceComesBack)
 }
 
 func namespaceComesBack(t *testing.T, composition string) {
@@ -251,7 +254,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 	loseNamespace(t, s, 1)
 	createNamespaceAgain(t, s)
 	s.Create(t)
-	s.Says(t, "ask the platform team to allow it (reusableNamespaces of MySQLPlatform crossplane-mysql)")
+	s.Says(t, "Ask the platform team to allow the restore (reusableNamespaces of Platform crossplane-mysql)")
 	s.IsHeld(t)
 	s.Delete(t) // Which may leave an empty volume in the way.
 	s.Backups().AreProven(t, 1)
@@ -296,7 +299,7 @@ func leavesNothingRescued(t *testing.T, s *framework.Server) {
 				return err
 			}
 			for _, o := range list.Items {
-				if o.GetAnnotations()["otus.homework/claim-namespace"] == s.Namespace {
+				if o.GetAnnotations()["crossplane-mysql.io/claim-namespace"] == s.Namespace {
 					return fmt.Errorf("%s %s is left", kind, o.GetName())
 				}
 			}

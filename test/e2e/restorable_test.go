@@ -17,27 +17,29 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is left.
+// TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is
+// left.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has the word of one, and TestManifests its Job")
 	strangers(t)
-	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"}, func(t *testing.T, composition string) {
-		t.Helper()
-		s := framework.NewServer(t, composition)
-		before := s.Begin(t)
-		s.Delete(t)
-		s.Backups().AreProven(t, 1)
-		if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables whole") {
-			t.Errorf("want the tables that were checked, got %q", message)
-		}
-		leavesNothing(t, s)
-		leavesNoCopy(t, s)
-		s.Create(t)
-		if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
-			t.Errorf("want every row, got %q", got)
-		}
-	})
+	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"},
+		func(t *testing.T, composition string) {
+			t.Helper()
+			s := framework.NewServer(t, composition)
+			before := s.Begin(t)
+			s.Delete(t)
+			s.Backups().AreProven(t, 1)
+			if message := hasVerdict(t, s, "True"); !strings.Contains(message, "tables are intact") {
+				t.Errorf("want the tables that were checked, got %q", message)
+			}
+			leavesNothing(t, s)
+			leavesNoCopy(t, s)
+			s.Create(t)
+			if got := s.Client().FirstAnswer(t, framework.Rows); got != before {
+				t.Errorf("want every row, got %q", got)
+			}
+		})
 }
 
 // strangers are Jobs of a tenant that have our labels, and never begin. They take nobody's turn to see that a backup
@@ -50,10 +52,12 @@ func strangers(t *testing.T) {
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 			Namespace: ns, Name: name,
 			Labels: map[string]string{
-				"app.kubernetes.io/managed-by": "crossplane-mysql", "app.kubernetes.io/component": "restore-test", "app.kubernetes.io/name": "mysql",
-				"otus.homework/instance": name, "otus.homework/xr": name,
+				"app.kubernetes.io/managed-by": "crossplane-mysql", "app.kubernetes.io/component": "restore-test",
+				"app.kubernetes.io/name":       "mysql",
+				"crossplane-mysql.io/instance": name, "crossplane-mysql.io/xr": name,
 			},
-			Annotations: map[string]string{"otus.homework/claim-kind": "MySQL", "otus.homework/claim-namespace": ns, "otus.homework/claim-name": name},
+			Annotations: map[string]string{"crossplane-mysql.io/claim-kind": "MySQL", "crossplane-mysql.io/claim-namespace": ns,
+				"crossplane-mysql.io/claim-name": name},
 		}}
 		j.Spec.Suspend = new(true)
 		j.Spec.Template.Spec = framework.ToolboxPod(ns, name, "").Spec
@@ -64,13 +68,13 @@ func strangers(t *testing.T) {
 	}
 }
 
-// TestRequireRestorable backs up a database that has been damaged on its disk. The archive is as good as the data, so the
-// backup is proven; but no server finds its tables whole, and the data stays until a person says otherwise.
+// TestRequireRestorable backs up a database that has been damaged on its disk. The archive is as good as the data, so
+// the backup is proven; but no server finds its tables whole, and the data stays until a person says otherwise.
 func TestRequireRestorable(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealBootCheck finds a broken table, and TestNext has a deletion that waits for that")
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["backup"] = map[string]any{"requireRestorable": true}
+	s.Spec["backup"] = map[string]any{"finalBackup": map[string]any{"requireRestoreTest": true}}
 	s.Begin(t)
 	s.Delete(t)
 	hasVerdict(t, s, "True")
@@ -83,11 +87,12 @@ func TestRequireRestorable(t *testing.T) {
 	if message := hasVerdict(t, s, "False"); !strings.Contains(message, "victim") {
 		t.Errorf("want the table by its name, got %q", message)
 	}
-	s.Says(t, "no server has run on it")
+	s.Says(t, "no server has started from it")
 	if v, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); v == nil {
 		t.Errorf("want the data kept, there is no volume (%v)", err)
 	}
-	if out, err := framework.Kubectl(t.Context(), "patch", "mysql", s.Name, "--namespace", s.Namespace, "--type=merge", "--patch", `{"spec":{"backup":{"requireRestorable":false}}}`); err != nil {
+	if out, err := framework.Kubectl(t.Context(), "patch", "mysql", s.Name, "--namespace", s.Namespace, "--type=merge",
+		"--patch", `{"spec":{"backup":{"finalBackup":{"requireRestoreTest":false}}}}`); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	s.Gone(t)
@@ -95,14 +100,15 @@ func TestRequireRestorable(t *testing.T) {
 	leavesNothing(t, s)
 }
 
-// TestRestorableInLife: what lies in a store is tried beside the server that goes on. Where that is deleted meanwhile it goes first: nothing is
-// left of the test, whose backup is called neither good nor bad.
+// TestRestorableInLife: what lies in a store is tried beside the server that goes on. Where that is deleted meanwhile
+// it goes first: nothing is left of the test, whose backup is called neither good nor bad.
 func TestRestorableInLife(t *testing.T) {
 	t.Parallel()
-	at := startS3(t)
-	b := offersStore(t, at, newStoreKey(t, at.namespace))
+	framework.Repeats(t, "TestStore waits for such a test before the data goes")
+	s3 := startS3(t)
+	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["backup"] = map[string]any{"store": b.GetName()}
+	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 	before := s.Begin(t)
 	up := s.Client().MustQuery(t, serverStart)
 	request(t, s, "one", "Online", "Proven")
@@ -126,8 +132,8 @@ func TestRestorableInLife(t *testing.T) {
 			return err
 		}
 		conditions, _, _ := unstructured.NestedSlice(tried.Object, "status", "conditions")
-		if said := fmt.Sprint(conditions); !strings.Contains(said, "Unknown") || !strings.Contains(said, "went first") {
-			return fmt.Errorf("it says %s", said)
+		if output := fmt.Sprint(conditions); !strings.Contains(output, "Unknown") || !strings.Contains(output, "had priority") {
+			return fmt.Errorf("it says %s", output)
 		}
 		return nil
 	})
@@ -135,7 +141,9 @@ func TestRestorableInLife(t *testing.T) {
 	framework.Eventually(t, "the end of Jobs, and of their way to the store", func(ctx context.Context) error {
 		jobs, err := listKind(ctx, "batch/v1/Job", s.Namespace)
 		secrets, serr := listKind(ctx, "v1/Secret", s.Namespace)
-		ways := slices.DeleteFunc(secrets, func(o unstructured.Unstructured) bool { return !strings.HasSuffix(o.GetName(), "-access") })
+		ways := slices.DeleteFunc(secrets, func(o unstructured.Unstructured) bool {
+			return !strings.HasSuffix(o.GetName(), "-access")
+		})
 		if n := len(jobs) + len(ways); n > 0 {
 			err = errors.Join(err, fmt.Errorf("%d are there", n))
 		}
@@ -145,9 +153,9 @@ func TestRestorableInLife(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestRestorableWithoutItsKind: the XRD goes while a server runs on a copy of a backup, and a controller starts that has never
-// seen it. The test ends, the record can be deleted meanwhile, and every row comes back. It shares the cluster with no other
-// test.
+// TestRestorableWithoutItsKind: the XRD goes while a server runs on a copy of a backup, and a controller starts that
+// has never seen it. The test ends, the record can be deleted meanwhile, and every row comes back. It shares the
+// cluster with no other test.
 func TestRestorableWithoutItsKind(t *testing.T) {
 	framework.Repeats(t, "the matrix uninstalls the XRD, and TestTurnWithoutKind has the turn")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -158,12 +166,13 @@ func TestRestorableWithoutItsKind(t *testing.T) {
 	controllers(t, 0)
 	uninstallsConfigurations(t, nil)
 	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
-		return framework.IsGone(ctx, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework"))
+		return framework.IsGone(ctx, framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "",
+			"xmysqls.otus.homework"))
 	})
 	if err := hasRestoreTest(t.Context(), s); err != nil {
 		t.Fatalf("the controller was too fast for this test: %v", err)
 	}
-	framework.MustKubectl(t, "delete", "msb", s.Backups().Only(t).GetName(), "--wait=false")
+	framework.MustKubectl(t, "delete", "msbr", s.Backups().Only(t).GetName(), "--wait=false")
 	controllers(t, 1)
 	framework.Eventually(t, "the record's end", func(ctx context.Context) error {
 		records, err := s.Backups().List(ctx)
@@ -228,7 +237,8 @@ func hasVerdict(t *testing.T, s *framework.Server, want string) (message string)
 func leavesNoCopy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.StartToolbox(t, s.Namespace, "copies", s.BackupPVC())
-	out, err := framework.Exec(t.Context(), s.Namespace, "copies", "", "find", "/data", "-path", "*/.crossplane-mysql-restore-test/*")
+	out, err := framework.Exec(t.Context(), s.Namespace, "copies", "", "find", "/data", "-path",
+		"*/.crossplane-mysql-restore-test/*")
 	if err != nil || out != "" {
 		t.Errorf("want no copy, got %q, %v", out, err)
 	}
@@ -238,9 +248,12 @@ func leavesNoCopy(t *testing.T, s *framework.Server) {
 // damageTable on the disk of a running server, which does not look at them any more.
 func damageTable(t *testing.T, s *framework.Server) {
 	t.Helper()
-	s.Client().MustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim (t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = 0; FLUSH TABLES victim FOR EXPORT; UNLOCK TABLES")
+	s.Client().MustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim "+
+		"(t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = "+
+		"0; FLUSH TABLES victim FOR EXPORT; UNLOCK TABLES")
 	framework.StartToolbox(t, s.Namespace, "vandal", s.Name+"-pvc")
-	out, err := framework.Exec(t.Context(), s.Namespace, "vandal", "", "sh", "-c", `dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
+	out, err := framework.Exec(t.Context(), s.Namespace, "vandal", "", "sh", "-c",
+		`dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

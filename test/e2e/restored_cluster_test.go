@@ -17,9 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestoredCluster: all objects are lost and come back from a backup of the cluster's objects: under new UIDs, without their
-// status, with their labels, finalizers and owners (velero, pkg/restore/restore.go). A volume that came back so is nobody's to wind
-// up on the word of its labels; a record is what the volume of its archive says. A person's word, and all rows are there.
+// TestRestoredCluster: all objects are lost and come back from a backup of the cluster's objects: under new UIDs,
+// without their status, with their labels, finalizers and owners (velero, pkg/restore/restore.go). A volume that came
+// back so is nobody's to wind up on the word of its labels; a record is what the volume of its archive says. A person's
+// word, and all rows are there.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext and TestJudge have objects that came back under other UIDs")
@@ -37,14 +38,15 @@ func TestRestoredCluster(t *testing.T) {
 
 	for _, each := range []*framework.Server{s, other} {
 		isProvenAgain(t, each)
-		each.Says(t, "was copied or restored from elsewhere: nothing happens to it on the word of its labels")
+		each.Says(t, "it was copied or restored from elsewhere. The controller does not change it until you decide")
 		each.IsHeld(t)
 	}
 	if got := other.Backups().Only(t).GetName(); got != first {
 		t.Errorf("want nothing wound up, found a record %s", got)
 	}
 	kept := &corev1.PersistentVolume{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: volume.Name}, kept); err != nil || kept.DeletionTimestamp != nil || kept.UID == volume.UID {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: volume.Name}, kept); err != nil ||
+		kept.DeletionTimestamp != nil || kept.UID == volume.UID {
 		t.Errorf("want the volume as it came back, got %v, %v", kept.ObjectMeta, err)
 	}
 
@@ -57,7 +59,8 @@ func TestRestoredCluster(t *testing.T) {
 		t.Errorf("want the rows of the backup\n%s\ngot\n%s", earlier, got)
 	}
 	other.Backups().AreProven(t, 1)
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: left}, kept); err != nil || kept.DeletionTimestamp != nil || kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: left}, kept); err != nil ||
+		kept.DeletionTimestamp != nil || kept.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("want the volume that is nobody's to stay, got %v, %v", kept, err)
 	}
 	if err := framework.Suite.Kube.Delete(t.Context(), kept); err != nil {
@@ -68,7 +71,8 @@ func TestRestoredCluster(t *testing.T) {
 // added is the row that no backup has.
 const added = "\n1000\tlater"
 
-// livesTwice from its first start to a second life with a row more, and return its rows and the name of the backup between.
+// livesTwice from its first start to a second life with a row more, and return its rows and the name of the backup
+// between.
 func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 	t.Helper()
 	s.Begin(t)
@@ -89,7 +93,8 @@ func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 func typeWord(t *testing.T, s *framework.Server, word string) string {
 	t.Helper()
 	message := s.Message(t.Context())
-	command := regexp.MustCompile(`kubectl (annotate pv (\S+) otus.homework/` + word + `=[0-9a-f-]+)`).FindStringSubmatch(message)
+	command := regexp.MustCompile(`kubectl (annotate pv (\S+) crossplane-mysql.io/` + word + `=[0-9a-f-]+)`).
+		FindStringSubmatch(message)
 	if command == nil {
 		t.Fatalf("want a command in the message, got %q", message)
 	}
@@ -112,8 +117,9 @@ func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
 
 // kindsOfInstance in the order in which they are made again: volumes before what mounts them, the claim last.
 var kindsOfInstance = []string{
-	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service", "networking.k8s.io/v1/NetworkPolicy", "apps/v1/Deployment", "batch/v1/Job",
-	"otus.homework/v1/MySQLBackup", "otus.homework/v1/XMySQL", "otus.homework/v1/MySQL",
+	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
+	"networking.k8s.io/v1/NetworkPolicy", "apps/v1/Deployment", "batch/v1/Job",
+	"crossplane-mysql.io/v1alpha1/BackupRecord", "crossplane-mysql.io/v1alpha1/XMySQL", "crossplane-mysql.io/v1alpha1/MySQL",
 }
 
 // exportAll objects of an instance, and what the controller keeps for it.
@@ -123,7 +129,7 @@ func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instance := s.MustFindDataVolume(t).Labels["otus.homework/instance"]
+	instance := s.MustFindDataVolume(t).Labels["crossplane-mysql.io/instance"]
 	var out []*unstructured.Unstructured
 	for _, kind := range kindsOfInstance {
 		list := framework.NewList(kind)
@@ -132,14 +138,14 @@ func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 		}
 		for i := range list.Items {
 			o := &list.Items[i]
-			of := o.GetLabels()["otus.homework/instance"] == instance
+			belongs := o.GetLabels()["crossplane-mysql.io/instance"] == instance
 			switch o.GetKind() {
 			case "XMySQL":
-				of = o.GetName() == xr.GetName()
+				belongs = o.GetName() == xr.GetName()
 			case "MySQL":
-				of = o.GetNamespace() == s.Namespace && o.GetName() == s.Name
+				belongs = o.GetNamespace() == s.Namespace && o.GetName() == s.Name
 			}
-			if of {
+			if belongs {
 				out = append(out, o)
 			}
 		}
@@ -174,9 +180,10 @@ func loseAll(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-func patchObject(t *testing.T, o *unstructured.Unstructured, how string) {
+func patchObject(t *testing.T, o *unstructured.Unstructured, form string) {
 	t.Helper()
-	if err := framework.Suite.Kube.Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(how))); err != nil {
+	if err := framework.Suite.Kube.Patch(t.Context(), o.DeepCopy(),
+		client.RawPatch(types.MergePatchType, []byte(form))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -187,7 +194,8 @@ func importAll(t *testing.T, objects []*unstructured.Unstructured) {
 	for _, o := range objects {
 		o := o.DeepCopy()
 		delete(o.Object, "status")
-		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
+			"deletionTimestamp", "deletionGracePeriodSeconds"} {
 			unstructured.RemoveNestedField(o.Object, "metadata", field)
 		}
 		switch o.GetKind() {

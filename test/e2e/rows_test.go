@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRows is what the original operators did, row by row of docs/original-operators.md, on one instance in one go. Row 14 is
-// TestRow14Database.
+// TestRows is what the original operators did, row by row of docs/contribute/original-operators-rows.md, on one instance in one go. Row
+// 14 is TestRow14Database.
 func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order of its life.
 	t.Parallel()
 	s := framework.NewServer(t, framework.HostPathComposition(t, nil))
@@ -61,7 +61,8 @@ func requiresFields(t *testing.T, s *framework.Server) {
 			}
 		}
 		claim.Object["spec"] = spec
-		if err := framework.Suite.Kube.Create(t.Context(), claim); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field) {
+		if err := framework.Suite.Kube.Create(t.Context(), claim); !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), field) {
 			t.Errorf("want the API server to ask for %s, got %v", field, err)
 		}
 	}
@@ -71,7 +72,8 @@ func requiresFields(t *testing.T, s *framework.Server) {
 func knowsSpellings(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, name := range []string{"mysql", "mysqls", "ms"} {
-		if out, err := framework.Kubectl(t.Context(), "get", name, s.Name, "--namespace", s.Namespace, "--output", "name"); err != nil {
+		if out, err := framework.Kubectl(t.Context(), "get", name, s.Name, "--namespace", s.Namespace, "--output",
+			"name"); err != nil {
 			t.Errorf("kubectl get %s: %v: %s", name, err, out)
 		}
 	}
@@ -79,7 +81,8 @@ func knowsSpellings(t *testing.T, s *framework.Server) {
 
 func makesObjects(t *testing.T, s *framework.Server) {
 	t.Helper()
-	for kind, name := range map[string]string{"Deployment": s.Name, "Service": s.Name, "PersistentVolumeClaim": s.Name + "-pvc"} {
+	for kind, name := range map[string]string{"Deployment": s.Name, "Service": s.Name,
+		"PersistentVolumeClaim": s.Name + "-pvc"} {
 		apiVersion := "v1"
 		if kind == "Deployment" {
 			apiVersion = "apps/v1"
@@ -98,7 +101,8 @@ func makesObjects(t *testing.T, s *framework.Server) {
 func hasBackupPV(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()}, c); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()},
+		c); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.OwnerReferences) > 0 {
@@ -109,7 +113,8 @@ func hasBackupPV(t *testing.T, s *framework.Server) {
 func hasLabels(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pods := &corev1.PodList{}
-	if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(s.Namespace), client.MatchingLabels{"app": s.Name}); err != nil || len(pods.Items) != 1 {
+	if err := framework.Suite.Kube.List(t.Context(), pods, client.InNamespace(s.Namespace),
+		client.MatchingLabels{"app": s.Name}); err != nil || len(pods.Items) != 1 {
 		t.Errorf("want one pod labelled app=%s, got %d, %v", s.Name, len(pods.Items), err)
 	}
 }
@@ -132,8 +137,10 @@ func runsInTheCluster(t *testing.T) {
 	for _, ask := range []struct {
 		verb, resource string
 		may            bool
-	}{{"create", "jobs.batch", true}, {"list", "secrets", false}, {"create", "pods", false}, {"delete", "namespaces", false}, {"delete", "persistentvolumes", false}} {
-		out, err := framework.Kubectl(t.Context(), "auth", "can-i", ask.verb, ask.resource, "--all-namespaces", "--as", account)
+	}{{"create", "jobs.batch", true}, {"list", "secrets", false}, {"create", "pods", false},
+		{"delete", "namespaces", false}, {"delete", "persistentvolumes", false}} {
+		out, err := framework.Kubectl(t.Context(), "auth", "can-i", ask.verb, ask.resource, "--all-namespaces", "--as",
+			account)
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
@@ -152,7 +159,8 @@ func liesInADirectory(t *testing.T, s *framework.Server) {
 			t.Error("the whole volume is mounted")
 		}
 	}
-	if got := s.Client().MustQuery(t, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE '%lost+found%'"); got != "0\n" {
+	if got := s.Client().MustQuery(t,
+		"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE '%lost+found%'"); got != "0\n" {
 		t.Errorf("lost+found is a database: %q", got)
 	}
 }

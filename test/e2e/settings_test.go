@@ -15,7 +15,7 @@ import (
 func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
 	t.Helper()
 	s.Eventually(t, "the settings: "+reason, func(ctx context.Context) error {
-		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "SettingsApplied")
+		c, err := framework.FindCondition(ctx, s.Claim.DeepCopy(), "PendingRestart")
 		if err != nil {
 			return err
 		}
@@ -26,18 +26,19 @@ func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
 	})
 }
 
-// crashLoopsWith makes the server of a claim exit whenever it starts: settings of a claim are not validated while its server is off.
+// crashLoopsWith makes the server of a claim exit whenever it starts: settings of a claim are not validated while its
+// server is off.
 func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 	t.Helper()
-	s.Set(t, map[string]any{"suspended": true})
+	s.Set(t, map[string]any{"suspend": true})
 	hasNoPods(t, s)
-	s.Set(t, map[string]any{"config": config, "suspended": false})
+	s.Set(t, map[string]any{"config": config, "suspend": false})
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
 }
 
-// TestSettingsTakeNoServerDown: a running server serves on in the same pod whatever settings its claim gets that mysqld does not take, and
-// the claim says what mysqld said. Good settings are applied. Those with which the server does not come up are taken back by themselves.
-// A server that is read-only is restored.
+// TestSettingsTakeNoServerDown: a running server serves on in the same pod whatever settings its claim gets that mysqld
+// does not take, and the claim says what mysqld said. Good settings are applied. Those with which the server does not
+// come up are taken back by themselves. A server that is read-only is restored.
 func TestSettingsTakeNoServerDown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -60,7 +61,7 @@ func TestSettingsTakeNoServerDown(t *testing.T) {
 	}
 
 	s.Set(t, map[string]any{"config": map[string]any{"sql_mode": "", "log_bin": true, "max_connections": int64(77)}})
-	settingsAre(t, s, "SettingsApplied", "")
+	settingsAre(t, s, "UpToDate", "")
 	s.Eventually(t, "the new settings", func(ctx context.Context) error {
 		got, err := s.Client().Query(ctx, s.Password, "SELECT @@global.max_connections, @@global.log_bin_basename")
 		if err == nil && (!strings.Contains(got, "77") || !strings.Contains(got, "/binlog")) {

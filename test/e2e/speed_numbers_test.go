@@ -29,7 +29,8 @@ func TestSpeedNumbers(t *testing.T) {
 			if refused := text != "2Gi"; (create.err != nil) != refused || (patch.err != nil) != refused {
 				t.Fatalf("%s: refused must be %t, got %v, %v", text, refused, create.err, patch.err)
 			}
-			fmt.Printf("%-32s %-14s %10.1f %10.1f\n", path[len(path)-1]+" in "+path[0], text, create.milliseconds, patch.milliseconds)
+			fmt.Printf("%-32s %-14s %10.1f %10.1f\n", path[len(path)-1]+" in "+path[0], text, create.milliseconds,
+				patch.milliseconds)
 		}
 	}
 }

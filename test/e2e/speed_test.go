@@ -21,8 +21,8 @@ const speedRounds = 3
 
 // A span is one of the things that people wait for, as it was measured.
 type span struct {
-	what, target string
-	seconds      []float64
+	subject, target string
+	seconds         []float64
 }
 
 func (s *span) add(d time.Duration) { s.seconds = append(s.seconds, d.Seconds()) }
@@ -35,21 +35,22 @@ func (s *span) middle() float64 {
 
 // spans of a claim's life, and of the same objects without one.
 type spans struct {
-	first, hand, change, end, again span
+	first, hand, change, end, restart span
 }
 
 // TestSpeed measures what people wait for. It asserts nothing: the machine's load is in all of it.
 func TestSpeed(t *testing.T) {
 	all := &spans{
-		first:  span{what: "claim applied, to the first query"},
-		hand:   span{what: "the same objects applied by hand"},
-		change: span{what: "password in the claim, to its first login", target: "< 1"},
-		end:    span{what: "claim deleted, with a proved backup, to gone", target: "< 20"},
-		again:  span{what: "claim applied again, to the first restored row"},
+		first:   span{subject: "claim applied, to the first query"},
+		hand:    span{subject: "the same objects applied by hand"},
+		change:  span{subject: "password in the claim, to its first login", target: "< 1"},
+		end:     span{subject: "claim deleted, with a proved backup, to gone", target: "< 20"},
+		restart: span{subject: "claim applied again, to the first restored row"},
 	}
 	for range 1 + speedRounds {
 		var composed []*unstructured.Unstructured
-		if !t.Run("claim", func(t *testing.T) { composed = all.life(t) }) || !t.Run("hand", func(t *testing.T) { all.byHand(t, composed) }) {
+		if !t.Run("claim", func(t *testing.T) { composed = all.life(t) }) ||
+			!t.Run("hand", func(t *testing.T) { all.byHand(t, composed) }) {
 			return
 		}
 	}
@@ -59,8 +60,8 @@ func TestSpeed(t *testing.T) {
 func (a *spans) print() {
 	a.first.target = fmt.Sprintf("%.2f times by hand, <= 1.3", a.first.middle()/a.hand.middle())
 	fmt.Printf("\n%-48s %8s  %s\n", fmt.Sprintf("the middle of %d", speedRounds), "seconds", "target")
-	for _, s := range []span{a.first, a.hand, a.change, a.end, a.again} {
-		fmt.Printf("%-48s %8.2f  %-26s %.2f\n", s.what, s.middle(), s.target, s.seconds[1:])
+	for _, s := range []span{a.first, a.hand, a.change, a.end, a.restart} {
+		fmt.Printf("%-48s %8.2f  %-26s %.2f\n", s.subject, s.middle(), s.target, s.seconds[1:])
 	}
 }
 
@@ -69,7 +70,9 @@ func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	s := framework.NewServer(t, "mysql")
 	a.first.add(waitForAnswer(t, s, s.Password, "SELECT 1", func() { s.Create(t) }))
-	framework.Eventually(t, "the claim", func(ctx context.Context) error { return framework.HasCondition(ctx, s.Claim, "Ready") })
+	framework.Eventually(t, "the claim", func(ctx context.Context) error {
+		return framework.HasCondition(ctx, s.Claim, "Ready")
+	})
 	composed := composedOf(t, s)
 	s.Client().TypeSession(t)
 	waitUntilSettled(t, s)
@@ -81,7 +84,7 @@ func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
 	}
 	framework.Eventually(t, "the claim's end", func(ctx context.Context) error { return framework.IsGone(ctx, s.Claim) })
 	a.end.add(time.Since(started))
-	a.again.add(waitForAnswer(t, s, s.Password, framework.Rows, func() { s.Create(t) }))
+	a.restart.add(waitForAnswer(t, s, s.Password, framework.Rows, func() { s.Create(t) }))
 	return composed
 }
 
@@ -165,7 +168,7 @@ func waitUntilSettled(t *testing.T, s *framework.Server) {
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(s.Claim), s.Claim); err != nil {
 			return err
 		}
-		if state, _, _ := unstructured.NestedString(s.Claim.Object, "status", "credentials", "state"); state != "InSync" {
+		if state, _, _ := unstructured.NestedString(s.Claim.Object, "status", "internal", "credentials", "state"); state != "InSync" {
 			return fmt.Errorf("they are %q", state)
 		}
 		return nil

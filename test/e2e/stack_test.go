@@ -24,7 +24,8 @@ import (
 )
 
 // parts of the product and what it runs in, each one pod, by the beginning of its name.
-var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-", "crossplane-system/crossplane-"}
+var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-",
+	"crossplane-system/crossplane-"}
 
 // rested is what so many claims cost while nobody touches them, and how long a changed field takes to its effect.
 type rested struct {
@@ -37,9 +38,10 @@ type rested struct {
 	compose, report time.Duration
 }
 
-// TestStack measures the whole stack with 10 and with 1,000 claims at rest, each in a cluster of its own. All claims are real, and composed
-// by Crossplane; one server answers for all of them, and there are no other pods: Kubernetes' own controllers are stopped once each
-// Service leads to that server, and a Deployment is given the status of the one that runs. It asserts nothing.
+// TestStack measures the whole stack with 10 and with 1,000 claims at rest, each in a cluster of its own. All claims
+// are real, and composed by Crossplane; one server answers for all of them, and there are no other pods: Kubernetes'
+// own controllers are stopped once each Service leads to that server, and a Deployment is given the status of the one
+// that runs. It asserts nothing.
 func TestStack(t *testing.T) {
 	var all []rested
 	defer func() { printRested(all) }() // Also what there is, where one of them fails.
@@ -55,10 +57,10 @@ func TestStack(t *testing.T) {
 
 func printRested(all []rested) {
 	fmt.Printf("\n%-44s", "claims at rest")
-	row := func(what string, of func(rested) string) {
-		fmt.Printf("\n%-44s", what)
+	row := func(subject string, value func(rested) string) {
+		fmt.Printf("\n%-44s", subject)
 		for _, r := range all {
-			fmt.Printf(" %12s", of(r))
+			fmt.Printf(" %12s", value(r))
 		}
 	}
 	for _, r := range all {
@@ -69,14 +71,17 @@ func printRested(all []rested) {
 		row(p+", CPU s a minute", func(r rested) string { return fmt.Sprintf("%.2f", r.used[p].cpu) })
 		row(p+", MiB", func(r rested) string { return fmt.Sprintf("%.0f", r.used[p].memory/(1<<20)) })
 	}
-	row("a field of the claim, on the Service, s", func(r rested) string { return fmt.Sprintf("%.2f", r.compose.Seconds()) })
-	row("a schedule, to the next backup's time, s", func(r rested) string { return fmt.Sprintf("%.2f", r.report.Seconds()) })
+	row("a field of the claim, on the Service, s", func(r rested) string {
+		return fmt.Sprintf("%.2f", r.compose.Seconds())
+	})
+	row("a schedule, to the next backup's time, s", func(r rested) string {
+		return fmt.Sprintf("%.2f", r.report.Seconds())
+	})
 	fmt.Println()
 }
 
 func restedStack(t *testing.T, claims int) rested {
 	t.Helper()
-	framework.SetPlatform(t, "coreWatches", true)
 	o := prototype(t)
 	without := callsIn(t, 2*time.Minute)
 	o.paused = true
@@ -88,28 +93,35 @@ func restedStack(t *testing.T, claims int) rested {
 	atOnce(t, names, func(name string) error { return o.resume(t.Context(), name) })
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	fmt.Printf("%d claims are Ready after %.0f s\n", claims, time.Since(begun).Seconds())
-	time.Sleep(5 * time.Minute)                                                            // Until their circuit breakers are closed.
-	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) }) // Their copies were from the beginning.
+	// Until their circuit breakers are closed.
+	time.Sleep(5 * time.Minute)
+	// Their copies were from the beginning.
+	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	out := rested{claims: claims, used: map[string]load{}}
-	out.compose = o.medianEffect(t, names[:7], `{"spec":{"service":{"annotations":{"service.beta.kubernetes.io/oci-load-balancer-internal":"true"}}}}`, func(ctx context.Context, name string) (bool, error) {
-		s := &corev1.Service{}
-		err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, s)
-		return len(s.Annotations) > 0 && s.Annotations["service.beta.kubernetes.io/oci-load-balancer-internal"] == "true", err
-	})
-	out.report = o.medianEffect(t, names[:7], `{"spec":{"backup":{"schedule":"0 3 1 1 *","timeZone":"Europe/Berlin","method":"Online"}}}`, func(ctx context.Context, name string) (bool, error) {
-		c := framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name)
-		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(c), c)
-		next, _, _ := unstructured.NestedString(c.Object, "status", "backupSchedule", "nextAt")
-		return next != "", err
-	})
+	out.compose = o.medianEffect(t, names[:7],
+		`{"spec":{"service":{"annotations":{"service.beta.kubernetes.io/oci-load-balancer-internal":"true"}}}}`,
+		func(ctx context.Context, name string) (bool, error) {
+			s := &corev1.Service{}
+			err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, s)
+			return len(s.Annotations) > 0 &&
+				s.Annotations["service.beta.kubernetes.io/oci-load-balancer-internal"] == "true", err
+		})
+	out.report = o.medianEffect(t, names[:7],
+		`{"spec":{"backup":{"schedule":{"cron":"0 3 1 1 *","timeZone":"Europe/Berlin","method":"Online"}}}}`,
+		func(ctx context.Context, name string) (bool, error) {
+			c := framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name)
+			err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(c), c)
+			next, _, _ := unstructured.NestedString(c.Object, "status", "internal", "backupSchedule", "nextAt")
+			return next != "", err
+		})
 	fmt.Printf("effects: %+v\n", out)
 	time.Sleep(time.Minute) // What the changes have to do.
 	before, calledBefore := usage(t), calls(t)
-	const of = 10 * time.Minute // As long as an answer of the function holds.
-	time.Sleep(of)
-	out.calls = ((calls(t)-calledBefore)/of.Minutes() - without) / float64(claims)
+	const period = 10 * time.Minute // As long as an answer of the function holds.
+	time.Sleep(period)
+	out.calls = ((calls(t)-calledBefore)/period.Minutes() - without) / float64(claims)
 	for part, now := range usage(t) {
-		out.used[part] = load{memory: now.memory, cpu: (now.cpu - before[part].cpu) / of.Minutes()}
+		out.used[part] = load{memory: now.memory, cpu: (now.cpu - before[part].cpu) / period.Minutes()}
 	}
 	return out
 }
@@ -120,14 +132,16 @@ func (o *instanceObjects) served(ctx context.Context, claims int) error {
 	if err := framework.Suite.Kube.List(ctx, all, client.InNamespace(o.namespace)); err != nil {
 		return err
 	}
-	bound := len(slices.DeleteFunc(all.Items, func(c corev1.PersistentVolumeClaim) bool { return c.Status.Phase != corev1.ClaimBound }))
+	bound := len(slices.DeleteFunc(all.Items, func(c corev1.PersistentVolumeClaim) bool {
+		return c.Status.Phase != corev1.ClaimBound
+	}))
 	endpoints, err := listKind(ctx, "discovery.k8s.io/v1/EndpointSlice", o.namespace)
 	if err != nil {
 		return err
 	}
 	lead := 0
 	for _, s := range endpoints {
-		if of, _, _ := unstructured.NestedSlice(s.Object, "endpoints"); len(of) > 0 {
+		if endpoints, _, _ := unstructured.NestedSlice(s.Object, "endpoints"); len(endpoints) > 0 {
 			lead++
 		}
 	}
@@ -140,13 +154,15 @@ func (o *instanceObjects) served(ctx context.Context, claims int) error {
 // resume a copy, so that Crossplane looks after it.
 func (o *instanceObjects) resume(ctx context.Context, name string) error {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/paused":null}}}`))
-	if err := framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name), patch); err != nil {
+	if err := framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name),
+		patch); err != nil {
 		return err
 	}
 	return framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), patch)
 }
 
-// ready is nil once all claims are, and what they are composed of. Each Deployment is given the status of one whose pod is up.
+// ready is nil once all claims are, and what they are composed of. Each Deployment is given the status of one whose pod
+// is up.
 func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	deployments := &appsv1.DeploymentList{}
 	if err := framework.Suite.Kube.List(ctx, deployments, client.InNamespace(o.namespace)); err != nil {
@@ -155,10 +171,13 @@ func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	started := 0
 	for i := range deployments.Items {
 		if d := &deployments.Items[i]; d.Name != original && d.Status.ObservedGeneration < d.Generation {
-			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()},
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()},
-			}}
+			d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1,
+				ReadyReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+					{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable",
+						LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+					{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
+						LastUpdateTime: metav1.Now(), LastTransitionTime: metav1.Now()},
+				}}
 			if err := framework.Suite.Kube.Status().Update(ctx, d); err != nil {
 				return err
 			}
@@ -175,7 +194,10 @@ func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	n, waits := 0, ""
 	for i := range all {
 		conditions, _, _ := unstructured.NestedSlice(all[i].Object, "status", "conditions")
-		if slices.ContainsFunc(conditions, func(c any) bool { c0, _ := c.(map[string]any); return c0["type"] == "Ready" && c0["status"] == "True" }) {
+		if slices.ContainsFunc(conditions, func(c any) bool {
+			c0, _ := c.(map[string]any)
+			return c0["type"] == "Ready" && c0["status"] == "True"
+		}) {
 			n++
 		} else {
 			waits, _, _ = unstructured.NestedString(all[i].Object, "status", "message")
@@ -232,16 +254,18 @@ func usage(t *testing.T) map[string]load {
 }
 
 // medianEffect of a patch of claims, one after the other.
-func (o *instanceObjects) medianEffect(t *testing.T, names []string, patch string, is func(context.Context, string) (bool, error)) time.Duration {
+func (o *instanceObjects) medianEffect(t *testing.T, names []string, patch string,
+	isDone func(context.Context, string) (bool, error)) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 0, len(names))
 	for _, name := range names {
 		begun := time.Now()
-		if err := framework.Suite.Kube.Patch(t.Context(), framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		if err := framework.Suite.Kube.Patch(t.Context(), framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name),
+			client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
 		for {
-			done, err := is(t.Context(), name)
+			done, err := isDone(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,15 +20,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestSteps prints what becomes of each object of a claim, and when: while it is made, deleted, and made again. It says where the
-// time goes that TestSpeed measures.
+// TestSteps prints what becomes of each object of a claim, and when: while it is made, deleted, and made again. It says
+// where the time goes that TestSpeed measures.
 func TestSteps(t *testing.T) {
 	for round := range 2 { // The first fetches the images.
 		s := framework.NewServer(t, "mysql")
 		w := watchAll(t, s.Namespace)
-		for _, what := range []string{"made", "deleted", "made again"} {
+		for _, subject := range []string{"made", "deleted", "made again"} {
 			w.begin()
-			switch what {
+			switch subject {
 			case "deleted":
 				s.Client().TypeSession(t)
 				w.begin()
@@ -39,7 +39,7 @@ func TestSteps(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 			if round > 0 {
-				w.print(what)
+				w.print(subject)
 			}
 		}
 	}
@@ -47,9 +47,12 @@ func TestSteps(t *testing.T) {
 
 // stepsOf are watched, the XR in no namespace.
 var stepsOf = []schema.GroupVersionResource{
-	{Group: "otus.homework", Version: "v1", Resource: "mysqls"}, {Group: "otus.homework", Version: "v1", Resource: "xmysqls"}, {Group: "otus.homework", Version: "v1", Resource: "mysqlbackups"},
+	{Group: "otus.homework", Version: "v1", Resource: "mysqls"},
+	{Group: "otus.homework", Version: "v1", Resource: "xmysqls"},
+	{Group: "crossplane-mysql.io", Version: "v1alpha1", Resource: "backuprecords"},
 	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "batch", Version: "v1", Resource: "jobs"},
-	{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "persistentvolumeclaims"}, {Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "endpoints"},
+	{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "persistentvolumeclaims"},
+	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "endpoints"},
 }
 
 // A watcher of the objects of a namespace.
@@ -68,17 +71,18 @@ func watchAll(t *testing.T, namespace string) *watcher {
 		t.Fatal(err)
 	}
 	for _, r := range stepsOf {
-		var of dynamic.ResourceInterface = d.Resource(r)
-		if r.Resource != "xmysqls" && r.Resource != "mysqlbackups" {
-			of = d.Resource(r).Namespace(namespace)
+		var resources dynamic.ResourceInterface = d.Resource(r)
+		if r.Resource != "xmysqls" && r.Resource != "backuprecords" {
+			resources = d.Resource(r).Namespace(namespace)
 		}
-		events, err := of.Watch(t.Context(), metav1.ListOptions{})
+		events, err := resources.Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		go func() {
 			for e := range events.ResultChan() {
-				if o, ok := e.Object.(*unstructured.Unstructured); ok && (o.GetNamespace() != "" || strings.Contains(fmt.Sprint(o.Object["spec"]), namespace)) {
+				if o, ok := e.Object.(*unstructured.Unstructured); ok &&
+					(o.GetNamespace() != "" || strings.Contains(fmt.Sprint(o.Object["spec"]), namespace)) {
 					w.saw(e.Type, o)
 				}
 			}
@@ -130,7 +134,8 @@ func stateOf(o *unstructured.Unstructured) string {
 	if f := o.GetFinalizers(); len(f) > 0 {
 		out = append(out, fmt.Sprintf("%d finalizers", len(f)))
 	}
-	for _, path := range [][]string{{"status", "phase"}, {"status", "previousBackup"}, {"status", "message"}, {"status", "deletion", "phase"}, {"status", "deletion", "message"}} {
+	for _, path := range [][]string{{"status", "phase"}, {"status", "internal", "previousBackup"}, {"status", "message"},
+		{"status", "deletion", "phase"}, {"status", "deletion", "message"}} {
 		if s := text(path...); s != "" {
 			out = append(out, s)
 		}
@@ -138,8 +143,8 @@ func stateOf(o *unstructured.Unstructured) string {
 	if n, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); found {
 		out = append(out, fmt.Sprintf("replicas %d", n))
 	}
-	for _, of := range []string{"initContainerStatuses", "containerStatuses"} {
-		all, _, _ := unstructured.NestedSlice(o.Object, "status", of)
+	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
+		all, _, _ := unstructured.NestedSlice(o.Object, "status", field)
 		for _, c := range all {
 			c, _ := c.(map[string]any)
 			state, _ := c["state"].(map[string]any)
@@ -164,8 +169,8 @@ func stateOf(o *unstructured.Unstructured) string {
 	return strings.Join(out, ", ")
 }
 
-func (w *watcher) print(what string) {
+func (w *watcher) print(subject string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fmt.Printf("\n== %s\n%s\n", what, strings.Join(w.lines, "\n"))
+	fmt.Printf("\n== %s\n%s\n", subject, strings.Join(w.lines, "\n"))
 }

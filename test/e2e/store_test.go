@@ -54,7 +54,8 @@ func startS3(t *testing.T) *s3Server {
 	})
 	framework.Make(t, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "s3"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "s3"}, Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(7070)}}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "s3"},
+			Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(7070)}}},
 	})
 	pod := framework.ToolboxPod(s.namespace, "s3", "")
 	pod.Labels = map[string]string{"app": "s3"}
@@ -71,7 +72,8 @@ func startS3(t *testing.T) *s3Server {
 		Name: "s3", Image: "versitygw:v1.8.0", SecurityContext: toolbox.SecurityContext, VolumeMounts: mounts,
 		Command: []string{"versitygw"},
 		Args: []string{
-			"--access", "access", "--secret", "secret-of-the-test", "--port", ":7070", "--cert", "/tls/tls.crt", "--key", "/tls/tls.key",
+			"--access", "access", "--secret", "secret-of-the-test", "--port", ":7070", "--cert", "/tls/tls.crt", "--key",
+			"/tls/tls.key",
 			"posix", "--sidecar", "/data/meta", "/data/objects",
 		},
 	})
@@ -89,7 +91,8 @@ func selfSigned(t *testing.T, host string) (certificate, private string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: mathbig.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	c := &x509.Certificate{SerialNumber: mathbig.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(24 * time.Hour)}
 	if ip := net.ParseIP(host); ip != nil {
 		c.IPAddresses = []net.IP{ip}
 	} else {
@@ -103,7 +106,8 @@ func selfSigned(t *testing.T, host string) (certificate, private string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
 // objects that lie in the bucket.
@@ -124,7 +128,8 @@ type backupStore struct {
 	server *s3Server
 }
 
-// A storeKey is what is kept where the cluster is not: the file, which makes a Secret, and who archives are encrypted to.
+// A storeKey is what is kept where the cluster is not: the file, which makes a Secret, and who archives are encrypted
+// to.
 type storeKey struct {
 	file, secret, recipient string
 }
@@ -143,20 +148,24 @@ func newStoreKey(t *testing.T, name string) storeKey {
 }
 
 // newBackupStore on a server, with a key, which another cluster may have had, and with other settings than it needs.
-func newBackupStore(t *testing.T, at *s3Server, k storeKey, wrong map[string]any) *backupStore {
+func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any) *backupStore {
 	t.Helper()
-	b := &backupStore{Unstructured: framework.NewObject("otus.homework/v1", "BackupStore", "", at.namespace), storeKey: k, server: at}
+	b := &backupStore{Unstructured: framework.NewObject("crossplane-mysql.io/v1alpha1", "BackupStore", "", s3.namespace), storeKey: k,
+		server: s3}
 	framework.MustKubectl(t, "apply", "--filename", k.file)
-	framework.MustKubectl(t, "create", "secret", "generic", "--namespace", system, at.namespace+"-credentials", "--from-literal=accessKey=access", "--from-literal=secretKey=secret-of-the-test")
+	framework.MustKubectl(t, "create", "secret", "generic", "--namespace", system, s3.namespace+"-credentials",
+		"--from-literal=accessKey=access", "--from-literal=secretKey=secret-of-the-test")
 	t.Cleanup(func() {
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "secret", "--namespace", system, "--ignore-not-found", k.secret, at.namespace+"-credentials"); err != nil {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "secret", "--namespace", system,
+			"--ignore-not-found", k.secret, s3.namespace+"-credentials"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
 	spec := map[string]any{
-		"endpoint": "https://" + at.host, "bucket": "backups", "prefix": "team/mysql", "pathStyle": true, "caBundle": at.ca,
-		"credentialsSecretRef": map[string]any{"name": at.namespace + "-credentials"}, "keySecretRef": map[string]any{"name": k.secret},
-		"recipients": []any{b.recipient},
+		"endpoint": "https://" + s3.host, "bucket": "backups", "prefix": "team/mysql", "pathStyle": true, "caBundle": s3.ca,
+		"credentialsSecretRef": map[string]any{"name": s3.namespace + "-credentials"},
+		"keySecretRef":         map[string]any{"name": k.secret},
+		"recipients":           []any{b.recipient},
 	}
 	maps.Copy(spec, wrong)
 	b.Object["spec"] = spec
@@ -176,7 +185,8 @@ func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 			return fmt.Errorf("it has the conditions %v, %w", conditions, err)
 		}
 		c, _ := conditions[0].(map[string]any)
-		if c["status"] != status || c["reason"] != reason || !strings.Contains(fmt.Sprint(c["message"]), says) || c["observedGeneration"] != b.GetGeneration() {
+		if c["status"] != status || c["reason"] != reason || !strings.Contains(fmt.Sprint(c["message"]), says) ||
+			c["observedGeneration"] != b.GetGeneration() {
 			return fmt.Errorf("want %s, %s, %q, it is %v", status, reason, says, c)
 		}
 		return nil
@@ -186,59 +196,65 @@ func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 // change its spec.
 func (b *backupStore) change(t *testing.T, field, value string) {
 	t.Helper()
-	framework.MustKubectl(t, "patch", "backupstore", b.GetName(), "--type=merge", "--patch", fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
+	framework.MustKubectl(t, "patch", "backupstore", b.GetName(), "--type=merge", "--patch",
+		fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
 }
 
-// installGateway as docs/stores.md says, for as long as some test needs it.
+// installGateway as docs/how-to/stores.md says, for as long as some test needs it.
 func installGateway(t *testing.T) {
 	t.Helper()
-	newPrompt(t).enter(t, "kubectl apply --server-side -k controller/deploy/gateway", "deployment.apps/crossplane-mysql-gateway serverside-applied")
+	newPrompt(t).enter(t, "kubectl apply --server-side -k controller/deploy/gateway",
+		"deployment.apps/crossplane-mysql-gateway serverside-applied")
 }
 
 // offersStore to claims, as a platform does that has a gateway.
-func offersStore(t *testing.T, at *s3Server, k storeKey) *backupStore {
+func offersStore(t *testing.T, s3 *s3Server, k storeKey) *backupStore {
 	t.Helper()
 	installGateway(t)
-	b := newBackupStore(t, at, k, nil)
+	b := newBackupStore(t, s3, k, nil)
 	b.becomes(t, "True", "Probed", "")
 	framework.AllowBackupStore(t, b.GetName())
 	return b
 }
 
-// TestBackupStore: a store says whether backups can go there and come back, and what to do where they cannot. One that never worked
-// keeps nobody from starting as long as no claim may use it.
+// TestBackupStore: a store says whether backups can go there and come back, and what to do where they cannot. One that
+// never worked keeps nobody from starting as long as no claim may use it.
 func TestBackupStore(t *testing.T) {
 	t.Parallel()
-	at := startS3(t)
+	framework.Repeats(t, "TestRealProbe has each fault of a store")
+	s3 := startS3(t)
 	installGateway(t)
 	newPrompt(t).enter(t, "kubectl explain backupstore.spec", "recipients")
-	b := newBackupStore(t, at, newStoreKey(t, at.namespace), map[string]any{"bucket": "nobodys", "caBundle": nil, "credentialsSecretRef": map[string]any{"name": "nobodys"}})
+	b := newBackupStore(t, s3, newStoreKey(t, s3.namespace),
+		map[string]any{"bucket": "nobodys", "caBundle": nil, "credentialsSecretRef": map[string]any{"name": "nobodys"}})
 	b.becomes(t, "False", "Settings", `no Secret "nobodys"`)
-	b.change(t, "credentialsSecretRef", fmt.Sprintf(`{"name":%q}`, at.namespace+"-credentials"))
+	b.change(t, "credentialsSecretRef", fmt.Sprintf(`{"name":%q}`, s3.namespace+"-credentials"))
 	b.becomes(t, "False", "Untrusted", "caBundle")
-	b.change(t, "caBundle", fmt.Sprintf("%q", at.ca))
-	b.becomes(t, "False", "NoBucket", "make it")
+	b.change(t, "caBundle", fmt.Sprintf("%q", s3.ca))
+	b.becomes(t, "False", "NoBucket", "create it")
 	b.change(t, "bucket", `"backups"`)
 	b.becomes(t, "True", "Probed", "written, read and deleted")
-	if left := at.objects(t); len(left) != 1 || !strings.HasSuffix(left[0], holderObject) {
+	if left := s3.objects(t); len(left) != 1 || !strings.HasSuffix(left[0], holderObject) {
 		t.Errorf("want who holds the prefix, the probe leaves %q", left)
 	}
-	b.isTakenOver(t, at)
+	b.isTakenOver(t, s3)
 	b.answersChallenge(t)
-	gatewayRefuses(t, at.namespace)
+	gatewayRefuses(t, s3.namespace)
 }
 
 // holderObject says which cluster holds a prefix.
 const holderObject = "v1/holder.json"
 
-// isTakenOver by another cluster with other keys, which has written its own holder: nothing is published until a person takes the prefix back.
-func (b *backupStore) isTakenOver(t *testing.T, at *s3Server) {
+// isTakenOver by another cluster with other keys, which has written its own holder: nothing is published until a person
+// takes the prefix back.
+func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	t.Helper()
-	if _, err := framework.Exec(t.Context(), at.namespace, "s3/toolbox", `{"content":{},"hmacSha256":"AA=="}`, "sh", "-c", "cat >/data/objects/backups/team/mysql/"+holderObject); err != nil {
+	if _, err := framework.Exec(t.Context(), s3.namespace, "s3/toolbox", `{"content":{},"hmacSha256":"AA=="}`, "sh", "-c",
+		"cat >/data/objects/backups/team/mysql/"+holderObject); err != nil {
 		t.Fatal(err)
 	}
 	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "--overwrite", "example.org/look=now")
-	b.becomes(t, "False", "PrefixHeld", "otus.homework/take-over-prefix=")
+	b.becomes(t, "False", "PrefixHeld", "crossplane-mysql.io/take-over-prefix=")
 	b.takesOver(t)
 	b.becomes(t, "True", "Probed", "")
 }
@@ -258,17 +274,18 @@ func (b *backupStore) takesOver(t *testing.T) {
 	framework.MustKubectl(t, strings.Fields(command)...)
 }
 
-// TestStore: the backup of a deletion goes to a store, without a volume for it, a server runs on a copy of it before anything goes, and every row comes back from there; then it goes to
-// a volume again, and comes back from that.
+// TestStore: the backup of a deletion goes to a store, without a volume for it, a server runs on a copy of it before
+// anything goes, and every row comes back from there; then it goes to a volume again, and comes back from that.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	at := startS3(t)
-	b := offersStore(t, at, newStoreKey(t, at.namespace))
+	s3 := startS3(t)
+	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	s := framework.NewServer(t, framework.ClassComposition)
-	s.Spec["backup"] = map[string]any{"store": "nobodys"}
+	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": "nobodys"}}
 	s.Create(t)
-	s.Refuses(t, "spec.backup.store: Forbidden: nobodys is not among those that the platform allows")
-	s.Spec["backup"] = map[string]any{"store": b.GetName(), "requireRestorable": true}
+	s.Refuses(t, "spec.backup.storeRef.name: Forbidden: nobodys is not allowed by the platform")
+	s.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()},
+		"finalBackup": map[string]any{"requireRestoreTest": true}}
 	s.Set(t, map[string]any{"backup": s.Spec["backup"]})
 	s.BecomesReady(t)
 	newPrompt(t).enter(t, "kubectl get mysql --output wide --all-namespaces", "LAST-BACKUP")
@@ -282,8 +299,9 @@ func TestStore(t *testing.T) {
 	if err := framework.HasCondition(t.Context(), first.DeepCopy(), "Restorable"); err != nil {
 		t.Errorf("the data was let go before a server had run on a copy of it: %v", err)
 	}
-	b.holds(t, at, first)
-	if err := framework.IsGone(t.Context(), framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.BackupPVC())); err != nil {
+	b.holds(t, s3, first)
+	if err := framework.IsGone(t.Context(),
+		framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.BackupPVC())); err != nil {
 		t.Errorf("a volume for backups was made all the same: %v", err)
 	}
 
@@ -297,7 +315,7 @@ func TestStore(t *testing.T) {
 	}
 	another.Delete(t)
 
-	framework.MustKubectl(t, "delete", "mysqlbackup", first.GetName())
+	framework.MustKubectl(t, "delete", "backuprecord", first.GetName())
 	s.Create(t)
 	b.makesRecord(t, s, first)
 	s.Client().FirstAnswer(t, "SELECT 1")
@@ -305,9 +323,10 @@ func TestStore(t *testing.T) {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
 	hasVerdict(t, s, "True") // Of the record that was made again, beside the server.
-	s.Set(t, map[string]any{"backup": map[string]any{"store": "Volume"}})
+	s.Set(t, map[string]any{"backup": map[string]any{"storeRef": nil, "volume": map[string]any{}}})
 	s.Eventually(t, "a volume for backups", func(ctx context.Context) error {
-		return framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()}, &corev1.PersistentVolumeClaim{})
+		return framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()},
+			&corev1.PersistentVolumeClaim{})
 	})
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
@@ -316,7 +335,7 @@ func TestStore(t *testing.T) {
 	} else if pvc, _, _ := unstructured.NestedString(newest.Object, "spec", "archive", "pvcName"); pvc != s.BackupPVC() {
 		t.Errorf("it lies on %q", pvc)
 	}
-	b.holds(t, at, first)
+	b.holds(t, s3, first)
 	s.Create(t)
 	s.Client().FirstAnswer(t, "SELECT 1")
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
@@ -328,9 +347,9 @@ func TestStore(t *testing.T) {
 func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *unstructured.Unstructured) {
 	t.Helper()
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
-	ask := fmt.Sprintf("annotate backupstore %s --overwrite otus.homework/make-record=", b.GetName())
+	ask := fmt.Sprintf("annotate backupstore %s --overwrite crossplane-mysql.io/make-record=", b.GetName())
 	framework.MustKubectl(t, strings.Fields(ask+record.GetName())...)
-	b.saysOfRecord(t, false, "is no folder of a backup")
+	b.saysOfRecord(t, false, "is not the prefix of a backup")
 	ask += path.Dir(key)
 	s.Says(t, "kubectl "+ask)
 	framework.MustKubectl(t, strings.Fields(ask)...)
@@ -339,27 +358,29 @@ func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *uns
 
 func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
 	t.Helper()
-	framework.Eventually(t, fmt.Sprintf("BackupStore %s says of the record: %s", b.GetName(), says), func(ctx context.Context) error {
-		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
-			return err
-		}
-		is, _, _ := unstructured.NestedBool(b.Object, "status", "record", "made")
-		text, _, _ := unstructured.NestedString(b.Object, "status", "record", "message")
-		if is != made || !strings.Contains(text, says) {
-			return fmt.Errorf("made is %t: %s", is, text)
-		}
-		return nil
-	})
+	framework.Eventually(t, fmt.Sprintf("BackupStore %s says of the record: %s", b.GetName(), says),
+		func(ctx context.Context) error {
+			if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+				return err
+			}
+			isMade, _, _ := unstructured.NestedBool(b.Object, "status", "record", "made")
+			text, _, _ := unstructured.NestedString(b.Object, "status", "record", "message")
+			if isMade != made || !strings.Contains(text, says) {
+				return fmt.Errorf("made is %t: %s", isMade, text)
+			}
+			return nil
+		})
 }
 
 // holds the archive of a record with its note, encrypted, and nothing else but who holds the prefix.
-func (b *backupStore) holds(t *testing.T, at *s3Server, record *unstructured.Unstructured) {
+func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Unstructured) {
 	t.Helper()
 	store, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "store")
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
-	want := []string{"./team/mysql/" + key, "./team/mysql/" + path.Join(path.Dir(key), "manifest.json"), "./team/mysql/" + holderObject}
+	want := []string{"./team/mysql/" + key, "./team/mysql/" + path.Join(path.Dir(key), "manifest.json"),
+		"./team/mysql/" + holderObject}
 	slices.Sort(want)
-	got := at.objects(t)
+	got := s3.objects(t)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" || store != b.GetName() || !strings.HasSuffix(key, ".tar.zst.age") {
 		t.Errorf("store %q, archive %q, -want, +got:\n%s", store, key, diff)
@@ -369,10 +390,12 @@ func (b *backupStore) holds(t *testing.T, at *s3Server, record *unstructured.Uns
 // answersChallenge of a store whose identity is not in the cluster.
 func (b *backupStore) answersChallenge(t *testing.T) {
 	t.Helper()
-	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.secret, "--type=json", "--patch", `[{"op":"remove","path":"/data/identity"}]`)
-	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "otus.homework/answer=a-guess")
+	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.secret, "--type=json", "--patch",
+		`[{"op":"remove","path":"/data/identity"}]`)
+	framework.MustKubectl(t, "annotate", "backupstore", b.GetName(), "crossplane-mysql.io/answer=a-guess")
 	b.becomes(t, "False", "Challenge", "age --decrypt")
-	if text, _, _ := unstructured.NestedString(b.Object, "status", "challenge", "text"); !strings.Contains(text, "BEGIN AGE ENCRYPTED FILE") {
+	if text, _, _ := unstructured.NestedString(b.Object, "status", "challenge", "text"); !strings.Contains(text,
+		"BEGIN AGE ENCRYPTED FILE") {
 		t.Errorf("want an age file, got %q", text)
 	}
 }

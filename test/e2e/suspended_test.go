@@ -11,18 +11,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestSuspended: a server is off while its claim says so, and has its data, its address and its next password when it is back. One that is
-// deleted meanwhile is backed up, and one that begins so waits with what it starts from.
+// TestSuspended: a server is off while its claim says so, and has its data, its address and its next password when it
+// is back. One that is deleted meanwhile is backed up, and one that begins so waits with what it starts from.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	rows := s.Begin(t)
 	before := addressOf(t, s)
-	s.Set(t, map[string]any{"suspended": true})
-	s.Says(t, "Suspended: the server is off")
+	s.Set(t, map[string]any{"suspend": true})
+	s.Says(t, "Suspended: the server is stopped")
 	hasNoPods(t, s)
 	s.Set(t, map[string]any{"password": "another-password"})
-	s.Set(t, map[string]any{"suspended": false})
+	s.Set(t, map[string]any{"suspend": false})
 	s.Password = "another-password"
 	s.Client().Connects(t, s.Password)
 	s.Client().SeesRows(t, rows)
@@ -30,15 +30,15 @@ func TestSuspended(t *testing.T) {
 		t.Errorf("want the address %s again, got %s", before, got)
 	}
 
-	s.Set(t, map[string]any{"suspended": true})
+	s.Set(t, map[string]any{"suspend": true})
 	hasNoPods(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	s.Spec["suspended"], s.Spec["password"] = true, s.Password
+	s.Spec["suspend"], s.Spec["password"] = true, s.Password
 	s.Create(t)
 	s.Says(t, "Suspended: nothing is restored")
 	s.IsHeld(t)
-	s.Set(t, map[string]any{"suspended": false})
+	s.Set(t, map[string]any{"suspend": false})
 	s.Client().SeesRows(t, rows)
 }
 
@@ -57,7 +57,8 @@ func hasNoPods(t *testing.T, s *framework.Server) {
 func addressOf(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	service := &corev1.Service{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, service); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name},
+		service); err != nil {
 		t.Fatal(err)
 	}
 	return service.Spec.ClusterIP

@@ -14,10 +14,12 @@ import (
 func builds(t *testing.T, tool, module, crds string) (program string) {
 	t.Helper()
 	program = output(t, framework.Repository(), "go", "run", "./test/tools", tool)
-	crds = filepath.Join(output(t, filepath.Join(framework.Repository(), "test/tools", tool), "go", "list", "-m", "-f", "{{.Dir}}", module), crds)
+	crds = filepath.Join(output(t, filepath.Join(framework.Repository(), "test/tools", tool), "go", "list", "-m", "-f",
+		"{{.Dir}}", module), crds)
 	framework.MustKubectl(t, "apply", "--server-side", "--filename", crds)
 	t.Cleanup(func() {
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crds, "--timeout=1m"); err != nil {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--filename", crds,
+			"--timeout=1m"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

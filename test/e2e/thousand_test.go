@@ -23,7 +23,8 @@ const many = 1000
 
 // TestThousand measures the controller with 1,000 instances at rest. What it reads is there for each of them: claim,
 // XR, volume and its claim, Service. There is one server for all, which each Service leads to, and no
-// Deployments; Crossplane is stopped meanwhile, or it would make a thousand. It leaves the cluster unfit for other tests.
+// Deployments; Crossplane is stopped meanwhile, or it would make a thousand. It leaves the cluster unfit for other
+// tests.
 func TestThousand(t *testing.T) {
 	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
@@ -76,7 +77,8 @@ func (o *instanceObjects) plan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"backup":{"schedule":"0 3 1 1 *","timeZone":"Europe/Berlin","method":"Online"}}}`))
+	patch := client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"backup":{"schedule":{"cron":"0 3 1 1 *","timeZone":"Europe/Berlin","method":"Online"}}}}`))
 	for i := range all {
 		if err := framework.Suite.Kube.Patch(t.Context(), &all[i], patch); err != nil {
 			t.Fatal(err)
@@ -86,7 +88,7 @@ func (o *instanceObjects) plan(t *testing.T) {
 		all, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
 		n := 0
 		for i := range all {
-			if next, _, _ := unstructured.NestedString(all[i].Object, "status", "backupSchedule", "nextAt"); next != "" {
+			if next, _, _ := unstructured.NestedString(all[i].Object, "status", "internal", "backupSchedule", "nextAt"); next != "" {
 				n++
 			}
 		}
@@ -98,12 +100,12 @@ func (o *instanceObjects) plan(t *testing.T) {
 }
 
 // must be so in the end: a thousand takes longer than one.
-func must(t *testing.T, what string, check func(context.Context) error) {
+func must(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*framework.Patience)
 	defer cancel()
 	if err := framework.Poll(ctx, func() error { return check(ctx) }); err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", subject, err)
 	}
 }
 
@@ -113,7 +115,8 @@ type load struct{ memory, cpu float64 }
 // atRest measures the controller for a minute, once it has had nothing to do for ten seconds.
 func atRest(t *testing.T) load {
 	t.Helper()
-	last, metrics, token := -1.0, framework.MetricsOf(t), framework.TokenWith(t, framework.NewNamespace(t), framework.MetricsRole)
+	last, metrics, token := -1.0, framework.MetricsOf(t), framework.TokenWith(t, framework.NewNamespace(t),
+		framework.MetricsRole)
 	must(t, "the controller's rest", func(ctx context.Context) error {
 		now, err := metrics.Value(ctx, token, "process_cpu_seconds_total")
 		if err != nil {

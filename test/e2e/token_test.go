@@ -27,9 +27,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStolenToken: whoever has the controller's token may do what the controller does, and no more. Each attack is tried with
-// the real token, and with one that has the rights of before there were policies: those let all of them through. Nothing of it
-// is kept: all are dry runs, which rights and policies judge as they judge others.
+// TestStolenToken: whoever has the controller's token may do what the controller does, and no more. Each attack is
+// tried with the real token, and with one that has the rights of before there were policies: those let all of them
+// through. Nothing of it is kept: all are dry runs, which rights and policies judge as they judge others.
 func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, and goes with the test.
 	t.Parallel()
 	v := newVictim(t)
@@ -48,7 +48,8 @@ func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, an
 			if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 				t.Fatalf("want a refusal, got %v", err)
 			}
-			if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'crossplane-mysql-controller-") && !strings.Contains(err.Error(), "cannot patch resource") {
+			if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'crossplane-mysql-controller-") &&
+				!strings.Contains(err.Error(), "cannot patch resource") {
 				t.Errorf("want a refusal by the controller's rights or policies, got %v", err)
 			}
 		})
@@ -62,7 +63,7 @@ func findsPolicies(t *testing.T) {
 	if !strings.Contains(logs, "leader") {
 		t.Errorf("that is no log of a controller that leads:\n%s", logs)
 	}
-	if strings.Contains(logs, "is not narrowed") {
+	if strings.Contains(logs, "The admission policies for the controller's token are not in force") {
 		t.Errorf("the controller does not find its policies:\n%s", logs)
 	}
 }
@@ -85,25 +86,27 @@ func rightsBefore(t *testing.T, namespace string) string {
 	return account.Name
 }
 
-// TestOptedIn: where the controller is installed so that namespaces let it in, whoever has its token reads Secrets of those
-// that did, and of no other.
+// TestOptedIn: where the controller is installed so that namespaces let it in, whoever has its token reads Secrets of
+// those that did, and of no other.
 func TestOptedIn(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestDocumentedRights has the rules of both ways to install")
 	v := newVictim(t)
 	open := framework.NewNamespace(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "opted-in"}}
 	framework.Make(t, account)
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}}
 	contents := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "crossplane-mysql-contents"}
-	framework.Make(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "crossplane-mysql"}, RoleRef: contents, Subjects: subjects})
+	framework.Make(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "crossplane-mysql"},
+		RoleRef: contents, Subjects: subjects})
 	for _, b := range clusterBindings(t, "controller/deploy/opted-in") {
 		b.Name, b.Subjects = v.namespace+"-"+b.Name, subjects
 		framework.Make(t, &b)
 	}
 	framework.Make(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: open, Name: "theirs"}})
-	as := v.clientOf(t, account.Namespace, account.Name)
+	user := v.clientOf(t, account.Namespace, account.Name)
 	read := func(namespace string) error {
-		return as.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "theirs"}, &corev1.Secret{})
+		return user.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "theirs"}, &corev1.Secret{})
 	}
 	if err := read(open); err != nil {
 		t.Errorf("a namespace that let it in: %v", err)
@@ -111,29 +114,34 @@ func TestOptedIn(t *testing.T) {
 	if err := read(v.namespace); !apierrors.IsForbidden(err) {
 		t.Errorf("want a refusal by a namespace that did not, got %v", err)
 	}
-	if err := as.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(v.namespace)); !apierrors.IsForbidden(err) {
+	if err := user.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace(v.namespace)); !apierrors.IsForbidden(
+		err) {
 		t.Errorf("want a refusal to list ConfigMaps, got %v", err)
 	}
-	if err := as.List(t.Context(), &corev1.PersistentVolumeClaimList{}); err != nil {
+	if err := user.List(t.Context(), &corev1.PersistentVolumeClaimList{}); err != nil {
 		t.Errorf("it has not the controller's other rights, and this test shows nothing: %v", err)
 	}
 }
 
-// TestClosedNamespace: an instance of a namespace that does not let the controller in says so, goes on as soon as it does, and
-// is backed up also where it does not any more; and to a store, where the namespace is gone. It shares the cluster with no other test.
+// TestClosedNamespace: an instance of a namespace that does not let the controller in says so, goes on as soon as it
+// does, and is backed up also where it does not any more; and to a store, where the namespace is gone. It shares the
+// cluster with no other test.
 func TestClosedNamespace(t *testing.T) {
-	framework.Repeats(t, "TestOptedIn has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the deletion")
+	framework.Repeats(t, "TestDocumentedRights has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the "+
+		"deletion")
 	t.Cleanup(func() { reinstalled(t) })
 	p := newPrompt(t)
 	p.enter(t, "kubectl delete clusterrolebinding crossplane-mysql-contents", "deleted")
-	p.enter(t, "kubectl apply --server-side -k controller/deploy/opted-in", "clusterrole.rbac.authorization.k8s.io/crossplane-mysql-contents serverside-applied")
+	p.enter(t, "kubectl apply --server-side -k controller/deploy/opted-in",
+		"clusterrole.rbac.authorization.k8s.io/crossplane-mysql-contents serverside-applied")
 	s := framework.NewServer(t, framework.ClassComposition)
-	const advice = "The controller may not read Secrets of namespace"
+	const advice = "The controller may not read Secrets in namespace"
 	s.Create(t)
-	s.Says(t, "to make the server's certificate, in Secret "+s.Namespace+"/"+s.Name+"-tls: "+advice)
+	s.Says(t, "to create the server's certificate in Secret "+s.Namespace+"/"+s.Name+"-tls: "+advice)
 	letIn := func(s *framework.Server) {
 		t.Helper()
-		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"
+		const command = "kubectl create rolebinding crossplane-mysql --namespace default --clusterrole " +
+			"crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql"
 		p.enter(t, strings.Replace(command, "default", s.Namespace, 1), "created")
 	}
 	letIn(s)
@@ -148,19 +156,19 @@ func TestClosedNamespace(t *testing.T) {
 	s.Create(t)
 	s.Client().SeesRows(t, before)
 
-	at := startS3(t)
-	b := offersStore(t, at, newStoreKey(t, at.namespace))
+	s3 := startS3(t)
+	b := offersStore(t, s3, newStoreKey(t, s3.namespace))
 	gone := framework.NewServer(t, framework.ClassComposition)
-	gone.Spec["backup"] = map[string]any{"store": b.GetName()}
+	gone.Spec["backup"] = map[string]any{"storeRef": map[string]any{"name": b.GetName()}}
 	letIn(gone)
 	gone.Begin(t)
 	loseNamespace(t, gone, 1)
-	b.holds(t, at, gone.Backups().Only(t))
+	b.holds(t, s3, gone.Backups().Only(t))
 }
 
-// TestPoliciesOfAnotherRelease: where policies and controller are of two releases, as between two commands of an update, the
-// controller says so when it begins to lead. A deletion that a policy does not let go on says that, too, loses nothing, and
-// goes on with the right one. It shares the cluster with no other test.
+// TestPoliciesOfAnotherRelease: where policies and controller are of two releases, as between two commands of an
+// update, the controller says so when it begins to lead. A deletion that a policy does not let go on says that, too,
+// loses nothing, and goes on with the right one. It shares the cluster with no other test.
 func TestPoliciesOfAnotherRelease(t *testing.T) {
 	framework.Repeats(t, "TestPolicyCheck has the version, and TestRefused what is said")
 	t.Cleanup(func() {
@@ -174,11 +182,13 @@ func TestPoliciesOfAnotherRelease(t *testing.T) {
 		p.Validations[0].Message = "policies of version 1."
 	})
 	changePolicy(t, "jobs", func(p *admissionv1.ValidatingAdmissionPolicySpec) {
-		p.Validations = append(p.Validations, admissionv1.Validation{Expression: "request.operation == 'DELETE'", Message: theirs})
+		p.Validations = append(p.Validations,
+			admissionv1.Validation{Expression: "request.operation == 'DELETE'", Message: theirs})
 	})
 	stopsTheController(t)()
 	framework.Eventually(t, "the controller's word", func(ctx context.Context) error {
-		log, err := framework.Kubectl(ctx, "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql", "--tail=-1")
+		log, err := framework.Kubectl(ctx, "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql",
+			"--tail=-1")
 		if err == nil && !strings.Contains(log, "policies of another version are in force") {
 			err = fmt.Errorf("it says nothing of other policies: %.2000s", log)
 		}
@@ -194,13 +204,14 @@ func TestPoliciesOfAnotherRelease(t *testing.T) {
 }
 
 // changePolicy of the controller's token.
-func changePolicy(t *testing.T, name string, how func(*admissionv1.ValidatingAdmissionPolicySpec)) {
+func changePolicy(t *testing.T, name string, change func(*admissionv1.ValidatingAdmissionPolicySpec)) {
 	t.Helper()
 	p := &admissionv1.ValidatingAdmissionPolicy{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: "crossplane-mysql-controller-" + name}, p); err != nil {
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Name: "crossplane-mysql-controller-" + name},
+		p); err != nil {
 		t.Fatal(err)
 	}
-	how(&p.Spec)
+	change(&p.Spec)
 	if err := framework.Suite.Kube.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +221,8 @@ func changePolicy(t *testing.T, name string, how func(*admissionv1.ValidatingAdm
 func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
 	t.Helper()
 	var out []rbacv1.ClusterRoleBinding
-	all, err := framework.Kubectl(t.Context(), "kustomize", filepath.Join(framework.Repository(), filepath.FromSlash(folder)))
+	all, err := framework.Kubectl(t.Context(), "kustomize",
+		filepath.Join(framework.Repository(), filepath.FromSlash(folder)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,13 +242,13 @@ func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
 }
 
 // readManifest of a file of this repository.
-func readManifest(t *testing.T, file string, into client.Object) {
+func readManifest(t *testing.T, file string, target client.Object) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(framework.Repository(), filepath.FromSlash(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.UnmarshalStrict(raw, into); err != nil {
+	if err := yaml.UnmarshalStrict(raw, target); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -253,14 +265,19 @@ func newVictim(t *testing.T) *victim {
 	t.Helper()
 	v := &victim{namespace: framework.NewNamespace(t)}
 	meta := metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs"}
-	pod := corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: framework.Toolbox, Command: []string{"sleep", "3600"}}}}
+	pod := corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "a", Image: framework.Toolbox, Command: []string{"sleep", "3600"}}}}
 	labels := map[string]string{"theirs": "yes"}
 	v.ours = &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: v.namespace, Labels: ours(), Annotations: map[string]string{"otus.homework/claim-namespace": v.namespace}},
+		ObjectMeta: metav1.ObjectMeta{Name: v.namespace, Labels: ours(),
+			Annotations: map[string]string{"crossplane-mysql.io/claim-namespace": v.namespace}},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/nowhere"}},
-			ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: v.namespace, Name: "db-pvc"}, StorageClassName: "none",
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/nowhere"}},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: v.namespace, Name: "db-pvc"}, StorageClassName: "none",
 		},
 	}
 	for _, o := range []client.Object{
@@ -271,7 +288,8 @@ func newVictim(t *testing.T) *victim {
 		&corev1.Pod{ObjectMeta: meta, Spec: pod},
 		pvcOf(v.namespace, "theirs", nil),
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
 		}},
 		v.ours,
 	} {
@@ -285,14 +303,17 @@ func newVictim(t *testing.T) *victim {
 
 // ours are the labels of an instance, which anybody can write.
 func ours() map[string]string {
-	return map[string]string{"app.kubernetes.io/managed-by": "crossplane-mysql", "otus.homework/instance": "0123456789", "otus.homework/xr": "an-uid"}
+	return map[string]string{"app.kubernetes.io/managed-by": "crossplane-mysql", "crossplane-mysql.io/instance": "0123456789",
+		"crossplane-mysql.io/xr": "an-uid"}
 }
 
 func pvcOf(namespace, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("none"),
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
-	}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new("none"),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		}}
 }
 
 // clientOf a ServiceAccount, with a token of its own, which changes nothing.
@@ -325,7 +346,7 @@ func copyOf(o client.Object) client.Object {
 	return out
 }
 
-type tryIt func(ctx context.Context, as client.Client) error
+type tryIt func(ctx context.Context, user client.Client) error
 
 // attacks by each right that the controller has.
 func (v *victim) attacks(t *testing.T) map[string]tryIt {
@@ -333,43 +354,49 @@ func (v *victim) attacks(t *testing.T) map[string]tryIt {
 	out := map[string]tryIt{}
 	for name, change := range attacksByJob() {
 		j := v.job(t, change)
-		out["Job"+name] = func(ctx context.Context, as client.Client) error { return as.Create(ctx, j.DeepCopy()) }
+		out["Job"+name] = func(ctx context.Context, user client.Client) error { return user.Create(ctx, j.DeepCopy()) }
 	}
 	meta := metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs"}
 	for name, o := range map[string]client.Object{
-		"Secret": &corev1.Secret{ObjectMeta: meta}, "ConfigMap": &corev1.ConfigMap{ObjectMeta: meta}, "NetworkPolicy": &networkingv1.NetworkPolicy{ObjectMeta: meta}, "Service": &corev1.Service{ObjectMeta: meta},
-		"Pod": &corev1.Pod{ObjectMeta: meta}, "PVC": &corev1.PersistentVolumeClaim{ObjectMeta: meta}, "Deployment": &appsv1.Deployment{ObjectMeta: meta},
+		"Secret": &corev1.Secret{ObjectMeta: meta}, "ConfigMap": &corev1.ConfigMap{ObjectMeta: meta},
+		"NetworkPolicy": &networkingv1.NetworkPolicy{ObjectMeta: meta}, "Service": &corev1.Service{ObjectMeta: meta},
+		"Pod": &corev1.Pod{ObjectMeta: meta}, "PVC": &corev1.PersistentVolumeClaim{ObjectMeta: meta},
+		"Deployment": &appsv1.Deployment{ObjectMeta: meta},
 	} {
-		out["Delete"+name] = func(ctx context.Context, as client.Client) error { return as.Delete(ctx, o) }
+		out["Delete"+name] = func(ctx context.Context, user client.Client) error { return user.Delete(ctx, o) }
 	}
 	for name, o := range v.objectsMade() {
-		out["Create"+name] = func(ctx context.Context, as client.Client) error { return as.Create(ctx, copyOf(o)) }
+		out["Create"+name] = func(ctx context.Context, user client.Client) error { return user.Create(ctx, copyOf(o)) }
 	}
-	patch := func(o client.Object, what string) tryIt {
-		return func(ctx context.Context, as client.Client) error {
-			return as.Patch(ctx, copyOf(o), client.RawPatch(types.MergePatchType, []byte(what)))
+	patch := func(o client.Object, subject string) tryIt {
+		return func(ctx context.Context, user client.Client) error {
+			return user.Patch(ctx, copyOf(o), client.RawPatch(types.MergePatchType, []byte(subject)))
 		}
 	}
-	const taken = `"metadata":{"labels":{"otus.homework/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}}`
-	out["PatchDeployment"] = patch(&appsv1.Deployment{ObjectMeta: meta}, `{"spec":{"template":{"spec":{"serviceAccountName":"admin"}}}}`)
-	out["ScaleUp"] = func(ctx context.Context, as client.Client) error {
+	const taken = `"metadata":{"labels":{"crossplane-mysql.io/instance":"0123456789","app.kubernetes.io/managed-by":"crossplane-mysql"}}`
+	out["PatchDeployment"] = patch(&appsv1.Deployment{ObjectMeta: meta},
+		`{"spec":{"template":{"spec":{"serviceAccountName":"admin"}}}}`)
+	out["ScaleUp"] = func(ctx context.Context, user client.Client) error {
 		scale := &autoscalingv1.Scale{ObjectMeta: meta, Spec: autoscalingv1.ScaleSpec{Replicas: 100}}
-		return as.SubResource("scale").Update(ctx, &appsv1.Deployment{ObjectMeta: meta}, client.WithSubResourceBody(scale))
+		return user.SubResource("scale").Update(ctx, &appsv1.Deployment{ObjectMeta: meta}, client.WithSubResourceBody(scale))
 	}
-	out["UpdateSecret"] = func(ctx context.Context, as client.Client) error {
-		return as.Update(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs", Labels: ours()}, StringData: map[string]string{"a": "b"}})
+	out["UpdateSecret"] = func(ctx context.Context, user client.Client) error {
+		return user.Update(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "theirs", Labels: ours()},
+			StringData: map[string]string{"a": "b"}})
 	}
 	out["PatchPVC"] = patch(pvcOf(v.namespace, "theirs", nil), `{`+taken+`}`)
 	out["MoveVolume"] = patch(v.ours, `{"spec":{"claimRef":{"namespace":"default"}}}`)
-	out["OwnVolume"] = patch(v.ours, `{"metadata":{"annotations":{"otus.homework/claim-namespace":"default"}}}`)
+	out["OwnVolume"] = patch(v.ours, `{"metadata":{"annotations":{"crossplane-mysql.io/claim-namespace":"default"}}}`)
 	out["PatchClaim"] = patch(v.claim, `{"spec":{"image":"registry.invalid/mysql:evil"}}`)
 	return out
 }
 
 // objectsMade by who has the token.
 func (v *victim) objectsMade() map[string]client.Object {
-	secret := func(name string, of corev1.SecretType) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name, Labels: ours(), Annotations: map[string]string{"kubernetes.io/service-account.name": "default"}}, Type: of}
+	secret := func(name string, kind corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name, Labels: ours(),
+			Annotations: map[string]string{"kubernetes.io/service-account.name": "default"}}, Type: kind}
 	}
 	volume := func(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 		o := v.ours.DeepCopy()
@@ -392,23 +419,24 @@ func (v *victim) objectsMade() map[string]client.Object {
 
 // attacksByJob are changes of a Job of the controller's, each of which gives its pod more.
 func attacksByJob() map[string]func(*batchv1.Job) {
-	inPod := func(how func(*corev1.PodSpec)) func(*batchv1.Job) {
-		return func(j *batchv1.Job) { how(&j.Spec.Template.Spec) }
+	inPod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 	}
-	inContainer := func(how func(*corev1.Container)) func(*batchv1.Job) {
-		return inPod(func(p *corev1.PodSpec) { how(&p.Containers[0]) })
+	inContainer := func(change func(*corev1.Container)) func(*batchv1.Job) {
+		return inPod(func(p *corev1.PodSpec) { change(&p.Containers[0]) })
 	}
-	volume := func(of corev1.VolumeSource) func(*batchv1.Job) {
+	volume := func(source corev1.VolumeSource) func(*batchv1.Job) {
 		return inPod(func(p *corev1.PodSpec) {
-			p.Volumes = append(p.Volumes, corev1.Volume{Name: "more", VolumeSource: of})
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "more", VolumeSource: source})
 		})
 	}
 	return map[string]func(*batchv1.Job){
-		"Token":       inPod(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }),
-		"Account":     inPod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }),
-		"HostPath":    volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
-		"Secret":      volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "theirs"}}),
-		"OthersPVC":   volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "theirs"}}),
+		"Token":    inPod(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }),
+		"Account":  inPod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }),
+		"HostPath": volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
+		"Secret":   volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "theirs"}}),
+		"OthersPVC": volume(corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "theirs"}}),
 		"HostNetwork": inPod(func(p *corev1.PodSpec) { p.HostNetwork = true }),
 		"HostPID":     inPod(func(p *corev1.PodSpec) { p.HostPID = true }),
 		"Node":        inPod(func(p *corev1.PodSpec) { p.NodeName = "node1" }),
@@ -416,9 +444,12 @@ func attacksByJob() map[string]func(*batchv1.Job) {
 		"Privileged": inContainer(func(c *corev1.Container) {
 			c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = new(true), nil
 		}),
-		"Capability": inContainer(func(c *corev1.Container) { c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"} }),
+		"Capability": inContainer(func(c *corev1.Container) {
+			c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}
+		}),
 		"Env": inContainer(func(c *corev1.Container) {
-			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "theirs"}}}}
+			c.EnvFrom = []corev1.EnvFromSource{
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "theirs"}}}}
 		}),
 		"Many": func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(1000)) },
 		"Name": func(j *batchv1.Job) { j.Name = "miner" },

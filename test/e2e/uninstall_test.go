@@ -14,17 +14,20 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestClaimOutlivesItsXR: an XRD is uninstalled, and the controller lets go of an XR, and not of its claim, before Crossplane takes the XRs'
-// kind away. It goes on with the claim, also when it was restarted, or the claims' kind would wait for the claim for ever, and the XRD
-// could not be installed again. It shares the cluster with no other test.
+// TestClaimOutlivesItsXR: an XRD is uninstalled, and the controller lets go of an XR, and not of its claim, before
+// Crossplane takes the XRs' kind away. It goes on with the claim, also when it was restarted, or the claims' kind would
+// wait for the claim for ever, and the XRD could not be installed again. It shares the cluster with no other test.
 func TestClaimOutlivesItsXR(t *testing.T) {
+	framework.Repeats(t, "TestNext has a claim whose XR is gone, and this takes the cluster from all other tests")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	release := holdsClaims(t, s)
 	uninstallsConfigurations(t, nil)
 	t.Cleanup(release) // Before all is installed again, which waits for the claim.
 	kind := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework")
-	framework.Eventually(t, "the end of the XRs' kind", func(ctx context.Context) error { return framework.IsGone(ctx, kind.DeepCopy()) })
+	framework.Eventually(t, "the end of the XRs' kind", func(ctx context.Context) error {
+		return framework.IsGone(ctx, kind.DeepCopy())
+	})
 	start := stopsTheController(t)
 	release()
 	start()
@@ -36,12 +39,13 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never removes its finalizers from the claims and composite
-// resources of that XRD: neither while the XRD waits for them, nor if the installed package removes the finalizers of the XRD, so that the XRD
-// is deleted before them. The controller reports that, and removes no finalizer but its own. A user runs the commands that the claim prints.
-// Then everything that the XRD defined is deleted, after the backup. The test shares the cluster with no other test.
+// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never removes its finalizers from
+// the claims and composite resources of that XRD: neither while the XRD waits for them, nor if the installed package
+// removes the finalizers of the XRD, so that the XRD is deleted before them. The controller reports that, and removes
+// no finalizer but its own. A user runs the commands that the claim prints. Then everything that the XRD defined is
+// deleted, after the backup. The test shares the cluster with no other test.
 func TestCrossplaneForsakes(t *testing.T) {
-	framework.Repeats(t, "TestNext has what it decides, and TestClaimOutlivesItsXR an XRD that is uninstalled")
+	framework.Repeats(t, "TestNext has what it decides")
 	t.Run("Deleting", func(t *testing.T) { crossplaneForsakes(t, true) })
 	t.Run("Gone", func(t *testing.T) { crossplaneForsakes(t, false) })
 }
@@ -57,7 +61,8 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 	if packagesToo {
 		uninstallsConfigurations(t, nil)
 	}
-	xrd := framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", "xmysqls.otus.homework")
+	xrd := framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "",
+		"xmysqls.otus.homework")
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(xrd), xrd); err != nil {
 		t.Fatal(err)
 	}
@@ -68,15 +73,17 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 	}
 	crossplane(1)
 	ran := runsPrintedCommands(t, s)
-	if len(ran) != 2 || !strings.HasPrefix(ran[0], "kubectl patch xmysql ") || !strings.HasPrefix(ran[1], "kubectl patch mysql ") {
+	if len(ran) != 2 || !strings.HasPrefix(ran[0], "kubectl patch xmysql ") ||
+		!strings.HasPrefix(ran[1], "kubectl patch mysql ") {
 		t.Errorf("want a command for the composite resource, and then one for the claim, got %q", ran)
 	}
 	s.Gone(t)
 	s.HasEvents(t, "DeletionHeld", "BackupProven", "NameFreed")
 	s.Backups().AreProven(t, 1)
 	framework.Eventually(t, "the XRD's end", func(ctx context.Context) error {
-		is := xrd.DeepCopy()
-		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xrd), is); err != nil || is.GetUID() != xrd.GetUID() {
+		changed := xrd.DeepCopy()
+		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xrd), changed); err != nil ||
+			changed.GetUID() != xrd.GetUID() {
 			return client.IgnoreNotFound(err)
 		}
 		return errors.New("it is there")
@@ -91,8 +98,8 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 	s.Client().SeesRows(t, before)
 }
 
-// runsPrintedCommands runs each command that the message of a claim prints, as a user would, until the claim is deleted. The doctor prints the
-// same command. It returns the commands.
+// runsPrintedCommands runs each command that the message of a claim prints, as a user would, until the claim is
+// deleted. The doctor prints the same command. It returns the commands.
 func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
 	t.Helper()
 	p := newPrompt(t)
@@ -112,7 +119,8 @@ func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
 		if command == "" {
 			return ran
 		}
-		if d := examineInstance(t.Context(), t, s); !slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Text+f.Advice, command) }) {
+		if d := examineInstance(t.Context(), t, s); !slices.ContainsFunc(d.Findings,
+			func(f finding) bool { return strings.Contains(f.Text+f.Advice, command) }) {
 			t.Errorf("want the doctor to print %s, got %+v", command, d.Findings)
 		}
 		p.enter(t, command, " patched")
@@ -120,16 +128,20 @@ func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
 	}
 }
 
-// holdsClaims of a server's namespace: until the test is over, or says so, nobody takes the controller's finalizer off one.
+// holdsClaims of a server's namespace: until the test is over, or says so, nobody takes the controller's finalizer off
+// one.
 func holdsClaims(t *testing.T, s *framework.Server) (release func()) {
 	t.Helper()
 	policy := framework.NewObject("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "", "hold-"+s.Namespace)
 	policy.Object["spec"] = map[string]any{
 		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-			"apiGroups": []any{"otus.homework"}, "apiVersions": []any{"*"}, "operations": []any{"UPDATE"}, "resources": []any{"mysqls"},
+			"apiGroups": []any{"otus.homework"}, "apiVersions": []any{"*"}, "operations": []any{"UPDATE"},
+			"resources": []any{"mysqls"},
 		}}},
 		"validations": []any{map[string]any{
-			"expression": fmt.Sprintf("object.metadata.namespace != %q || !('otus.homework/protect-data' in oldObject.metadata.?finalizers.orValue([])) || 'otus.homework/protect-data' in object.metadata.?finalizers.orValue([])", s.Namespace),
+			"expression": fmt.Sprintf("object.metadata.namespace != %q || !('crossplane-mysql.io/protect-data' in "+
+				"oldObject.metadata.?finalizers.orValue([])) || 'crossplane-mysql.io/protect-data' in "+
+				"object.metadata.?finalizers.orValue([])", s.Namespace),
 		}},
 	}
 	binding := framework.NewObject(policy.GetAPIVersion(), policy.GetKind()+"Binding", "", policy.GetName())
@@ -137,7 +149,8 @@ func holdsClaims(t *testing.T, s *framework.Server) (release func()) {
 	framework.Make(t, policy)
 	framework.Make(t, binding)
 	framework.Eventually(t, "that the policy is in force", func(ctx context.Context) error {
-		err := framework.Suite.Kube.Patch(ctx, s.Claim.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)), client.DryRunAll)
+		err := framework.Suite.Kube.Patch(ctx, s.Claim.DeepCopy(),
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)), client.DryRunAll)
 		switch {
 		case err == nil:
 			return errors.New("the finalizer may be taken off")
@@ -148,7 +161,8 @@ func holdsClaims(t *testing.T, s *framework.Server) (release func()) {
 	})
 	return func() {
 		t.Helper()
-		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()), binding)); err != nil {
+		if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()),
+			binding)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -18,17 +18,19 @@ import (
 // section is a config as in my.cnf, which no schema accepts any more.
 const section = `{"spec":{"config":{"mysqld":{"max_connections":200}}}}`
 
-// TestUnreadableConfig: the API server refuses a section as a setting. An instance whose composite resource has one all the same, and its
-// neighbor, are deleted with their backups, and doctor names it.
+// TestUnreadableConfig: the API server refuses a section as a setting. An instance whose composite resource has one all
+// the same, and its neighbor, are deleted with their backups, and doctor names it.
 func TestUnreadableConfig(t *testing.T) {
-	framework.Repeats(t, "TestCells makes a config unreadable in the midst of a deletion, and TestUnreadableConfigBlindsNobody has its neighbors")
+	framework.Repeats(t, "TestUnreadableKeepsData has its deletion, TestUnreadableConfigBlindsNobody its neighbors, and "+
+		"TestAcceptedIsReadable what the API server refuses")
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Begin(t)
 	neighbor := s.Neighbour(t, "neighbor")
 	neighbor.Begin(t)
-	out, err := framework.Kubectl(t.Context(), "patch", "mysql", s.Name, "--namespace", s.Claim.GetNamespace(), "--type", "merge", "--patch", section)
-	if err == nil || !strings.Contains(out, "write the settings of a section directly under config") {
+	out, err := framework.Kubectl(t.Context(), "patch", "mysql", s.Name, "--namespace", s.Claim.GetNamespace(), "--type",
+		"merge", "--patch", section)
+	if err == nil || !strings.Contains(out, "Write settings directly under config") {
 		t.Fatalf("want the API server to say what to write instead, got %v: %s", err, out)
 	}
 	breakConfig(t, s)
@@ -45,12 +47,14 @@ func TestUnreadableConfig(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// breakConfig puts a section into the composite resource, as one may be stored that is older than the schema. Crossplane writes its CRD
-// again as soon as it has changed, so both are patched until the API server accepts the section.
+// breakConfig puts a section into the composite resource, as one may be stored that is older than the schema.
+// Crossplane writes its CRD again as soon as it has changed, so both are patched until the API server accepts the
+// section.
 func breakConfig(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/config/additionalProperties"
-	loose := client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":%q,"value":{"x-kubernetes-preserve-unknown-fields":true}}]`, path))
+	loose := client.RawPatch(types.JSONPatchType,
+		fmt.Appendf(nil, `[{"op":"replace","path":%q,"value":{"x-kubernetes-preserve-unknown-fields":true}}]`, path))
 	framework.Eventually(t, "a schema that accepts a section", func(ctx context.Context) error {
 		xr, err := s.XR(ctx)
 		if err != nil {
@@ -61,7 +65,8 @@ func breakConfig(t *testing.T, s *framework.Server) {
 			return err
 		}
 		for range 20 {
-			if err = framework.Suite.Kube.Patch(ctx, xr.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(section))); !kerrors.IsInvalid(err) {
+			if err = framework.Suite.Kube.Patch(ctx, xr.DeepCopy(),
+				client.RawPatch(types.MergePatchType, []byte(section))); !kerrors.IsInvalid(err) {
 				return client.IgnoreNotFound(err)
 			}
 		}

@@ -16,8 +16,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestUpgrade installs an earlier release from its files, and three servers with clients that write; then the later one, as docs/releases.md
-// has it, and the earlier one again. No server restarts, no write fails, and what either has backed up the other restores.
+// TestUpgrade installs an earlier release from its files, and three servers with clients that write; then the later
+// one, as docs/how-to/upgrade-product.md has it, and the earlier one again. No server restarts, no write fails, and what either has
+// backed up the other restores.
 func TestUpgrade(t *testing.T) {
 	removesProduct(t)
 	earlier, later := pushRelease(t, "EARLIER"), pushRelease(t, "LATER")
@@ -33,8 +34,8 @@ func TestUpgrade(t *testing.T) {
 		s.pod = s.Pods().MustFindServer(t).UID
 		s.write(t)
 	}
-	for i, to := range []*release{later, earlier} {
-		to.install(t)
+	for i, target := range []*release{later, earlier} {
+		target.install(t)
 		for _, s := range servers {
 			s.ranOn(t)
 		}
@@ -45,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 		one.Delete(t)
 		one.Create(t)
 		if got := one.Client().FirstAnswer(t, fmt.Sprintf("SELECT COUNT(*) FROM `%s`.written", one.Database)); got != count {
-			t.Errorf("%s: want %s rows, got %s", to.version, count, got)
+			t.Errorf("%s: want %s rows, got %s", target.version, count, got)
 		}
 		one.pod = one.Pods().MustFindServer(t).UID
 	}
@@ -79,7 +80,8 @@ func pushRelease(t *testing.T, variable string) *release {
 		t.Fatalf("cannot find the registry of the cluster: %v", err)
 	}
 	tool := func(name string) string { return output(t, framework.Repository(), "go", "run", "./test/tools", name) }
-	push := exec.CommandContext(t.Context(), "go", "run", "-C", "package/build", "./release", "push", "--version", r.version, "--from", r.dir,
+	push := exec.CommandContext(t.Context(), "go", "run", "-C", "package/build", "./release", "push", "--version",
+		r.version, "--from", r.dir,
 		"--to", fmt.Sprintf("127.0.0.1:%d/crossplane-mysql", process.Registry), "--cli", tool("cli"), "--helm", tool("helm"))
 	push.Dir = framework.Repository()
 	if out, err := push.CombinedOutput(); err != nil {
@@ -94,13 +96,15 @@ func (r *release) install(t *testing.T) {
 	t.Logf("installing %s", r.version)
 	for _, file := range []string{"records.yaml", "controller.yaml", "platform.yaml", "packages.yaml"} {
 		if file == "platform.yaml" {
-			framework.MustKubectl(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/mysqlplatforms.otus.homework")
+			framework.MustKubectl(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/platforms.crossplane-mysql.io")
 		}
 		framework.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--filename", filepath.Join(r.dir, file))
 	}
-	framework.MustKubectl(t, "rollout", "status", "--namespace=crossplane-mysql-system", "--timeout=3m", "deployment/crossplane-mysql")
+	framework.MustKubectl(t, "rollout", "status", "--namespace=crossplane-mysql-system", "--timeout=3m",
+		"deployment/crossplane-mysql")
 	framework.Eventually(t, "the packages of "+r.version, func(ctx context.Context) error {
-		out, err := framework.Kubectl(ctx, "get", "pkgrev", "--output", `jsonpath={range .items[?(@.spec.desiredState=="Active")]}{.spec.image} {.status.conditions[?(@.type=="RevisionHealthy")].status} {.status.conditions[?(@.type=="RuntimeHealthy")].status}{"\n"}{end}`)
+		out, err := framework.Kubectl(ctx, "get", "pkgrev", "--output",
+			`jsonpath={range .items[?(@.spec.desiredState=="Active")]}{.spec.image} {.status.conditions[?(@.type=="RevisionHealthy")].status} {.status.conditions[?(@.type=="RuntimeHealthy")].status}{"\n"}{end}`)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 // TestMountFails: a pod whose volume the kubelet cannot mount is only in an event; the claim has the words of that.
 func TestMountFails(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestWhyPodWaits has the words of such an event")
 	s := framework.NewServer(t, framework.ClassComposition)
 	changePods(t, s, `[
 		JSONPatch{op: "add", path: "/spec/volumes/-", value: Object.spec.volumes{name: "absent", secret: Object.spec.volumes.secret{secretName: "absent"}}},
@@ -34,11 +35,11 @@ func TestMountFails(t *testing.T) {
 // TestNoNode: a server that no node has room for says so in the scheduler's words, and starts when it asks for less.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestWhyPodWaits has the words, and TestMountFails a server that cannot start")
+	framework.Repeats(t, "TestWhyPodWaits has the words of a server that cannot start")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["resources"] = map[string]any{"requests": map[string]any{"cpu": "1000"}}
 	s.Create(t)
-	s.Says(t, "finds no node: 0/")
+	s.Says(t, "cannot be scheduled: 0/")
 	s.Says(t, "Insufficient cpu")
 	isBlocked(t, s, "True", "PodFailure")
 	s.Set(t, map[string]any{"resources": nil})
@@ -63,7 +64,8 @@ func TestSidecar(t *testing.T) {
 	s.Client().SeesRows(t, before)
 	framework.Eventually(t, "the end of what was beside the restore", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
-		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(s.Namespace), client.MatchingLabels{batchv1.JobNameLabel: "restore-" + s.Name + "-job"}); err != nil {
+		if err := framework.Suite.Kube.List(ctx, pods, client.InNamespace(s.Namespace),
+			client.MatchingLabels{batchv1.JobNameLabel: "restore-" + s.Name + "-job"}); err != nil {
 			return err
 		}
 		if len(pods.Items) > 0 {
@@ -76,8 +78,8 @@ func TestSidecar(t *testing.T) {
 // hasMore than it was created with: a volume with a token is there in any case.
 func hasMore(p *corev1.Pod) bool { return len(p.Spec.Containers)+len(p.Spec.Volumes) > 2 }
 
-// changePods of a namespace as they are created, by patches in CEL, as a mesh or a policy engine does. It is at work once a
-// server's pod is changed.
+// changePods of a namespace as they are created, by patches in CEL, as a mesh or a policy engine does. It is at work
+// once a server's pod is changed.
 func changePods(t *testing.T, s *framework.Server, patches string, changed func(*corev1.Pod) bool) {
 	t.Helper()
 	framework.Relax(t, s.Namespace) // Who adds containers to pods seldom adds what the strictest level asks for.
@@ -88,7 +90,8 @@ func changePods(t *testing.T, s *framework.Server, patches string, changed func(
 		"reinvocationPolicy": "Never",
 		"matchConstraints": map[string]any{
 			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": s.Namespace}},
-			"resourceRules":     []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"pods"}}},
+			"resourceRules": []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"},
+				"operations": []any{"CREATE"}, "resources": []any{"pods"}}},
 		},
 		"mutations": []any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": patches}}},
 	}
@@ -106,8 +109,10 @@ func changePods(t *testing.T, s *framework.Server, patches string, changed func(
 	}
 	framework.Eventually(t, "the policy", func(ctx context.Context) error {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "to-try-a-policy", Labels: map[string]string{"app.kubernetes.io/component": "server"}},
-			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "first", Image: framework.Toolbox}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "to-try-a-policy",
+				Labels: map[string]string{"app.kubernetes.io/component": "server"}},
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "first", Image: framework.Toolbox}}},
 		}
 		if err := framework.Suite.Kube.Create(ctx, p, client.DryRunAll); err != nil {
 			return err

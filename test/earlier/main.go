@@ -67,11 +67,11 @@ func nameChanges(file, version string) error {
 	if err != nil {
 		return err
 	}
-	at := heading.FindIndex(raw)
-	if at == nil {
+	span := heading.FindIndex(raw)
+	if span == nil {
 		return fmt.Errorf("%s has no version", file)
 	}
-	return os.WriteFile(file, []byte(string(raw[:at[0]])+"## "+version+string(raw[at[1]:])), 0o600) //nolint:gosec // It was just unpacked into a folder of ours.
+	return os.WriteFile(file, []byte(string(raw[:span[0]])+"## "+version+string(raw[span[1]:])), 0o600) //nolint:gosec // It was just unpacked into a folder of ours.
 }
 
 func command(ctx context.Context, dir, name string, args ...string) error {

@@ -58,7 +58,8 @@ func unpack(dir string) error {
 	}
 	r := recipes{client.ImageBuilder(state.Cluster{Root: root}, os.Stderr)}
 	ctx := context.Background()
-	for kind, recipe := range map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb} {
+	for kind, recipe := range map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql,
+		"mariadb": r.mariadb} {
 		names, err := r.Ensure(ctx, recipe)
 		if err != nil {
 			return err

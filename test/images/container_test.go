@@ -22,10 +22,10 @@ import (
 // A container is a run of an image in namespaces of its own, with a root that cannot be written: it leaves nothing, and
 // ends with the test.
 type container struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	said *syncBuilder
-	done chan struct{}
+	t      *testing.T
+	cmd    *exec.Cmd
+	output *syncBuilder
+	done   chan struct{}
 }
 
 // A setup is what a container is given.
@@ -54,14 +54,17 @@ func start(t *testing.T, s setup) *container {
 			t.Fatal(err)
 		}
 	}
-	c := &container{t: t, said: &syncBuilder{}, done: make(chan struct{})}
+	c := &container{t: t, output: &syncBuilder{}, done: make(chan struct{})}
 	t.Cleanup(func() { <-c.done })
 	ctx, cancel := context.WithTimeout(context.Background(), serverTime)
 	t.Cleanup(cancel)
 	c.cmd = exec.CommandContext(ctx, "/proc/self/exe", s.args...)
-	c.cmd.Env = append([]string{image.SearchPath, box + "=" + roots[s.image], box + "_UID=" + strconv.Itoa(s.uid), box + "_DATA=" + s.data, box + "_FILES=" + dir}, s.env...)
-	c.cmd.Stdout, c.cmd.Stderr = c.said, c.said
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Pdeathsig: syscall.SIGKILL}
+	c.cmd.Env = append([]string{image.SearchPath, box + "=" + roots[s.image], box + "_UID=" + strconv.Itoa(s.uid),
+		box + "_DATA=" + s.data, box + "_FILES=" + dir}, s.env...)
+	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS,
+		Pdeathsig:  syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // The container ends with this thread.
@@ -83,7 +86,8 @@ func (c *container) inside(env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	pid := strconv.Itoa(c.cmd.Process.Pid)
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"--target=" + pid, "--mount", "--pid", "--net", "--root", "--wd=/"}, args...)...)
+	cmd := exec.CommandContext(ctx, "nsenter",
+		append([]string{"--target=" + pid, "--mount", "--pid", "--net", "--root", "--wd=/"}, args...)...)
 	cmd.Env = append([]string{image.SearchPath}, env...)
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
@@ -124,7 +128,7 @@ func (c *container) stop() {
 	}
 	<-c.done
 	if code := c.cmd.ProcessState.ExitCode(); code != 0 {
-		c.t.Fatalf("the server ended with %d:\n%s", code, c.said)
+		c.t.Fatalf("the server ended with %d:\n%s", code, c.output)
 	}
 }
 

@@ -7,8 +7,8 @@ require (
 	github.com/crossplane-mysql/crossplane-mysql/test/cluster v0.0.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.9
-	github.com/klauspost/compress v1.19.1
-	golang.org/x/sys v0.49.0
+	github.com/klauspost/compress v1.20.3
+	golang.org/x/sys v0.48.0
 )
 
 require (
@@ -18,7 +18,7 @@ require (
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/stretchr/testify v1.11.1 // indirect
-	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sync v0.23.0 // indirect
 )
 
 replace github.com/crossplane-mysql/crossplane-mysql/test/cluster => ../cluster

@@ -5,16 +5,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/client"
+	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
 // loadCmd is for the pods of a cluster. It says nothing where the images are there.
-type loadCmd struct{}
+type loadCmd struct {
+	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose (default: all of them)." optional:""`
+}
 
-func (*loadCmd) run(ctx context.Context, c state.Cluster) error {
+func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	unlock, err := c.Lock()
 	if err != nil {
 		return err
@@ -26,12 +30,56 @@ func (*loadCmd) run(ctx context.Context, c state.Cluster) error {
 	}
 	p := client.NewProgress()
 	r := recipes{client.ImageBuilder(c, p)}
-	if r.Tools, err = client.BuildTools(ctx, c.Root, p, "mongod", "versitygw"); err != nil {
+	wanted, tools := r.ofCluster(cmd.Servers)
+	if r.Tools, err = client.BuildTools(ctx, c.Root, p, tools...); err != nil {
 		return err
 	}
-	names, err := r.Ensure(ctx, r.mysql, r.mariadb, r.mongo, r.s3)
+	names, err := r.Ensure(ctx, wanted...)
 	if err != nil {
 		return err
 	}
 	return registry.Load(ctx, c.Images(), fmt.Sprintf("127.0.0.1:%d", process.Registry), names...)
+}
+
+// makeCmd does what takes long before there is a cluster: it downloads, while programs are compiled.
+type makeCmd struct {
+	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose: mysql, mariadb, mongo, s3."`
+}
+
+func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
+	p := client.NewProgress()
+	if err := client.Check(ctx, c, p); err != nil {
+		return err
+	}
+	r := recipes{client.ImageBuilder(c, p)}
+	wanted, tools := r.ofCluster(cmd.Servers)
+	var err error
+	if r.Tools, err = client.BuildTools(ctx, c.Root, p, tools...); err != nil {
+		return err
+	}
+	// One after the other: others who make images wait for one of them at most.
+	for _, recipe := range wanted {
+		if _, err := r.Ensure(ctx, recipe); err != nil {
+			return err
+		}
+	}
+	return r.Bases(ctx)
+}
+
+// ofCluster has the recipes of the servers, of all if none is named, and the tools that they are made of.
+func (r recipes) ofCluster(servers []string) (wanted []func(context.Context) (image.Recipe, error), tools []string) {
+	for _, s := range []struct {
+		name   string
+		recipe func(context.Context) (image.Recipe, error)
+		tool   string
+	}{{"mysql", r.mysql, ""}, {"mariadb", r.mariadb, ""}, {"mongo", r.mongo, "mongod"}, {"s3", r.s3, "versitygw"}} {
+		if len(servers) > 0 && !slices.Contains(servers, s.name) {
+			continue
+		}
+		wanted = append(wanted, s.recipe)
+		if s.tool != "" {
+			tools = append(tools, s.tool)
+		}
+	}
+	return wanted, tools
 }

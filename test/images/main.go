@@ -23,6 +23,7 @@ in for MongoDB, and an S3 server. They are kept in .cache of the repository, whe
 type cli struct {
 	client.Flags
 
+	Make    makeCmd    `cmd:"" help:"Make images that are not there, without a cluster, and what the Dockerfile builds on."`
 	Load    loadCmd    `cmd:"" help:"Make the images that are not there, and give them to the cluster's registry."`
 	Rootfs  rootfsCmd  `cmd:"" help:"Unpack a server's image, for tests that run mysqld without a cluster."`
 	Product productCmd `cmd:"" help:"Build the image of the repository's Dockerfile into a folder, for each architecture."`
@@ -46,6 +47,8 @@ func (c *cli) run(ctx context.Context, command string) error {
 		return err
 	}
 	switch name, _, _ := strings.Cut(command, " "); name {
+	case "make":
+		return c.Make.run(ctx, cluster)
 	case "load":
 		return c.Load.run(ctx, cluster)
 	case "product":

@@ -36,5 +36,6 @@ func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 
 // ofServer has the recipe of each server.
 func (r recipes) ofServer() map[string]func(context.Context) (image.Recipe, error) {
-	return map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb, "mariadb-10.5": r.mariadb105, "mariadb-11.8": r.mariadb118}
+	return map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb,
+		"mariadb-10.5": r.mariadb105, "mariadb-11.8": r.mariadb118}
 }

@@ -57,7 +57,8 @@ pid-file=/var/run/mysqld/mysqld.pid
 // examples use lead to it too.
 func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
 	return r.database(ctx, database{
-		names:    []string{image.DockerHub + "mysql:9.7", image.DockerHub + "mysql:9", image.DockerHub + "mysql:latest", image.DockerHub + "mysql:8.4", image.DockerHub + "mysql:8.0", image.DockerHub + "mysql:5.7"},
+		names: []string{image.DockerHub + "mysql:9.7", image.DockerHub + "mysql:9", image.DockerHub + "mysql:latest",
+			image.DockerHub + "mysql:8.4", image.DockerHub + "mysql:8.0", image.DockerHub + "mysql:5.7"},
 		suite:    "sid",
 		packages: []string{"mysql-server-core", "mysql-client-core"},
 		daemon:   "mysqld",
@@ -130,7 +131,8 @@ func (r recipes) buildDatabase(ctx context.Context, dir, entrypoint string, d da
 		return nil, err
 	}
 	if !strings.Contains(version, "Ver "+d.version+".") {
-		return nil, fmt.Errorf("cannot use %s of Debian's %s: it is %q instead of %s", d.daemon, d.suite, strings.TrimSpace(version), d.version)
+		return nil, fmt.Errorf("cannot use %s of Debian's %s: it is %q instead of %s", d.daemon, d.suite,
+			strings.TrimSpace(version), d.version)
 	}
 	l, err := databaseLayer(dir, root, entrypoint, d)
 	if err != nil {

@@ -24,9 +24,10 @@ var quick = []string{"MYSQL_INITDB_SKIP_TZINFO=1"}
 // ask runs SQL as an account through TCP, and prints values only.
 func (c *container) ask(user, password, sql string) string {
 	c.t.Helper()
-	out, err := c.inside([]string{"MYSQL_PWD=" + password}, "mysql", "--no-defaults", "-h127.0.0.1", "-u"+user, "-BNr", "--default-character-set=utf8mb4", "-e", sql)
+	out, err := c.inside([]string{"MYSQL_PWD=" + password}, "mysql", "--no-defaults", "-h127.0.0.1", "-u"+user, "-BNr",
+		"--default-character-set=utf8mb4", "-e", sql)
 	if err != nil {
-		c.t.Fatalf("cannot ask as %s: %s\n%s", user, out, c.said)
+		c.t.Fatalf("cannot ask as %s: %s\n%s", user, out, c.output)
 	}
 	return out
 }
@@ -52,8 +53,10 @@ func TestServers(t *testing.T) {
 		"password in a file, as our Deployment sets it on a storage class": {
 			reason: "A last line break is no part of the password; the account is the one of fsGroup.",
 			setup: setup{
-				image: "mysql", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=otus-database"},
-				files: map[string]string{"password": "secret\n", "my.cnf": "[mysqld]\nskip_name_resolve = ON\nmax_connections = 77\n"},
+				image: "mysql", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password",
+					"MYSQL_DATABASE=otus-database"},
+				files: map[string]string{"password": "secret\n",
+					"my.cnf": "[mysqld]\nskip_name_resolve = ON\nmax_connections = 77\n"},
 			},
 			pass: "secret",
 			ask:  "SELECT @@max_connections; " + show,
@@ -101,17 +104,20 @@ func TestServers(t *testing.T) {
 		"mariadb": {
 			reason: "It has the same contract under its own names.",
 			setup: setup{
-				image: "mariadb", env: []string{"MARIADB_ROOT_PASSWORD=" + odd, "MARIADB_DATABASE=app", "MARIADB_USER=me", "MARIADB_PASSWORD=mine"},
+				image: "mariadb", env: []string{"MARIADB_ROOT_PASSWORD=" + odd, "MARIADB_DATABASE=app", "MARIADB_USER=me",
+					"MARIADB_PASSWORD=mine"},
 				files: map[string]string{"1.sql": "CREATE TABLE t (i INT);\n"},
 			},
 			pass: odd,
-			ask:  "SELECT VERSION() LIKE '10.11.%'; SELECT user, host FROM mysql.user WHERE user IN ('', 'me', 'root') ORDER BY 1, 2; SHOW TABLES IN app",
+			ask: "SELECT VERSION() LIKE '10.11.%'; SELECT user, host FROM mysql.user WHERE user IN ('', 'me', 'root') ORDER " +
+				"BY 1, 2; SHOW TABLES IN app",
 			want: "1\nme\t%\nroot\t%\nroot\tlocalhost\nt",
 		},
 		"mariadb by the names of mysql": {
 			reason: "What was written for MySQL's image runs on MariaDB's, as the account of the pod.",
 			setup: setup{
-				image: "mariadb", uid: mysqlID, env: []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
+				image: "mariadb", uid: mysqlID,
+				env:  []string{"MYSQL_ROOT_PASSWORD_FILE=/etc/mysql/conf.d/password", "MYSQL_DATABASE=app"},
 				args: []string{"--max-connections=55"}, files: map[string]string{"password": "secret\n"},
 			},
 			pass: "secret",
@@ -124,7 +130,7 @@ func TestServers(t *testing.T) {
 			tc.setup.env = append(tc.setup.env, quick...)
 			c := start(t, tc.setup)
 			if !c.ready() {
-				t.Fatalf("%s\nThe server ended:\n%s", tc.reason, c.said)
+				t.Fatalf("%s\nThe server ended:\n%s", tc.reason, c.output)
 			}
 			user := "root"
 			if tc.user != "" {
@@ -172,8 +178,9 @@ func TestRefusals(t *testing.T) {
 		},
 		"wrong configuration": {
 			reason: "It is found out before anything is written.",
-			setup:  setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a"}, files: map[string]string{"my.cnf": "[mysqld]\nsql_mode = NO_SUCH_MODE\n"}},
-			want:   "Error while setting value 'NO_SUCH_MODE' to 'sql_mode'",
+			setup: setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=a"},
+				files: map[string]string{"my.cnf": "[mysqld]\nsql_mode = NO_SUCH_MODE\n"}},
+			want: "Error while setting value 'NO_SUCH_MODE' to 'sql_mode'",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +188,8 @@ func TestRefusals(t *testing.T) {
 			tc.setup.data = t.TempDir()
 			c := start(t, tc.setup)
 			<-c.done
-			if code := c.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.said.String(), tc.want) {
-				t.Errorf("%s\nIt ended with %d instead of 1, or did not say %q:\n%s", tc.reason, code, tc.want, c.said)
+			if code := c.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.output.String(), tc.want) {
+				t.Errorf("%s\nIt ended with %d instead of 1, or did not say %q:\n%s", tc.reason, code, tc.want, c.output)
 			}
 			left, err := os.ReadDir(tc.setup.data)
 			if err != nil || len(left) > 0 {
@@ -199,20 +206,21 @@ func TestSecondStart(t *testing.T) {
 		t.Run(image, func(t *testing.T) {
 			t.Parallel()
 			data := t.TempDir()
-			first := start(t, setup{image: image, data: data, env: append([]string{"MYSQL_RANDOM_ROOT_PASSWORD=1", "MYSQL_DATABASE=app"}, quick...)})
+			first := start(t, setup{image: image, data: data,
+				env: append([]string{"MYSQL_RANDOM_ROOT_PASSWORD=1", "MYSQL_DATABASE=app"}, quick...)})
 			if !first.ready() {
-				t.Fatalf("The server ended:\n%s", first.said)
+				t.Fatalf("The server ended:\n%s", first.output)
 			}
-			password := regexp.MustCompile(`GENERATED ROOT PASSWORD: (\S+)`).FindStringSubmatch(first.said.String())
+			password := regexp.MustCompile(`GENERATED ROOT PASSWORD: (\S+)`).FindStringSubmatch(first.output.String())
 			if password == nil {
-				t.Fatalf("No password was said:\n%s", first.said)
+				t.Fatalf("No password was said:\n%s", first.output)
 			}
 			first.ask("root", password[1], "CREATE TABLE app.t AS SELECT 42 AS i")
 			first.stop()
 
 			second := start(t, setup{image: image, data: data, env: []string{"MYSQL_ROOT_PASSWORD=other"}})
 			if !second.ready() {
-				t.Fatalf("The server ended:\n%s", second.said)
+				t.Fatalf("The server ended:\n%s", second.output)
 			}
 			if got := second.ask("root", password[1], "SELECT i FROM app.t"); got != "42" {
 				t.Errorf("The table has %q instead of 42", got)
@@ -228,18 +236,18 @@ func TestNoPortBeforeReady(t *testing.T) {
 		image: "mysql", env: append([]string{"MYSQL_ROOT_PASSWORD=secret"}, quick...),
 		files: map[string]string{"1.sh": "sleep 1\necho initialized\n"},
 	})
-	for !strings.Contains(c.said.String(), "\ninitialized\n") {
+	for !strings.Contains(c.output.String(), "\ninitialized\n") {
 		if c.listens(3306) || c.listens(33060) {
-			t.Fatalf("A port was open during the initialisation:\n%s", c.said)
+			t.Fatalf("A port was open during the initialisation:\n%s", c.output)
 		}
 		select {
 		case <-c.done:
-			t.Fatalf("The server ended:\n%s", c.said)
+			t.Fatalf("The server ended:\n%s", c.output)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	if !c.ready() {
-		t.Fatalf("The server ended:\n%s", c.said)
+		t.Fatalf("The server ended:\n%s", c.output)
 	}
 	if got := c.ask("root", "secret", "SELECT 1"); got != "1" {
 		t.Errorf("Root got %q", got)
@@ -249,16 +257,18 @@ func TestNoPortBeforeReady(t *testing.T) {
 func TestTimeZones(t *testing.T) {
 	c := start(t, setup{image: "mysql", env: []string{"MYSQL_ROOT_PASSWORD=secret"}})
 	if !c.ready() {
-		t.Fatalf("The server ended:\n%s", c.said)
+		t.Fatalf("The server ended:\n%s", c.output)
 	}
-	if got, want := c.ask("root", "secret", "SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin')"), "2026-07-01 14:00:00"; got != want {
+	if got, want := c.ask("root", "secret",
+		"SELECT CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'Europe/Berlin')"), "2026-07-01 14:00:00"; got != want {
 		t.Errorf("The time is %q instead of %q", got, want)
 	}
 }
 
 // MySQL's own image has the programs that its entrypoint calls, and not those that Debian's packages have besides.
 func TestPrograms(t *testing.T) {
-	for program, want := range map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true, "mysql_tzinfo_to_sql": true, "mysqlbinlog": false, "mysqlcheck": false} {
+	for program, want := range map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true,
+		"mysql_tzinfo_to_sql": true, "mysqlbinlog": false, "mysqlcheck": false} {
 		found := false
 		for _, dir := range []string{"usr/bin", "usr/sbin", "usr/local/bin"} {
 			_, err := os.Lstat(filepath.Join(roots["mysql"], dir, program))
@@ -274,8 +284,8 @@ func TestPrograms(t *testing.T) {
 func TestOtherCommand(t *testing.T) {
 	c := start(t, setup{image: "mysql", args: []string{"mysqld", "--version"}})
 	<-c.done
-	if !strings.Contains(c.said.String(), "Ver 9.7.") {
-		t.Errorf("mysqld --version said %q", c.said)
+	if !strings.Contains(c.output.String(), "Ver 9.7.") {
+		t.Errorf("mysqld --version said %q", c.output)
 	}
 }
 
@@ -286,19 +296,21 @@ func TestQuoteInPassword(t *testing.T) {
 	data := t.TempDir()
 	env := []string{"MYSQL_ROOT_PASSWORD=it's"}
 	first := start(t, setup{image: "mysql", data: data, env: env})
-	if first.ready() || !strings.Contains(first.said.String(), "ERROR 1064") {
-		t.Fatalf("The first start did not end with an error of SQL:\n%s", first.said)
+	if first.ready() || !strings.Contains(first.output.String(), "ERROR 1064") {
+		t.Fatalf("The first start did not end with an error of SQL:\n%s", first.output)
 	}
 	second := start(t, setup{image: "mysql", data: data, env: env})
 	if !second.ready() {
-		t.Fatalf("The second start did not take what is there for a database:\n%s", second.said)
+		t.Fatalf("The second start did not take what is there for a database:\n%s", second.output)
 	}
-	out, err := second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe", "SELECT host FROM mysql.user WHERE user = 'root'")
+	out, err := second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe",
+		"SELECT host FROM mysql.user WHERE user = 'root'")
 	if err != nil || out != "localhost" {
 		t.Errorf("Root without a password sees %q, %v", out, err)
 	}
 	// The longest step comes before there is any account.
-	out, err = second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe", "SELECT COUNT(*) > 100 FROM mysql.time_zone_name")
+	out, err = second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe",
+		"SELECT COUNT(*) > 100 FROM mysql.time_zone_name")
 	if err != nil || out != "1" {
 		t.Errorf("The time zones were not loaded before the accounts: %q, %v", out, err)
 	}

@@ -33,7 +33,6 @@ const (
 type loader struct {
 	client.Client
 
-	cli      string
 	registry string // Seen from outside.
 	nodes    int
 	dist     string
@@ -51,7 +50,7 @@ func load(ctx context.Context, c state.Cluster, timeout time.Duration) error {
 		return err
 	}
 	p := client.NewProgress()
-	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "cli")
+	tools, err := client.BuildTools(ctx, c.Root, p, "kube")
 	if err != nil {
 		return err
 	}
@@ -62,7 +61,6 @@ func load(ctx context.Context, c state.Cluster, timeout time.Duration) error {
 	defer cancel()
 	ld := &loader{
 		Client:   client.Client{Cluster: c, Kube: tools["kube"], Out: p},
-		cli:      tools["cli"],
 		registry: fmt.Sprintf("127.0.0.1:%d", process.Registry),
 		nodes:    process.Nodes,
 		dist:     c.File("dist"),
@@ -105,7 +103,8 @@ func (l *loader) image(ctx context.Context) error {
 // forget an image on every node, which would otherwise not look whether its tag has moved.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
-		ctr := exec.CommandContext(ctx, "go", "run", "-C", "test/cluster", ".", "--root", l.Cluster.Root, "--name", l.Cluster.Name,
+		ctr := exec.CommandContext(ctx, "go", "run", "-C", "test/cluster", ".", "--root", l.Cluster.Root, "--name",
+			l.Cluster.Name,
 			"exec", "--node", strconv.Itoa(i), "ctr", "images", "rm", name)
 		ctr.Dir = l.Cluster.Root
 		if _, err := client.Output(ctr); err != nil {
@@ -115,25 +114,15 @@ func (l *loader) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// packages builds the packages for this machine and pushes them with the CLI that a user would.
+// packages builds the packages for this machine and pushes them, with the library of the CLI that a user would take:
+// xpkg-test compares the two.
 func (l *loader) packages(ctx context.Context) error {
 	l.Out.Sayf("building and pushing the packages")
-	build := exec.CommandContext(ctx, "go", "run", "-C", "package/build", ".", "--cli", l.cli, "--version", productVersion, "--arch", runtime.GOARCH, "--out", l.dist)
+	build := exec.CommandContext(ctx, "go", "run", "-C", "package/build", ".", "--version", productVersion,
+		"--arch", runtime.GOARCH, "--out", l.dist, "--push", l.registry+"/"+organization)
 	build.Dir = l.Cluster.Root
 	if _, err := client.Output(build); err != nil {
 		return fmt.Errorf("cannot build the packages: %w", err)
-	}
-	for file, repository := range map[string]string{
-		"function-mysql-" + runtime.GOARCH + ".xpkg": "function-mysql",
-		"configuration-mysql.xpkg":                   "configuration-mysql",
-		"configuration-mysql-hostpath.xpkg":          "configuration-mysql-hostpath",
-		"configuration-database.xpkg":                "configuration-database",
-	} {
-		push := exec.CommandContext(ctx, l.cli, "xpkg", "push", "--package-files="+filepath.Join(l.dist, file),
-			l.registry+"/"+organization+"/"+repository+":"+productVersion)
-		if _, err := client.Output(push); err != nil {
-			return fmt.Errorf("cannot push %s: %w", file, err)
-		}
 	}
 	return nil
 }
@@ -144,12 +133,16 @@ const (
 	controllerName      = "deployment/crossplane-mysql"
 )
 
-// manifests applies what is installed with kubectl: the CRDs, access rights, the controller, and what claims may ask for. Its pod has the digest of
-// its image, so that it is made anew when what is behind the tag has changed.
+// smallServers is what Platform has in the cluster of the tests for claims without resources.
+const smallServers = `{"spec":{"defaultResources":{"requests":{"cpu":"1m","memory":"1Mi"},"limits":{"memory":"1Gi"}}}}`
+
+// manifests applies what is installed with kubectl: the CRDs, access rights, the controller, and what claims may ask
+// for. Its pod has the digest of its image, so that it is made anew when what is behind the tag has changed.
 func (l *loader) manifests(ctx context.Context) error {
 	for _, part := range []string{"records", "controller", "platform"} {
 		if part == "platform" {
-			if _, err := l.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd/mysqlplatforms.otus.homework"); err != nil {
+			if _, err := l.Kubectl(ctx, "", "wait", "--for=condition=Established",
+				"crd/platforms.crossplane-mysql.io"); err != nil {
 				return err
 			}
 		}
@@ -159,12 +152,17 @@ func (l *loader) manifests(ctx context.Context) error {
 			return err
 		}
 	}
+	// Servers reserve next to nothing: tests start more of them than one machine has room for.
+	if _, err := l.Kubectl(ctx, "", "patch", "platform", organization, "--type=merge", "--patch="+smallServers); err != nil {
+		return err
+	}
 	digest, err := l.pushed(ctx, organization)
 	if err != nil {
 		return err
 	}
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"cluster/image":%q}}}}}`, digest)
-	_, err = l.Kubectl(ctx, "", "patch", controllerName, "--namespace="+controllerNamespace, "--type=merge", "--patch="+patch)
+	_, err = l.Kubectl(ctx, "", "patch", controllerName, "--namespace="+controllerNamespace, "--type=merge",
+		"--patch="+patch)
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const description = `Builds the product from the working tree and installs it in a cluster that runs: its image with its Dockerfile, its
-packages with the CLI that a user would, and what a user applies with kubectl.`
+packages with the library of the CLI that a user would take, and what a user applies with kubectl.`
 
 // cli is the command line.
 type cli struct {

@@ -10,6 +10,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintf(os.Stderr, "install: it installs in the embedded cluster, which needs Linux, and this is %s; make install is for any other\n", runtime.GOOS)
+	fmt.Fprintf(os.Stderr, "install: it installs in the embedded cluster, which needs Linux, and this is %s; make "+
+		"install is for any other\n", runtime.GOOS)
 	os.Exit(1)
 }

@@ -23,6 +23,7 @@ type pkg struct{ kind, name, repository string }
 var installed = []pkg{
 	{"Function", "crossplane-mysql-function-mysql", "function-mysql"},
 	{"Configuration", "crossplane-mysql-configuration-mysql", "configuration-mysql"},
+	{"Configuration", "crossplane-mysql-configuration-mysql-namespaced", "configuration-mysql-namespaced"},
 	{"Configuration", "crossplane-mysql-configuration-mysql-hostpath", "configuration-mysql-hostpath"},
 	{"Configuration", "crossplane-mysql-configuration-database", "configuration-database"},
 }
@@ -51,7 +52,8 @@ func runtimeObjects(path string) (string, error) {
 	}
 	var out strings.Builder
 	for document := range strings.SplitSeq(string(raw), "\n---\n") {
-		if strings.Contains(document, "\nkind: DeploymentRuntimeConfig\n") || strings.Contains(document, "\nkind: NetworkPolicy\n") {
+		if strings.Contains(document, "\nkind: DeploymentRuntimeConfig\n") ||
+			strings.Contains(document, "\nkind: NetworkPolicy\n") {
 			out.WriteString("---\n" + document + "\n")
 		}
 	}
@@ -153,11 +155,11 @@ func (s packageState) has(name, digest string) bool {
 }
 
 func (s packageState) complaint() string {
-	var said []string
+	var messages []string
 	for _, c := range s.Status.Conditions {
 		if c.Status != "True" {
-			said = append(said, fmt.Sprintf("%s is %s (%s) %s", c.Type, c.Status, c.Reason, c.Message))
+			messages = append(messages, fmt.Sprintf("%s is %s (%s) %s", c.Type, c.Status, c.Reason, c.Message))
 		}
 	}
-	return strings.Join(append(said, "revision "+s.Status.CurrentRevision), "; ")
+	return strings.Join(append(messages, "revision "+s.Status.CurrentRevision), "; ")
 }

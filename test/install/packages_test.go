@@ -14,7 +14,8 @@ func TestRuntimeObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]int{"\n---\n": 1, "kind: DeploymentRuntimeConfig\n": 1, "kind: NetworkPolicy\n": 1, "kind: Function\n": 0, "kind: Configuration\n": 0} {
+	for text, want := range map[string]int{"\n---\n": 1, "kind: DeploymentRuntimeConfig\n": 1, "kind: NetworkPolicy\n": 1,
+		"kind: Function\n": 0, "kind: Configuration\n": 0} {
 		if n := strings.Count(got, text); n != want {
 			t.Errorf("%q is in it %d times:\n%s", text, n, got)
 		}
@@ -23,7 +24,7 @@ func TestRuntimeObjects(t *testing.T) {
 
 // TestHas uses what a real Crossplane said of a package.
 func TestHas(t *testing.T) {
-	const said = `{"metadata":{"generation":1},"status":{"currentRevision":"crossplane-mysql-function-mysql-REV","conditions":[
+	const object = `{"metadata":{"generation":1},"status":{"currentRevision":"crossplane-mysql-function-mysql-REV","conditions":[
 		{"type":"Installed","status":"True","reason":"ActivePackageRevision"},
 		{"type":"Healthy","status":"HEALTHY","reason":"UnhealthyPackageRevision","message":"cannot pull"}]}}`
 	// printf 'DIGEST|1' | sha256sum
@@ -41,7 +42,8 @@ func TestHas(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var s packageState
-			if err := json.Unmarshal([]byte(strings.NewReplacer("REV", tc.revision, "HEALTHY", tc.healthy).Replace(said)), &s); err != nil {
+			if err := json.Unmarshal([]byte(strings.NewReplacer("REV", tc.revision, "HEALTHY", tc.healthy).Replace(object)),
+				&s); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.has("crossplane-mysql-function-mysql", digest); got != tc.want {

@@ -25,7 +25,8 @@ func TestProduct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := client.ImageBuilder(state.Cluster{Root: root}, os.Stderr).Dockerfile(t.Context(), productImage, productVersion)
+	built, err := client.ImageBuilder(state.Cluster{Root: root}, os.Stderr).
+		Dockerfile(t.Context(), productImage, productVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,10 +74,10 @@ func extract(t *testing.T, img v1.Image, name string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		to := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(to, b, 0o755); err != nil {
+		target := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(target, b, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return to
+		return target
 	}
 }

@@ -64,8 +64,8 @@ func standIn(name string, args []string) error {
 // makes are the README's commands that call make.
 var makes = regexp.MustCompile(`^([A-Z_]+=\S+ )*make `)
 
-// TestMake types each `make …` of README.md and docs with programs that only note how they are called, and sees that what they are
-// called with exists: programs, tests, benchmarks and folders. Some of them run for hours.
+// TestMake types each `make …` of README.md and docs with programs that only note how they are called, and sees that
+// what they are called with exists: programs, tests, benchmarks and folders. Some of them run for hours.
 func TestMake(t *testing.T) {
 	for _, c := range Commands(pages(t)) {
 		if !makes.MatchString(c) {
@@ -99,7 +99,8 @@ func noted(t *testing.T, command string) []call {
 		}
 	}
 	log := filepath.Join(dir, "log")
-	enter(t, repository, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), logVariable + "=" + log, "TMPDIR=" + dir}, "bash", "-c", command)
+	enter(t, repository, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), logVariable + "=" + log, "TMPDIR=" + dir},
+		"bash", "-c", command)
 	b, err := os.ReadFile(log)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -152,7 +153,7 @@ func (c call) check() error {
 // value of a flag.
 func (c call) value(flag string) string {
 	for i, a := range c.Args {
-		if v, is := strings.CutPrefix(a, flag+"="); is {
+		if v, found := strings.CutPrefix(a, flag+"="); found {
 			return v
 		}
 		if a == flag && i+1 < len(c.Args) {
@@ -180,16 +181,17 @@ func (c call) program() error {
 func (c call) tests() error {
 	var found []string
 	for _, p := range c.packages() {
-		more, err := functions(filepath.Join(c.Dir, p), "_test.go")
+		extra, err := functions(filepath.Join(c.Dir, p), "_test.go")
 		if err != nil {
 			return err
 		}
-		found = append(found, more...)
+		found = append(found, extra...)
 	}
 	for kind, flag := range map[string]string{"Test": "-run", "Benchmark": "-bench", "Fuzz": "-fuzz"} {
 		for name := range strings.SplitSeq(c.value(flag), "|") {
-			is := regexp.MustCompile(name)
-			if name != "^$" && name != "" && !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, kind) && is.MatchString(f) }) {
+			pattern := regexp.MustCompile(name)
+			if name != "^$" && name != "" &&
+				!slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, kind) && pattern.MatchString(f) }) {
 				return fmt.Errorf("there is no %s %s", kind, name)
 			}
 		}

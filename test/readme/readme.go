@@ -1,4 +1,5 @@
-// Package readme reads the commands that README.md and the pages in docs tell people to type, for the tests that type them.
+// Package readme reads the commands that README.md and the pages in docs tell people to type, for the tests that type
+// them.
 package readme
 
 import (
@@ -24,8 +25,8 @@ var (
 // Pages are the texts of README.md and of all other pages, one behind the other, of the repository with this root.
 func Pages(root string) (string, error) {
 	names := []string{filepath.Join(root, "README.md")}
-	for _, of := range []string{"[^R]*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "test/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(of)))
+	for _, pattern := range []string{"[^R]*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "test/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			return "", err
 		}
@@ -46,12 +47,12 @@ func Pages(root string) (string, error) {
 // behind a prompt, and those in a sentence. One that goes on in the next line is one command, and a comment is none.
 func Commands(text string) []string {
 	parts := [][]string{}
-	at := 0
+	offset := 0
 	for _, m := range block.FindAllStringSubmatchIndex(text, -1) {
-		parts = append(parts, mentioned(text[at:m[0]]), typed(text[m[2]:m[3]], text[m[4]:m[5]]))
-		at = m[1]
+		parts = append(parts, mentioned(text[offset:m[0]]), typed(text[m[2]:m[3]], text[m[4]:m[5]]))
+		offset = m[1]
 	}
-	return unique(slices.Concat(append(parts, mentioned(text[at:]))...))
+	return unique(slices.Concat(append(parts, mentioned(text[offset:]))...))
 }
 
 // Typed are the commands that begin with these words.

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
-// A function that runs on this machine, started as docs/render.md says.
+// A function that runs on this machine, started as docs/how-to/render-offline.md says.
 type function struct {
 	address string
 	cmd     *exec.Cmd
@@ -24,7 +24,7 @@ type function struct {
 func startFunction(ctx context.Context, command string) (*function, error) {
 	_, address, ok := strings.Cut(command, "--address ")
 	if !ok {
-		return nil, errors.Errorf("docs/render.md: %q says no --address", command)
+		return nil, errors.Errorf("docs/how-to/render-offline.md: %q says no --address", command)
 	}
 	if err := free(ctx, address); err != nil {
 		return nil, err
@@ -92,7 +92,8 @@ func (f *function) stop() {
 	<-f.ended
 }
 
-// shell that runs a command as it is typed, in a process group that is ended as one: `go run` does not end what it runs.
+// shell that runs a command as it is typed, in a process group that is ended as one: `go run` does not end what it
+// runs.
 func shell(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 	"sigs.k8s.io/yaml"
@@ -23,7 +24,8 @@ type generation struct {
 	words []string
 	// required is the flag for required resources.
 	required string
-	// v2 is true for a CLI of Crossplane 2: it takes the XRD of an XR that has a claim, and prints the function's conditions.
+	// v2 is true for a CLI of Crossplane 2: it takes the XRD of an XR that has a claim, and prints the function's
+	// conditions.
 	v2 bool
 	// core is the render engine, where the CLI has none built in.
 	core string
@@ -31,14 +33,16 @@ type generation struct {
 	only []string
 }
 
-// forV116 are the examples that v1.16 renders in `make test`, one for each thing that it passes to the function or takes from it in
-// its own way: required resources by name and by labels, observed resources, and a fatal result.
+// forV116 are the examples that v1.16 renders in `make test`, one for each thing that it passes to the function or
+// takes from it in its own way: required resources by name and by labels, observed resources, and a fatal result.
 var forV116 = []string{"restore-before", "running", "name-taken"}
 
 // generations of the CLI that render must work with; v1.16 renders all examples, or those of forV116.
 func generations(tools []string, all bool) []generation {
-	today := generation{name: "crossplane render", tool: tools[0], words: []string{"render"}, required: "--required-resources", v2: true, core: tools[1]}
-	v116 := generation{name: "crossplane beta render (v1.16)", tool: tools[2], words: []string{"beta", "render"}, required: "--extra-resources", only: forV116}
+	today := generation{name: "crossplane render", tool: tools[0], words: []string{"render"},
+		required: "--required-resources", v2: true, core: tools[1]}
+	v116 := generation{name: "crossplane beta render (v1.16)", tool: tools[2], words: []string{"beta", "render"},
+		required: "--extra-resources", only: forV116}
 	if all {
 		v116.only = nil
 	}
@@ -56,6 +60,53 @@ func printed(cmd *exec.Cmd) (string, error) {
 	return stdout.String(), err
 }
 
+// An exampleXR is what the commands depend on.
+type exampleXR struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		CompositionRef struct{ Name string } `json:"compositionRef"`
+		ClaimRef       *v1.ClaimReference    `json:"claimRef"`
+	} `json:"spec"`
+}
+
+// A definition is what an XRD says of its XRs.
+type definition struct {
+	Spec struct {
+		Group string                `json:"group"`
+		Names struct{ Kind string } `json:"names"`
+		Scope string                `json:"scope"`
+	} `json:"spec"`
+}
+
+// isNamespaced reports whether the XRs are in namespaces, which only XRDs of Crossplane 2 say.
+func (d *definition) isNamespaced() bool { return d.Spec.Scope == "Namespaced" }
+
+// definitionOf an XR, and its file.
+func definitionOf(xr *exampleXR) (*definition, string, error) {
+	files, err := filepath.Glob(filepath.Join("apis", "xrd-*.yaml"))
+	if err != nil {
+		return nil, "", err
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, "", err
+		}
+		d := &definition{}
+		if err := yaml.Unmarshal(b, d); err != nil {
+			return nil, "", errors.Wrapf(err, "cannot read %s", file)
+		}
+		if group, _, _ := strings.Cut(xr.APIVersion, "/"); d.Spec.Group == group && d.Spec.Names.Kind == xr.Kind {
+			return d, file, nil
+		}
+	}
+	return nil, "", errors.Errorf("no XRD in apis defines %s of %s", xr.Kind, xr.APIVersion)
+}
+
+// errNamespaced is the error of a command that this CLI cannot run: XRs in namespaces came with Crossplane 2.
+var errNamespaced = errors.New("its XRD says that the XR is in a namespace")
+
 // command that renders an example.
 func (g generation) command(ctx context.Context, example string) (*exec.Cmd, error) {
 	dir := filepath.Join("examples", example)
@@ -63,30 +114,30 @@ func (g generation) command(ctx context.Context, example string) (*exec.Cmd, err
 	if err != nil {
 		return nil, errors.Wrap(err, "no XR; write it, or remove the directory")
 	}
-	xr := &struct {
-		Kind string `json:"kind"`
-		Spec struct {
-			CompositionRef struct{ Name string } `json:"compositionRef"`
-			ClaimRef       *v1.ClaimReference    `json:"claimRef"`
-		} `json:"spec"`
-	}{}
+	xr := &exampleXR{}
 	if err := yaml.Unmarshal(b, xr); err != nil {
 		return nil, errors.Wrap(err, "cannot read the XR")
 	}
-	xrd, name := "xrd-xmysqls.yaml", "mysql"
-	if xr.Kind == v1.KindXDatabase {
-		xrd, name = "xrd-xdatabases.yaml", "database"
+	xrd, file, err := definitionOf(xr)
+	if err != nil {
+		return nil, err
 	}
+	if xrd.isNamespaced() && !g.v2 {
+		return nil, errNamespaced
+	}
+	name := map[string]string{v1.KindXMySQL: "mysql", v1.KindXDatabase: "database",
+		v1.KindMySQL: "mysql-namespaced"}[xr.Kind]
 	if ref := xr.Spec.CompositionRef.Name; ref != "" {
 		name = ref
 	}
 	args := slices.Concat([]string{g.tool}, g.words)
-	args = append(args, filepath.Join(dir, "xr.yaml"), filepath.Join("apis", "composition-"+name+".yaml"), "examples/functions.yaml")
+	args = append(args, filepath.Join(dir, "xr.yaml"), filepath.Join("apis", "composition-"+name+".yaml"),
+		"examples/functions.yaml")
 	if g.core != "" {
 		args = append(args, "--crossplane-binary", g.core)
 	}
-	if g.v2 && xr.Spec.ClaimRef != nil {
-		args = append(args, "--xrd", filepath.Join("apis", xrd))
+	if g.v2 && (xr.Spec.ClaimRef != nil || xrd.isNamespaced()) {
+		args = append(args, "--xrd", file)
 	}
 	for flag, file := range map[string]string{g.required: "required.yaml", "--observed-resources": "observed.yaml"} {
 		path := filepath.Join(dir, file)

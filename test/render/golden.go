@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// compare the output of a command with the example's golden file: the function's response, which also has what no CLI prints.
+// compare the output of a command with the example's golden file: the function's response, which also has what no CLI
+// prints.
 func (g generation) compare(example string, cmd *exec.Cmd) error {
 	output, err := printed(cmd)
 	if err != nil {
@@ -48,8 +49,8 @@ func (g generation) compare(example string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// returned is the part of a response that a CLI prints: the XR, its conditions by type, and the composed resources by their names
-// in the Composition, or only a refusal.
+// returned is the part of a response that a CLI prints: the XR, its conditions by type, and the composed resources by
+// their names in the Composition, or only a refusal.
 func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	for _, r := range golden.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
@@ -61,7 +62,8 @@ func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 		all[name] = r.GetResource().AsMap()
 	}
 	for _, c := range golden.GetConditions() {
-		all[c.GetType()] = []string{strings.TrimPrefix(c.GetStatus().String(), "STATUS_CONDITION_"), c.GetReason(), c.GetMessage()}
+		all[c.GetType()] = []string{strings.TrimPrefix(c.GetStatus().String(), "STATUS_CONDITION_"), c.GetReason(),
+			c.GetMessage()}
 	}
 	return all
 }
@@ -113,7 +115,8 @@ func strip(o map[string]any) map[string]any {
 		if m, ok := value.(map[string]any); ok && len(m) > 0 {
 			return len(strip(m)) == 0
 		}
-		return strings.HasPrefix(key, "crossplane.io/") || slices.Contains([]string{"generateName", "ownerReferences", "conditions", "claimConditionTypes"}, key)
+		return strings.HasPrefix(key, "crossplane.io/") ||
+			slices.Contains([]string{"generateName", "ownerReferences", "conditions", "claimConditionTypes"}, key)
 	})
 	return o
 }

@@ -1,6 +1,7 @@
-// Package main renders the examples with the real Crossplane CLIs, today's and v1.16, and compares the output with the golden files,
-// which TestExamples of package fn writes. It starts the function as docs/render.md says. If no example is named, it renders all of
-// them, with v1.16 only three unless ALL is set in the environment, and runs the commands of that page as they are written there.
+// Package main renders the examples with the real Crossplane CLIs, today's and v1.16, and compares the output with the
+// golden files, which TestExamples of package fn writes. It starts the function as docs/how-to/render-offline.md says. If no example
+// is named, it renders all of them, with v1.16 only three unless ALL is set in the environment, and runs the commands
+// of that page as they are written there.
 package main
 
 import (
@@ -22,7 +23,8 @@ func main() {
 	show := flag.Bool("print", false, "print the output of today's CLI for the named examples, and compare nothing")
 	flag.Parse()
 	if flag.NArg() < 3 {
-		fmt.Fprintln(os.Stderr, "usage: render [-print] CROSSPLANE CORE CROSSPLANE_1_16 [EXAMPLE...], from the top of the repository; see `make render`")
+		fmt.Fprintln(os.Stderr, "usage: render [-print] CROSSPLANE CORE CROSSPLANE_1_16 [EXAMPLE...], from the top of the "+
+			"repository; see `make render`")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -83,8 +85,8 @@ func newRun(tools, names []string) (*run, error) {
 	return &run{pages: text, generations: generations(tools, all), names: names}, err
 }
 
-// withFunction that is started as docs/render.md says.
-func (r *run) withFunction(ctx context.Context, do func(context.Context) error) error {
+// withFunction that is started as docs/how-to/render-offline.md says.
+func (r *run) withFunction(ctx context.Context, run func(context.Context) error) error {
 	command, err := starting(r.pages)
 	if err != nil {
 		return err
@@ -94,10 +96,10 @@ func (r *run) withFunction(ctx context.Context, do func(context.Context) error) 
 		return err
 	}
 	defer fn.stop()
-	return errors.Join(do(ctx), fn.running())
+	return errors.Join(run(ctx), fn.running())
 }
 
-// everything that docs/render.md says of rendering: its commands, and all examples.
+// everything that docs/how-to/render-offline.md says of rendering: its commands, and all examples.
 func (r *run) everything(ctx context.Context) error {
 	alone, err := shown(r.pages)
 	if err != nil {
@@ -129,6 +131,9 @@ func (r *run) examples(ctx context.Context) error {
 				continue
 			}
 			cmd, err := g.command(ctx, name)
+			if errors.Is(err, errNamespaced) {
+				continue
+			}
 			if err == nil {
 				err = g.compare(name, cmd)
 			}
@@ -139,13 +144,13 @@ func (r *run) examples(ctx context.Context) error {
 }
 
 // note whether something is as it should be.
-func (r *run) note(what string, err error) {
+func (r *run) note(subject string, err error) {
 	if err != nil {
-		fmt.Printf("FAIL %s: %v\n", what, err)
+		fmt.Printf("FAIL %s: %v\n", subject, err)
 		r.failed++
 		return
 	}
-	fmt.Printf("ok   %s\n", what)
+	fmt.Printf("ok   %s\n", subject)
 	r.passed++
 }
 

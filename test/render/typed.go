@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-// A typed command is one of docs/render.md's. It calls the tool of its generation crossplane.
+// A typed command is one of docs/how-to/render-offline.md's. It calls the tool of its generation crossplane.
 type typed struct {
 	command string
 	example string
@@ -52,7 +52,7 @@ func commands(text, words string, g generation) ([]typed, error) {
 		all = append(all, typed{command: c, example: m[1] + m[2], cli: g})
 	}
 	if len(all) == 0 {
-		return nil, errors.Errorf("docs/render.md has no command of %s for an example", g.name)
+		return nil, errors.Errorf("docs/how-to/render-offline.md has no command of %s for an example", g.name)
 	}
 	return all, nil
 }
@@ -61,7 +61,7 @@ func commands(text, words string, g generation) ([]typed, error) {
 func starting(text string) (string, error) {
 	found := readme.Typed(text, "go run ./fn")
 	if len(found) != 1 {
-		return "", errors.Errorf("docs/render.md: want one command that starts the function, got %q", found)
+		return "", errors.Errorf("docs/how-to/render-offline.md: want one command that starts the function, got %q", found)
 	}
 	return found[0], nil
 }
@@ -74,6 +74,8 @@ func (c typed) check(ctx context.Context) error {
 	}
 	cmd := shell(ctx, command)
 	// A user's shell does not have the variables of a make, which let another make print its directory.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	})
 	return c.cli.compare(c.example, cmd)
 }

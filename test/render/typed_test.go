@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadmeCounts compares the end of `make render` in docs/render.md with the number of its commands and examples.
+// TestReadmeCounts compares the end of `make render` in docs/how-to/render-offline.md with the number of its commands and examples.
 func TestReadmeCounts(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	t.Setenv("ALL", "") // `make test-all` sets it.
@@ -25,8 +25,9 @@ func TestReadmeCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", len(alone)+len(beside)+len(r.names)+len(forV116)); !strings.Contains(r.pages, closing) {
-		t.Errorf("docs/render.md: make render ends with %q", closing)
+	if closing := fmt.Sprintf("\n%d passed, 0 failed\n", len(alone)+len(beside)+len(r.names)+
+		len(forV116)); !strings.Contains(r.pages, closing) {
+		t.Errorf("docs/how-to/render-offline.md: make render ends with %q", closing)
 	}
 	for _, c := range append(alone, beside...) {
 		if !slices.Contains(r.names, c.example) {

@@ -1,5 +1,5 @@
-// Command seaweedfs runs a command beside an S3 server, SeaweedFS, on loopback, and ends that with it. The command finds its address in
-// S3_SERVER, as package storetest does.
+// Command seaweedfs runs a command beside an S3 server, SeaweedFS, on loopback, and ends that with it. The command
+// finds its address in S3_SERVER, as package storetest does.
 package main
 
 import (
@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// patience with the server's start, and longest is how long it may run at most.
-	patience = time.Minute
-	longest  = 40 * time.Minute
+	// startTimeout limits the start of the server, and longest the whole run.
+	startTimeout = time.Minute
+	longest      = 40 * time.Minute
 	// grpcOffset is how far the port of a part's other protocol is from its own.
 	grpcOffset = 10000
 	// credentials are those of package storetest.
@@ -79,7 +79,8 @@ func start(ctx context.Context) (address string, end func(), err error) {
 	}
 	var log bytes.Buffer
 	c := exec.CommandContext(ctx, strings.TrimSpace(string(program)), "server", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", //nolint:gosec // It has just been built.
-		"-master.port="+ports[0], "-volume.port="+ports[1], "-filer.port="+ports[2], "-volume.max=20", "-master.volumeSizeLimitMB=1024",
+		"-master.port="+ports[0], "-volume.port="+ports[1], "-filer.port="+ports[2], "-volume.max=20",
+		"-master.volumeSizeLimitMB=1024",
 		"-s3", "-s3.port="+ports[3], "-s3.config="+filepath.Join(dir, "s3.json"))
 	c.Stdout, c.Stderr = &log, &log
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -100,7 +101,7 @@ func start(ctx context.Context) (address string, end func(), err error) {
 }
 
 func waitFor(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)

@@ -32,7 +32,7 @@ type builder struct {
 // Build returns the path of a tool's binary and builds it first if the cache does not have it.
 func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	t := tools[name]
-	dir := filepath.Join(b.root, modulesDir, name)
+	dir := filepath.Join(b.root, modulesDir, t.folder(name))
 	p, err := readPin(dir)
 	if err != nil {
 		return "", err
@@ -44,7 +44,7 @@ func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	if p.goVersion, err = b.goVersion(ctx, dir); err != nil {
 		return "", err
 	}
-	p.args = linkArgs(t, version)
+	p.args = buildArgs(t, version)
 
 	bin := filepath.Join(b.root, cacheDir, name+"-"+p.Key(), name)
 	if exists(bin) {
@@ -57,18 +57,38 @@ func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	return bin, nil
 }
 
-// linkArgs are part of the key, but not of the compile step: the debug information is a third of each file.
-func linkArgs(t tool, version string) []string {
+// download the modules of the tools that are still to be built, while the first one is compiled. Its errors are those
+// of the build, too.
+func (b *builder) download(ctx context.Context, names []string) {
+	for _, name := range names[1:] {
+		t := tools[name]
+		built, err := filepath.Glob(filepath.Join(b.root, cacheDir, name+"-*", name))
+		if err != nil || len(built) > 0 {
+			continue // Its modules are there, but for a new version's.
+		}
+		args := buildArgs(t, "")
+		_ = goCommand(ctx, filepath.Join(b.root, modulesDir, t.folder(name)), "list", "-deps", args[len(args)-1]).Run()
+	}
+}
+
+// buildArgs are part of the key. Those of the linker are no part of the compile step: the debug information is a third
+// of each file. With -trimpath, as in the Makefile, Go compiles a package once for all modules that require the same
+// version of it.
+func buildArgs(t tool, version string) []string {
 	ld := "-s -w"
 	if t.versionVar != "" {
 		ld += " -X=" + t.versionVar + "=" + version
 	}
-	return []string{"-mod=readonly", "-ldflags=" + ld}
+	pkg := t.pkg
+	if pkg == "" {
+		pkg = "tool" // What go.mod names.
+	}
+	return []string{"-trimpath", "-mod=readonly", "-ldflags=" + ld, pkg}
 }
 
 // locked keeps two runs from building the same tool at the same time (make -j), each slowing the other down. The
 // kernel drops the lock with the process, so a killed run blocks nobody.
-func (b *builder) locked(ctx context.Context, bin, title string, do func() error) error {
+func (b *builder) locked(ctx context.Context, bin, title string, run func() error) error {
 	if err := os.MkdirAll(filepath.Dir(bin), 0o750); err != nil {
 		return err
 	}
@@ -83,19 +103,19 @@ func (b *builder) locked(ctx context.Context, bin, title string, do func() error
 	if exists(bin) {
 		return nil
 	}
-	return do()
+	return run()
 }
 
 func (b *builder) wait(ctx context.Context, l *os.File, title string) error {
-	said := false
+	announced := false
 	for {
 		err := syscall.Flock(int(l.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return err
 		}
-		if !said {
+		if !announced {
 			b.sayf("waiting for another run that builds %s", title)
-			said = true
+			announced = true
 		}
 		select {
 		case <-ctx.Done():
@@ -105,8 +125,8 @@ func (b *builder) wait(ctx context.Context, l *os.File, title string) error {
 	}
 }
 
-// buildNow gives the binary its name only when it is whole. It works in a folder with a fixed name, so that what a killed
-// run left is removed by the next one.
+// buildNow gives the binary its name only when it is whole. It works in a folder with a fixed name, so that what a
+// killed run left is removed by the next one.
 func (b *builder) buildNow(ctx context.Context, dir, bin, title string, args []string) error {
 	tmp := filepath.Join(filepath.Dir(bin), ".building")
 	if err := os.RemoveAll(tmp); err != nil {
@@ -151,9 +171,9 @@ func (b *builder) progress(title string, start time.Time) (stop func()) {
 
 // goBuild shows what the go command says only when it fails: otherwise it is hundreds of "downloading" lines.
 func goBuild(ctx context.Context, dir, out string, args []string) error {
-	var said bytes.Buffer
-	cmd := goCommand(ctx, dir, append(append([]string{"build", "-o", out}, args...), "tool")...)
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd := goCommand(ctx, dir, append([]string{"build", "-o", out}, args...)...)
+	cmd.Stdout, cmd.Stderr = &output, &output
 	// The go command leaves its own temporary files when it is interrupted; these go with ours.
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out))
 	err := cmd.Run()
@@ -161,14 +181,14 @@ func goBuild(ctx context.Context, dir, out string, args []string) error {
 		return errors.New("interrupted")
 	}
 	if err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, failures(said.String()))
+		return fmt.Errorf("go build: %w\n%s", err, failures(output.String()))
 	}
 	return nil
 }
 
-func failures(said string) string {
+func failures(output string) string {
 	var keep strings.Builder
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "go: downloading ") {
 			keep.WriteString(line)
 		}

@@ -70,11 +70,14 @@ func TestBuild(t *testing.T) {
 		runs   []run
 		want   want
 	}{
-		"Once":       {"The first run builds.", []run{{goVersion: "1"}}, want{builds: 1, files: 1}},
-		"Twice":      {"The second finds it.", []run{{goVersion: "1"}, {goVersion: "1"}}, want{builds: 1, files: 1}},
-		"OtherGo":    {"Another Go has a binary of its own beside it.", []run{{goVersion: "1"}, {goVersion: "2"}}, want{builds: 2, files: 2}},
-		"Failed":     {"A failed build leaves nothing, not even a part.", []run{{goVersion: "1", fails: errBoom}}, want{builds: 1, err: errBoom}},
-		"TriedAgain": {"And nothing that a later run takes for a binary.", []run{{goVersion: "1", fails: errBoom}, {goVersion: "1"}}, want{builds: 2, files: 1}},
+		"Once":  {"The first run builds.", []run{{goVersion: "1"}}, want{builds: 1, files: 1}},
+		"Twice": {"The second finds it.", []run{{goVersion: "1"}, {goVersion: "1"}}, want{builds: 1, files: 1}},
+		"OtherGo": {"Another Go has a binary of its own beside it.", []run{{goVersion: "1"}, {goVersion: "2"}},
+			want{builds: 2, files: 2}},
+		"Failed": {"A failed build leaves nothing, not even a part.", []run{{goVersion: "1", fails: errBoom}},
+			want{builds: 1, err: errBoom}},
+		"TriedAgain": {"And nothing that a later run takes for a binary.",
+			[]run{{goVersion: "1", fails: errBoom}, {goVersion: "1"}}, want{builds: 2, files: 1}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +146,8 @@ func TestBuildStopsWaiting(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	said := "go: downloading a v1\n# pkg\nx.go:1: wrong\ngo: downloading b v1\n"
-	if diff := cmp.Diff("# pkg\nx.go:1: wrong", failures(said)); diff != "" {
+	output := "go: downloading a v1\n# pkg\nx.go:1: wrong\ngo: downloading b v1\n"
+	if diff := cmp.Diff("# pkg\nx.go:1: wrong", failures(output)); diff != "" {
 		t.Errorf("failures(): -want, +got:\n%s", diff)
 	}
 }

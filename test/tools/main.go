@@ -20,7 +20,8 @@ const usage = `Builds the pinned tools of this repository and prints the path of
 %s
 The exact versions are in test/tools/NAME/go.mod. A tool is built once, which takes some minutes, into
 .cache/tools/NAME-KEY/NAME of the repository; the key changes with the pinned versions and with Go's own. Paths
-go to stdout, progress to stderr. Ctrl-C leaves nothing half-built. Packages are built and pushed with cli only.
+go to stdout, progress to stderr. Ctrl-C leaves nothing half-built. What is released is packed and pushed with cli only.
+Of several tools, the modules of the next are downloaded while the first is compiled.
 
 Flags:
 `
@@ -57,6 +58,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	b := &builder{root: root, log: stderr, compile: goBuild, goVersion: goVersion}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go b.download(ctx, names)
 	paths := make([]string, 0, len(names))
 	for _, n := range names {
 		p, err := b.Build(ctx, n)

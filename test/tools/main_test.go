@@ -23,14 +23,18 @@ func TestParse(t *testing.T) {
 		args   []string
 		want   want
 	}{
-		"One":        {"One tool is one name.", []string{"cli"}, want{names: []string{"cli"}}},
-		"InOrder":    {"The paths are printed in the order asked for.", []string{"lint", "cli"}, want{names: []string{"lint", "cli"}}},
-		"Root":       {"A repository elsewhere can be named.", []string{"--root", "r", "core"}, want{names: []string{"core"}, root: "r"}},
-		"None":       {"Nothing to do is a mistake, and the message names the tools.", nil, want{usage: true, err: "cli, cli116, core, coredns, cyclonedx, exporter, gotestsum, helm, kube, lint"}},
-		"Unknown":    {"A wrong name is said, with the right ones.", []string{"cli", "cil"}, want{usage: true, err: `"cil"`}},
-		"BadFlag":    {"A wrong flag points to the help.", []string{"--rot", "x", "cli"}, want{usage: true, err: "--help"}},
-		"FlagBehind": {"A flag behind the names would be taken for a name.", []string{"cli", "--root"}, want{usage: true, err: `"--root"`}},
-		"Help":       {"Help is not an error of the user.", []string{"--help"}, want{err: flag.ErrHelp.Error()}},
+		"One": {"One tool is one name.", []string{"cli"}, want{names: []string{"cli"}}},
+		"InOrder": {"The paths are printed in the order asked for.", []string{"lint", "cli"},
+			want{names: []string{"lint", "cli"}}},
+		"Root": {"A repository elsewhere can be named.", []string{"--root", "r", "core"},
+			want{names: []string{"core"}, root: "r"}},
+		"None": {"Nothing to do is a mistake, and the message names the tools.", nil,
+			want{usage: true, err: "cli, cli116, core, coredns, cyclonedx, exporter, gotestsum, helm, kube, lint"}},
+		"Unknown": {"A wrong name is said, with the right ones.", []string{"cli", "cil"}, want{usage: true, err: `"cil"`}},
+		"BadFlag": {"A wrong flag points to the help.", []string{"--rot", "x", "cli"}, want{usage: true, err: "--help"}},
+		"FlagBehind": {"A flag behind the names would be taken for a name.", []string{"cli", "--root"},
+			want{usage: true, err: `"--root"`}},
+		"Help": {"Help is not an error of the user.", []string{"--help"}, want{err: flag.ErrHelp.Error()}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

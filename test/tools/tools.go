@@ -25,6 +25,10 @@ type tool struct {
 	module string
 	help   string
 
+	// in is the folder of its go.mod below test/tools, if it is not its name; pkg is then the package of the program.
+	// Programs that share one have one version of each library, which is compiled once.
+	in, pkg string
+
 	// versionVar is the variable that the tool's own release sets at link time. A core without it takes itself for
 	// version "" and refuses every package that has a version constraint.
 	versionVar string
@@ -54,12 +58,16 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 	"kube": {
 		title:      "kubernetes",
 		module:     "k8s.io/kubernetes",
+		in:         "kube",
+		pkg:        ".",
 		help:       "Kubernetes' programs, kubectl and etcd in one binary, which the test cluster runs",
 		versionVar: "k8s.io/component-base/version.gitVersion",
 	},
 	"coredns": {
 		title:  "coredns",
 		module: "github.com/coredns/coredns",
+		in:     "kube",
+		pkg:    "./coredns",
 		help:   "the test cluster's DNS server",
 	},
 	"mongod": {
@@ -70,6 +78,8 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 	"helm": {
 		title:  "helm",
 		module: "helm.sh/helm/v3",
+		in:     "kube",
+		pkg:    "helm.sh/helm/v3/cmd/helm",
 		help:   "installs Crossplane's chart in the test cluster",
 	},
 	"versitygw": {
@@ -122,11 +132,34 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 		module: "github.com/rhysd/actionlint",
 		help:   "the linter of GitHub's workflows",
 	},
+	"vale": {
+		title:  "vale",
+		module: "github.com/errata-ai/vale/v2",
+		help:   "the linter of the texts",
+	},
+	"hugo": {
+		title:  "hugo",
+		module: "github.com/gohugoio/hugo",
+		help:   "builds the documentation site",
+	},
+	"htmltest": {
+		title:  "htmltest",
+		module: "github.com/wjdp/htmltest",
+		help:   "checks the links of the documentation site",
+	},
 	"lint": {
 		title:  "golangci-lint",
 		module: "github.com/golangci/golangci-lint/v2",
 		help:   "the linters",
 	},
+}
+
+// folder of the tool's module below test/tools.
+func (t tool) folder(name string) string {
+	if t.in != "" {
+		return t.in
+	}
+	return name
 }
 
 func known() []string { return slices.Sorted(maps.Keys(tools)) }
@@ -179,17 +212,19 @@ func readPin(dir string) (pin, error) {
 }
 
 func readSources(dir string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return "", err
-	}
 	var all strings.Builder
-	for _, f := range files {
-		b, err := os.ReadFile(f)
+	for _, pattern := range []string{"*.go", filepath.Join("*", "*.go")} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&all, "%s %d\n%s", filepath.Base(f), len(b), b)
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&all, "%s %d\n%s", filepath.Base(f), len(b), b)
+		}
 	}
 	return all.String(), nil
 }

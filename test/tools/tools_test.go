@@ -10,21 +10,23 @@ import (
 
 func TestKey(t *testing.T) {
 	base := pin{goMod: "m\n", goSum: "s\n", goVersion: "go version go1.26.8 linux/amd64\n", args: []string{"-ldflags=-s"}}
-	with := func(f func(*pin)) pin { p := base; f(&p); return p }
+	changed := func(f func(*pin)) pin { p := base; f(&p); return p }
 
 	cases := map[string]struct {
 		reason string
 		pin    pin
 		same   bool
 	}{
-		"Same":     {"The key says what is built, not when or where.", with(func(*pin) {}), true},
-		"GoMod":    {"Another version in go.mod is another binary.", with(func(p *pin) { p.goMod = "m2\n" }), false},
-		"GoSum":    {"So is another checksum.", with(func(p *pin) { p.goSum = "" }), false},
-		"Go":       {"And another Go.", with(func(p *pin) { p.goVersion = "go version go1.26.9 linux/amd64\n" }), false},
-		"Platform": {"A cache on a shared disk must not hand out a binary for another machine.", with(func(p *pin) { p.goVersion = "go version go1.26.8 linux/arm64\n" }), false},
-		"Sources":  {"And another program, where it is ours.", with(func(p *pin) { p.sources = "main.go 1\nx" }), false},
-		"Args":     {"And another way to build it.", with(func(p *pin) { p.args = nil }), false},
-		"Moved":    {"A line that moves from one file to the next is a change.", with(func(p *pin) { p.goMod, p.goSum = "m\ns\n", "" }), false},
+		"Same":  {"The key says what is built, not when or where.", changed(func(*pin) {}), true},
+		"GoMod": {"Another version in go.mod is another binary.", changed(func(p *pin) { p.goMod = "m2\n" }), false},
+		"GoSum": {"So is another checksum.", changed(func(p *pin) { p.goSum = "" }), false},
+		"Go":    {"And another Go.", changed(func(p *pin) { p.goVersion = "go version go1.26.9 linux/amd64\n" }), false},
+		"Platform": {"A cache on a shared disk must not hand out a binary for another machine.",
+			changed(func(p *pin) { p.goVersion = "go version go1.26.8 linux/arm64\n" }), false},
+		"Sources": {"And another program, where it is ours.", changed(func(p *pin) { p.sources = "main.go 1\nx" }), false},
+		"Args":    {"And another way to build it.", changed(func(p *pin) { p.args = nil }), false},
+		"Moved": {"A line that moves from one file to the next is a change.",
+			changed(func(p *pin) { p.goMod, p.goSum = "m\ns\n", "" }), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -46,9 +48,11 @@ func TestVersion(t *testing.T) {
 		want   string
 		err    string
 	}{
-		"Block":     {"A tidy go.mod lists it in a block.", "module x\nrequire (\n\ta.b/c/d v0.1.0 // indirect\n\ta.b/c v1.2.3 // indirect\n)\n", "v1.2.3", ""},
-		"Line":      {"A short one on a line of its own.", "module x\nrequire a.b/c v1.2.3\n", "v1.2.3", ""},
-		"ToolLine":  {"The tool directive names a package and no version.", "tool a.b/c\nrequire a.b/c v1.2.3\n", "v1.2.3", ""},
+		"Block": {"A tidy go.mod lists it in a block.",
+			"module x\nrequire (\n\ta.b/c/d v0.1.0 // indirect\n\ta.b/c v1.2.3 // indirect\n)\n", "v1.2.3", ""},
+		"Line": {"A short one on a line of its own.", "module x\nrequire a.b/c v1.2.3\n", "v1.2.3", ""},
+		"ToolLine": {"The tool directive names a package and no version.", "tool a.b/c\nrequire a.b/c v1.2.3\n", "v1.2.3",
+			""},
 		"NotThere":  {"Without a version nothing is pinned.", "module x\ntool a.b/c\n", "", "a.b/c"},
 		"OtherName": {"A longer path is another module.", "require a.b/c/v2 v2.0.0\n", "", "a.b/c"},
 	}
@@ -67,7 +71,7 @@ func TestVersion(t *testing.T) {
 
 func TestEveryToolIsPinned(t *testing.T) {
 	for name, tool := range tools {
-		p, err := readPin(name)
+		p, err := readPin(tool.folder(name))
 		if err != nil {
 			t.Errorf("readPin(%q): %v", name, err)
 			continue

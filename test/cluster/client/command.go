@@ -20,7 +20,9 @@ type Client struct {
 
 // Kubectl returns what it prints.
 func (k *Client) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, k.Kube, append([]string{"kubectl", "--kubeconfig=" + k.Cluster.Kubeconfig(), "--cache-dir=" + k.Cluster.File("kubectl")}, args...)...)
+	cmd := exec.CommandContext(ctx, k.Kube,
+		append([]string{"kubectl", "--kubeconfig=" + k.Cluster.Kubeconfig(), "--cache-dir=" + k.Cluster.File("kubectl")},
+			args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	return Output(cmd)
 }

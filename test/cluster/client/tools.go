@@ -15,6 +15,9 @@ import (
 
 // BuildTools returns the paths of built tools by their names.
 func BuildTools(ctx context.Context, root string, log io.Writer, names ...string) (map[string]string, error) {
+	if len(names) == 0 {
+		return map[string]string{}, nil
+	}
 	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./test/tools"}, names...)...)
 	cmd.Dir, cmd.Stderr = root, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

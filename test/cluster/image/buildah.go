@@ -70,7 +70,8 @@ func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), er
 	if err != nil {
 		return "", nil, fmt.Errorf("cannot serve the base images: %w", err)
 	}
-	server := &http.Server{Handler: registry.Handler(r.Layout, filepath.Join(r.dir, "registry")), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: registry.Handler(r.Layout, filepath.Join(r.dir, "registry")),
+		ReadHeaderTimeout: time.Minute}
 	go server.Serve(l) //nolint:errcheck // It ends with an error when it is closed.
 	stop = func() { _ = server.Close() }
 	if err := registry.Load(ctx, r.Layout, l.Addr().String()); err != nil {
@@ -129,7 +130,8 @@ func (r *buildahRun) image(ctx context.Context, arch, version string) (v1.Image,
 	if err := r.run(ctx, r.bud(tag, arch, version)...); err != nil {
 		return nil, err
 	}
-	if err := r.run(ctx, "push", "--quiet", "--signature-policy", r.file("policy.json"), "--format", "oci", tag, "oci:"+out+":"+arch); err != nil {
+	if err := r.run(ctx, "push", "--quiet", "--signature-policy", r.file("policy.json"), "--format", "oci", tag,
+		"oci:"+out+":"+arch); err != nil {
 		return nil, err
 	}
 	if err := r.run(ctx, "rmi", "--force", tag); err != nil {

@@ -1,5 +1,5 @@
-// Package image makes images without a container engine or a registry, in one OCI layout: those that a test cluster needs
-// itself, those of recipes that others bring, and that of a Dockerfile.
+// Package image makes images without a container engine or a registry, in one OCI layout: those that a test cluster
+// needs itself, those of recipes that others bring, and that of a Dockerfile.
 package image
 
 import (
@@ -63,7 +63,8 @@ func (r Recipe) key() string {
 }
 
 // Ensure makes the images that are not there yet, removes what they replace, and returns the names of all.
-func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (Recipe, error)) (names []string, err error) {
+func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (Recipe, error)) (names []string,
+	err error) {
 	s, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -72,18 +73,18 @@ func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (
 	return b.ensureIn(ctx, s, recipes...)
 }
 
-// Compile builds the static program of a folder of the repository and returns where it is. The go command does nothing if
-// it is there.
+// Compile builds the static program of a folder of the repository and returns where it is. The go command does nothing
+// if it is there.
 func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
 	program := filepath.Base(folder)
-	to := filepath.Join(b.Work, "bin", program)
-	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", to, ".")
+	target := filepath.Join(b.Work, "bin", program)
+	cmd := command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", target, ".")
 	cmd.Dir = filepath.Join(b.Root, folder)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")
 	if _, err := output(cmd); err != nil {
 		return "", fmt.Errorf("cannot build %s: %w", program, err)
 	}
-	return to, nil
+	return target, nil
 }
 
 // Tool is the path of a binary that the caller built.
@@ -94,7 +95,8 @@ func (b *Builder) Tool(name string) (string, error) {
 	return "", fmt.Errorf("cannot find the program %q: build it with test/tools", name)
 }
 
-func (b *Builder) ensureIn(ctx context.Context, s *store, recipes ...func(context.Context) (Recipe, error)) (names []string, err error) {
+func (b *Builder) ensureIn(ctx context.Context, s *store, recipes ...func(context.Context) (Recipe, error)) (
+	names []string, err error) {
 	for _, make := range recipes {
 		r, err := make(ctx)
 		if err != nil {

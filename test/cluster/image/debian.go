@@ -18,7 +18,8 @@ const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // BasePackages are what a shell script may expect.
 var BasePackages = []string{
-	"base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin", "mawk", "sed", "tar",
+	"base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin", "mawk",
+	"sed", "tar",
 }
 
 // Unneeded in an image: documentation, translations, package lists, Perl, and what this machine put in.
@@ -37,9 +38,10 @@ var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 // notSigned is what apt says of an archive whose keys this machine does not have.
 var notSigned = regexp.MustCompile(`NO_PUBKEY|is not signed|couldn't be verified`)
 
-// Debian makes one of the packages and what they need below dir, from where this machine has its own from. To it come the
-// files of some packages alone.
-func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string, alone ...string) (root string, err error) {
+// Debian makes one of the packages and what they need below dir, from where this machine has its own from. To it come
+// the files of some packages alone.
+func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string, alone ...string) (root string,
+	err error) {
 	if err := needs("mmdebstrap", "unshare"); err != nil {
 		return "", err
 	}
@@ -63,11 +65,13 @@ func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []stri
 	return root, b.mmdebstrap(ctx, root, conf, suite, packages, alone, m, "[trusted=yes] ")
 }
 
-func (b *Builder) mmdebstrap(ctx context.Context, root, conf, suite string, packages, alone []string, m source, options string) error {
+func (b *Builder) mmdebstrap(ctx context.Context, root, conf, suite string, packages, alone []string, m source,
+	options string) error {
 	cmd := isolated(ctx, "mmdebstrap", "--mode=root", "--variant=extract", "--aptopt="+conf,
 		"--include="+strings.Join(packages, ","))
 	for _, p := range alone {
-		cmd.Args = append(cmd.Args, fmt.Sprintf(`--extract-hook=cd "$1/tmp" && APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get download %s && dpkg-deb --extract %[1]s_*.deb "$1"`, p))
+		cmd.Args = append(cmd.Args, fmt.Sprintf(
+			`--extract-hook=cd "$1/tmp" && APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get download %s && dpkg-deb --extract %[1]s_*.deb "$1"`, p))
 	}
 	cmd.Args = append(cmd.Args, suite, root, fmt.Sprintf("deb %s%s %s main", options, m.uri, suite))
 	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(root))
@@ -87,17 +91,18 @@ func keyringOption(m source) string {
 }
 
 // inherited settings of this machine's apt: how to get through to the mirror, and how far to trust its clock.
-var inherited = regexp.MustCompile(`^Acquire::(.*Proxy.*|Check-Date|.*::(CaInfo|CAInfo|Verify-Peer|Verify-Host|AllowRedirect|Timeout)|Retries) `)
+var inherited = regexp.MustCompile(
+	`^Acquire::(.*Proxy.*|Check-Date|.*::(CaInfo|CAInfo|Verify-Peer|Verify-Host|AllowRedirect|Timeout)|Retries) `)
 
 // aptConf is a file of apt settings. Mirrors that stand still are good enough for a test.
 func aptConf(ctx context.Context, dir string) (string, error) {
-	said, err := output(command(ctx, "apt-config", "dump", "Acquire"))
+	text, err := output(command(ctx, "apt-config", "dump", "Acquire"))
 	if err != nil {
 		return "", fmt.Errorf("cannot ask apt for its settings: %w", err)
 	}
 	var conf strings.Builder
 	conf.WriteString("Acquire::Check-Valid-Until \"false\";\n")
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(text) {
 		if inherited.MatchString(line) {
 			conf.WriteString(line)
 		}
@@ -123,7 +128,8 @@ func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...stri
 
 // masters are Debian's own accounts and some more, each with a group of its own.
 func (w *Layer) masters(root string, accounts []string) {
-	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n", "group": "%[1]s:x:%[2]s:\n"} {
+	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n",
+		"group": "%[1]s:x:%[2]s:\n"} {
 		b, err := os.ReadFile(filepath.Join(root, "usr", "share", "base-passwd", file+".master"))
 		if err != nil && w.err == nil {
 			w.err = err

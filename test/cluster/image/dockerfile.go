@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Dockerfile builds the image of the repository's Dockerfile, which is told the version, under a name with the version as
-// its tag. What is returned has an image for each architecture.
+// Dockerfile builds the image of the repository's Dockerfile, which is told the version, under a name with the version
+// as its tag. What is returned has an image for each architecture.
 func (b *Builder) Dockerfile(ctx context.Context, name, version string) (v1.ImageIndex, error) {
 	if err := b.Bases(ctx); err != nil {
 		return nil, err

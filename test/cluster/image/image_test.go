@@ -21,7 +21,8 @@ func TestSources(t *testing.T) {
 			reason: "Options stand in brackets, comments go on to the end.",
 			parse:  parseList,
 			text: "# deb http://no bookworm main\ndeb-src http://no bookworm main\n" +
-				"deb [ arch=amd64 signed-by=/k.gpg ] http://a/debian bookworm main contrib # Debian\ndeb http://b/debian trixie main\n",
+				"deb [ arch=amd64 signed-by=/k.gpg ] http://a/debian bookworm main contrib # Debian\ndeb http://b/debian " +
+				"trixie main\n",
 			want: []source{
 				{uri: "http://a/debian", suites: []string{"bookworm"}, components: []string{"main", "contrib"}, keyring: "/k.gpg"},
 				{uri: "http://b/debian", suites: []string{"trixie"}, components: []string{"main"}},
@@ -30,13 +31,16 @@ func TestSources(t *testing.T) {
 		"deb822": {
 			reason: "A stanza may have several of everything, go on in the next line, and be switched off.",
 			parse:  parseDeb822,
-			text: "Types: deb deb-src\n# A comment.\nURIs: http://a/debian\n http://b/debian\nSuites: bookworm bookworm-updates\nComponents: main\nSigned-By: /k.gpg\n\n" +
+			text: "Types: deb deb-src\n# A comment.\nURIs: http://a/debian\n http://b/debian\nSuites: bookworm " +
+				"bookworm-updates\nComponents: main\nSigned-By: /k.gpg\n\n" +
 				"Types: deb\nEnabled: no\nURIs: http://c\nSuites: bookworm\nComponents: main\n\n" +
 				"Types: deb-src\nURIs: http://d\nSuites: bookworm\nComponents: main\n\n" +
 				"Types: deb\nURIs: http://e\nSuites: x\nComponents: y\nSigned-By:\n -----BEGIN PGP\n .\n",
 			want: []source{
-				{uri: "http://a/debian", suites: []string{"bookworm", "bookworm-updates"}, components: []string{"main"}, keyring: "/k.gpg"},
-				{uri: "http://b/debian", suites: []string{"bookworm", "bookworm-updates"}, components: []string{"main"}, keyring: "/k.gpg"},
+				{uri: "http://a/debian", suites: []string{"bookworm", "bookworm-updates"}, components: []string{"main"},
+					keyring: "/k.gpg"},
+				{uri: "http://b/debian", suites: []string{"bookworm", "bookworm-updates"}, components: []string{"main"},
+					keyring: "/k.gpg"},
 				{uri: "http://e", suites: []string{"x"}, components: []string{"y"}},
 			},
 		},
@@ -66,8 +70,10 @@ func TestDebian(t *testing.T) {
 
 func TestUnneeded(t *testing.T) {
 	for path, want := range map[string]bool{
-		"usr/share/doc": true, "usr/share/doc/x/y": true, "usr/share/documents": false, "usr/bin/perl5.42": true, "usr/bin/printf": false,
-		"var/lib/dpkg": true, "var/lib": false, "usr/lib/x86_64-linux-gnu/perl-base/x": true, "usr/lib/x86_64-linux-gnu/libicudata.so.78": false,
+		"usr/share/doc": true, "usr/share/doc/x/y": true, "usr/share/documents": false, "usr/bin/perl5.42": true,
+		"usr/bin/printf": false,
+		"var/lib/dpkg":   true, "var/lib": false, "usr/lib/x86_64-linux-gnu/perl-base/x": true,
+		"usr/lib/x86_64-linux-gnu/libicudata.so.78": false,
 		"run": true, "usr/sbin/runuser": false, "etc/passwd": true, "etc/passwd-": false, "usr/share/zoneinfo/Europe": false,
 	} {
 		if got := Unneeded.MatchString(path); got != want {
@@ -83,8 +89,10 @@ func TestKey(t *testing.T) {
 		other  Recipe
 		same   bool
 	}{
-		"same inputs":  {"What it is called changes nothing.", Recipe{Names: []string{"b"}, Inputs: []string{"x", "yz"}}, true},
-		"moved text":   {"Text that moves from one input to the next is a change.", Recipe{Inputs: []string{"xy", "z"}}, false},
+		"same inputs": {"What it is called changes nothing.", Recipe{Names: []string{"b"}, Inputs: []string{"x", "yz"}},
+			true},
+		"moved text": {"Text that moves from one input to the next is a change.", Recipe{Inputs: []string{"xy", "z"}},
+			false},
 		"other inputs": {"A change is a change.", Recipe{Inputs: []string{"x", "y"}}, false},
 		"fewer inputs": {"An input less is a change.", Recipe{Inputs: []string{"x"}}, false},
 	} {
@@ -172,12 +180,14 @@ func TestContextSum(t *testing.T) {
 		}
 		return s
 	}
-	with := func(file, content string) map[string]string {
-		return map[string]string{".dockerignore": "*\n!src\n", "Dockerfile": "FROM x", "src/a.go": "a", "src/a_test.go": "t", "other": "o", file: content}
+	changed := func(file, content string) map[string]string {
+		return map[string]string{".dockerignore": "*\n!src\n", "Dockerfile": "FROM x", "src/a.go": "a", "src/a_test.go": "t",
+			"other": "o", file: content}
 	}
-	base := sum(with("other", "o"))
-	for file, same := range map[string]bool{"src/a.go": false, "Dockerfile": false, "src/b.go": false, "other": true, "src/a_test.go": true, "src/testdata/x": true} {
-		if got := sum(with(file, "new")) == base; got != same {
+	base := sum(changed("other", "o"))
+	for file, same := range map[string]bool{"src/a.go": false, "Dockerfile": false, "src/b.go": false, "other": true,
+		"src/a_test.go": true, "src/testdata/x": true} {
+		if got := sum(changed(file, "new")) == base; got != same {
 			t.Errorf("A change of %s leaves the image as it is: %t", file, got)
 		}
 	}
@@ -185,7 +195,8 @@ func TestContextSum(t *testing.T) {
 
 func TestMissingTool(t *testing.T) {
 	b := &Builder{Root: t.TempDir(), Layout: t.TempDir(), Work: t.TempDir(), Log: io.Discard}
-	if _, err := b.Ensure(t.Context(), b.CoreDNS); err == nil || !strings.Contains(err.Error(), `cannot find the program "coredns"`) {
+	if _, err := b.Ensure(t.Context(), b.CoreDNS); err == nil ||
+		!strings.Contains(err.Error(), `cannot find the program "coredns"`) {
 		t.Errorf("A tool that nobody built was not missed: %v", err)
 	}
 }
@@ -193,7 +204,8 @@ func TestMissingTool(t *testing.T) {
 // TestOSRelease: who calls itself Ubuntu has Debian's suites from Debian.
 func TestOSRelease(t *testing.T) {
 	const text = "PRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\nVERSION_CODENAME=noble\nID=ubuntu\nID_LIKE='debian'\n"
-	for name, want := range map[string]string{"ID": "ubuntu", "VERSION_CODENAME": "noble", "ID_LIKE": "debian", "VERSION": ""} {
+	for name, want := range map[string]string{"ID": "ubuntu", "VERSION_CODENAME": "noble", "ID_LIKE": "debian",
+		"VERSION": ""} {
 		if got := osRelease(text, name); got != want {
 			t.Errorf("%s: want %q, got %q", name, want, got)
 		}

@@ -75,7 +75,8 @@ func (w *Layer) Dir(name string, mode int64, owner int) {
 
 // Text is a file that everybody may read.
 func (w *Layer) Text(name, content string) {
-	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, bytes.NewBufferString(content))
+	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))},
+		bytes.NewBufferString(content))
 }
 
 // Program is a binary that everybody may run.
@@ -101,7 +102,8 @@ func (w *Layer) Close() (v1.Layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot pack the layer: %w", err)
 	}
-	return &blob{file: w.file.Name(), size: info.Size(), hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.sum.Sum(nil))}}, nil
+	return &blob{file: w.file.Name(), size: info.Size(),
+		hash: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.sum.Sum(nil))}}, nil
 }
 
 func (w *Layer) header(h *tar.Header, content io.Reader) {
@@ -116,8 +118,8 @@ func (w *Layer) header(h *tar.Header, content io.Reader) {
 	}
 }
 
-func (w *Layer) link(name, to string) {
-	w.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
+func (w *Layer) link(name, target string) {
+	w.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil)
 }
 
 func (w *Layer) copy(name, from string, mode int64) {
@@ -139,7 +141,7 @@ func (w *Layer) copy(name, from string, mode int64) {
 }
 
 // tree packs a folder under another name, "" for the root. What skip says is left out.
-func (w *Layer) tree(from, to string, skip func(rel string) bool) {
+func (w *Layer) tree(from, target string, skip func(rel string) bool) {
 	if w.err != nil {
 		return
 	}
@@ -157,7 +159,7 @@ func (w *Layer) tree(from, to string, skip func(rel string) bool) {
 			}
 			return nil
 		}
-		w.entry(path, filepath.Join(to, rel), d)
+		w.entry(path, filepath.Join(target, rel), d)
 		return w.err
 	})
 }
@@ -224,11 +226,13 @@ func (w *Layer) content(path string, h *tar.Header) {
 func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 	img, err := mutate.ConfigFile(
 		mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
-		&v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: epoch()}, Config: c, RootFS: v1.RootFS{Type: "layers"}})
+		&v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: epoch()}, Config: c,
+			RootFS: v1.RootFS{Type: "layers"}})
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Append(img, mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
+	return mutate.Append(img, mutate.Addendum{Layer: l,
+		History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
 }
 
 // parents writes the folders above a file that are not in made yet.

@@ -97,7 +97,8 @@ func debian(all []source, codename string) (source, error) {
 			return s, nil
 		}
 	}
-	return source{}, fmt.Errorf("cannot find where this machine gets Debian %q from: its apt sources name no such suite with the component main", codename)
+	return source{}, fmt.Errorf("cannot find where this machine gets Debian %q from: its apt sources name no such "+
+		"suite with the component main", codename)
 }
 
 // publicMirror is Debian's own.
@@ -117,7 +118,8 @@ func mirror() (source, error) {
 		return source{}, errors.New("cannot tell which Debian this is: /etc/os-release does not say")
 	}
 	var all []source
-	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"} {
+	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list",
+		"/etc/apt/sources.list.d/*.sources"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return source{}, err

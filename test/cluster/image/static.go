@@ -31,7 +31,8 @@ func (b *Builder) Pause(ctx context.Context) (Recipe, error) {
 	if err != nil {
 		return Recipe{}, err
 	}
-	return program("localhost/pause:1", bin, "pause", v1.Config{Entrypoint: []string{"/pause"}, User: strconv.Itoa(nonroot)})
+	return program("localhost/pause:1", bin, "pause",
+		v1.Config{Entrypoint: []string{"/pause"}, User: strconv.Itoa(nonroot)})
 }
 
 // CoreDNS runs as root, because it listens on port 53.
@@ -40,7 +41,7 @@ func (b *Builder) CoreDNS(context.Context) (Recipe, error) {
 	if err != nil {
 		return Recipe{}, err
 	}
-	return program("registry.k8s.io/coredns/coredns:v1.12.0", bin, "coredns", v1.Config{Entrypoint: []string{"/coredns"}})
+	return program("registry.k8s.io/coredns/coredns:v1.14.2", bin, "coredns", v1.Config{Entrypoint: []string{"/coredns"}})
 }
 
 // program is an image of one static binary.
@@ -112,7 +113,7 @@ func crossplaneImage(tmp, bin, certs, cluster string) (v1.Image, error) {
 }
 
 // manifests are copied with modes of our own: the module cache is read-only.
-func (w *Layer) manifests(from, to string) {
+func (w *Layer) manifests(from, target string) {
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("cannot find manifests in %s", from)
@@ -122,7 +123,7 @@ func (w *Layer) manifests(from, to string) {
 		return
 	}
 	for _, f := range files {
-		w.copy(filepath.Join(to, filepath.Base(f)), f, 0o644)
+		w.copy(filepath.Join(target, filepath.Base(f)), f, 0o644)
 	}
 }
 
@@ -202,7 +203,10 @@ func staticTree(w *Layer, certs string) {
 	}
 	w.Dir("tmp", 0o1777, 0)
 	w.Dir("home/nonroot", 0o700, nonroot)
-	w.Text("etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\nnonroot:x:%[1]d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n", nonroot))
+	w.Text("etc/passwd", fmt.Sprintf(
+		"root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n"+
+			"nonroot:x:%[1]d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n",
+		nonroot))
 	w.Text("etc/group", fmt.Sprintf("root:x:0:\nnobody:x:65534:\nnonroot:x:%d:\n", nonroot))
 	w.Text(strings.TrimPrefix(certificates, "/"), certs)
 }

@@ -69,12 +69,12 @@ func (s *store) begin(ctx context.Context) error {
 
 // wait for the lock, which the kernel drops with its process.
 func (s *store) wait(ctx context.Context) error {
-	for said := false; ; said = true {
+	for announced := false; ; announced = true {
 		err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return err
 		}
-		if !said {
+		if !announced {
 			s.sayf("waiting for another run that makes images")
 		}
 		select {
@@ -105,11 +105,11 @@ func (s *store) find(name string) (in v1.ImageIndex, d v1.Descriptor, err error)
 	if err != nil {
 		return nil, d, err
 	}
-	at := slices.IndexFunc(all, func(d v1.Descriptor) bool { return d.Annotations[refName] == name })
-	if at < 0 {
+	index := slices.IndexFunc(all, func(d v1.Descriptor) bool { return d.Annotations[refName] == name })
+	if index < 0 {
 		return nil, d, fmt.Errorf("cannot find %s among the images", name)
 	}
-	return in, all[at], nil
+	return in, all[index], nil
 }
 
 // has tells whether all names lead to a whole image with the key.
@@ -119,10 +119,10 @@ func (s *store) has(names []string, key string) bool {
 		return false
 	}
 	for _, n := range names {
-		at := slices.IndexFunc(all, func(d v1.Descriptor) bool {
+		index := slices.IndexFunc(all, func(d v1.Descriptor) bool {
 			return d.Annotations[refName] == n && d.Annotations[inputsKey] == key
 		})
-		if at < 0 || s.visit(i, all[at], s.present) != nil {
+		if index < 0 || s.visit(i, all[index], s.present) != nil {
 			return false
 		}
 	}
@@ -208,7 +208,8 @@ func (s *store) put(names []string, key string, made mutate.Appendable) error {
 }
 
 func (s *store) writeIndex(all []v1.Descriptor) error {
-	b, err := json.MarshalIndent(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: slices.Concat([]v1.Descriptor{}, all)}, "", "  ")
+	b, err := json.MarshalIndent(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex,
+		Manifests: slices.Concat([]v1.Descriptor{}, all)}, "", "  ")
 	if err != nil {
 		return err
 	}

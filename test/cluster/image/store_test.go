@@ -123,14 +123,14 @@ func TestStoreDamage(t *testing.T) {
 	}
 }
 
-func eachBlob(t *testing.T, dir string, do func(string) error) {
+func eachBlob(t *testing.T, dir string, run func(string) error) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "blobs", "sha256", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if err := do(f); err != nil {
+		if err := run(f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,10 +148,11 @@ func TestStoreLock(t *testing.T) {
 	first := testStore(t, dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	var said strings.Builder
-	_, err := openStore(ctx, dir, func(f string, _ ...any) { said.WriteString(f) })
-	if diff := cmp.Diff(context.DeadlineExceeded, err, cmpopts.EquateErrors()); diff != "" || !strings.Contains(said.String(), "waiting") {
-		t.Errorf("A second run did not wait and say so: %q\n-want, +got:\n%s", said.String(), diff)
+	var output strings.Builder
+	_, err := openStore(ctx, dir, func(f string, _ ...any) { output.WriteString(f) })
+	if diff := cmp.Diff(context.DeadlineExceeded, err, cmpopts.EquateErrors()); diff != "" ||
+		!strings.Contains(output.String(), "waiting") {
+		t.Errorf("A second run did not wait and say so: %q\n-want, +got:\n%s", output.String(), diff)
 	}
 	first.close()
 	testStore(t, dir).close()

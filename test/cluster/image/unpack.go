@@ -33,7 +33,8 @@ func (s *store) unpack(ctx context.Context, name, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil { // A server does not run as root.
 		return err
 	}
-	if _, err := output(command(ctx, "tar", "-C", dir, "-xpf", s.blob(m.Layers[0].Digest), "--numeric-owner")); err != nil {
+	if _, err := output(command(ctx, "tar", "-C", dir, "-xpf", s.blob(m.Layers[0].Digest),
+		"--numeric-owner")); err != nil {
 		return fmt.Errorf("cannot unpack the image %s: %w", name, err)
 	}
 	return nil

@@ -46,7 +46,9 @@ func (k *control) apiServer(ctx context.Context) error {
 
 // controllers start once the API server is ready: earlier they end for want of RBAC.
 func (k *control) controllers(ctx context.Context) error {
-	err := k.sup.until(ctx, "the API server", func(ctx context.Context) error { return k.apply(ctx, "manifests/rbac.yaml") })
+	err := k.sup.until(ctx, "the API server", func(ctx context.Context) error {
+		return k.apply(ctx, "manifests/rbac.yaml")
+	})
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,8 @@ func (k *control) controllers(ctx context.Context) error {
 		"--use-service-account-credentials", "--leader-elect=false",
 		"--node-monitor-grace-period=20s",
 	}, k.credentials("kube-controller-manager")...)...)
-	k.sup.run("kube-scheduler", append([]string{kubeFile, "kube-scheduler", "--leader-elect=false"}, k.credentials("kube-scheduler")...)...)
+	k.sup.run("kube-scheduler", append([]string{kubeFile, "kube-scheduler", "--leader-elect=false"},
+		k.credentials("kube-scheduler")...)...)
 	return nil
 }
 
@@ -117,7 +120,8 @@ func (k *control) ready(ctx context.Context) error {
 	}
 	k.stepf("all nodes are Ready; waiting for DNS")
 	return k.sup.until(ctx, "DNS", func(ctx context.Context) error {
-		return k.kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=1s", "deployment/coredns")
+		return k.kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=1s",
+			"deployment/coredns")
 	})
 }
 
@@ -126,7 +130,8 @@ func (k *control) kubectl(ctx context.Context, args ...string) error {
 }
 
 func (k *control) kubectlArgs(args ...string) []string {
-	return append([]string{"kubectl", "--kubeconfig=" + k.pki.file("admin.kubeconfig"), "--cache-dir=" + filepath.Join(clusterDir, "kubectl")}, args...)
+	return append([]string{"kubectl", "--kubeconfig=" + k.pki.file("admin.kubeconfig"),
+		"--cache-dir=" + filepath.Join(clusterDir, "kubectl")}, args...)
 }
 
 func (k *control) storageClasses(ctx context.Context) error {

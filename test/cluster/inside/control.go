@@ -130,19 +130,19 @@ func (k *control) boot(ctx context.Context) error {
 func (k *control) mounts() error {
 	binds := map[string]string{k.Dir: clusterDir, k.Kube: kubeFile, k.Images: imagesDir}
 	fds := make(map[string]int, len(binds))
-	for from, to := range binds {
+	for from, target := range binds {
 		fd, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("cannot find %s: %w", from, err)
 		}
 		defer unix.Close(fd) //nolint:errcheck // Nothing was written.
-		fds[to] = fd
+		fds[target] = fd
 	}
 	if err := unix.Mount("run", runDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("cannot mount %s: %w", runDir, err)
 	}
-	for to, fd := range fds {
-		if err := bind("/proc/self/fd/"+strconv.Itoa(fd), to); err != nil {
+	for target, fd := range fds {
+		if err := bind("/proc/self/fd/"+strconv.Itoa(fd), target); err != nil {
 			return err
 		}
 	}
@@ -150,21 +150,21 @@ func (k *control) mounts() error {
 }
 
 // bind makes a file or folder appear at another place as well, which is made if it is not there.
-func bind(from, to string) error {
+func bind(from, target string) error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return err
 	}
 	if info.IsDir() {
-		err = os.MkdirAll(to, 0o755)
+		err = os.MkdirAll(target, 0o755)
 	} else {
-		err = os.WriteFile(to, nil, 0o600)
+		err = os.WriteFile(target, nil, 0o600)
 	}
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("cannot bind %s: %w", to, err)
+	if err := unix.Mount(from, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cannot bind %s: %w", target, err)
 	}
 	return nil
 }
@@ -208,7 +208,8 @@ func (k *control) certificates() error {
 		{"outside", "outside", "system:masters", outside},
 	}
 	for i := 1; i <= k.Nodes; i++ {
-		users = append(users, struct{ file, name, group, server string }{NodeName(i), "system:node:" + NodeName(i), "system:nodes", internalAPI})
+		users = append(users, struct{ file, name, group, server string }{NodeName(i), "system:node:" + NodeName(i),
+			"system:nodes", internalAPI})
 	}
 	for _, u := range users {
 		b, err := p.user(u.name, u.group, u.server)

@@ -81,7 +81,8 @@ func TestSupervisor(t *testing.T) {
 	s := newSupervisor(dir, 1)
 	s.run("broken", "sh", "-c", "echo it is broken >&2; exit 3")
 	err := s.until(ctx, "the component", never)
-	if err == nil || !strings.Contains(err.Error(), "broken ended while the cluster was booting: exit status 3") || strings.Count(err.Error(), "it is broken") != 2 {
+	if err == nil || !strings.Contains(err.Error(), "broken ended while the cluster was booting: exit status 3") ||
+		strings.Count(err.Error(), "it is broken") != 2 {
 		t.Errorf("want what it said in both tries, got %v", err)
 	}
 

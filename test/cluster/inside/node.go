@@ -116,12 +116,12 @@ func sysctls(values map[string]string) error {
 
 // mounts gives the node folders of its own where the programs of a node keep their files.
 func (n *node) mounts() error {
-	for from, to := range map[string]string{"lib": varLib, "log": varLog} {
+	for from, target := range map[string]string{"lib": varLib, "log": varLog} {
 		dir := filepath.Join(n.dir, from)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		if err := bind(dir, to); err != nil {
+		if err := bind(dir, target); err != nil {
 			return err
 		}
 	}
@@ -197,7 +197,8 @@ func (n *node) cgroup2() error {
 	dir := machine.CgroupRoot
 	for _, next := range []string{n.Cgroup, n.name(), ""} {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(all), 0); err != nil {
-			return fmt.Errorf("cannot hand cgroup controllers down in %s: %w; in a container, move its processes out of the root cgroup first", dir, err)
+			return fmt.Errorf("cannot hand cgroup controllers down in %s: %w; in a container, move its processes out of the "+
+				"root cgroup first", dir, err)
 		}
 		dir = filepath.Join(dir, next)
 		if err := os.MkdirAll(dir, 0o755); err != nil {

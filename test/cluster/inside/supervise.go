@@ -46,7 +46,8 @@ func (s *supervisor) run(name string, args ...string) {
 				failures = 0
 			}
 			if !s.booted.Load() && failures > s.retries {
-				s.fail(fmt.Errorf("%s ended while the cluster was booting: %w; its last lines:\n%s", name, err, tail(logFile(s.dir, name))))
+				s.fail(fmt.Errorf("%s ended while the cluster was booting: %w; its last lines:\n%s", name, err,
+					tail(logFile(s.dir, name))))
 				return
 			}
 		}
@@ -77,7 +78,7 @@ func (s *supervisor) fail(err error) {
 }
 
 // until tries something again and again. A component that dies ends the wait.
-func (s *supervisor) until(ctx context.Context, what string, try func(context.Context) error) error {
+func (s *supervisor) until(ctx context.Context, subject string, try func(context.Context) error) error {
 	for {
 		err := try(ctx)
 		if err == nil {
@@ -85,7 +86,7 @@ func (s *supervisor) until(ctx context.Context, what string, try func(context.Co
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s takes too long: %w", what, err)
+			return fmt.Errorf("%s takes too long: %w", subject, err)
 		case err := <-s.failed:
 			return err
 		case <-time.After(100 * time.Millisecond):

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveCgroups removes a cluster's folder from every hierarchy. A group that has just lost its last process is busy for
-// a moment.
+// RemoveCgroups removes a cluster's folder from every hierarchy. A group that has just lost its last process is busy
+// for a moment.
 func RemoveCgroups(ctx context.Context, root, name string) error {
 	dirs, err := filepath.Glob(filepath.Join(root, "*", name))
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 // Install installs Debian packages. The services in them are not started.
 func Install(ctx context.Context, packages []string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("cannot install what is missing, because there is no apt-get here: install %s by hand", strings.Join(packages, " "))
+		return fmt.Errorf("cannot install what is missing, because there is no apt-get here: install %s by hand",
+			strings.Join(packages, " "))
 	}
 	install := append([]string{"install", "-qy", "--no-install-recommends"}, packages...)
 	if aptGet(ctx, install...) == nil {

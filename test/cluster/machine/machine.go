@@ -20,6 +20,9 @@ const (
 	minMemory = 4 << 30
 )
 
+// sparedPart of a file system stays free when the agent copies data to it, as in package archive.
+const sparedPart = 10
+
 // CgroupRoot is where the kernel's control groups are mounted.
 const CgroupRoot = "/sys/fs/cgroup"
 
@@ -32,6 +35,7 @@ type Facts struct {
 	Capabilities uint64 // As CapEff of proc_pid_status(5).
 	DiskPath     string
 	Disk         uint64 // Bytes free for us.
+	DiskTotal    uint64 // Bytes that are used or free for us.
 	Memory       uint64 // Bytes available.
 	Overlay      bool   // The kernel knows overlayfs.
 	Controllers  []string
@@ -40,9 +44,9 @@ type Facts struct {
 
 // capabilities that the cluster cannot do without, by their numbers in linux/capability.h.
 var capabilities = []struct {
-	bit  uint
-	name string
-	why  string
+	bit    uint
+	name   string
+	reason string
 }{
 	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "namespaces and mounts"},
 	{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN", "the cluster's network"},
@@ -65,11 +69,16 @@ func (f Facts) Problems() []string {
 	var p []string
 	for _, c := range capabilities {
 		if f.Capabilities&(1<<c.bit) == 0 {
-			p = append(p, fmt.Sprintf("the capability %s is missing, needed for %s; in a container, run it privileged", c.name, c.why))
+			p = append(p, fmt.Sprintf("the capability %s is missing, needed for %s; in a container, run it privileged", c.name,
+				c.reason))
 		}
 	}
 	if f.Disk < minDisk {
 		p = append(p, fmt.Sprintf("only %s are free below %s, and %s are needed", gib(f.Disk), f.DiskPath, gib(minDisk)))
+	}
+	if spare := f.DiskTotal / sparedPart; f.Disk >= minDisk && f.Disk < spare+minDisk {
+		p = append(p, fmt.Sprintf("only %s are free below %s; a tenth of the disk, %s, has to stay free beside the %s that are "+
+			"needed: tests of backups refuse to fill it", gib(f.Disk), f.DiskPath, gib(spare), gib(minDisk)))
 	}
 	if f.Memory < minMemory {
 		p = append(p, fmt.Sprintf("only %s of memory are available, and %s are needed", gib(f.Memory), gib(minMemory)))
@@ -79,11 +88,13 @@ func (f Facts) Problems() []string {
 	}
 	for _, c := range wanted {
 		if !slices.Contains(f.Controllers, c) {
-			p = append(p, fmt.Sprintf("the cgroup controller %s is missing below %s: mount cgroup v2 there, or v1 with one folder a controller", c, CgroupRoot))
+			p = append(p, fmt.Sprintf("the cgroup controller %s is missing below %s: mount cgroup v2 there, or v1 with one "+
+				"folder a controller", c, CgroupRoot))
 		}
 	}
 	for _, port := range f.Ports {
-		p = append(p, fmt.Sprintf("port %d on 127.0.0.1 is in use: end what listens there, or choose others with --port", port))
+		p = append(p, fmt.Sprintf("port %d on 127.0.0.1 is in use: end what listens there, or choose others with --port",
+			port))
 	}
 	return p
 }
@@ -98,6 +109,7 @@ func Look(dir string, ports ...int) (Facts, error) {
 		return f, fmt.Errorf("cannot tell how full the disk is: %w", err)
 	}
 	f.Disk = fs.Bavail * uint64(fs.Bsize)
+	f.DiskTotal = (fs.Blocks - fs.Bfree + fs.Bavail) * uint64(fs.Bsize)
 	var err error
 	if f.Memory, err = procValue("/proc/meminfo", "MemAvailable:", 10); err != nil {
 		return f, err

@@ -16,7 +16,7 @@ import (
 // fit is a machine on which a cluster can run.
 func fit() Facts {
 	return Facts{
-		UID: 0, Capabilities: 1<<41 - 1, DiskPath: "/repo", Disk: 100 << 30, Memory: 16 << 30, Overlay: true,
+		UID: 0, Capabilities: 1<<41 - 1, DiskPath: "/repo", Disk: 100 << 30, DiskTotal: 200 << 30, Memory: 16 << 30, Overlay: true,
 		Controllers: []string{"cpuset", "cpu", "io", "memory", "pids"},
 	}
 }
@@ -27,16 +27,30 @@ func TestProblems(t *testing.T) {
 		change func(*Facts)
 		want   []string // Words of each problem, in order.
 	}{
-		"Fit":        {reason: "Nothing is wrong.", change: func(*Facts) {}},
-		"NotRoot":    {reason: "Without root nothing else is worth saying.", change: func(f *Facts) { f.UID, f.Capabilities = 1000, 0 }, want: []string{"sudo"}},
-		"Capability": {reason: "The missing one has a name.", change: func(f *Facts) { f.Capabilities &^= 1 << unix.CAP_NET_ADMIN }, want: []string{"CAP_NET_ADMIN"}},
-		"NoResource": {reason: "CAP_SYS_RESOURCE is not needed.", change: func(f *Facts) { f.Capabilities &^= 1 << unix.CAP_SYS_RESOURCE }},
-		"Disk":       {reason: "It says how much there is and where.", change: func(f *Facts) { f.Disk = 1 << 30 }, want: []string{"only 1.0 GiB are free below /repo"}},
-		"Memory":     {reason: "It says how much is needed.", change: func(f *Facts) { f.Memory = 1 << 30 }, want: []string{"4.0 GiB are needed"}},
-		"Overlay":    {reason: "A module may only have to be loaded.", change: func(f *Facts) { f.Overlay = false }, want: []string{"modprobe overlay"}},
-		"Cgroup":     {reason: "Each missing controller is named.", change: func(f *Facts) { f.Controllers = []string{"cpu", "cpuset", "pids"} }, want: []string{"controller memory"}},
-		"Ports":      {reason: "There is a way out.", change: func(f *Facts) { f.Ports = []int{20000} }, want: []string{"port 20000 on 127.0.0.1 is in use"}},
-		"All":        {reason: "All of them are said at once.", change: func(f *Facts) { f.Disk, f.Ports = 0, []int{1, 2} }, want: []string{"free", "port 1 ", "port 2 "}},
+		"Fit": {reason: "Nothing is wrong.", change: func(*Facts) {}},
+		"NotRoot": {reason: "Without root nothing else is worth saying.",
+			change: func(f *Facts) { f.UID, f.Capabilities = 1000, 0 }, want: []string{"sudo"}},
+		"Capability": {reason: "The missing one has a name.", change: func(f *Facts) {
+			f.Capabilities &^= 1 << unix.CAP_NET_ADMIN
+		}, want: []string{"CAP_NET_ADMIN"}},
+		"NoResource": {reason: "CAP_SYS_RESOURCE is not needed.", change: func(f *Facts) {
+			f.Capabilities &^= 1 << unix.CAP_SYS_RESOURCE
+		}},
+		"Disk": {reason: "It says how much there is and where.", change: func(f *Facts) { f.Disk = 1 << 30 },
+			want: []string{"only 1.0 GiB are free below /repo"}},
+		"FullDisk": {reason: "Tests of backups would refuse to go on.", change: func(f *Facts) { f.DiskTotal = 1000 << 30 },
+			want: []string{"a tenth of the disk, 100.0 GiB, has to stay free"}},
+		"AlmostFull": {reason: "That is just enough.", change: func(f *Facts) { f.DiskTotal = 920 << 30 }},
+		"Memory": {reason: "It says how much is needed.", change: func(f *Facts) { f.Memory = 1 << 30 },
+			want: []string{"4.0 GiB are needed"}},
+		"Overlay": {reason: "A module may only have to be loaded.", change: func(f *Facts) { f.Overlay = false },
+			want: []string{"modprobe overlay"}},
+		"Cgroup": {reason: "Each missing controller is named.",
+			change: func(f *Facts) { f.Controllers = []string{"cpu", "cpuset", "pids"} }, want: []string{"controller memory"}},
+		"Ports": {reason: "There is a way out.", change: func(f *Facts) { f.Ports = []int{20000} },
+			want: []string{"port 20000 on 127.0.0.1 is in use"}},
+		"All": {reason: "All of them are said at once.", change: func(f *Facts) { f.Disk, f.Ports = 0, []int{1, 2} },
+			want: []string{"free", "port 1 ", "port 2 "}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +153,8 @@ func TestInstallSaysWhatAptSays(t *testing.T) {
 	}
 	t.Setenv("PATH", dir+":/bin")
 	err := Install(t.Context(), []string{"containerd"})
-	if err == nil || !strings.Contains(err.Error(), "cannot install containerd") || !strings.Contains(err.Error(), "Unable to locate package") {
+	if err == nil || !strings.Contains(err.Error(), "cannot install containerd") ||
+		!strings.Contains(err.Error(), "Unable to locate package") {
 		t.Errorf("want what apt-get said, got %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())

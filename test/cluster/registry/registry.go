@@ -32,8 +32,8 @@ func Handler(images, dir string) http.Handler {
 		registry.Logger(log.New(io.Discard, "", 0)))
 }
 
-// Load gives the images of the layout their names in a registry, all of them or those that are named. Every image keeps its
-// path and its tag; the host that its name begins with is left away, because all hosts are this registry.
+// Load gives the images of the layout their names in a registry, all of them or those that are named. Every image keeps
+// its path and its tag; the host that its name begins with is left away, because all hosts are this registry.
 func Load(ctx context.Context, images, address string, names ...string) error {
 	index, err := layout.ImageIndexFromPath(images)
 	if err != nil {

@@ -87,7 +87,8 @@ func (c Cluster) Lock() (unlock func(), err error) {
 	}
 	if err := unix.Flock(int(l.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = l.Close() // Nothing was written.
-		return nil, fmt.Errorf("cannot lock the cluster %q: another command works on it right now; wait for it, or end it with Ctrl-C", c.Name)
+		return nil, fmt.Errorf("cannot lock the cluster %q: another command works on it right now; wait for it, or end it "+
+			"with Ctrl-C", c.Name)
 	}
 	return func() { _ = l.Close() }, nil
 }

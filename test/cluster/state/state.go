@@ -30,7 +30,8 @@ type Cluster struct {
 // New checks the name and makes the cluster's folder.
 func New(root, name string) (Cluster, error) {
 	if !nameRule.MatchString(name) {
-		return Cluster{}, fmt.Errorf("cannot name a cluster %q: use up to 20 lower-case letters, digits and dashes, beginning with a letter", name)
+		return Cluster{}, fmt.Errorf("cannot name a cluster %q: use up to 20 lower-case letters, digits and dashes, "+
+			"beginning with a letter", name)
 	}
 	c := Cluster{Name: name, Root: root}
 	if err := os.MkdirAll(c.Dir(), 0o700); err != nil {

@@ -35,8 +35,8 @@ func TestNamesKeepClustersApart(t *testing.T) {
 			t.Errorf("%+v shares something with %+v", other, a)
 		}
 	}
-	if again, _ := a.Ports(); again != aAPI {
-		t.Errorf("want the same port each time, got %d and %d", aAPI, again)
+	if second, _ := a.Ports(); second != aAPI {
+		t.Errorf("want the same port each time, got %d and %d", aAPI, second)
 	}
 }
 
@@ -159,9 +159,9 @@ func TestLock(t *testing.T) {
 		t.Error("want a second command to be refused")
 	}
 	unlock()
-	again, err := c.Lock()
+	unlockAgain, err := c.Lock()
 	if err != nil {
 		t.Fatalf("want it to be free again: %v", err)
 	}
-	again()
+	unlockAgain()
 }

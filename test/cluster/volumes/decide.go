@@ -60,7 +60,8 @@ func (r request) decide(name, node string) verdict {
 	if mode := r.class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		return leave
 	}
-	// Earlier our change to the claim would be a conflict for kube-controller-manager, which calls that ProvisioningFailed.
+	// Earlier our change to the claim would be a conflict for kube-controller-manager, which calls that
+	// ProvisioningFailed.
 	if r.claim.Annotations[annotationProvisioner] == name && firstReady(r.nodes) == node {
 		return take
 	}

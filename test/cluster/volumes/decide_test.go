@@ -68,18 +68,30 @@ func TestDecide(t *testing.T) {
 		nodes  []*corev1.Node
 		want   verdict
 	}{
-		"SelectedHere":   {"The scheduler chose this node.", testClaim(selected(testNode)), testClass(ClassLocal), nil, provision},
-		"SelectedThere":  {"The scheduler chose another node.", testClaim(selected("node2")), testClass(ClassLocal), nil, leave},
-		"NoConsumerYet":  {"It waits for its first pod.", testClaim(), testClass(ClassLocal), []*corev1.Node{node(testNode, up)}, leave},
-		"AlreadyBound":   {"It names its volume.", testClaim(selected(testNode), func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "x" }), testClass(ClassLocal), nil, leave},
-		"NoClass":        {"The class may come later.", testClaim(selected(testNode)), nil, nil, leave},
-		"OtherClass":     {"The class is somebody else's.", testClaim(selected(testNode)), class("x", "other.test"), nil, leave},
-		"ImmediateSoon":  {"It is not our turn yet.", testClaim(), testClass(ClassImmediate), []*corev1.Node{node(testNode, up)}, leave},
-		"ImmediateFirst": {"The lowest-named ready node takes it.", testClaim(known), testClass(ClassImmediate), []*corev1.Node{node("node2", up), node(testNode, up)}, take},
-		"ImmediateLater": {"A lower-named node is ready.", testClaim(known), testClass(ClassImmediate), []*corev1.Node{node(testNode, up), node("node0", up)}, leave},
-		"ImmediateDown":  {"A lower-named node is not ready.", testClaim(known), testClass(ClassImmediate), []*corev1.Node{node(testNode, up), node("node0", down)}, take},
-		"ImmediateNone":  {"No node is ready.", testClaim(known), testClass(ClassImmediate), []*corev1.Node{node(testNode, down)}, leave},
-		"ImmediateTaken": {"It was taken here.", testClaim(selected(testNode)), testClass(ClassImmediate), []*corev1.Node{node("node0", up)}, provision},
+		"SelectedHere": {"The scheduler chose this node.", testClaim(selected(testNode)), testClass(ClassLocal), nil,
+			provision},
+		"SelectedThere": {"The scheduler chose another node.", testClaim(selected("node2")), testClass(ClassLocal), nil,
+			leave},
+		"NoConsumerYet": {"It waits for its first pod.", testClaim(), testClass(ClassLocal),
+			[]*corev1.Node{node(testNode, up)}, leave},
+		"AlreadyBound": {"It names its volume.",
+			testClaim(selected(testNode), func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "x" }),
+			testClass(ClassLocal), nil, leave},
+		"NoClass": {"The class may come later.", testClaim(selected(testNode)), nil, nil, leave},
+		"OtherClass": {"The class is somebody else's.", testClaim(selected(testNode)), class("x", "other.test"), nil,
+			leave},
+		"ImmediateSoon": {"It is not our turn yet.", testClaim(), testClass(ClassImmediate),
+			[]*corev1.Node{node(testNode, up)}, leave},
+		"ImmediateFirst": {"The lowest-named ready node takes it.", testClaim(known), testClass(ClassImmediate),
+			[]*corev1.Node{node("node2", up), node(testNode, up)}, take},
+		"ImmediateLater": {"A lower-named node is ready.", testClaim(known), testClass(ClassImmediate),
+			[]*corev1.Node{node(testNode, up), node("node0", up)}, leave},
+		"ImmediateDown": {"A lower-named node is not ready.", testClaim(known), testClass(ClassImmediate),
+			[]*corev1.Node{node(testNode, up), node("node0", down)}, take},
+		"ImmediateNone": {"No node is ready.", testClaim(known), testClass(ClassImmediate),
+			[]*corev1.Node{node(testNode, down)}, leave},
+		"ImmediateTaken": {"It was taken here.", testClaim(selected(testNode)), testClass(ClassImmediate),
+			[]*corev1.Node{node("node0", up)}, provision},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -100,13 +112,19 @@ func TestRefusal(t *testing.T) {
 		claim  *corev1.PersistentVolumeClaim
 		want   string
 	}{
-		"Fine":       {"What most claims ask for.", testClaim(), ""},
-		"OnePod":     {"One pod is fewer than one node.", testClaim(modes(corev1.ReadWriteOncePod)), ""},
-		"Largest":    {"The bound itself is allowed, whatever the machine's disk holds.", testClaim(asking("1Ti")), ""},
-		"TooLarge":   {"A typo in the unit.", testClaim(asking("20Pi")), "a volume of 20Pi is larger than 1Ti, the largest there is"},
-		"ManyNodes":  {"A disk is in one machine.", testClaim(modes(corev1.ReadWriteMany)), "access mode ReadWriteMany is not supported: a volume is a disk of one node"},
-		"Selector":   {"As the external-provisioner.", testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }), "claim Selector is not supported"},
-		"DataSource": {"An empty volume would pass for a restored one.", testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.DataSourceRef = &corev1.TypedObjectReference{} }), "a volume cannot be made from a data source: there are no snapshots and no clones"},
+		"Fine":    {"What most claims ask for.", testClaim(), ""},
+		"OnePod":  {"One pod is fewer than one node.", testClaim(modes(corev1.ReadWriteOncePod)), ""},
+		"Largest": {"The bound itself is allowed, whatever the machine's disk holds.", testClaim(asking("1Ti")), ""},
+		"TooLarge": {"A typo in the unit.", testClaim(asking("20Pi")),
+			"a volume of 20Pi is larger than 1Ti, the largest there is"},
+		"ManyNodes": {"A disk is in one machine.", testClaim(modes(corev1.ReadWriteMany)),
+			"access mode ReadWriteMany is not supported: a volume is a disk of one node"},
+		"Selector": {"As the external-provisioner.",
+			testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }),
+			"claim Selector is not supported"},
+		"DataSource": {"An empty volume would pass for a restored one.",
+			testClaim(func(c *corev1.PersistentVolumeClaim) { c.Spec.DataSourceRef = &corev1.TypedObjectReference{} }),
+			"a volume cannot be made from a data source: there are no snapshots and no clones"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

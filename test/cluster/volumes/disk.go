@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfinished is the ending of an image that is still being formatted. A crash then leaves no volume behind that is none.
+// unfinished is the ending of an image that is still being formatted. A crash then leaves no volume behind that is
+// none.
 const unfinished = ".new"
 
 // A disk keeps the volumes of one node: for each a file with a file system, or a folder, mounted below dir.
@@ -24,7 +25,7 @@ type disk struct {
 	log         *slog.Logger
 
 	// kind of file system that new volumes get, and why if it is a plain folder.
-	kind, why string
+	kind, reason string
 
 	// mu keeps growing and deleting apart. All of it takes moments.
 	mu sync.Mutex
@@ -32,7 +33,7 @@ type disk struct {
 
 func newDisk(images, dir string, log *slog.Logger) (*disk, error) {
 	d := &disk{log: log}
-	for path, at := range map[string]*string{images: &d.images, dir: &d.dir} {
+	for path, target := range map[string]*string{images: &d.images, dir: &d.dir} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return nil, fmt.Errorf("cannot make the folder of volumes: %w", err)
 		}
@@ -40,7 +41,7 @@ func newDisk(images, dir string, log *slog.Logger) (*disk, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot find the folder of volumes: %w", err)
 		}
-		*at = resolved
+		*target = resolved
 	}
 	return d, nil
 }
@@ -87,7 +88,7 @@ func (d *disk) provision(ctx context.Context, name string, size int64) (made, er
 	}
 	m := made{path: d.target(name)}
 	if kind == plain {
-		m.plain = cmp.Or(d.why, "it was made when there were no loop devices")
+		m.plain = cmp.Or(d.reason, "it was made when there were no loop devices")
 	}
 	return m, d.lostAndFound(name, kind)
 }

@@ -46,7 +46,8 @@ func TestInside(t *testing.T) {
 	if dir == "" {
 		t.Skip("only in the mount namespace of TestDisk")
 	}
-	d, err := newDisk(filepath.Join(dir, "images"), filepath.Join(dir, "dir"), slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	d, err := newDisk(filepath.Join(dir, "images"), filepath.Join(dir, "dir"),
+		slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +131,9 @@ func testLife(t *testing.T, d *disk, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := d.provision(t.Context(), "pvc-life", 2*smallest)
-	if err != nil || again != m || capacity(t, m.path) > smallest {
-		t.Errorf("a second time it is another volume: %v, %v", again, err)
+	second, err := d.provision(t.Context(), "pvc-life", 2*smallest)
+	if err != nil || second != m || capacity(t, m.path) > smallest {
+		t.Errorf("a second time it is another volume: %v, %v", second, err)
 	}
 	if info, err := os.Stat(m.path); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the root of the volume: %v, %v", info, err)

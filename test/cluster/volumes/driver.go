@@ -76,7 +76,8 @@ func (d *driver) ShouldProvision(ctx context.Context, claim *corev1.PersistentVo
 }
 
 // Provision is called again after a crash or a failure, until the claim has its volume.
-func (d *driver) Provision(ctx context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+func (d *driver) Provision(ctx context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume,
+	controller.ProvisioningState, error) {
 	if err := refusal(o.PVC); err != nil {
 		return nil, controller.ProvisioningFinished, err
 	}

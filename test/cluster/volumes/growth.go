@@ -13,13 +13,13 @@ func growth(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) in
 	if !bound(claim, pv) || claim.DeletionTimestamp != nil {
 		return 0
 	}
-	want, have := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
-	if have.IsZero() || want.Cmp(have) <= 0 {
+	want, current := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	if current.IsZero() || want.Cmp(current) <= 0 {
 		return 0
 	}
 	// After a failure the claim may ask for less again, but never for less than it has.
-	is := pv.Spec.Capacity[corev1.ResourceStorage]
-	return max(requested(claim), is.Value())
+	capacity := pv.Spec.Capacity[corev1.ResourceStorage]
+	return max(requested(claim), capacity.Value())
 }
 
 // sizes is all of a claim that growth depends on.
@@ -60,13 +60,13 @@ func grown(s *corev1.PersistentVolumeClaimStatus, size int64) {
 }
 
 // stuck is the status of a claim whose volume could not grow.
-func stuck(s *corev1.PersistentVolumeClaimStatus, size int64, why error, now metav1.Time) {
+func stuck(s *corev1.PersistentVolumeClaimStatus, size int64, cause error, now metav1.Time) {
 	if tooLarge(size) != nil {
 		allocation(s, corev1.PersistentVolumeClaimControllerResizeInfeasible)
 	}
 	condition(s, corev1.PersistentVolumeClaimCondition{
 		Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, LastTransitionTime: now,
-		Message: why.Error(),
+		Message: cause.Error(),
 	})
 }
 

@@ -35,14 +35,19 @@ func TestGrowth(t *testing.T) {
 		pv     *corev1.PersistentVolume
 		want   int64
 	}{
-		"Enough":     {"It has what it asks for.", boundClaim(), pvOf("1Gi"), 0},
-		"More":       {"It asks for more than it has.", boundClaim(asking("2Gi")), pvOf("1Gi"), 2048 * mebibyte},
-		"Odd":        {"Volumes are whole mebibytes.", boundClaim(asking("1073741825")), pvOf("1Gi"), 1025 * mebibyte},
-		"HalfDone":   {"A crash came between the volume and the claim.", boundClaim(asking("2Gi")), pvOf("2Gi"), 2048 * mebibyte},
-		"Recovered":  {"The claim asks for less than a growth that failed half way.", boundClaim(asking("2Gi")), pvOf("3Gi"), 3072 * mebibyte},
-		"NotBound":   {"There is no volume yet.", testClaim(asking("2Gi")), pvOf("1Gi"), 0},
-		"OtherClaim": {"The volume was that of an earlier claim with this name.", boundClaim(asking("2Gi"), func(c *corev1.PersistentVolumeClaim) { c.UID = "u2" }), pvOf("1Gi"), 0},
-		"Going":      {"It is being deleted.", boundClaim(asking("2Gi"), func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} }), pvOf("1Gi"), 0},
+		"Enough": {"It has what it asks for.", boundClaim(), pvOf("1Gi"), 0},
+		"More":   {"It asks for more than it has.", boundClaim(asking("2Gi")), pvOf("1Gi"), 2048 * mebibyte},
+		"Odd":    {"Volumes are whole mebibytes.", boundClaim(asking("1073741825")), pvOf("1Gi"), 1025 * mebibyte},
+		"HalfDone": {"A crash came between the volume and the claim.", boundClaim(asking("2Gi")), pvOf("2Gi"),
+			2048 * mebibyte},
+		"Recovered": {"The claim asks for less than a growth that failed half way.", boundClaim(asking("2Gi")), pvOf("3Gi"),
+			3072 * mebibyte},
+		"NotBound": {"There is no volume yet.", testClaim(asking("2Gi")), pvOf("1Gi"), 0},
+		"OtherClaim": {"The volume was that of an earlier claim with this name.",
+			boundClaim(asking("2Gi"), func(c *corev1.PersistentVolumeClaim) { c.UID = "u2" }), pvOf("1Gi"), 0},
+		"Going": {"It is being deleted.",
+			boundClaim(asking("2Gi"), func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{} }),
+			pvOf("1Gi"), 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +60,10 @@ func TestGrowth(t *testing.T) {
 
 func TestGrowthStatus(t *testing.T) {
 	now, errBoom := metav1.NewTime(time.Unix(1, 0)), errors.New("boom")
-	failed := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, LastTransitionTime: now, Message: "boom"}
-	resizing := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue, LastTransitionTime: now}
+	failed := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimControllerResizeError,
+		Status: corev1.ConditionTrue, LastTransitionTime: now, Message: "boom"}
+	resizing := corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimResizing,
+		Status: corev1.ConditionTrue, LastTransitionTime: now}
 	doing := func(s corev1.ClaimResourceStatus) map[corev1.ResourceName]corev1.ClaimResourceStatus {
 		return map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: s}
 	}

@@ -28,7 +28,8 @@ func parseMounts(mountinfo string) []mount {
 		if !ok || len(f) < 5 || len(g) < 2 {
 			continue
 		}
-		ms = append(ms, mount{device: f[2], root: unescape.Replace(f[3]), target: unescape.Replace(f[4]), source: unescape.Replace(g[1])})
+		ms = append(ms, mount{device: f[2], root: unescape.Replace(f[3]), target: unescape.Replace(f[4]),
+			source: unescape.Replace(g[1])})
 	}
 	return ms
 }
@@ -63,10 +64,10 @@ func below(ms []mount, dir string) []string {
 }
 
 // others returns where else the same contents, or a folder in them, are mounted: in pods.
-func others(ms []mount, of mount) []string {
+func others(ms []mount, own mount) []string {
 	var targets []string
 	for _, m := range ms {
-		if m.device == of.device && m.target != of.target && inside(m.root, of.root) {
+		if m.device == own.device && m.target != own.target && inside(m.root, own.root) {
 			targets = append(targets, m.target)
 		}
 	}

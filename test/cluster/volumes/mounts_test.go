@@ -17,7 +17,7 @@ not a mount
 
 func TestMounts(t *testing.T) {
 	ms := parseMounts(mountinfo)
-	look := func(target string) mount {
+	find := func(target string) mount {
 		m, _ := at(ms, target)
 		return m
 	}
@@ -25,11 +25,15 @@ func TestMounts(t *testing.T) {
 		reason    string
 		want, got any
 	}{
-		"At":        {"Source and device of a volume.", mount{device: "7:3", root: "/", target: "/vol/pvc-1", source: "/dev/loop3"}, look("/vol/pvc-1")},
-		"Nothing":   {"Nothing is mounted there.", mount{}, look("/vol/pvc-3")},
-		"InPods":    {"A subPath in a pod is a use of the volume.", []string{"/pods/a b/data"}, others(ms, look("/vol/pvc-1"))},
-		"PlainFree": {"Plain folders share a device: only their own contents count.", []string(nil), others(ms, look("/vol/pvc-2"))},
-		"Below":     {"What lies deeper is not ours; the last mount goes first.", []string{"/vol/pvc-22", "/vol/pvc-2", "/vol/pvc-1"}, below(ms, "/vol")},
+		"At": {"Source and device of a volume.",
+			mount{device: "7:3", root: "/", target: "/vol/pvc-1", source: "/dev/loop3"}, find("/vol/pvc-1")},
+		"Nothing": {"Nothing is mounted there.", mount{}, find("/vol/pvc-3")},
+		"InPods": {"A subPath in a pod is a use of the volume.", []string{"/pods/a b/data"},
+			others(ms, find("/vol/pvc-1"))},
+		"PlainFree": {"Plain folders share a device: only their own contents count.", []string(nil),
+			others(ms, find("/vol/pvc-2"))},
+		"Below": {"What lies deeper is not ours; the last mount goes first.",
+			[]string{"/vol/pvc-22", "/vol/pvc-2", "/vol/pvc-1"}, below(ms, "/vol")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,8 @@ func (p *Provisioner) run(ctx context.Context, s store) error {
 }
 
 // controller is set up as the external-provisioner sets it up, but for leader election: each node has its own.
-func (p *Provisioner) controller(ctx context.Context, d *driver, f informers.SharedInformerFactory) *controller.ProvisionController {
+func (p *Provisioner) controller(ctx context.Context, d *driver,
+	f informers.SharedInformerFactory) *controller.ProvisionController {
 	return controller.NewProvisionController(ctx, p.Client, p.Name, d,
 		controller.LeaderElection(false),
 		controller.AddFinalizer(true),

@@ -51,8 +51,9 @@ func newResizer(ctx context.Context, p *Provisioner, s store, f informers.Shared
 		claims:  claims.Lister(),
 		volumes: f.Core().V1().PersistentVolumes().Lister(),
 		queue:   workqueue.NewTypedRateLimitingQueue(backoff()),
-		events:  b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "external-resizer " + p.Name}).WithLogger(klog.FromContext(ctx)),
-		stop:    b.Shutdown,
+		events: b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "external-resizer " + p.Name}).
+			WithLogger(klog.FromContext(ctx)),
+		stop: b.Shutdown,
 	}
 	_, err := claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    r.enqueue,
@@ -71,7 +72,7 @@ func (r *resizer) enqueue(o any) {
 func (r *resizer) changed(before, after any) {
 	b, wasClaim := before.(*corev1.PersistentVolumeClaim)
 	a, isClaim := after.(*corev1.PersistentVolumeClaim)
-	if again := b == a; !wasClaim || !isClaim || again || sizes(b) != sizes(a) {
+	if same := b == a; !wasClaim || !isClaim || same || sizes(b) != sizes(a) {
 		r.enqueue(after)
 	}
 }
@@ -114,16 +115,19 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 	}
 	r.events.Eventf(claim, corev1.EventTypeNormal, reasonResizing, "External resizer is resizing volume %s", pv.Name)
 	if err := r.grow(ctx, claim, pv, size); err != nil {
-		r.events.Eventf(claim, corev1.EventTypeWarning, reasonFailed, "resize volume %q by resizer %q failed: %v", pv.Name, r.name, err)
+		r.events.Eventf(claim, corev1.EventTypeWarning, reasonFailed, "resize volume %q by resizer %q failed: %v", pv.Name,
+			r.name, err)
 		now := metav1.Now()
-		_ = r.status(ctx, claim, func(s *corev1.PersistentVolumeClaimStatus) { stuck(s, size, err, now) }) // The retry tells it again.
+		// The retry tells it again.
+		_ = r.status(ctx, claim, func(s *corev1.PersistentVolumeClaimStatus) { stuck(s, size, err, now) })
 		return err
 	}
 	r.events.Event(claim, corev1.EventTypeNormal, reasonResized, "Resize volume succeeded")
 	return nil
 }
 
-// find returns nothing for a claim that is gone or has no volume. A lister knows one error, that there is no such thing.
+// find returns nothing for a claim that is gone or has no volume. A lister knows one error, that there is no such
+// thing.
 func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -141,7 +145,8 @@ func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 }
 
 // grow goes from the disk to the volume to the claim: each says only what is already so, and each step can be repeated.
-func (r *resizer) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, size int64) error {
+func (r *resizer) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
+	size int64) error {
 	if err := tooLarge(size); err != nil {
 		return err
 	}
@@ -175,7 +180,8 @@ func (r *resizer) capacity(ctx context.Context, name string, size int64) error {
 }
 
 // status changes the claim as it is now, which others change too.
-func (r *resizer) status(ctx context.Context, c *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolumeClaimStatus)) error {
+func (r *resizer) status(ctx context.Context, c *corev1.PersistentVolumeClaim,
+	change func(*corev1.PersistentVolumeClaimStatus)) error {
 	claims := r.client.CoreV1().PersistentVolumeClaims(c.Namespace)
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		now, err := claims.Get(ctx, c.Name, metav1.GetOptions{})

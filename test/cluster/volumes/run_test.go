@@ -22,11 +22,11 @@ type fakeStore struct {
 	fails error
 }
 
-func (s *fakeStore) note(what string) error {
+func (s *fakeStore) note(subject string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails == nil {
-		s.did = append(s.did, what)
+		s.did = append(s.did, subject)
 	}
 	return s.fails
 }
@@ -55,7 +55,8 @@ func start(t *testing.T, s store, objects ...runtime.Object) *fake.Clientset {
 	for _, c := range StorageClasses(testName) {
 		objects = append(objects, c)
 	}
-	client := fake.NewClientset(append(objects, node(testNode, corev1.ConditionTrue), node("node2", corev1.ConditionTrue))...)
+	client := fake.NewClientset(append(objects, node(testNode, corev1.ConditionTrue),
+		node("node2", corev1.ConditionTrue))...)
 	p := &Provisioner{Client: client, Node: testNode, Name: testName}
 	ended := make(chan error)
 	go func() { ended <- p.run(t.Context(), s) }()
@@ -125,7 +126,9 @@ func TestProvision(t *testing.T) {
 		},
 		"Block": {
 			reason: "There are no block volumes.",
-			claim:  testClaim(known, selected(testNode), func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }),
+			claim: testClaim(known, selected(testNode), func(c *corev1.PersistentVolumeClaim) {
+				c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+			}),
 			events: []string{"ProvisioningFailed"},
 		},
 	}
@@ -144,7 +147,8 @@ func TestProvision(t *testing.T) {
 				}
 				return
 			}
-			if !ours(pv, testName, testNode) || pv.Spec.ClaimRef.UID != tc.claim.UID || pv.Spec.StorageClassName != *tc.claim.Spec.StorageClassName {
+			if !ours(pv, testName, testNode) || pv.Spec.ClaimRef.UID != tc.claim.UID ||
+				pv.Spec.StorageClassName != *tc.claim.Spec.StorageClassName {
 				t.Errorf("%s\ngot %v", tc.reason, pv)
 			}
 		})
@@ -169,14 +173,16 @@ func TestDelete(t *testing.T) {
 		change func(*corev1.PersistentVolume)
 		did    []string
 	}{
-		"Released":  {"Its claim is gone.", func(*corev1.PersistentVolume) {}, []string{"remove pvc-u1"}},
-		"Protected": {"As with a cloud's disk the contents go, whoever else holds the object.", func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, extra) }, []string{"remove pvc-u1"}},
+		"Released": {"Its claim is gone.", func(*corev1.PersistentVolume) {}, []string{"remove pvc-u1"}},
+		"Protected": {"As with a cloud's disk the contents go, whoever else holds the object.",
+			func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, extra) }, []string{"remove pvc-u1"}},
 		"Retain": {"An administrator decides.", func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}, nil},
-		"Bound":     {"It has its claim.", func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }, nil},
-		"OtherNode": {"It lies elsewhere.", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onlyOn("node2") }, nil},
-		"HandMade":  {"Nobody made it.", func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, nil},
+		"Bound": {"It has its claim.", func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }, nil},
+		"OtherNode": {"It lies elsewhere.", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onlyOn("node2") },
+			nil},
+		"HandMade": {"Nobody made it.", func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +191,8 @@ func TestDelete(t *testing.T) {
 			pv.Status.Phase = corev1.VolumeReleased
 			tc.change(pv)
 			// The claim of this node comes last, so that there is something to wait for.
-			c := start(t, s, pv, testClaim(known, selected(testNode), func(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "mine", "u2" }))
+			c := start(t, s, pv, testClaim(known, selected(testNode),
+				func(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "mine", "u2" }))
 			want := append([]string{"provision pvc-u2 1Gi"}, tc.did...)
 			until(t, tc.reason, func() bool {
 				got := s.all()
@@ -225,9 +232,12 @@ func TestGrow(t *testing.T) {
 		events []string
 		size   string
 	}{
-		"Grows":    {"The volume first, then the claim.", boundClaim(asking("2Gi")), &fakeStore{}, []string{"grow pvc-u1 2Gi"}, []string{reasonResizing, reasonResized}, "2Gi"},
-		"Fails":    {"The claim says why.", boundClaim(asking("2Gi")), &fakeStore{fails: errors.New("boom")}, nil, []string{reasonResizing, reasonFailed}, "1Gi"},
-		"TooLarge": {"It is not even tried.", boundClaim(asking("2Ti")), &fakeStore{}, nil, []string{reasonResizing, reasonFailed}, "1Gi"},
+		"Grows": {"The volume first, then the claim.", boundClaim(asking("2Gi")), &fakeStore{},
+			[]string{"grow pvc-u1 2Gi"}, []string{reasonResizing, reasonResized}, "2Gi"},
+		"Fails": {"The claim says why.", boundClaim(asking("2Gi")), &fakeStore{fails: errors.New("boom")}, nil,
+			[]string{reasonResizing, reasonFailed}, "1Gi"},
+		"TooLarge": {"It is not even tried.", boundClaim(asking("2Ti")), &fakeStore{}, nil,
+			[]string{reasonResizing, reasonFailed}, "1Gi"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -238,11 +248,13 @@ func TestGrow(t *testing.T) {
 			}
 			// The claim's own word comes after the event.
 			failed := slices.Contains(tc.events, reasonFailed)
-			until(t, "the claim's conditions are not right", func() bool { return len(claim(t, c).Status.Conditions) > 0 == failed })
+			until(t, "the claim's conditions are not right", func() bool {
+				return len(claim(t, c).Status.Conditions) > 0 == failed
+			})
 			want := resource.MustParse(tc.size)
-			is, of := claim(t, c).Status.Capacity.Storage(), volume(t, c).Spec.Capacity.Storage()
-			if is.Cmp(want) != 0 || of.Cmp(want) != 0 {
-				t.Errorf("%s\nclaim %s, volume %s, want %s", tc.reason, is, of, tc.size)
+			inStatus, inSpec := claim(t, c).Status.Capacity.Storage(), volume(t, c).Spec.Capacity.Storage()
+			if inStatus.Cmp(want) != 0 || inSpec.Cmp(want) != 0 {
+				t.Errorf("%s\nclaim %s, volume %s, want %s", tc.reason, inStatus, inSpec, tc.size)
 			}
 		})
 	}

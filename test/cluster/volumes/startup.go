@@ -21,7 +21,7 @@ func (d *disk) choose(ctx context.Context) error {
 	for _, f := range filesystems {
 		mounted, err := d.try(ctx, f.name)
 		if err == nil {
-			d.kind, d.why = f.name, ""
+			d.kind, d.reason = f.name, ""
 			d.log.Info("Volumes are disks of their own", "filesystem", f.name, "others", whys)
 			return nil
 		}
@@ -33,14 +33,15 @@ func (d *disk) choose(ctx context.Context) error {
 			mounts = f.name
 		}
 	}
-	why := errors.Join(whys...)
+	cause := errors.Join(whys...)
 	if mounts != "" {
-		d.kind, d.why = mounts, ""
-		d.log.Warn("Volumes are disks of their own, but cannot grow", "filesystem", mounts, "error", why)
+		d.kind, d.reason = mounts, ""
+		d.log.Warn("Volumes are disks of their own, but cannot grow", "filesystem", mounts, "error", cause)
 		return nil
 	}
-	d.kind, d.why = plain, oneLine(why)
-	d.log.Warn("Volumes are plain folders: they share the machine's disk, and have no end and no growth of their own", "error", why)
+	d.kind, d.reason = plain, oneLine(cause)
+	d.log.Warn("Volumes are plain folders: they share the machine's disk, and have no end and no growth of their own",
+		"error", cause)
 	return nil
 }
 

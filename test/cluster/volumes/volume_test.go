@@ -25,7 +25,8 @@ func TestStorageClasses(t *testing.T) {
 	}
 	got := map[string]row{}
 	for _, c := range StorageClasses(testName) {
-		got[c.Name] = row{c.Annotations[annotationDefaultClass] == "true", *c.ReclaimPolicy, *c.AllowVolumeExpansion, *c.VolumeBindingMode}
+		got[c.Name] = row{c.Annotations[annotationDefaultClass] == "true", *c.ReclaimPolicy, *c.AllowVolumeExpansion,
+			*c.VolumeBindingMode}
 		if c.Provisioner != testName {
 			t.Errorf("%s: provisioner %q", c.Name, c.Provisioner)
 		}
@@ -59,14 +60,18 @@ func TestVolume(t *testing.T) {
 					AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 					VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
 					PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-					PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "volumes/pvc-u1"}},
-					NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-						MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: "In", Values: []string{testNode}}},
-					}}}},
+					PersistentVolumeSource: corev1.PersistentVolumeSource{
+						Local: &corev1.LocalVolumeSource{Path: "volumes/pvc-u1"}},
+					NodeAffinity: &corev1.VolumeNodeAffinity{
+						Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+							MatchExpressions: []corev1.NodeSelectorRequirement{
+								{Key: "kubernetes.io/hostname", Operator: "In", Values: []string{testNode}}},
+						}}}},
 				},
 			}
 			tc.want(want)
-			got := blueprint{name: "pvc-u1", path: "volumes/pvc-u1", node: testNode, claim: testClaim(), class: testClass(tc.class), plain: tc.plain}.volume()
+			got := blueprint{name: "pvc-u1", path: "volumes/pvc-u1", node: testNode, claim: testClaim(),
+				class: testClass(tc.class), plain: tc.plain}.volume()
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
@@ -80,8 +85,10 @@ func TestOurs(t *testing.T) {
 		change func(*corev1.PersistentVolume)
 		want   bool
 	}{
-		"Ours":       {"Made here.", func(*corev1.PersistentVolume) {}, true},
-		"OtherNode":  {"Made by another node's provisioner.", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onlyOn("node2") }, false},
+		"Ours": {"Made here.", func(*corev1.PersistentVolume) {}, true},
+		"OtherNode": {"Made by another node's provisioner.", func(pv *corev1.PersistentVolume) {
+			pv.Spec.NodeAffinity = onlyOn("node2")
+		}, false},
 		"HandMade":   {"Local, but nobody's.", func(pv *corev1.PersistentVolume) { pv.Annotations = nil }, false},
 		"NoAffinity": {"Not local to a node.", func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, false},
 		"NotLocal":   {"Another kind of volume.", func(pv *corev1.PersistentVolume) { pv.Spec.Local = nil }, false},
@@ -99,7 +106,8 @@ func TestOurs(t *testing.T) {
 
 // testVolume is bound to testClaim.
 func testVolume() *corev1.PersistentVolume {
-	pv := blueprint{name: "pvc-u1", path: "volumes/pvc-u1", node: testNode, claim: testClaim(), class: testClass(ClassLocal)}.volume()
+	pv := blueprint{name: "pvc-u1", path: "volumes/pvc-u1", node: testNode, claim: testClaim(),
+		class: testClass(ClassLocal)}.volume()
 	pv.Annotations = map[string]string{annotationProvisionedBy: testName}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data", UID: "u1"}
 	pv.Spec.StorageClassName = ClassLocal

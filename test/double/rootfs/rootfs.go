@@ -1,9 +1,8 @@
 //go:build mysqld
 
-// Package rootfs runs a real server in tests, from a root file system as
-// mmdebstrap makes it of the packages base-files, mysql-server-core and
-// mysql-client-core, or those of MariaDB. Nothing is installed and nothing is
-// mounted: its programs are run by its own loader.
+// Package rootfs runs a real server in tests. Its root file system is created by mmdebstrap from the packages
+// base-files, mysql-server-core and mysql-client-core, or those of MariaDB. Nothing is installed or mounted,
+// because its own loader runs the programs.
 package rootfs
 
 import (
@@ -15,16 +14,16 @@ import (
 	"testing"
 )
 
-// Variable names the root file system.
+// Variable is the environment variable with the path of the root file system.
 const Variable = "MYSQLD_ROOTFS"
 
-// SmallServer are options of one that fills 300 MiB less when it starts. Tests start many. A
-// smaller buffer pool is too small for pages of 64 KiB.
+// SmallServer returns options with which a server writes 300 MiB less at its start, because tests start many
+// servers. A smaller buffer pool would be too small for pages of 64 KiB.
 func SmallServer() []string {
 	return []string{"--performance-schema=OFF", "--innodb-log-buffer-size=1M", "--innodb-buffer-pool-size=32M"}
 }
 
-// User that a server runs as where the test is root's, and its group.
+// User is the user and group of a server if the test runs as root.
 const User = 999
 
 // A Root is the root file system of a server.
@@ -34,7 +33,7 @@ type Root struct {
 	loader, libraries string
 }
 
-// Find the root file system.
+// Find returns the root file system.
 func Find(t *testing.T) Root {
 	t.Helper()
 	path := os.Getenv(Variable)
@@ -42,23 +41,26 @@ func Find(t *testing.T) Root {
 		t.Fatalf("%s is not set", Variable)
 	}
 	return Root{
-		Path:      path,
-		loader:    within(t, path, one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*"))),
-		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")) + ":" + one(t, filepath.Join(path, "lib", "*-linux-gnu")), // Two until Debian 12.
+		Path:   path,
+		loader: within(t, path, one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*"))),
+		// Debian 12 and earlier have two directories.
+		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")) + ":" +
+			one(t, filepath.Join(path, "lib", "*-linux-gnu")),
 	}
 }
 
-// within the root file system is what a link in it leads to.
+// within returns the target of a link inside of the root file system.
 func within(t *testing.T, path, name string) string {
 	t.Helper()
-	to, err := os.Readlink(name)
-	if err != nil || !filepath.IsAbs(to) {
+	target, err := os.Readlink(name)
+	if err != nil || !filepath.IsAbs(target) {
 		return name
 	}
-	return filepath.Join(path, to)
+	return filepath.Join(path, target)
 }
 
-// Share is the folder of the server's messages, character sets and scripts. MariaDB 11 has another one.
+// Share returns the directory of the server's messages, character sets and scripts. MariaDB 11 has another name for
+// it.
 func (r Root) Share() string {
 	own := filepath.Join(r.Path, "usr", "share", "mariadb")
 	if _, err := os.Stat(filepath.Join(own, "charsets")); err == nil {
@@ -67,14 +69,14 @@ func (r Root) Share() string {
 	return filepath.Join(r.Path, "usr", "share", "mysql")
 }
 
-// IsMariaDB is true of a server of MariaDB.
+// IsMariaDB reports whether the server is MariaDB.
 func (r Root) IsMariaDB() bool {
 	_, err := os.Stat(filepath.Join(r.Path, "usr", "sbin", "mariadbd"))
 	return err == nil
 }
 
-// SystemTables returns the statements that make the schema mysql, for a server of MariaDB with
-// --bootstrap. The folder of that schema must be there.
+// SystemTables returns the statements that create the schema mysql for MariaDB with --bootstrap. The directory of
+// that schema must exist.
 func (r Root) SystemTables(t *testing.T) string {
 	t.Helper()
 	out := "use mysql;\n"
@@ -93,15 +95,14 @@ func (r Root) SystemTables(t *testing.T) string {
 	return out + "flush privileges;\n"
 }
 
-// Client is the command of a program. It ends by itself, its caller ends it, or the kernel does
-// where the test was killed.
+// Client returns the command of a program. If the test is killed, the kernel kills the program.
 func (r Root) Client(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(r.loader, append([]string{"--library-path", r.libraries, filepath.Join(r.Path, program)}, args...)...) //nolint:gosec,noctx // Test data, and the caller ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// Command is the same as the User: a server does not run as root.
+// Command returns the same command, run as User, because a server does not run as root.
 func (r Root) Command(program string, args ...string) *exec.Cmd {
 	cmd := r.Client(program, args...)
 	if os.Geteuid() == 0 {
@@ -110,7 +111,7 @@ func (r Root) Command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Own gives a folder and all in it to the User, where the test is root's.
+// Own changes the owner of a directory and its contents to User if the test runs as root.
 func Own(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

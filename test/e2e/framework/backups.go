@@ -12,7 +12,7 @@ import (
 )
 
 // Backups of a claim are records, and archives on a volume.
-type Backups struct{ of *Server }
+type Backups struct{ server *Server }
 
 // MustList them or end the test.
 func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
@@ -47,8 +47,8 @@ func (b Backups) Newest(t *testing.T) *unstructured.Unstructured {
 // HaveArchives is that those of these backups are on their volume, and no others.
 func (b Backups) HaveArchives(t *testing.T, want []string) {
 	t.Helper()
-	StartToolbox(t, b.of.Namespace, "archives", b.of.BackupPVC())
-	out, err := Exec(t.Context(), b.of.Namespace, "archives", "", "ls", "/data")
+	StartToolbox(t, b.server.Namespace, "archives", b.server.BackupPVC())
+	out, err := Exec(t.Context(), b.server.Namespace, "archives", "", "ls", "/data")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ const PhaseProven = "Proven"
 
 // List their records.
 func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) {
-	list := NewList("otus.homework/v1/MySQLBackup")
+	list := NewList("crossplane-mysql.io/v1alpha1/BackupRecord")
 	if err := Suite.Kube.List(ctx, list); err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) 
 
 // Has is true if a record is of this instance.
 func (b Backups) Has(record *unstructured.Unstructured) bool {
-	of, _, _ := unstructured.NestedStringMap(record.Object, "spec", "instance")
-	return of["namespace"] == b.of.Namespace && of["name"] == b.of.Name
+	origin, _, _ := unstructured.NestedStringMap(record.Object, "spec", "instance")
+	return origin["namespace"] == b.server.Namespace && origin["name"] == b.server.Name
 }
 
 // IsProven complains of a record that is not.

@@ -18,12 +18,13 @@ import (
 )
 
 // A Client of a server has no more than its Service, its account and a pod.
-type Client struct{ of *Server }
+type Client struct{ server *Server }
 
 // Query the server as a client of its Service would. The password goes in by a file, never on a command line.
 func (c Client) Query(ctx context.Context, password, statement string) (string, error) {
-	return Exec(ctx, c.of.Namespace, "client", c.options(password), "mysql", "--defaults-file=/dev/stdin", "--connect-timeout=2",
-		"--batch", "--skip-column-names", "--execute="+statement, c.of.Database)
+	return Exec(ctx, c.server.Namespace, "client", c.options(password), "mysql", "--defaults-file=/dev/stdin",
+		"--connect-timeout=2",
+		"--batch", "--skip-column-names", "--execute="+statement, c.server.Database)
 }
 
 // MustQuery a server that runs. On a busy machine a connection may take more than one try; a statement is sent once.
@@ -31,7 +32,7 @@ func (c Client) MustQuery(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
 	err := OnceConnected(t, func(ctx context.Context) (err error) {
-		out, err = c.Query(ctx, c.of.Password, statement)
+		out, err = c.Query(ctx, c.server.Password, statement)
 		return err
 	})
 	if err != nil {
@@ -58,7 +59,8 @@ func OnceConnected(t *testing.T, ask func(context.Context) error) error {
 // notConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
 // say anything; or that its kubelet, which has just begun, does not know yet.
 func notConnected(err error) bool {
-	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet", "sending authentication information", "pod does not exist"} {
+	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet",
+		"sending authentication information", "pod does not exist"} {
 		if strings.Contains(err.Error(), sign) {
 			return true
 		}
@@ -72,12 +74,12 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
 	var wrong error
-	c.of.Eventually(t, "the server", func(ctx context.Context) error {
+	c.server.Eventually(t, "the server", func(ctx context.Context) error {
 		err := c.hasEndpoint(ctx)
 		if err != nil {
 			return err
 		}
-		out, err = c.Query(ctx, c.of.Password, statement)
+		out, err = c.Query(ctx, c.server.Password, statement)
 		if err != nil && (ctx.Err() != nil || notConnected(err) || strings.Contains(err.Error(), "ERROR 2013")) {
 			return err
 		}
@@ -104,7 +106,7 @@ func (c Client) SeesVersion(t *testing.T) {
 	if got := c.FirstAnswer(t, "SELECT VERSION()"); !strings.HasPrefix(got, "9.7.") && Suite.Own != nil {
 		t.Errorf("want MySQL 9.7, got %q", got)
 	}
-	c.of.BecomesReady(t)
+	c.server.BecomesReady(t)
 }
 
 // TypeSession types what the original operators' users typed.
@@ -122,13 +124,13 @@ func (c Client) TypeSession(t *testing.T) {
 // ChangePassword in the claim, and see that the running server takes the new one and, in the end, only that.
 func (c Client) ChangePassword(t *testing.T, password string) {
 	t.Helper()
-	c.of.Set(t, map[string]any{"password": password})
+	c.server.Set(t, map[string]any{"password": password})
 	eventuallyWith(t, pauseInAPod, "the new password", func(ctx context.Context) error {
 		_, err := c.Query(ctx, password, "SELECT 1")
 		return err
 	})
-	c.Refused(t, c.of.Password)
-	c.of.Password = password
+	c.Refused(t, c.server.Password)
+	c.server.Password = password
 }
 
 // Refused is the password, in the end.
@@ -149,11 +151,13 @@ func (c Client) Refused(t *testing.T, password string) {
 // LogIn leaves the password in a file of the client's pod, and returns the command that uses it. What is typed there
 // comes by standard input.
 func (c Client) LogIn(ctx context.Context, options ...string) ([]string, error) {
-	file := "/tmp/" + c.of.Name + "-" + c.of.User + ".cnf"
-	if _, err := Exec(ctx, c.of.Namespace, "client", c.options(c.of.Password), "sh", "-c", `umask 77; cat >"$0"`, file); err != nil {
+	file := "/tmp/" + c.server.Name + "-" + c.server.User + ".cnf"
+	if _, err := Exec(ctx, c.server.Namespace, "client", c.options(c.server.Password), "sh", "-c", `umask 77; cat >"$0"`,
+		file); err != nil {
 		return nil, err
 	}
-	return append([]string{"mysql", "--defaults-file=" + file, "--connect-timeout=2", "--default-character-set=utf8mb4"}, append(options, c.of.Database)...), nil
+	return append([]string{"mysql", "--defaults-file=" + file, "--connect-timeout=2", "--default-character-set=utf8mb4"},
+		append(options, c.server.Database)...), nil
 }
 
 // RunScript runs statements, however many.
@@ -166,7 +170,7 @@ func (c Client) RunScript(t *testing.T, statements string) string {
 	var out bytes.Buffer
 	err = OnceConnected(t, func(ctx context.Context) error {
 		out.Reset()
-		return ExecStream(ctx, c.of.Namespace, "client", strings.NewReader(statements), &out, client...)
+		return ExecStream(ctx, c.server.Namespace, "client", strings.NewReader(statements), &out, client...)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -177,19 +181,21 @@ func (c Client) RunScript(t *testing.T, statements string) string {
 // Forward a port of this machine to the server, and return its address.
 func (c Client) Forward(t *testing.T) string {
 	t.Helper()
-	return forward(t, c.of.Pods().MustFindServer(t), 3306)
+	return forward(t, c.server.Pods().MustFindServer(t), 3306)
 }
 
 // forward a port of this machine to one of a pod, and return its address.
 func forward(t *testing.T, p *corev1.Pod, port int) string {
 	t.Helper()
-	to := Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).SubResource("portforward").URL()
-	dialer, err := portforward.NewSPDYOverWebsocketDialer(to, Suite.Config)
+	target := Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).
+		SubResource("portforward").URL()
+	dialer, err := portforward.NewSPDYOverWebsocketDialer(target, Suite.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, t.Context().Done(), ready, io.Discard, io.Discard)
+	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
+		t.Context().Done(), ready, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +215,8 @@ func forward(t *testing.T, p *corev1.Pod, port int) string {
 // FindSecret that clients are told: the connection Secret.
 func (c Client) FindSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := Suite.Kube.Get(ctx, client.ObjectKey{Namespace: c.of.Namespace, Name: c.of.Name + "-connection"}, secret)
+	err := Suite.Kube.Get(ctx, client.ObjectKey{Namespace: c.server.Namespace, Name: c.server.Name + "-connection"},
+		secret)
 	return secret, err
 }
 
@@ -230,20 +237,21 @@ func (c Client) Connects(t *testing.T, password string) {
 		_, err := c.Query(ctx, password, "SELECT 1")
 		return err
 	})
-	c.of.Password = password
+	c.server.Password = password
 }
 
 // options of the client: which server, and who asks it.
 func (c Client) options(password string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
-	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.of.Name, c.of.User, quoted)
+	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.server.Name, c.server.User, quoted)
 }
 
 // hasEndpoint is a complaint as long as no connection to the Service can reach a server, whatever that would answer: to
 // ask it then would cost a program in a pod each time.
 func (c Client) hasEndpoint(ctx context.Context) error {
 	l := &discoveryv1.EndpointSliceList{}
-	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.of.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: c.of.Name}); err != nil {
+	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.server.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: c.server.Name}); err != nil {
 		return err
 	}
 	for _, slice := range l.Items {
@@ -253,5 +261,5 @@ func (c Client) hasEndpoint(ctx context.Context) error {
 			}
 		}
 	}
-	return fmt.Errorf("no server is behind Service %s", c.of.Name)
+	return fmt.Errorf("no server is behind Service %s", c.server.Name)
 }

@@ -79,8 +79,9 @@ const (
 	OnHostPath = "HostPath"
 )
 
-// OnEach Composition a test runs. One that repeats the other runs where ALL is set, as Repeats says: where has the reason.
-func OnEach(t *testing.T, where map[string]string, run func(t *testing.T, composition string)) {
+// OnEach Composition a test runs. One that repeats the other runs where ALL is set, as Repeats says: where has the
+// reason.
+func OnEach(t *testing.T, exceptions map[string]string, run func(t *testing.T, composition string)) {
 	t.Helper()
 	for name, composition := range map[string]func(*testing.T) string{
 		OnClass:    func(*testing.T) string { return ClassComposition },
@@ -88,8 +89,8 @@ func OnEach(t *testing.T, where map[string]string, run func(t *testing.T, compos
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if why := where[name]; why != "" {
-				Repeats(t, why)
+			if reason := exceptions[name]; reason != "" {
+				Repeats(t, reason)
 			}
 			run(t, composition(t))
 		})

@@ -12,10 +12,10 @@ import (
 // stand between a failure and its reason.
 func (s *Server) Dump(ctx context.Context, t *testing.T) {
 	t.Helper()
-	look := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.Namespace, s.Name, s.Look(ctx))
+	report := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.Namespace, s.Name, s.Look(ctx))
 	looks.Lock()
 	defer looks.Unlock()
-	looks.all = append(looks.all, look)
+	looks.all = append(looks.all, report)
 }
 
 // looks at failed servers.
@@ -40,9 +40,10 @@ func (s *Server) Look(ctx context.Context) string {
 	for _, args := range [][]string{
 		{"get", "mysql,pvc,job,pod,deployment,events", "--namespace", s.Namespace, "--output", "wide"},
 		{"get", "mysql", s.Name, "--namespace", s.Namespace, "--output", "yaml"},
-		{"get", "xmysql,mysqlbackup,pv", "--output", "wide"},
+		{"get", "xmysql,backuprecord,pv", "--output", "wide"},
 		{"get", "xmysql", "--selector", "crossplane.io/claim-namespace=" + s.Namespace, "--output", "yaml"},
-		{"logs", "--namespace", s.Namespace, "--selector", "app.kubernetes.io/component", "--all-containers", "--prefix", "--ignore-errors", "--tail", "40"},
+		{"logs", "--namespace", s.Namespace, "--selector", "app.kubernetes.io/component", "--all-containers", "--prefix",
+			"--ignore-errors", "--tail", "40"},
 		{"logs", "--namespace", "crossplane-mysql-system", "deployment/crossplane-mysql", "--tail", "60"},
 	} {
 		out, err := Kubectl(ctx, args...)

@@ -31,7 +31,7 @@ func (s *Server) ControllerSays(t *testing.T, text string) {
 }
 
 // findEvent about the claim, in the end.
-func (s *Server) findEvent(t *testing.T, what string, like func(*corev1.Event) bool) {
+func (s *Server) findEvent(t *testing.T, subject string, like func(*corev1.Event) bool) {
 	t.Helper()
 	Eventually(t, "an event", func(ctx context.Context) error {
 		list := &corev1.EventList{}
@@ -43,7 +43,7 @@ func (s *Server) findEvent(t *testing.T, what string, like func(*corev1.Event) b
 				return nil
 			}
 		}
-		return fmt.Errorf("none of %d has %q in it", len(list.Items), what)
+		return fmt.Errorf("none of %d has %q in it", len(list.Items), subject)
 	})
 }
 
@@ -78,6 +78,8 @@ func documentedEventsOnly(t *testing.T, namespace string) {
 func (s *Server) HasEvents(t *testing.T, reasons ...string) {
 	t.Helper()
 	for _, reason := range reasons {
-		s.findEvent(t, reason, func(e *corev1.Event) bool { return e.ReportingController == eventSender && e.Reason == reason })
+		s.findEvent(t, reason, func(e *corev1.Event) bool {
+			return e.ReportingController == eventSender && e.Reason == reason
+		})
 	}
 }

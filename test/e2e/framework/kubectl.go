@@ -16,7 +16,8 @@ func Kubectl(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot build kubectl: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, strings.TrimSpace(string(path)), append([]string{"kubectl", "--kubeconfig=" + Suite.Kubeconfig}, args...)...)
+	cmd := exec.CommandContext(ctx, strings.TrimSpace(string(path)),
+		append([]string{"kubectl", "--kubeconfig=" + Suite.Kubeconfig}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -49,7 +49,8 @@ func TokenWith(t *testing.T, namespace, role string) string {
 func TokenOf(t *testing.T, namespace, account string) string {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(1200))}}
-	token, err := Suite.Typed.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, request, metav1.CreateOptions{})
+	token, err := Suite.Typed.CoreV1().ServiceAccounts(namespace).
+		CreateToken(t.Context(), account, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ type Metrics struct{ address string }
 func MetricsOf(t *testing.T) Metrics {
 	t.Helper()
 	pods := &corev1.PodList{}
-	if err := Suite.Kube.List(t.Context(), pods, client.InNamespace(SystemNamespace), client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil || len(pods.Items) != 1 {
+	if err := Suite.Kube.List(t.Context(), pods, client.InNamespace(SystemNamespace),
+		client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil || len(pods.Items) != 1 {
 		t.Fatalf("the controller has %d pods, %v", len(pods.Items), err)
 	}
 	return Metrics{forward(t, &pods.Items[0], 8443)}
@@ -106,7 +108,8 @@ func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, e
 func SumSeries(body, name string, counts func(labels string) bool) (float64, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {
-		if labels, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(labels, name+"{") && counts(labels) {
+		if labels, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(labels, name+"{") &&
+			counts(labels) {
 			n, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				return 0, err

@@ -130,9 +130,9 @@ func IsUnknown(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMa
 
 // NewList of a kind, written as apiVersion/Kind.
 func NewList(kind string) *unstructured.UnstructuredList {
-	at := strings.LastIndex(kind, "/")
+	slash := strings.LastIndex(kind, "/")
 	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(kind[:at])
-	list.SetKind(kind[at+1:] + "List")
+	list.SetAPIVersion(kind[:slash])
+	list.SetKind(kind[slash+1:] + "List")
 	return list
 }

@@ -40,7 +40,8 @@ func boot(ctx context.Context) (*ownCluster, error) {
 	return own, err
 }
 
-// ReplaceCluster ends the cluster that the tests booted, with all that is in it, and boots another. Nobody else may use it.
+// ReplaceCluster ends the cluster that the tests booted, with all that is in it, and boots another. Nobody else may use
+// it.
 func ReplaceCluster(t *testing.T) {
 	t.Helper()
 	if Suite.Own == nil {
@@ -127,8 +128,8 @@ func deserted(ctx context.Context, ns string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), windUp)
 	defer cancel()
 	return Poll(ctx, func() error {
-		if who := processesIn(ns); len(who) > 0 {
-			return fmt.Errorf("processes %v are left in the cluster's namespace %s", who, ns)
+		if subject := processesIn(ns); len(subject) > 0 {
+			return fmt.Errorf("processes %v are left in the cluster's namespace %s", subject, ns)
 		}
 		return nil
 	})
@@ -137,13 +138,13 @@ func deserted(ctx context.Context, ns string) error {
 func processesIn(ns string) []string {
 	kind, _, _ := strings.Cut(ns, ":")
 	links, _ := filepath.Glob("/proc/[0-9]*/ns/" + kind) // The pattern is well-formed.
-	var who []string
+	var subject []string
 	for _, l := range links {
 		if got, err := os.Readlink(l); err == nil && got == ns {
-			who = append(who, strings.Split(l, "/")[2])
+			subject = append(subject, strings.Split(l, "/")[2])
 		}
 	}
-	return who
+	return subject
 }
 
 // SignalComponent sends one of the cluster's own programs a signal, such as kube-controller-manager.
@@ -191,18 +192,18 @@ func said(name string, args ...string) string {
 	return string(out)
 }
 
-func lines(file, with string) string {
+func lines(file, pattern string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err.Error()
 	}
-	return filter(string(b), filepath.Join("cluster", with))
+	return filter(string(b), filepath.Join("cluster", pattern))
 }
 
-func filter(s, with string) string {
+func filter(s, pattern string) string {
 	var keep strings.Builder
 	for line := range strings.Lines(s) {
-		if strings.Contains(line, with) {
+		if strings.Contains(line, pattern) {
 			keep.WriteString(line)
 		}
 	}

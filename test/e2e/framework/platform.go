@@ -26,7 +26,7 @@ func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
 // AllowBackupStore of this name, until the test is over.
 func AllowBackupStore(t *testing.T, name string) {
 	t.Helper()
-	Allow(t, "backupStores", name)
+	Allow(t, "allowedBackupStores", name)
 }
 
 // Allow something that a list of the platform has not, until the test is over or says so. All tests have one platform.
@@ -64,7 +64,7 @@ func updatePlatform(t *testing.T, change func(spec map[string]any) error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		p := NewObject("otus.homework/v1", "MySQLPlatform", "", "crossplane-mysql")
+		p := NewObject("crossplane-mysql.io/v1alpha1", "Platform", "", "crossplane-mysql")
 		if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}

@@ -25,19 +25,21 @@ func StartToolbox(t *testing.T, namespace, name, pvc string) {
 	StartPod(t, ToolboxPod(namespace, name, pvc))
 }
 
-// ToolboxPod is such a pod that nobody has started. With a volume it is root, to do there what it likes; without one it may
-// do no more than the product's own pods.
+// ToolboxPod is such a pod that nobody has started. With a volume it is root, to do there what it likes; without one it
+// may do no more than the product's own pods.
 func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
 			TerminationGracePeriodSeconds: new(int64(0)),
-			Containers:                    []corev1.Container{{Name: "toolbox", Image: Toolbox, Command: []string{"sleep", "3600"}}},
+			Containers: []corev1.Container{
+				{Name: "toolbox", Image: Toolbox, Command: []string{"sleep", "3600"}}},
 		},
 	}
 	if pvc == "" {
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(65534)), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			RunAsNonRoot: new(true), RunAsUser: new(int64(65534)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		}
 		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -91,10 +93,12 @@ func Exec(ctx context.Context, namespace, pod, stdin string, command ...string) 
 }
 
 // ExecStream runs a command in a pod, with its input and output as they come.
-func ExecStream(ctx context.Context, namespace, pod string, stdin io.Reader, stdout io.Writer, command ...string) error {
+func ExecStream(ctx context.Context, namespace, pod string, stdin io.Reader, stdout io.Writer,
+	command ...string) error {
 	pod, container, _ := strings.Cut(pod, "/")
 	req := Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdin: stdin != nil, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdin: stdin != nil, Stdout: true,
+			Stderr: true}, scheme.ParameterCodec)
 	exec, err := remotecommand.NewWebSocketExecutor(Suite.Config, "GET", req.URL().String())
 	if err != nil {
 		return err

@@ -33,7 +33,8 @@ func securityOf(t *testing.T, composition string) string {
 func enforceSecurity(t *testing.T, namespace, level string) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+securityLabel+`":"`+level+`"}}}`))
-	if err := Suite.Kube.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, patch); err != nil {
+	if err := Suite.Kube.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		patch); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,14 +65,14 @@ func letIn(t *testing.T, p *corev1.Pod) {
 		t.Fatal(err)
 	}
 	levels := []string{privileged, baseline, restricted}
-	has, needs := slices.Index(levels, ns.Labels[securityLabel]), restricted
+	current, needs := slices.Index(levels, ns.Labels[securityLabel]), restricted
 	switch {
 	case p.Spec.HostPID, slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
 		needs = privileged
 	case p.Spec.SecurityContext == nil || p.Spec.SecurityContext.RunAsNonRoot == nil:
 		needs = baseline
 	}
-	if has > slices.Index(levels, needs) {
+	if current > slices.Index(levels, needs) {
 		enforceSecurity(t, p.Namespace, needs)
 	}
 }

@@ -53,6 +53,21 @@ func NewServerIn(t *testing.T, ns, composition string) *Server {
 	return s
 }
 
+// NewNamespacedServer of the API without claims, in a namespace of its own. Its Claim is the composite resource itself,
+// and its password is generated.
+func NewNamespacedServer(t *testing.T) *Server {
+	t.Helper()
+	ns := NewNamespace(t)
+	enforceSecurity(t, ns, restricted)
+	s := &Server{Namespace: ns, Name: "shop", Database: "shop", User: "root",
+		Claim: NewObject("crossplane-mysql.io/v1alpha1", "MySQL", ns, "shop"),
+		Spec:  map[string]any{"image": "mysql:9.7", "database": "shop", "storageSize": "1Gi"}}
+	t.Cleanup(func() { s.Discard(t) })
+	t.Cleanup(func() { documentedEventsOnly(t, ns) })
+	StartToolbox(t, ns, "client", "")
+	return s
+}
+
 // Neighbour is another server, by another name, in the same namespace.
 func (s *Server) Neighbour(t *testing.T, name string) *Server {
 	t.Helper()
@@ -110,7 +125,8 @@ func (s *Server) TrySet(ctx context.Context, fields map[string]any) error {
 // Annotate the claim.
 func (s *Server) Annotate(t *testing.T, key, value string) {
 	t.Helper()
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+	patch := client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
 	if err := Suite.Kube.Patch(t.Context(), s.Claim.DeepCopy(), patch); err != nil {
 		t.Fatal(err)
 	}
@@ -127,10 +143,10 @@ func (s *Server) Message(ctx context.Context) string {
 }
 
 // Eventually waits until a check has no complaint; where it has one in the end, what the claim says stands beside it.
-func (s *Server) Eventually(t *testing.T, what string, check func(context.Context) error) {
+func (s *Server) Eventually(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	if err := within(t.Context(), pause, check); err != nil {
-		t.Fatalf("%s: %v; the claim says %s", what, err, s.Message(context.WithoutCancel(t.Context())))
+		t.Fatalf("%s: %v; the claim says %s", subject, err, s.Message(context.WithoutCancel(t.Context())))
 	}
 }
 
@@ -191,6 +207,9 @@ func (s *Server) XR(ctx context.Context) (*unstructured.Unstructured, error) {
 	claim := s.Claim.DeepCopy()
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 		return nil, err
+	}
+	if claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
+		return claim, nil // It has no claim.
 	}
 	name, _, _ := unstructured.NestedString(claim.Object, "spec", "resourceRef", "name")
 	xr := NewObject(claim.GetAPIVersion(), "XMySQL", "", name)

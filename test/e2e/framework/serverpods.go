@@ -12,17 +12,18 @@ import (
 )
 
 // Pods of a claim: its server, and those of its Jobs.
-type Pods struct{ of *Server }
+type Pods struct{ server *Server }
 
 // Of a component of the server: server, restore, backup.
 func (p Pods) Of(ctx context.Context, component string) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := Suite.Kube.List(ctx, &list, client.InNamespace(p.of.Namespace), client.MatchingLabels{"app.kubernetes.io/component": component})
+	err := Suite.Kube.List(ctx, &list, client.InNamespace(p.server.Namespace),
+		client.MatchingLabels{"app.kubernetes.io/component": component})
 	return list.Items, err
 }
 
 // WaitFor waits for one that is as it should be.
-func (p Pods) WaitFor(t *testing.T, component string, is func(*corev1.Pod) bool) *corev1.Pod {
+func (p Pods) WaitFor(t *testing.T, component string, matches func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod
 	Eventually(t, "the pod", func(ctx context.Context) error {
@@ -30,7 +31,7 @@ func (p Pods) WaitFor(t *testing.T, component string, is func(*corev1.Pod) bool)
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return is(&p) }); i >= 0 {
+		if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return matches(&p) }); i >= 0 {
 			found = &pods[i]
 			return nil
 		}
@@ -45,7 +46,8 @@ func (p Pods) WaitFor(t *testing.T, component string, is func(*corev1.Pod) bool)
 // FindServer is the running pod of the server.
 func (p Pods) FindServer(ctx context.Context) (*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := Suite.Kube.List(ctx, list, client.InNamespace(p.of.Namespace), client.MatchingLabels{"app": p.of.Name}); err != nil {
+	if err := Suite.Kube.List(ctx, list, client.InNamespace(p.server.Namespace),
+		client.MatchingLabels{"app": p.server.Name}); err != nil {
 		return nil, err
 	}
 	for i := range list.Items {

@@ -1,5 +1,5 @@
-// Package framework is what the tests on a cluster share: the cluster, a [Server], which is a claim and all that it stands
-// for, and how to wait for something. It knows of no test.
+// Package framework is what the tests on a cluster share: the cluster, a [Server], which is a claim and all that it
+// stands for, and how to wait for something. It knows of no test.
 package framework
 
 import (
@@ -64,12 +64,13 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
-// Repeats is what a test says that takes long, and whose promise another one holds as well, on a cluster, in a package or in the model: it runs
-// where ALL is set, as in make test-all, which has the time. It names what runs where it does not.
-func Repeats(t *testing.T, where string) {
+// Repeats is what a test says that takes long, and whose promise another one holds as well, on a cluster, in a package
+// or in the model: it runs where ALL is set, as in make test-all, which has the time. It names what runs where it does
+// not.
+func Repeats(t *testing.T, place string) {
 	t.Helper()
 	if os.Getenv("ALL") == "" {
-		t.Skipf("make test-all runs it; here, %s", where)
+		t.Skipf("make test-all runs it; here, %s", place)
 	}
 }
 
@@ -98,8 +99,8 @@ func Repository() string {
 	return root
 }
 
-// typeMake types what README.md says of a cluster, but for its name. An interrupt reaches make and all that it has called:
-// it does not hand it on.
+// typeMake types what README.md says of a cluster, but for its name. An interrupt reaches make and all that it has
+// called: it does not hand it on.
 func typeMake(ctx context.Context, targets ...string) error {
 	cmd := exec.CommandContext(ctx, "make", targets...)
 	cmd.Dir = Repository()

@@ -17,15 +17,15 @@ const (
 )
 
 // Eventually waits until a check has no complaint.
-func Eventually(t *testing.T, what string, check func(context.Context) error) {
+func Eventually(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
-	eventuallyWith(t, pause, what, check)
+	eventuallyWith(t, pause, subject, check)
 }
 
-func eventuallyWith(t *testing.T, pause time.Duration, what string, check func(context.Context) error) {
+func eventuallyWith(t *testing.T, pause time.Duration, subject string, check func(context.Context) error) {
 	t.Helper()
 	if err := within(t.Context(), pause, check); err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", subject, err)
 	}
 }
 

@@ -28,7 +28,8 @@ func TestReadOptions(t *testing.T) {
 				"MYSQL_ROOT_PASSWORD": "p", "MYSQL_ROOT_HOST": "h", "MYSQL_DATABASE": "d", "MYSQL_USER": "u", "MYSQL_PASSWORD": "q",
 				"MYSQL_ONETIME_PASSWORD": "no", "MYSQL_INITDB_SKIP_TZINFO": "1",
 			},
-			want: want{opts: options{rootPassword: "p", rootHost: "h", database: "d", user: "u", password: "q", oneTime: true, skipTimeZones: true}},
+			want: want{opts: options{rootPassword: "p", rootHost: "h", database: "d", user: "u", password: "q", oneTime: true,
+				skipTimeZones: true}},
 		},
 		"file": {
 			reason:   "Editors end files with a line break; a password may still have one inside, and spaces at its ends.",
@@ -104,8 +105,10 @@ func TestFirstSQL(t *testing.T) {
 			flavor: mysql,
 			want: []string{
 				"SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n" +
-					"ALTER USER 'root'@'localhost' IDENTIFIED BY 'a'\\b\"';\nGRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT OPTION;\n" +
-					"CREATE USER IF NOT EXISTS 'root'@'%';\nALTER USER 'root'@'%' IDENTIFIED BY 'a'\\b\"';\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n" +
+					"ALTER USER 'root'@'localhost' IDENTIFIED BY 'a'\\b\"';\nGRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT " +
+					"OPTION;\n" +
+					"CREATE USER IF NOT EXISTS 'root'@'%';\nALTER USER 'root'@'%' IDENTIFIED BY 'a'\\b\"';\nGRANT ALL ON *.* TO " +
+					"'root'@'%' WITH GRANT OPTION;\n" +
 					"DROP DATABASE IF EXISTS test;\n",
 				"CREATE DATABASE IF NOT EXISTS `my_d`;\n",
 				"CREATE USER 'it's'@'%' IDENTIFIED BY 'q';\n",
@@ -117,8 +120,10 @@ func TestFirstSQL(t *testing.T) {
 			flavor: mariadb,
 			want: []string{
 				"SET autocommit = 1;\nSET SESSION sql_log_bin = 0;\n" + mariadb.cleanUp + ";\n" +
-					"CREATE USER IF NOT EXISTS 'root'@'localhost';\nALTER USER 'root'@'localhost' IDENTIFIED BY 'a\\'\\\\b\"';\nGRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT OPTION;\n" +
-					"CREATE USER IF NOT EXISTS 'root'@'%';\nALTER USER 'root'@'%' IDENTIFIED BY 'a\\'\\\\b\"';\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n" +
+					"CREATE USER IF NOT EXISTS 'root'@'localhost';\nALTER USER 'root'@'localhost' IDENTIFIED BY " +
+					"'a\\'\\\\b\"';\nGRANT ALL ON *.* TO 'root'@'localhost' WITH GRANT OPTION;\n" +
+					"CREATE USER IF NOT EXISTS 'root'@'%';\nALTER USER 'root'@'%' IDENTIFIED BY 'a\\'\\\\b\"';\nGRANT ALL ON *.* " +
+					"TO 'root'@'%' WITH GRANT OPTION;\n" +
 					"DROP DATABASE IF EXISTS test;\n",
 				"CREATE DATABASE IF NOT EXISTS `my_d`;\n",
 				"CREATE USER 'it\\'s'@'%' IDENTIFIED BY 'q';\n",
@@ -146,7 +151,8 @@ func TestCommand(t *testing.T) {
 }
 
 func TestVariable(t *testing.T) {
-	help := "  --socket=name  The\n   socket  file\n\nVariables (--variable-name=value)\ndatadir    /a b/\nsocket     /s.sock\nsocket-x   /x\n"
+	help := "  --socket=name  The\n   socket  file\n\nVariables (--variable-name=value)\ndatadir    /a b/\nsocket     " +
+		"/s.sock\nsocket-x   /x\n"
 	for name, want := range map[string]string{"datadir": "/a b/", "socket": "/s.sock", "none": ""} {
 		if got := variable(help, name); got != want {
 			t.Errorf("%s is %q instead of %q", name, got, want)
@@ -155,7 +161,8 @@ func TestVariable(t *testing.T) {
 }
 
 func TestOpener(t *testing.T) {
-	for file, want := range map[string]bool{"a.sql": true, "a.sql.gz": true, "a.sql.bz2": true, "a.sql.zst": true, "a.sql.xz": false, "a.txt": false, "sql": false} {
+	for file, want := range map[string]bool{"a.sql": true, "a.sql.gz": true, "a.sql.bz2": true, "a.sql.zst": true,
+		"a.sql.xz": false, "a.txt": false, "sql": false} {
 		if got := opener("/d/"+file) != nil; got != want {
 			t.Errorf("%s is taken: %t instead of %t", file, got, want)
 		}

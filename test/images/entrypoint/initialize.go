@@ -78,8 +78,8 @@ func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ..
 	return r.runClient(ctx, r.client, login, in, append([]string{"--comments"}, database...)...)
 }
 
-// runClient runs a program that talks to the server as root. MySQL's own image hands it the password between double quotes in
-// a file of options, where a backslash escapes; MariaDB's in its environment.
+// runClient runs a program that talks to the server as root. MySQL's own image hands it the password between double
+// quotes in a file of options, where a backslash escapes; MariaDB's in its environment.
 func (r *running) runClient(ctx context.Context, program string, login bool, in io.Reader, args ...string) error {
 	options := ""
 	if login && r.passFile != nil && r.opts.rootPassword != "" {
@@ -90,7 +90,9 @@ func (r *running) runClient(ctx context.Context, program string, login bool, in 
 		return err
 	}
 	defer file.Close() //nolint:errcheck // It was only read.
-	cmd := exec.CommandContext(ctx, program, append([]string{"--defaults-extra-file=/dev/fd/3", "--protocol=socket", "--user=root", "--host=localhost", "--socket=" + r.socket}, args...)...)
+	cmd := exec.CommandContext(ctx, program,
+		append([]string{"--defaults-extra-file=/dev/fd/3", "--protocol=socket", "--user=root", "--host=localhost",
+			"--socket=" + r.socket}, args...)...)
 	cmd.ExtraFiles = []*os.File{file}
 	cmd.Env = os.Environ()
 	if login && r.passFile == nil {

@@ -103,6 +103,6 @@ func become(args []string) error {
 
 // logf writes lines in the form of the servers' own logs.
 func logf(level, format string, a ...any) {
-	at := time.Now().UTC().Format(time.RFC3339)
-	_, _ = fmt.Fprintf(os.Stderr, "%s [%s] [Entrypoint]: %s\n", at, level, fmt.Sprintf(format, a...))
+	timestamp := time.Now().UTC().Format(time.RFC3339)
+	_, _ = fmt.Fprintf(os.Stderr, "%s [%s] [Entrypoint]: %s\n", timestamp, level, fmt.Sprintf(format, a...))
 }

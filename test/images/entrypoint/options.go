@@ -65,7 +65,7 @@ func readOptions(e env) (options, error) {
 		oneTime:        e.flag("ONETIME_PASSWORD"),
 		skipTimeZones:  e.flag("INITDB_SKIP_TZINFO"),
 	}
-	for name, to := range map[string]*string{
+	for name, target := range map[string]*string{
 		"ROOT_PASSWORD": &o.rootPassword, "ROOT_HOST": &o.rootHost,
 		"DATABASE": &o.database, "USER": &o.user, "PASSWORD": &o.password,
 	} {
@@ -73,7 +73,7 @@ func readOptions(e env) (options, error) {
 		if err != nil {
 			return options{}, err
 		}
-		*to = v
+		*target = v
 	}
 	if o.rootHost == "" {
 		o.rootHost = "%"
@@ -88,7 +88,8 @@ func (o *options) check(prefix string) error {
 			"    - %[1]s_ROOT_PASSWORD\n    - %[1]s_ALLOW_EMPTY_PASSWORD\n    - %[1]s_RANDOM_ROOT_PASSWORD", prefix)
 	}
 	if o.user == "root" {
-		return fmt.Errorf("%[1]s_USER=\"root\": %[1]s_USER and %[1]s_PASSWORD are for a regular user and cannot be used for root; use %[1]s_ROOT_PASSWORD", prefix)
+		return fmt.Errorf("%[1]s_USER=\"root\": %[1]s_USER and %[1]s_PASSWORD are for a regular user and cannot be used "+
+			"for root; use %[1]s_ROOT_PASSWORD", prefix)
 	}
 	if o.user == "" && o.password != "" {
 		logf("Warn", "%[1]s_PASSWORD is set without %[1]s_USER: no user is made.", prefix)

@@ -55,7 +55,8 @@ var mariadb = flavor{
 	install: func(s server) []string {
 		return append([]string{
 			"mariadb-install-db", "--datadir=" + s.dataDir, "--auth-root-authentication-method=normal",
-			"--skip-test-db", "--rpm", "--default-time-zone=SYSTEM", "--skip-log-bin", "--expire-logs-days=0", "--loose-innodb_buffer_pool_load_at_startup=0",
+			"--skip-test-db", "--rpm", "--default-time-zone=SYSTEM", "--skip-log-bin", "--expire-logs-days=0",
+			"--loose-innodb_buffer_pool_load_at_startup=0",
 		}, s.args[1:]...)
 	},
 	offline:   []string{"--skip-networking", "--default-time-zone=SYSTEM", "--skip-slave-start"},
@@ -81,13 +82,15 @@ type server struct {
 
 // inspect asks the server what its configuration comes to. A mistake in it ends here, before anything is written.
 func inspect(ctx context.Context, f flavor, args []string) (server, error) {
-	check := append(append([]string{}, args[1:]...), "--verbose", "--help", "--log-bin-index="+filepath.Join(os.TempDir(), "check.index"))
+	check := append(append([]string{}, args[1:]...), "--verbose", "--help",
+		"--log-bin-index="+filepath.Join(os.TempDir(), "check.index"))
 	cmd := exec.CommandContext(ctx, args[0], check...)
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return server{}, fmt.Errorf("%s failed while attempting to check config\n    command was: %s\n%s", f.server, strings.Join(cmd.Args, " "), complaint.String())
+		return server{}, fmt.Errorf("%s failed while attempting to check config\n    command was: %s\n%s", f.server,
+			strings.Join(cmd.Args, " "), complaint.String())
 	}
 	s := server{flavor: f, args: args, dataDir: variable(string(out), "datadir"), socket: variable(string(out), "socket")}
 	if s.dataDir == "" || s.socket == "" {

@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// firstSQL is what makes root's accounts, the database and its user. MySQL's own image puts every value into it as it is
-// (docker_setup_db in docker-library/mysql), so that a password with a quote is a syntax error after which the folder of
-// the system tables is there and the accounts are not; MariaDB's escapes them. Whoever relies on better must see it fail
-// here.
+// firstSQL is what makes root's accounts, the database and its user. MySQL's own image puts every value into it as it
+// is (docker_setup_db in docker-library/mysql), so that a password with a quote is a syntax error after which the
+// folder of the system tables is there and the accounts are not; MariaDB's escapes them. Whoever relies on better must
+// see it fail here.
 func firstSQL(f flavor, o options) []string {
 	literal, name := f.literal, f.name
 	accounts := []string{"SET autocommit = 1", "SET SESSION sql_log_bin = 0"}
@@ -17,7 +17,8 @@ func firstSQL(f flavor, o options) []string {
 		if host != localhost || f.cleanUp != "" {
 			accounts = append(accounts, "CREATE USER IF NOT EXISTS "+account)
 		}
-		accounts = append(accounts, "ALTER USER "+account+" IDENTIFIED BY "+literal(o.rootPassword), "GRANT ALL ON *.* TO "+account+" WITH GRANT OPTION")
+		accounts = append(accounts, "ALTER USER "+account+" IDENTIFIED BY "+literal(o.rootPassword),
+			"GRANT ALL ON *.* TO "+account+" WITH GRANT OPTION")
 	}
 	out := []string{strings.Join(append(accounts, "DROP DATABASE IF EXISTS test"), ";\n") + ";\n"}
 	if o.database != "" {

@@ -14,8 +14,8 @@ const (
 	serverHome = "/var/lib/mysql"
 )
 
-// stepDown hands the server's folders over to its account, and goes on as that. A container that was not started as root
-// has to have been given folders that it can write.
+// stepDown hands the server's folders over to its account, and goes on as that. A container that was not started as
+// root has to have been given folders that it can write.
 func stepDown(s server) error {
 	dirs := []string{s.dataDir, filepath.Dir(s.socket)}
 	for _, d := range dirs {

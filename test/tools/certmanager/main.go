@@ -1,5 +1,5 @@
-// Command certmanager is what of cert-manager signs: its own controllers of issuers, of the approval of requests, and of the CA
-// issuer. Its module has no main package.
+// Command certmanager is what of cert-manager signs: its own controllers of issuers, of the approval of requests, and
+// of the CA issuer. Its module has no main package.
 package main
 
 import (
@@ -47,7 +47,8 @@ func run(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	known := controller.Known()
-	for _, name := range []string{issuers.ControllerName, clusterissuers.ControllerName, approver.ControllerName, ca.CRControllerName} {
+	for _, name := range []string{issuers.ControllerName, clusterissuers.ControllerName, approver.ControllerName,
+		ca.CRControllerName} {
 		c, err := known[name](factory)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

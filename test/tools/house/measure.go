@@ -17,9 +17,9 @@ import (
 
 // A figure of the house.
 type figure struct {
-	value, what string
-	// which are the ones that make it, where there are few.
-	which []string
+	value, text string
+	// examples are the ones that make it, where there are few.
+	examples []string
 }
 
 // A module that is measured.
@@ -42,7 +42,8 @@ func load(root string) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := packages.Load(&packages.Config{Mode: loaded, Dir: abs, Tests: true, BuildFlags: []string{"-tags=mysqld,bench"}}, "./...")
+	users, err := packages.Load(&packages.Config{Mode: loaded, Dir: abs, Tests: true,
+		BuildFlags: []string{"-tags=mysqld,bench"}}, "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func load(root string) (*module, error) {
 
 func (m *module) servesTests(p *packages.Package) bool {
 	rel, err := filepath.Rel(m.root, filepath.Dir(p.GoFiles[0]))
-	return err != nil || slices.Contains([]string{"test", "tests", "hack", "e2e"}, strings.Split(filepath.ToSlash(rel), "/")[0])
+	return err != nil || slices.Contains([]string{"test", "tests", "hack", "e2e"},
+		strings.Split(filepath.ToSlash(rel), "/")[0])
 }
 
 // figures in the order in which they are read.
@@ -104,14 +106,15 @@ func (m *module) lines() []figure {
 			largest, most = name, n
 		}
 	}
-	which := make([]string, 0, len(parts))
+	examples := make([]string, 0, len(parts))
 	for part, n := range parts {
-		which = append(which, fmt.Sprintf("%s %d", part, n))
+		examples = append(examples, fmt.Sprintf("%s %d", part, n))
 	}
-	slices.Sort(which)
+	slices.Sort(examples)
 	return []figure{
-		{value: strconv.Itoa(total), what: "lines without tests", which: which},
-		{value: strconv.Itoa(total / len(m.packages)), what: "lines a package", which: []string{fmt.Sprintf("the largest %d: %s", most, largest)}},
+		{value: strconv.Itoa(total), text: "lines without tests", examples: examples},
+		{value: strconv.Itoa(total / len(m.packages)), text: "lines a package",
+			examples: []string{fmt.Sprintf("the largest %d: %s", most, largest)}},
 	}
 }
 
@@ -134,7 +137,7 @@ func (m *module) oneWord() figure {
 	rooms := map[string]int{}
 	for _, p := range m.packages {
 		for _, fn := range functions(p) {
-			if name := fn.Name.Name; !fn.Name.IsExported() && name != "main" && name != "init" && name != "_" {
+			if name := fn.Name.Name; isNamedByUs(fn) {
 				all++
 				if !strings.ContainsFunc(name, unicode.IsUpper) && !strings.ContainsRune(name, '_') {
 					bare++
@@ -143,10 +146,11 @@ func (m *module) oneWord() figure {
 			}
 		}
 	}
-	return figure{value: percent(bare, all), what: fmt.Sprintf("of %d unexported functions are named by one word", all), which: top(rooms, 5)}
+	return figure{value: percent(bare, all), text: fmt.Sprintf("of %d unexported functions are named by one word", all),
+		examples: top(rooms, 5)}
 }
 
-func percent(n, of int) string { return fmt.Sprintf("%d%%", 100*n/max(of, 1)) }
+func percent(n, total int) string { return fmt.Sprintf("%d%%", 100*n/max(total, 1)) }
 
 // top entries, the largest first.
 func top(counts map[string]int, n int) []string {
@@ -180,7 +184,7 @@ func (m *module) methods() figure {
 			most = max(most, counts[name])
 		}
 	}
-	return figure{value: strconv.Itoa(most), what: "methods on the largest type", which: top(counts, 4)}
+	return figure{value: strconv.Itoa(most), text: "methods on the largest type", examples: top(counts, 4)}
 }
 
 func receiver(e ast.Expr) string {
@@ -205,16 +209,16 @@ func (m *module) ties() figure {
 			if o.Pkg() != p.Types || !o.Pos().IsValid() {
 				continue
 			}
-			from, to := p.Fset.Position(id.Pos()).Filename, p.Fset.Position(o.Pos()).Filename
-			if from != to && isTop(o) {
-				pairs[[2]string{min(from, to), max(from, to)}] = true
+			from, target := p.Fset.Position(id.Pos()).Filename, p.Fset.Position(o.Pos()).Filename
+			if from != target && isTop(o) {
+				pairs[[2]string{min(from, target), max(from, target)}] = true
 			}
 		}
 		n := len(files(p))
 		rooms[fmt.Sprintf("%s (of %d)", m.short(p), n*(n-1)/2)] = len(pairs)
 		most = max(most, len(pairs))
 	}
-	return figure{value: strconv.Itoa(most), what: "pairs of files of one package are tied", which: top(rooms, 4)}
+	return figure{value: strconv.Itoa(most), text: "pairs of files of one package are tied", examples: top(rooms, 4)}
 }
 
 // isTop is true for what a package declares itself, and for its types' methods.
@@ -231,13 +235,13 @@ func (m *module) comments() figure {
 	all, total := 0, 0
 	for _, p := range m.packages {
 		for _, f := range files(p) {
-			has := map[int]bool{}
+			hasCode := map[int]bool{}
 			ast.Inspect(f, func(n ast.Node) bool {
 				switch n.(type) {
 				case nil, *ast.Comment, *ast.CommentGroup:
 					return false
 				}
-				has[p.Fset.Position(n.Pos()).Line], has[p.Fset.Position(n.End()-1).Line] = true, true
+				hasCode[p.Fset.Position(n.Pos()).Line], hasCode[p.Fset.Position(n.End()-1).Line] = true, true
 				return true
 			})
 			part := strings.Split(m.short(p), "/")[0]
@@ -246,21 +250,22 @@ func (m *module) comments() figure {
 				n += linesBetween(p.Fset, g.Pos(), g.End())
 			}
 			comments[part] += n
-			code[part] += len(has)
+			code[part] += len(hasCode)
 			all += n
-			total += len(has)
+			total += len(hasCode)
 		}
 	}
-	which := make([]string, 0, len(code))
+	examples := make([]string, 0, len(code))
 	for part := range code {
-		which = append(which, fmt.Sprintf("%s %.2f", part, float64(comments[part])/float64(max(code[part], 1))))
+		examples = append(examples, fmt.Sprintf("%s %.2f", part, float64(comments[part])/float64(max(code[part], 1))))
 	}
-	slices.Sort(which)
-	return figure{value: fmt.Sprintf("%.2f", float64(all)/float64(max(total, 1))), what: "lines of comment for each of code", which: which}
+	slices.Sort(examples)
+	return figure{value: fmt.Sprintf("%.2f", float64(all)/float64(max(total, 1))),
+		text: "lines of comment for each of code", examples: examples}
 }
 
-func linesBetween(fset *token.FileSet, from, to token.Pos) int {
-	return fset.Position(to).Line - fset.Position(from).Line + 1
+func linesBetween(fset *token.FileSet, from, end token.Pos) int {
+	return fset.Position(end).Line - fset.Position(from).Line + 1
 }
 
 // longest function in lines.
@@ -274,11 +279,11 @@ func (m *module) longest() figure {
 			most = max(most, n)
 		}
 	}
-	return figure{value: strconv.Itoa(most), what: "lines in the longest function", which: top(lengths, 3)}
+	return figure{value: strconv.Itoa(most), text: "lines in the longest function", examples: top(lengths, 3)}
 }
 
-// exported names at the top of a package that nobody outside of it needs, tests included, but for those of an API. A type
-// is needed if another declaration that can be used has it, and constants are with their type.
+// exported names at the top of a package that nobody outside of it needs, tests included, but for those of an API. A
+// type is needed if another declaration that can be used has it, and constants are with their type.
 func (m *module) exported() figure {
 	used := map[string]bool{}
 	for _, p := range m.users {
@@ -288,7 +293,7 @@ func (m *module) exported() figure {
 			}
 		}
 	}
-	var which []string
+	var examples []string
 	for _, p := range m.packages {
 		if p.Name == "main" || strings.HasPrefix(m.short(p), "apis") {
 			continue
@@ -300,10 +305,11 @@ func (m *module) exported() figure {
 			if !o.Exported() || used[at(p, o)] || shown[o] || isConst && isNamed(c.Type(), shown) {
 				continue
 			}
-			which = append(which, m.short(p)+"."+name)
+			examples = append(examples, m.short(p)+"."+name)
 		}
 	}
-	return figure{value: strconv.Itoa(len(which)), what: "exported names that no other package uses", which: which}
+	return figure{value: strconv.Itoa(len(examples)), text: "exported names that no other package uses",
+		examples: examples}
 }
 
 func at(p *packages.Package, o types.Object) string { return p.Fset.Position(o.Pos()).String() }

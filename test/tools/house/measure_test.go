@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,7 +52,7 @@ func TestFigures(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, f := range m.figures() {
-		got[f.what] = f.value
+		got[f.text] = f.value
 	}
 	want := map[string]string{
 		"lines without tests": "27",
@@ -70,7 +71,9 @@ func TestFigures(t *testing.T) {
 
 // TestNoModule: what cannot be measured is no figure.
 func TestNoModule(t *testing.T) {
-	if err := run([]string{t.TempDir()}); err == nil {
-		t.Error("want an error")
+	for _, figures := range []bool{false, true} {
+		if err := run(io.Discard, figures, []string{t.TempDir()}); err == nil {
+			t.Errorf("with figures %v: want an error", figures)
+		}
 	}
 }

@@ -1,5 +1,5 @@
-// Command kube is Kubernetes in one file: its first argument says which program it is. One link step and one copy of the
-// shared code instead of seven.
+// Command kube is Kubernetes in one file: its first argument says which program it is. One link step and one copy of
+// the shared code instead of seven.
 package main
 
 import (
@@ -18,7 +18,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-const usage = "usage: kube etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|kubectl ARGUMENT..."
+const usage = "usage: kube etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|kubectl " +
+	"ARGUMENT..."
 
 func main() {
 	if len(os.Args) < 2 {

@@ -1,6 +1,7 @@
-// Command mongod stands for MongoDB's own, of which there is no package: FerretDB, which speaks MongoDB's protocol and keeps
-// its data in SQLite. It keeps the contract of the official image: the name of the program, its port, its data directory,
-// what it answers when it is asked for its version, and that it writes everything down when it is told to stop.
+// Command mongod stands for MongoDB's own, of which there is no package: FerretDB, which speaks MongoDB's protocol and
+// keeps its data in SQLite. It keeps the contract of the official image: the name of the program, its port, its data
+// directory, what it answers when it is asked for its version, and that it writes everything down when it is told to
+// stop.
 package main
 
 import (
@@ -35,7 +36,8 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	db, err := ferretdb.New(&ferretdb.Config{Handler: "sqlite", SQLiteURL: data, Listener: ferretdb.ListenerConfig{TCP: address}})
+	db, err := ferretdb.New(&ferretdb.Config{Handler: "sqlite", SQLiteURL: data,
+		Listener: ferretdb.ListenerConfig{TCP: address}})
 	if err != nil {
 		return err
 	}

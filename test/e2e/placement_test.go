@@ -12,10 +12,11 @@ import (
 )
 
 // taintOfDatabases is on nodes that are for databases.
-const taintOfDatabases = "e2e.otus.homework/databases"
+const taintOfDatabases = "e2e.crossplane-mysql.io/databases"
 
-// TestScheduling: a claim says which nodes its server runs on, and the Jobs that read its data do, too. What is others' the platform has
-// to give first. A server that may not run where its volume is says so, and is backed up where that is.
+// TestScheduling: a claim says which nodes its server runs on, and the Jobs that read its data do, too. What is others'
+// the platform has to give first. A server that may not run where its volume is says so, and is backed up where that
+// is.
 func TestScheduling(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -25,7 +26,8 @@ func TestScheduling(t *testing.T) {
 	nodes := namesOfNodes(t)
 	s.Spec["scheduling"] = schedulingOn(nodes[1], class.Name)
 	s.Create(t)
-	s.Refuses(t, "spec.scheduling.tolerations[0].key: Forbidden: "+taintOfDatabases+" is not among those that the platform allows: none")
+	s.Refuses(t, "spec.scheduling.tolerations[0].key: Forbidden: "+taintOfDatabases+
+		" is not allowed by the platform. Allowed: none")
 	s.IsHeld(t)
 	framework.Allow(t, "allowedTolerations", taintOfDatabases)
 	framework.Allow(t, "allowedPriorityClasses", class.Name)
@@ -34,14 +36,18 @@ func TestScheduling(t *testing.T) {
 	rows := s.Client().MustQuery(t, framework.Rows)
 	isOn(t, s, s.Name+"-pvc", nodes[1])
 	if p := s.Pods().MustFindServer(t); p.Spec.PriorityClassName != class.Name || !tolerates(p) {
-		t.Errorf("want class %s and a toleration of %s, got %q, %v", class.Name, taintOfDatabases, p.Spec.PriorityClassName, p.Spec.Tolerations)
+		t.Errorf("want class %s and a toleration of %s, got %q, %v", class.Name, taintOfDatabases, p.Spec.PriorityClassName,
+			p.Spec.Tolerations)
 	}
 
 	s.Set(t, map[string]any{"scheduling": schedulingOn(nodes[0], class.Name)})
-	s.Says(t, "finds no node")
+	s.Says(t, "cannot be scheduled")
 	s.StartDelete(t)
-	if p := s.Pods().WaitFor(t, "backup", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" }); p.Spec.NodeName != nodes[1] || !tolerates(p) || len(p.Spec.NodeSelector) > 0 {
-		t.Errorf("want the Job where the server was, and bound to nothing, got %q, %v, %v", p.Spec.NodeName, p.Spec.Tolerations, p.Spec.NodeSelector)
+	if p := s.Pods().WaitFor(t, "backup", func(p *corev1.Pod) bool {
+		return p.Spec.NodeName != ""
+	}); p.Spec.NodeName != nodes[1] || !tolerates(p) || len(p.Spec.NodeSelector) > 0 {
+		t.Errorf("want the Job where the server was, and bound to nothing, got %q, %v, %v", p.Spec.NodeName,
+			p.Spec.Tolerations, p.Spec.NodeSelector)
 	}
 	s.Gone(t)
 	s.Backups().AreProven(t, 1)
@@ -50,7 +56,8 @@ func TestScheduling(t *testing.T) {
 	isOn(t, s, s.Name+"-pvc", nodes[1])
 }
 
-// TestTaintedNode: on a node that is for databases alone a server lives, is backed up while it runs and at its end, tried and restored.
+// TestTaintedNode: on a node that is for databases alone a server lives, is backed up while it runs and at its end,
+// tried and restored.
 func TestTaintedNode(t *testing.T) {
 	framework.Repeats(t, "TestScheduling has what pods tolerate, and this takes a node from all other tests")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -58,12 +65,13 @@ func TestTaintedNode(t *testing.T) {
 	framework.Allow(t, "allowedTolerations", taintOfDatabases)
 	framework.MustKubectl(t, "taint", "node", node, taintOfDatabases+"=:NoSchedule")
 	t.Cleanup(func() {
-		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "taint", "node", node, taintOfDatabases+"-"); err != nil {
+		if out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "taint", "node", node,
+			taintOfDatabases+"-"); err != nil {
 			t.Errorf("cannot take the taint from node %s: %v: %s", node, err, out)
 		}
 	})
 	s.Spec["scheduling"] = schedulingOn(node, "")
-	s.Spec["backup"] = map[string]any{"requireRestorable": true}
+	s.Spec["backup"] = map[string]any{"finalBackup": map[string]any{"requireRestoreTest": true}}
 	rows := s.Begin(t)
 	request(t, s, "one", "Online", "Proven")
 	s.Delete(t)
@@ -76,9 +84,10 @@ func TestTaintedNode(t *testing.T) {
 // schedulingOn a node, whatever it is for.
 func schedulingOn(node, class string) map[string]any {
 	out := map[string]any{
-		"nodeSelector":              map[string]any{corev1.LabelHostname: node},
-		"tolerations":               []any{map[string]any{"key": taintOfDatabases, "operator": "Exists"}},
-		"topologySpreadConstraints": []any{map[string]any{"topologyKey": corev1.LabelHostname}},
+		"nodeSelector": map[string]any{corev1.LabelHostname: node},
+		"tolerations":  []any{map[string]any{"key": taintOfDatabases, "operator": "Exists"}},
+		"topologySpreadConstraints": []any{map[string]any{"topologyKey": corev1.LabelHostname, "maxSkew": int64(1),
+			"whenUnsatisfiable": "ScheduleAnyway"}},
 	}
 	if class != "" {
 		out["priorityClassName"] = class

@@ -15,8 +15,8 @@ import (
 
 // Volumes of the test cluster are of one node each: its two nodes are as far from each other as two zones.
 
-// TestEmptyBackupVolumeElsewhere: an instance that never had data leaves a volume for backups where it would have been. The next one
-// is made elsewhere, and it can be backed up there.
+// TestEmptyBackupVolumeElsewhere: an instance that never had data leaves a volume for backups where it would have been.
+// The next one is made elsewhere, and it can be backed up there.
 func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
@@ -36,7 +36,9 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	direct(t, s, nodes[1])
 	rows := s.Begin(t)
 	isOn(t, s, s.Name+"-pvc", nodes[1])
-	framework.Eventually(t, "the empty volume to be gone", func(ctx context.Context) error { return framework.IsGone(ctx, before.DeepCopy()) })
+	framework.Eventually(t, "the empty volume to be gone", func(ctx context.Context) error {
+		return framework.IsGone(ctx, before.DeepCopy())
+	})
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	isOn(t, s, s.BackupPVC(), nodes[1])
@@ -44,8 +46,8 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	s.Client().SeesRows(t, rows)
 }
 
-// TestBackupsPullTheServer: a server that begins empty runs where the backups of its name are. One that may not says so before it has
-// data. One that is made from another's backup is backed up beside its data.
+// TestBackupsPullTheServer: a server that begins empty runs where the backups of its name are. One that may not says so
+// before it has data. One that is made from another's backup is backed up beside its data.
 func TestBackupsPullTheServer(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
@@ -60,7 +62,8 @@ func TestBackupsPullTheServer(t *testing.T) {
 	direct(t, s, nodes[0])
 	s.Spec["restore"] = map[string]any{"policy": "Never"}
 	s.Create(t)
-	s.Says(t, "It has to run where the backups of this name are (kubernetes.io/hostname In "+nodes[1]+"), or it could not be backed up")
+	s.Says(t, "The pod must run on nodes that can use the backup volume of this name (kubernetes.io/hostname In "+nodes[1]+
+		"), or its data could not be backed up")
 	direct(t, s, "")
 	framework.MustKubectl(t, "delete", "pod", "--namespace", s.Namespace, "--selector", serverPods)
 	s.Client().TypeSession(t)
@@ -77,8 +80,8 @@ func TestBackupsPullTheServer(t *testing.T) {
 	isOn(t, other, other.BackupPVC(), nodes[1])
 }
 
-// TestVolumesApart: a class that binds at once has put the two volumes on two nodes. Nothing can run beside both, which is said before
-// there is any data, with what to do.
+// TestVolumesApart: a class that binds at once has put the two volumes on two nodes. Nothing can run beside both, which
+// is said before there is any data, with what to do.
 func TestVolumesApart(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -86,8 +89,9 @@ func TestVolumesApart(t *testing.T) {
 	s.Spec["storageClassName"] = "local-immediate"
 	volume := reserveBackups(t, s, nodes[1]) // The class takes the first node.
 	s.Create(t)
-	s.Says(t, "finds no node")
-	s.Says(t, "Where a StorageClass has put the two volumes apart, use one with volumeBindingMode WaitForFirstConsumer")
+	s.Says(t, "cannot be scheduled")
+	s.Says(t, "If a StorageClass placed the data volume and the backup volume in different zones, "+
+		"use one with volumeBindingMode WaitForFirstConsumer")
 	isOn(t, s, s.Name+"-pvc", nodes[0])
 	isOn(t, s, s.BackupPVC(), nodes[1])
 	if got := s.Backups().MustList(t); len(got) > 0 {
@@ -105,15 +109,16 @@ func TestVolumesApart(t *testing.T) {
 const serverPods = "app.kubernetes.io/component=server"
 
 // nodeOfServers is the label of a namespace that says where its servers run.
-const nodeOfServers = "e2e.otus.homework/node"
+const nodeOfServers = "e2e.crossplane-mysql.io/node"
 
-// directServers of the namespace to the node that its label names, as a scheduler does that has no room elsewhere, and return the
-// names of the nodes.
+// directServers of the namespace to the node that its label names, as a scheduler does that has no room elsewhere, and
+// return the names of the nodes.
 func directServers(t *testing.T, s *framework.Server) []string {
 	t.Helper()
 	nodes := namesOfNodes(t)
 	direct(t, s, nodes[0])
-	changePods(t, s, `"`+nodeOfServers+`" in namespaceObject.metadata.labels && has(object.metadata.labels) && "app.kubernetes.io/component" in object.metadata.labels && object.metadata.labels["app.kubernetes.io/component"] == "server" ? [
+	changePods(t, s, `"`+nodeOfServers+
+		`" in namespaceObject.metadata.labels && has(object.metadata.labels) && "app.kubernetes.io/component" in object.metadata.labels && object.metadata.labels["app.kubernetes.io/component"] == "server" ? [
 		JSONPatch{op: "add", path: "/spec/nodeSelector", value: {"kubernetes.io/hostname": namespaceObject.metadata.labels["`+nodeOfServers+`"]}}
 	] : []`, func(p *corev1.Pod) bool { return len(p.Spec.NodeSelector) > 0 })
 	return nodes
@@ -157,7 +162,8 @@ func reserveBackups(t *testing.T, s *framework.Server, node string) string {
 		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
 		ClaimRef:    &corev1.ObjectReference{Namespace: s.Namespace, Name: s.BackupPVC()},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 		}}}},
 	}
 	v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/tmp/" + v.Name, Type: new(corev1.HostPathDirectoryOrCreate)}

@@ -19,7 +19,8 @@ func TestScheduledBackups(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	framework.SetPlatform(t, "minBackupInterval", int64(1))
-	s.Spec["backup"] = map[string]any{"schedule": "* * * * *", "timeZone": "Europe/Berlin", "method": "Online", "keep": int64(1)}
+	s.Spec["backup"] = map[string]any{"retention": map[string]any{"count": int64(1)},
+		"schedule": map[string]any{"cron": "* * * * *", "timeZone": "Europe/Berlin", "method": "Online"}}
 	before := s.Begin(t)
 	first := scheduledAfter(t, s, "")
 	second := scheduledAfter(t, s, first)
@@ -34,14 +35,18 @@ func TestScheduledBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, _, _ := unstructured.NestedMap(xr.Object, "status", "backupSchedule")
-	if is["lastAt"] == nil || is["nextAt"] == nil || is["missedAt"] != nil {
-		t.Errorf("it says %v", is)
+	schedule, _, _ := unstructured.NestedMap(xr.Object, "status", "internal", "backupSchedule")
+	if schedule["lastAt"] == nil || schedule["nextAt"] == nil || schedule["missedAt"] != nil {
+		t.Errorf("it says %v", schedule)
 	}
-	s.Set(t, map[string]any{"backup": map[string]any{"keep": int64(1)}})
+	s.Set(t, map[string]any{"backup": map[string]any{"retention": map[string]any{"count": int64(1)}}})
 	s.Eventually(t, "the end of the schedule", func(ctx context.Context) error {
 		xr, err := s.XR(ctx)
-		if err == nil && xr.Object["status"].(map[string]any)["backupSchedule"] != nil {
+		if err != nil {
+			return err
+		}
+		schedule, _, err := unstructured.NestedMap(xr.Object, "status", "internal", "backupSchedule")
+		if err == nil && schedule != nil {
 			err = errors.New("it is there")
 		}
 		return err
@@ -50,8 +55,8 @@ func TestScheduledBackups(t *testing.T) {
 	t.Logf("those of %s and %s", first, second)
 }
 
-// TestScheduleIsKept: there is one backup for each minute, whoever leads, and whoever has just ended; and one for all minutes that were
-// missed.
+// TestScheduleIsKept: there is one backup for each minute, whoever leads, and whoever has just ended; and one for all
+// minutes that were missed.
 func TestScheduleIsKept(t *testing.T) {
 	framework.Repeats(t, "TestScheduled has each step, and the model that what is due is begun")
 	theController.Lock()
@@ -59,13 +64,17 @@ func TestScheduleIsKept(t *testing.T) {
 	t.Cleanup(func() { controllers(t, 1) })
 	s := framework.NewServer(t, framework.ClassComposition)
 	framework.SetPlatform(t, "minBackupInterval", int64(1))
-	s.Spec["backup"] = map[string]any{"schedule": "* * * * *", "method": "Online", "keep": int64(20)}
+	s.Spec["backup"] = map[string]any{"retention": map[string]any{"count": int64(20)},
+		"schedule": map[string]any{"cron": "* * * * *", "method": "Online"}}
 	before := s.Begin(t)
 	controllers(t, 2)
 	last := ""
 	for range 3 {
-		s.Eventually(t, "a backup that is under way", func(ctx context.Context) error { return isScheduled(ctx, s, "Running") })
-		if err := deletePods(t.Context(), framework.SystemNamespace, client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
+		s.Eventually(t, "a backup that is under way", func(ctx context.Context) error {
+			return isScheduled(ctx, s, "Running")
+		})
+		if err := deletePods(t.Context(), framework.SystemNamespace,
+			client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
 			t.Fatal(err)
 		}
 		last = scheduledAfter(t, s, last)
@@ -93,11 +102,11 @@ func TestScheduleIsKept(t *testing.T) {
 
 func minuteOf(t *testing.T, name string) time.Time {
 	t.Helper()
-	at, err := time.Parse("2006-01-02T15:04Z", name)
+	minute, err := time.Parse("2006-01-02T15:04Z", name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at
+	return minute
 }
 
 // isScheduled a backup that is so far.
@@ -106,9 +115,9 @@ func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	if err != nil {
 		return err
 	}
-	is, _, _ := unstructured.NestedMap(xr.Object, "status", "scheduledBackup")
-	if is["phase"] != phase {
-		return fmt.Errorf("it says %v", is)
+	backup, _, _ := unstructured.NestedMap(xr.Object, "status", "internal", "scheduledBackup")
+	if backup["phase"] != phase {
+		return fmt.Errorf("it says %v", backup)
 	}
 	return nil
 }
@@ -118,7 +127,8 @@ func scheduled(ctx context.Context, s *framework.Server) ([]string, error) {
 	records, err := s.Backups().List(ctx)
 	var out []string
 	for i := range records {
-		if minute, _, _ := unstructured.NestedString(records[i].Object, "spec", "request"); originOf(&records[i]) == "Schedule" && framework.IsProven(&records[i]) == nil {
+		if minute, _, _ := unstructured.NestedString(records[i].Object, "spec",
+			"request"); originOf(&records[i]) == "Schedule" && framework.IsProven(&records[i]) == nil {
 			out = append(out, minute)
 		}
 	}
