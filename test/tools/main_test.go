@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		"Root": {"A repository elsewhere can be named.", []string{"--root", "r", "core"},
 			want{names: []string{"core"}, root: "r"}},
 		"None": {"Nothing to do is a mistake, and the message names the tools.", nil,
-			want{usage: true, err: "cli, cli116, core, coredns, cyclonedx, exporter, gotestsum, helm, kube, lint"}},
+			want{usage: true, err: "gotestsum, helm, htmltest, hugo, kube, lint"}},
 		"Unknown": {"A wrong name is said, with the right ones.", []string{"cli", "cil"}, want{usage: true, err: `"cil"`}},
 		"BadFlag": {"A wrong flag points to the help.", []string{"--rot", "x", "cli"}, want{usage: true, err: "--help"}},
 		"FlagBehind": {"A flag behind the names would be taken for a name.", []string{"cli", "--root"},

@@ -126,7 +126,7 @@ func TestRealCluster(t *testing.T) {
 		t.Errorf("want none, got %v, %v", got, err)
 	}
 	if _, err := c.ReadNote(t.Context(), "nobodys", n.Spec.Instance, "one"); err == nil || kerrors.IsNotFound(err) ||
-		!strings.Contains(err.Error(), "create it again") {
+		!strings.Contains(err.Error(), "use the same bucket") {
 		t.Errorf("want what to do about a store that is gone, got %v", err)
 	}
 	if err := c.RemoveLeftovers(t.Context(), "offsite", n); err != nil {
