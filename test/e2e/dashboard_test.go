@@ -224,7 +224,7 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 		return
 	}
 	slack := gauges[name] + 0.01
-	if strings.HasSuffix(name, "_timestamp_seconds") || strings.HasSuffix(name, "_age_seconds") {
+	if strings.HasSuffix(name, "_timestamp_seconds") {
 		slack = 5 // It is counted in seconds at each look.
 	}
 	t.Logf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, got)

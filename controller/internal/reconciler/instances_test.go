@@ -92,7 +92,7 @@ func TestReconcile(t *testing.T) {
 			r := &instanceReconciler{
 				turns:  newTurns(1),
 				gather: gatherFn(func() ([]*instance.State, error) { return tc.lives, tc.err }), writer: w,
-				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now),
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()),
 				reported: map[instance.Key]map[types.UID]lastReported{},
 			}
 			got, err := r.Reconcile(context.Background(), instance.Key{Name: "db"})
@@ -230,7 +230,7 @@ func TestCrowd(t *testing.T) {
 func TestTurnsOfInstances(t *testing.T) {
 	release, entered, waiting := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
 	r := &instanceReconciler{turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{},
-		meter: newMeter(prometheus.NewRegistry(), time.Now)}
+		meter: newMeter(prometheus.NewRegistry())}
 	r.gather = gatherOf(func(k instance.Key) {
 		entered <- k.Namespace
 		if k.Namespace == "hostile" {
@@ -323,7 +323,7 @@ func TestRefusedInOtherWords(t *testing.T) {
 			gather: gatherFn(func() ([]*instance.State, error) {
 				return []*instance.State{instance.NewState(instance.Subject{Life: k.Life(""), Claim: claimOf(v1.Finalizer)})}, nil
 			}), writer: w,
-			events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(10),
+			events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry()), turns: newTurns(10),
 			reported: map[instance.Key]map[types.UID]lastReported{},
 		}
 		got, err := r.Reconcile(t.Context(), k)
@@ -369,7 +369,7 @@ func TestRefused(t *testing.T) {
 	var saw []*instance.Refusal
 	w := &noteWriter{err: fmt.Errorf("Patch of MySQL: %w", quota)}
 	r := &instanceReconciler{turns: newTurns(1), writer: w, events: events.NewFakeRecorder(10),
-		meter: newMeter(prometheus.NewRegistry(), time.Now), reported: map[instance.Key]map[types.UID]lastReported{}}
+		meter: newMeter(prometheus.NewRegistry()), reported: map[instance.Key]map[types.UID]lastReported{}}
 	var last *instance.State
 	r.gather = gatherFn(func() ([]*instance.State, error) {
 		if last != nil {
@@ -405,7 +405,7 @@ func TestReconcileEnds(t *testing.T) {
 		gather: gatherFn(func() ([]*instance.State, error) {
 			return []*instance.State{instance.NewState(instance.Subject{Claim: claimOf(v1.Finalizer)})}, nil
 		}), writer: w,
-		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now),
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry()),
 		reported: map[instance.Key]map[types.UID]lastReported{},
 	}
 	if _, err := r.Reconcile(context.Background(), instance.Key{}); err == nil || len(w.wrote) != maxSteps {

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
@@ -104,7 +103,7 @@ func TestChangesAreLogged(t *testing.T) {
 	r := &instanceReconciler{
 		turns: newTurns(1), gather: gatherFn(func() ([]*instance.State, error) { return []*instance.State{s}, nil }),
 		writer: &noteWriter{},
-		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), time.Now),
+		events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry()),
 		reported: map[instance.Key]map[types.UID]lastReported{},
 	}
 	var got []string

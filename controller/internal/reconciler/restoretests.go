@@ -160,6 +160,7 @@ func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idl
 	if err != nil {
 		return false, 0, err
 	}
+	r.meter.observeBackups(k, records)
 	switch restoretest.LeftToDo(records) {
 	case restoretest.LeftNothing:
 		idle = true

@@ -74,7 +74,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	return &tester{kube: kube, restoreTestReconciler: &restoreTestReconciler{
 		kind: instance.Kinds()[0], gather: &instance.Gatherer{Reader: kube, Settings: instance.Settings{AgentImage: "agent"},
 			Clock: clock}, writer: change.Writer{Client: kube},
-		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry(), clock),
+		cache: kube, reader: kube, events: events.NewFakeRecorder(100), meter: newMeter(prometheus.NewRegistry()),
 		atOnce: 2, clock: clock, turns: &sync.Mutex{}, failed: &sync.Map{},
 	}}
 }

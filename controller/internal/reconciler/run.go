@@ -116,7 +116,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 		return nil, err
 	}
 	w := change.Writer{Client: kube, Stores: all, Servers: rotate.Donors{Rotator: r}}
-	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry, watch.Now)
+	recorder, meter := mgr.GetEventRecorder("crossplane-mysql"), newMeter(metrics.Registry)
 	meter.skew = watch.Skew
 	return &reconcilers{
 		instances: &instanceReconciler{gather: g, writer: w, events: recorder, meter: meter, turns: newTurns(o.MaxConcurrent),
@@ -128,7 +128,7 @@ func (o Options) newReconcilers(mgr ctrl.Manager, cfg *rest.Config, watch *clock
 			asked: map[instance.Key]asking{}, meter: meter, turns: newTurns(o.MaxConcurrent), strains: newStrains(),
 			retries: newRetries(),
 		},
-		stores: &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, namespace: o.Namespace,
+		stores: &storeReconciler{kube: kube, reader: live, writer: w, events: recorder, meter: meter, namespace: o.Namespace,
 			clock: watch.Now, holders: holders, lanes: lanes},
 		releases: releaseCheck{reader: live, writer: w, release: o.Release},
 		archives: &archiveReconciler{gather: g, writer: w, cache: mgr.GetClient(), events: recorder},

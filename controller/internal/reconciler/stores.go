@@ -49,6 +49,7 @@ type storeReconciler struct {
 	reader    client.Reader
 	writer    writer
 	events    events.EventRecorder
+	meter     *meter
 	namespace string
 	clock     func() time.Time
 	holders   *stores.Holders
@@ -60,6 +61,7 @@ func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (r
 	s := &v1.BackupStore{}
 	if err := r.reader.Get(ctx, q.NamespacedName, s); err != nil {
 		if kerrors.IsNotFound(err) {
+			r.meter.forgetStore(q.Name)
 			return reconcile.Result{}, r.tellGateway(ctx)
 		}
 		return reconcile.Result{}, err
@@ -134,6 +136,7 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	now := s.DeepCopy()
 	now.Status = next
 	r.announceStore(ctx, now, wasReachable)
+	r.meter.observeStore(s.Name, now.IsReachable())
 	if now.IsReachable() {
 		return storeInterval, nil
 	}

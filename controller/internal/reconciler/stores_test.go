@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +46,7 @@ func TestStores(t *testing.T) {
 		WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
 	sent := events.NewFakeRecorder(10)
 	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube}, events: sent, namespace: "system",
+		meter: newMeter(prometheus.NewRegistry()),
 		clock: time.Now, holders: stores.NewHolders()}
 	probe := func(name string) (metav1.Condition, reconcile.Result) {
 		t.Helper()
@@ -116,7 +118,7 @@ func TestStoresUnread(t *testing.T) {
 				},
 			})
 			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube},
-				events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 			if _, err := r.Reconcile(t.Context(),
 				reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); !errors.Is(err, broken) {
 				t.Errorf("want the error, got %v", err)
@@ -139,7 +141,7 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
 		WithObjects(objects...).Build()
 	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube},
-		events: events.NewFakeRecorder(10), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
+		events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 	if _, err := r.Reconcile(t.Context(),
 		reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
 		t.Fatal(err)

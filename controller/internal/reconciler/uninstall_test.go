@@ -168,7 +168,7 @@ func reconcilersToldOf(t *testing.T, mgr ctrl.Manager) (*reconcilers, map[string
 	return &reconcilers{
 		instances: &instanceReconciler{
 			gather: &instance.Gatherer{Reader: heard(sync.OnceFunc(func() { close(ofInstances) })), Clock: time.Now},
-			events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry(), time.Now), turns: newTurns(1),
+			events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()), turns: newTurns(1),
 			reported: map[instance.Key]map[types.UID]lastReported{},
 		},
 		passwords: &passwordReconciler{retries: newRetries()},

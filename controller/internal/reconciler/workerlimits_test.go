@@ -101,7 +101,7 @@ func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordRe
 	return &passwordReconciler{
 		gather: gatherLiving{}, reader: kube, writer: change.Writer{Client: patched}, rotator: r,
 		certifier: keeperOf{aPlan()}, events: events.NewFakeRecorder(100),
-		clock: clock, meter: newMeter(prometheus.NewRegistry(), clock), asked: map[instance.Key]asking{}, turns: newTurns(10),
+		clock: clock, meter: newMeter(prometheus.NewRegistry()), asked: map[instance.Key]asking{}, turns: newTurns(10),
 		strains: newStrains(), retries: newRetries(),
 	}
 }

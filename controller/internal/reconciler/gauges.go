@@ -1,0 +1,339 @@
+package reconciler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/clock"
+	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
+)
+
+// maxSeries is the maximum number of instances in one gauge. It is needed because users decide how many instances
+// exist.
+const maxSeries = 1000
+
+// Problems of an instance that need attention. They are values of the label problem.
+const (
+	problemBlocked           = "Blocked"
+	problemBackupFailed      = "BackupFailed"
+	problemDeletionFailed    = "DeletionFailed"
+	problemDeletionHeld      = "DeletionHeld"
+	problemPasswordFailed    = "PasswordFailed"
+	problemRestoreFailed     = "RestoreFailed"
+	problemRestoreTestFailed = "RestoreTestFailed"
+)
+
+// observations are the last observed states of all instances, of their backups, and of the stores.
+type observations struct {
+	instances map[instance.Key]observedInstance
+	records   map[instance.Key]observedBackups
+	// stores maps the name of each BackupStore to whether it is reachable.
+	stores map[string]bool
+	// skew returns the skew of the controller's clock. It is nil if the two clocks cannot differ.
+	skew func() clock.Skew
+}
+
+func newObservations() observations {
+	return observations{instances: map[instance.Key]observedInstance{}, records: map[instance.Key]observedBackups{},
+		stores: map[string]bool{}}
+}
+
+// An observedInstance is the observed state of an instance. A time is zero if there is none.
+type observedInstance struct {
+	state string
+	// hasXR is false if only the data of a deleted composite resource is left.
+	hasXR bool
+	// shouldServe is true if the server has started once, and is neither suspended nor being deleted.
+	shouldServe, serves bool
+	problems            []string
+	// certificateEnd is the expiry of the certificate that the server presents. overdueSince is when the first missing
+	// scheduled backup was due.
+	certificateEnd, overdueSince time.Time
+}
+
+// An observedBackups is the observed state of the backups of an instance. It outlives the instance.
+type observedBackups struct {
+	// verifiedAt, bytes and duration describe the last verified backup. verifiedAt is zero if there is none.
+	verifiedAt time.Time
+	bytes      int64
+	duration   time.Duration
+	// restoreTestFailed is true if the last restore test that was decided has failed.
+	restoreTestFailed bool
+}
+
+//nolint:gochecknoglobals // Descriptions of metrics are constants.
+var (
+	ofInstance     = []string{"kind", "namespace", "name"}
+	descClockAhead = prometheus.NewDesc("crossplane_mysql_clock_ahead_seconds",
+		"Seconds that the controller's clock is ahead of the API server's. Backups are deleted because of "+
+			"their age only if the clocks agree within five minutes.", nil, nil)
+	descInstances = prometheus.NewDesc("crossplane_mysql_instances",
+		"Number of instances by state: Waiting, Running, Suspended, or the phase of their deletion.", []string{"state"}, nil)
+	descServing = prometheus.NewDesc("crossplane_mysql_instance_serving",
+		"1 if the server of an instance accepts clients or its state is unknown, or 0. Instances that are suspended, being deleted or not "+
+			"yet started are not included. Up to 1000 instances, those that do not serve first.", ofInstance, nil)
+	descProblem = prometheus.NewDesc("crossplane_mysql_instance_problem",
+		"1 while an instance has the problem. Up to 1000 instances.", append(slices.Clone(ofInstance), "problem"), nil)
+	descCertificate = prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds",
+		"Unix time at which the certificate of a server expires, for the 1000 instances whose certificates "+
+			"expire first.", ofInstance, nil)
+	descOverdue = prometheus.NewDesc("crossplane_mysql_backup_overdue_since_timestamp_seconds",
+		"Unix time at which the first missing scheduled backup of an instance was due, for the 1000 instances "+
+			"that wait the longest.", ofInstance, nil)
+	descVerified = prometheus.NewDesc("crossplane_mysql_last_verified_backup_timestamp_seconds",
+		"Unix time of the last verified backup of an instance, for the 1000 instances whose last backups are the "+
+			"oldest.", ofInstance, nil)
+	descSize = prometheus.NewDesc("crossplane_mysql_last_verified_backup_size_bytes",
+		"Size in bytes of the last verified backup, for the same instances.", ofInstance, nil)
+	descDuration = prometheus.NewDesc("crossplane_mysql_last_verified_backup_duration_seconds",
+		"Duration in seconds of the last verified backup with its verification, for the same instances.", ofInstance, nil)
+	descStore = prometheus.NewDesc("crossplane_mysql_store_reachable",
+		"1 if the last probe of a BackupStore succeeded, or 0.", []string{"store"}, nil)
+)
+
+// Describe describes the gauges.
+func (m *meter) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descClockAhead, descInstances, descServing, descProblem, descCertificate,
+		descOverdue, descVerified, descSize, descDuration, descStore} {
+		ch <- d
+	}
+}
+
+// Collect collects the gauges.
+func (m *meter) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	send := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	count := map[string]int{}
+	for _, i := range m.instances {
+		count[i.state]++
+	}
+	for state, n := range count {
+		send(descInstances, float64(n), state)
+	}
+	for name, reachable := range m.stores {
+		send(descStore, number(reachable), name)
+	}
+	if m.skew != nil {
+		if skew := m.skew(); !skew.Unknown {
+			send(descClockAhead, skew.Ahead.Seconds())
+		}
+	}
+	m.collectInstances(send)
+	m.collectBackups(send)
+}
+
+// collectInstances collects the gauges of each instance.
+func (m *meter) collectInstances(send func(*prometheus.Desc, float64, ...string)) {
+	serving, certificates, overdue := map[instance.Key]time.Time{}, map[instance.Key]time.Time{}, map[instance.Key]time.Time{}
+	problems := map[instance.Key]time.Time{}
+	for k, i := range m.instances {
+		if i.shouldServe {
+			serving[k] = time.Unix(int64(number(i.serves)), 0) // Only the order matters: those that do not serve first.
+		}
+		if !i.certificateEnd.IsZero() {
+			certificates[k] = i.certificateEnd
+		}
+		if !i.overdueSince.IsZero() {
+			overdue[k] = i.overdueSince
+		}
+		if len(i.problems) > 0 {
+			problems[k] = time.Time{}
+		}
+	}
+	for k, b := range m.records {
+		if b.restoreTestFailed {
+			problems[k] = time.Time{}
+		}
+	}
+	for _, k := range earliest(serving) {
+		send(descServing, number(m.instances[k].serves), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(certificates) {
+		send(descCertificate, float64(certificates[k].Unix()), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(overdue) {
+		send(descOverdue, float64(overdue[k].Unix()), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(problems) {
+		for _, problem := range m.instances[k].problems {
+			send(descProblem, 1, k.Kind, k.Namespace, k.Name, problem)
+		}
+		if m.records[k].restoreTestFailed {
+			send(descProblem, 1, k.Kind, k.Namespace, k.Name, problemRestoreTestFailed)
+		}
+	}
+}
+
+// collectBackups collects the gauges of the last verified backup of each existing instance.
+func (m *meter) collectBackups(send func(*prometheus.Desc, float64, ...string)) {
+	verified := map[instance.Key]time.Time{}
+	for k, b := range m.records {
+		if m.instances[k].hasXR && !b.verifiedAt.IsZero() {
+			verified[k] = b.verifiedAt
+		}
+	}
+	for _, k := range earliest(verified) {
+		b := m.records[k]
+		send(descVerified, float64(b.verifiedAt.Unix()), k.Kind, k.Namespace, k.Name)
+		if b.bytes > 0 {
+			send(descSize, float64(b.bytes), k.Kind, k.Namespace, k.Name)
+		}
+		if b.duration > 0 {
+			send(descDuration, b.duration.Seconds(), k.Kind, k.Namespace, k.Name)
+		}
+	}
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// earliest returns the instances with the earliest times, up to maxSeries. Instances with the same time are ordered by
+// name, so that the same ones are always included.
+func earliest(times map[instance.Key]time.Time) []instance.Key {
+	keys := slices.Collect(maps.Keys(times))
+	slices.SortFunc(keys, func(a, b instance.Key) int {
+		return cmp.Or(times[a].Compare(times[b]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Kind, b.Kind))
+	})
+	return keys[:min(len(keys), maxSeries)]
+}
+
+// observeLives records the state of an instance, and returns the previous state and the new one. The state is empty if
+// there is no composite resource, and before the first reconcile.
+func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, after string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from = m.instances[k].state
+	delete(m.instances, k)
+	for _, s := range lives {
+		switch {
+		case s.XR != nil:
+			m.instances[k] = observe(s.XR)
+		case s.Orphan != nil && !m.instances[k].hasXR:
+			m.instances[k] = observedInstance{state: stateDeleting}
+		}
+	}
+	return from, m.instances[k].state
+}
+
+// observe returns the observed state of an instance with a composite resource.
+func observe(xr *instance.Composite) observedInstance {
+	out := observedInstance{state: stateOf(xr), hasXR: true, problems: problemsOf(xr)}
+	if xr.IsDeleting() {
+		return out
+	}
+	// The condition is unknown while Crossplane cannot call the function. The server does not depend on either.
+	out.serves = !meta.IsStatusConditionFalse(xr.Conditions, v1.ConditionServing)
+	out.shouldServe = xr.Status.Started && !xr.IsSuspended()
+	if end := xr.Status.TLS.End(); end != nil {
+		out.certificateEnd = end.Time
+	}
+	if status := xr.Status.BackupSchedule; status != nil && status.MissedAt != nil {
+		out.overdueSince = status.MissedAt.Time
+	}
+	return out
+}
+
+// problemsOf returns the problems that the status of an instance reports.
+func problemsOf(xr *instance.Composite) (out []string) {
+	if xr.IsDeleting() {
+		switch d := xr.Status.Deletion; {
+		case d == nil:
+		case d.Phase == v1.DeletionHeld:
+			out = append(out, problemDeletionHeld)
+		case d.Phase == v1.DeletionFailed:
+			out = append(out, problemDeletionFailed)
+		}
+		return out
+	}
+	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionBlocked) {
+		out = append(out, problemBlocked)
+	}
+	if meta.IsStatusConditionFalse(xr.Conditions, v1.ConditionLastBackupSucceeded) {
+		out = append(out, problemBackupFailed)
+	}
+	if c := xr.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
+		out = append(out, problemPasswordFailed)
+	}
+	if xr.HasFailedRestore() {
+		out = append(out, problemRestoreFailed)
+	}
+	return out
+}
+
+// observeBackups records the backups of an instance.
+func (m *meter) observeBackups(k instance.Key, records []v1.BackupRecord) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.records, k)
+	if len(records) > 0 {
+		m.records[k] = backupsOf(records)
+	}
+}
+
+// backupsOf returns the observed state of the backups of an instance.
+func backupsOf(records []v1.BackupRecord) observedBackups {
+	out, testedAt := observedBackups{}, time.Time{}
+	for i := range records {
+		r := &records[i]
+		if done := r.Status.CompletionTime; r.IsProven() && done != nil && done.After(out.verifiedAt) {
+			out.verifiedAt, out.bytes, out.duration = done.Time, 0, 0
+			if start := r.Status.StartTime; start != nil {
+				out.duration = done.Sub(start.Time)
+			}
+			if r.Spec.Archive != nil {
+				size, _ := resource.ParseQuantity(r.Spec.Archive.Size) // Zero if it is empty or not a quantity.
+				out.bytes = size.Value()
+			}
+		}
+		c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable)
+		if c != nil && c.Status != metav1.ConditionUnknown && c.LastTransitionTime.After(testedAt) {
+			testedAt, out.restoreTestFailed = c.LastTransitionTime.Time, c.Status == metav1.ConditionFalse
+		}
+	}
+	return out
+}
+
+// observeStore records whether a BackupStore is reachable, and forgetStore removes a deleted one.
+func (m *meter) observeStore(name string, reachable bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stores[name] = reachable
+}
+
+func (m *meter) forgetStore(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.stores, name)
+}
+
+const stateDeleting = "Deleting"
+
+func stateOf(xr *instance.Composite) string {
+	switch {
+	case xr.IsDeleting() && xr.Status.Deletion != nil && xr.Status.Deletion.Phase != "":
+		return string(xr.Status.Deletion.Phase)
+	case xr.IsDeleting():
+		return stateDeleting
+	case xr.IsSuspended():
+		return v1.ReasonSuspended
+	case xr.Status.Started:
+		return "Running"
+	}
+	return "Waiting"
+}
