@@ -44,7 +44,7 @@ func (m model) records(add adder) {
 		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted && !l.toStore, func(w *model) {
 			w.words--
 			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
-			for i := range w.lives { // The volume has one annotation for all backups.
+			for i := range w.lives {                    // The volume has one annotation for all backups.
 				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
 			}
 		})
