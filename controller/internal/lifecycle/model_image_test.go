@@ -27,7 +27,7 @@ const (
 
 // A modelImage is an image change to another release series with the backup before it. It is also an on-demand or
 // scheduled backup, after which the image does not change.
-type modelImage struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+type modelImage struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	modelClone
 
 	// wanted is true if the spec has the new image, and pending if the function has reported it. composed is true if
@@ -64,7 +64,7 @@ func (i modelImage) waits() bool { return i.wanted && !i.served && i.says != ima
 
 // images adds the events of image changes and backups: changes by a user, by the function, and by the Job of the
 // backup.
-func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	i := l.image
 	change := func(change func(*modelImage)) func(*model) { return func(w *model) { change(&w.lives[n].image) } }

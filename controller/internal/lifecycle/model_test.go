@@ -66,7 +66,7 @@ const (
 
 // A modelLife is the state of one instance. The model counts the rows instead of storing them, which is enough to
 // detect a missing row.
-type modelLife struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+type modelLife struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	xr                              int8
 	born                            int8 // The number of its namespace, from 1.
 	ours, cross                     bool
@@ -126,7 +126,7 @@ type modelTrial struct {
 }
 
 // A model is the state of a cluster in which an instance is created, deleted and created again.
-type model struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+type model struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	claim          int8
 	claimOurs      bool
 	claimXR        int8
@@ -306,7 +306,7 @@ func (m model) crossplane(add adder) {
 }
 
 // function adds the events of the composition function for one instance.
-func (m model) function(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) function(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
 		return
@@ -369,7 +369,7 @@ func (m model) allowed(n int) bool {
 	return r == 0 || m.allow || m.lives[r-1].born == m.lives[n].born
 }
 
-func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	mine := m.pvc != none && int(m.pvcLife) == n+1
 	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
@@ -401,7 +401,7 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	})
 }
 
-func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 &&
 		int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
@@ -474,7 +474,7 @@ func (m model) restoreTest(add adder) {
 func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
 
 // garbage adds the deletions that Kubernetes makes without a request.
-func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possible event.
 	for n := range m.lives {
 		l := m.lives[n]
 		collects := l.xr == none || m.namespace != alive1
@@ -599,7 +599,7 @@ func (l modelLife) leftOver() string {
 }
 
 // stuck returns what was not completed although no event is possible any more, or "".
-func (m model) stuck() string { //nolint:gocyclo // One line for each thing that may be left.
+func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished operation.
 	if m.claim == dying1 {
 		return "the claim is never gone"
 	}
