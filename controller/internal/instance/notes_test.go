@@ -162,7 +162,7 @@ func TestMissingSetBack(t *testing.T) {
 	}{
 		"Lost":    {[]Note{noted(record("lost", "x", 8, 50))}, ""},
 		"Later":   {[]Note{noted(record("later", "x", 8, 300))}, "later"},
-		"Clocks":  {[]Note{noted(record("clocks", "x", 8, 150))}, "clocks"}, // The clocks of two API servers can differ.
+		"Clocks":  {[]Note{noted(record("clocks", "x", 8, 150))}, "clocks"}, // The clocks can differ.
 		"Fewer":   {[]Note{noted(record("fewer", "x", 4, 150))}, ""},
 		"Another": {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 8, 50))}, "theirs"},
 		"Older":   {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 2, 50))}, ""},

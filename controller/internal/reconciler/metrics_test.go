@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestSeries: there is one for each instance that is there and has a proven backup, of the oldest backups a thousand.
+// TestSeries checks that each existing instance with a verified backup has a series, up to the 1000 oldest backups.
 func TestSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
 	m := newMeter(registry, func() time.Time { return now })
@@ -41,14 +41,14 @@ func TestSeries(t *testing.T) {
 	}
 	m.observeLives(key(1004), []*instance.State{{Basis: instance.Basis{Records: backedUp(key(1004), time.Hour).Records}}})
 	m.observeLives(key(1003), nil)
-	m.observeLives(key(1002), []*instance.State{livingDatabase(key(1002))}) // Nobody reads the records of one that runs.
+	m.observeLives(key(1002), []*instance.State{livingDatabase(key(1002))}) // The records of this one were not read.
 	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 ||
 		ages["db-3"] != 3 || ages["db-1002"] != 1002 {
 		t.Errorf("want none of those that are gone, got %v", ages)
 	}
 }
 
-// TestOverdueSeries: there is one for each instance whose backup is missing that was planned.
+// TestOverdueSeries checks that each instance with an overdue scheduled backup has a series.
 func TestOverdueSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
 	m := newMeter(registry, func() time.Time { return now })
@@ -72,7 +72,7 @@ func TestOverdueSeries(t *testing.T) {
 	}
 }
 
-// TestStates of instances.
+// TestStates checks the state of an instance in the metrics.
 func TestStates(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
 	s.XR.Status.Started = false
@@ -94,8 +94,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestCertificateSeries: there is one for each server that is there and shows a certificate, of those that end first a
-// thousand.
+// TestCertificateSeries checks that each existing server that presents a certificate has a series, up to the 1000
+// that expire first.
 func TestCertificateSeries(t *testing.T) {
 	registry, now := prometheus.NewRegistry(), time.Unix(1_000_000, 0)
 	m := newMeter(registry, func() time.Time { return now })
@@ -132,13 +132,13 @@ func TestCertificateSeries(t *testing.T) {
 	}
 }
 
-// agesOf the newest backups, by the instance's name.
+// agesOf returns the age of the newest backup by the name of the instance.
 func agesOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	return seriesOf(t, registry, "crossplane_mysql_last_proven_age_seconds")
 }
 
-// seriesOf a metric, by the instance's name.
+// seriesOf returns the values of a metric by the name of the instance.
 func seriesOf(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -161,7 +161,7 @@ func seriesOf(t *testing.T, registry *prometheus.Registry, metric string) map[st
 	return out
 }
 
-// TestDocumentedMetrics: docs/reference/metrics.md has each metric, and no other.
+// TestDocumentedMetrics checks that docs/reference/metrics.md contains exactly the existing metrics.
 func TestDocumentedMetrics(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
@@ -188,7 +188,8 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 }
 
-// TestBackupsAreCounted by what became of them, also those that a claim asks for; what goes on is not.
+// TestBackupsAreCounted checks that backups are counted by result, including on-demand backups. A running backup is
+// not counted.
 func TestBackupsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry, time.Now)
@@ -208,7 +209,8 @@ func TestBackupsAreCounted(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreCounted, and nothing before there is one: a series that begins with one has had no increase.
+// TestVerdictsAreCounted checks that counters begin with 0 before the first result. Otherwise the first result would
+// not be an increase.
 func TestVerdictsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry, time.Now)
@@ -232,7 +234,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 	}
 }
 
-// resultsOf a counter.
+// resultsOf returns the values of a counter by result.
 func resultsOf(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -250,7 +252,7 @@ func resultsOf(t *testing.T, registry *prometheus.Registry, name string) map[str
 	return got
 }
 
-// TestClockSeries: how far the clocks differ is a metric, as soon as it is known.
+// TestClockSeries checks that the clock skew is a metric as soon as it is known.
 func TestClockSeries(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry, time.Now)
