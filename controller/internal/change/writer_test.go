@@ -343,7 +343,7 @@ func TestInStore(t *testing.T) {
 		reason  string
 		changes []Change
 		err     map[Verb]error
-		api     bool // The error is the API server's.
+		api     bool // The error comes from the API server.
 		ends    bool
 		told    []string
 		want    map[string]string

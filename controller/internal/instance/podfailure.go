@@ -162,7 +162,7 @@ func nodesText(selector *corev1.NodeSelector) string {
 // readRestore reads a restore Job that is running, or that has succeeded and does not end, with its pods.
 func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (*Job, error) {
 	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && s.XR.Status.RestoredBy == "" {
-		return nil, nil //nolint:nilnil // Nobody asks.
+		return nil, nil //nolint:nilnil // No restore is in progress.
 	}
 	j, err := readJob(ctx, l, s.Life, s.Life.Namespace, s.Life.Jobs().Restore())
 	if j == nil || err != nil {

@@ -158,7 +158,7 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 		bound = pvc.Spec.VolumeName
 	}
 	if bound == "" && subject.Life.XR == "" {
-		return nil, nil //nolint:nilnil // No volume, and no error.
+		return nil, nil //nolint:nilnil // A missing volume is not an error.
 	}
 	// A hostPath volume is created before it is bound.
 	v, err := from.ByName(cmp.Or(bound, identityOf(subject).Volume, subject.Life.DataPVName()))
@@ -169,7 +169,7 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 		return findMarkedVolume(from, subject, pvc)
 	}
 	if !ownsVolume(subject.Life, pvc, v) {
-		return nil, nil //nolint:nilnil // Somebody else's.
+		return nil, nil //nolint:nilnil // The volume belongs to another owner.
 	}
 	return v, nil
 }
@@ -178,7 +178,7 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 func findMarkedVolume(from Volumes, subject *Subject,
 	pvc *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	if !subject.IsDeleting() || identityOf(subject).Volume != "" {
-		return nil, nil //nolint:nilnil // Nobody asks.
+		return nil, nil //nolint:nilnil // The volume is not needed.
 	}
 	all, err := from.OfLife(subject.Life.XR)
 	if err != nil {
@@ -189,7 +189,7 @@ func findMarkedVolume(from Volumes, subject *Subject,
 			return v, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // No volume, and no error.
+	return nil, nil //nolint:nilnil // A missing volume is not an error.
 }
 
 // ownsVolume reports whether a volume is bound to this instance's data PVC, or was bound to it and is labeled with

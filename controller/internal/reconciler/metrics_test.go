@@ -41,7 +41,7 @@ func TestSeries(t *testing.T) {
 	}
 	m.observeLives(key(1004), []*instance.State{{Basis: instance.Basis{Records: backedUp(key(1004), time.Hour).Records}}})
 	m.observeLives(key(1003), nil)
-	m.observeLives(key(1002), []*instance.State{livingDatabase(key(1002))}) // The records of this one were not read.
+	m.observeLives(key(1002), []*instance.State{livingDatabase(key(1002))}) // Its BackupRecords were not read.
 	if ages = agesOf(t, registry); len(ages) != maxSeries || ages["db-1004"] != 0 || ages["db-1003"] != 0 ||
 		ages["db-3"] != 3 || ages["db-1002"] != 1002 {
 		t.Errorf("want none of those that are gone, got %v", ages)

@@ -70,7 +70,7 @@ func whenInstalled(mgr ctrl.Manager, kind schema.GroupVersionKind, watch func() 
 			return true, watch()
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // The controller was told to stop.
+			return nil //nolint:nilerr // The controller is stopping.
 		}
 		return err
 	}

@@ -67,7 +67,7 @@ func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot open the copy of the data: %w", err)
 	}
-	defer dir.Close() //nolint:errcheck // Nothing was written through it.
+	defer dir.Close() //nolint:errcheck // Nothing was written.
 	before, err := tablespaces(dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot list the files of the copy: %w", err)

@@ -38,7 +38,7 @@ func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the tables of the server: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // Err says what there is to say.
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	tables := []table{}
 	for rows.Next() {
 		t := table{}
@@ -145,7 +145,7 @@ func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err says what there is to say.
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	answers := []answer{}
 	for rows.Next() {
 		name, op, a := "", "", answer{}

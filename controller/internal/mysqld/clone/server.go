@@ -72,7 +72,7 @@ func (c *Clone) openDB() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // What a statement says of its session counts for the next one.
+	db.SetMaxOpenConns(1) // All statements run in the same session.
 	return db, nil
 }
 

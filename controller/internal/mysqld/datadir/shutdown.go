@@ -184,7 +184,7 @@ func judge(flushed uint64, files []*redoFile) (Shutdown, error) {
 func (f *redoFile) endsAt(checkpoint uint64) (Shutdown, error) {
 	offset := checkpoint - checkpoint%logBlock
 	block := make([]byte, logBlock)
-	if _, err := f.ReadAt(block, int64(logHeader+offset-f.start)); err != nil { //nolint:gosec // Below the file's size.
+	if _, err := f.ReadAt(block, int64(logHeader+offset-f.start)); err != nil { //nolint:gosec // It is below the size.
 		return Shutdown{}, err
 	}
 	index := offset / logBlock

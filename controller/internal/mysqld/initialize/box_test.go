@@ -318,7 +318,7 @@ func newBox(t *testing.T) box {
 	// Smaller files make the initialization faster.
 	settings := filepath.Join(root.Path, "etc/mysql/conf.d/small.cnf")
 	must(t, os.WriteFile(settings, []byte("[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"), 0o644))
-	must(t, os.Chmod(filepath.Dir(b.Volume), 0o755)) //nolint:gosec // The server's account goes through it.
+	must(t, os.Chmod(filepath.Dir(b.Volume), 0o755)) //nolint:gosec // The server's account needs access.
 	return b
 }
 

@@ -193,7 +193,7 @@ var clients = []string{"mysql", "mariadb"}
 func imageClient(args ...string) (*exec.Cmd, error) {
 	for _, name := range clients {
 		if path, err := exec.LookPath(name); err == nil {
-			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
+			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above, killed at the end.
 		}
 	}
 	return nil, fmt.Errorf("this image has none of %s to load a dump: choose an image with one of them",

@@ -108,7 +108,7 @@ func (v *Validation) askServer(ctx context.Context) error {
 	if running, err := version.Parse(server.Version); err != nil || !running.ValidatesConfig() {
 		return err
 	}
-	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // The image's server; it is killed in the end.
+	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // It is the image's server, and is killed at the end.
 	if err != nil {
 		return fmt.Errorf("cannot run %s: %w", program, err)
 	}

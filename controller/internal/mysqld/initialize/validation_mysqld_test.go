@@ -19,7 +19,7 @@ import (
 func (b box) with(t *testing.T, lines ...string) box {
 	t.Helper()
 	b.Settings = t.TempDir()
-	must(t, os.Chmod(filepath.Dir(b.Settings), 0o755)) //nolint:gosec // The server's account goes through it.
+	must(t, os.Chmod(filepath.Dir(b.Settings), 0o755)) //nolint:gosec // The server's account needs access.
 	must(t, os.Chmod(b.Settings, 0o755))               //nolint:gosec // The server's account reads it.
 	text := "[mysqld]\nskip_name_resolve = ON\nloose_innodb_redo_log_capacity = 32M\n" + strings.Join(lines, "\n") + "\n"
 	must(t, os.WriteFile(filepath.Join(b.Settings, v1.ConfigKey), []byte(text), 0o644))

@@ -46,7 +46,7 @@ func (t Trust) check() error {
 // config returns the TLS configuration for the server.
 func (t Trust) config() *tls.Config {
 	if t.Anybody {
-		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // Anybody accepts any server.
+		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // With Anybody, any server is accepted.
 	}
 	c := &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
 	if t.AnyName {
