@@ -182,8 +182,8 @@ func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.Backu
 	return r
 }
 
-// EarlierBackupPVMissing reports whether the volume of such a backup cannot be found. A new backup volume would take
-// its place when it is restored.
+// EarlierBackupPVMissing reports whether the function chose a backup of a previous namespace whose volume cannot be
+// found. If a new backup volume were created now, it would take the place of this volume when a user restores it.
 func EarlierBackupPVMissing(s *State) bool {
 	return chosenEarlierBackup(&s.Basis, s.Notes) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
 		s.BackupPV == nil

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// GatherInstalled returns all instances of a name. If the XRD and all instances were uninstalled, their backups still
-// exist.
+// GatherInstalled returns all instances of a name, like Gather. If the kind is not installed, it returns one State
+// without an instance, because backups can still exist.
 func (g *Gatherer) GatherInstalled(ctx context.Context, k Key) ([]*State, error) {
 	lives, err := g.Gather(ctx, k)
 	if IsNotInstalled(err) {

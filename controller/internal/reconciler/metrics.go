@@ -34,9 +34,9 @@ type meter struct {
 
 	mu     sync.Mutex
 	states map[instance.Key]string
-	// These maps contain times of each living instance. The time of its newest verified backup comes first. The
-	// second is the expiry of the certificate that its server presents. The third is when a scheduled backup became
-	// overdue.
+	// These maps contain a time for each existing instance. proven is the time of its newest verified backup.
+	// certificates is the expiration time of the certificate that its server presents. missed is the time since which
+	// a scheduled backup is overdue.
 	proven, certificates, missed map[instance.Key]time.Time
 	clock                        func() time.Time
 	// skew returns the skew of the controller's clock. It is nil if the two clocks cannot differ.

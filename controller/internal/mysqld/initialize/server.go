@@ -89,7 +89,7 @@ func (i *Initialization) runEntrypoint(generated sql.Password, options ...string
 func entrypoint(args ...string) (*exec.Cmd, error) {
 	for _, name := range entrypoints {
 		if path, err := exec.LookPath(name); err == nil {
-			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above, killed at the end.
+			return exec.Command(path, args...), nil //nolint:gosec,noctx // A program above, killed at the end.
 		}
 	}
 	return nil, fmt.Errorf("this image has none of %s, which create a database in the official images: choose an "+

@@ -49,8 +49,8 @@ const (
 	serverAddress = "127.0.0.1:3306"
 )
 
-// Run runs the validation. An error comes together with a report. It has the code agent.ExitSettings if the
-// settings are the cause.
+// Run runs the validation. It also returns a report if it returns an error. The error has the code agent.ExitSettings
+// if the settings are the cause.
 func (v *Validation) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "validate-settings"}

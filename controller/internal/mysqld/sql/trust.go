@@ -16,9 +16,9 @@ type Trust struct {
 	Authorities *x509.CertPool
 	Name        string
 	AnyName     bool
-	// This field accepts any server: at a socket of this container, or if the platform allows plaintext connections.
-	// TLS is used if the server offers it. This protects against listeners, but not against a server that
-	// impersonates the instance.
+	// Anybody accepts any server. It is used for a socket of this container, or if the platform allows plaintext
+	// connections. TLS is used if the server offers it. This protects against listeners, but not against a server
+	// that impersonates the instance.
 	Anybody bool
 }
 
