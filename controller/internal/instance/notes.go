@@ -212,7 +212,7 @@ func (s *State) OwnNote() *Note {
 
 // ForeignNote returns the catalog entry in a store that has the name of this backup, if it is not the entry of this
 // backup. Otherwise it returns nil. Another cluster with the same objects may have written the entry. Or this cluster
-// wrote it before it was restored from an etcd snapshot: the composite resources are then old, but the store contains
+// wrote it before it was restored from an etcd snapshot. The composite resources are then old, but the store contains
 // everything that was published since the snapshot.
 func (s *State) ForeignNote() *Note {
 	if n := NoteNamed(s, s.Attempt().Record); n != nil && !isOwnNote(s, n) {
@@ -230,11 +230,12 @@ func IsEarlier(b *Basis, n *Note) bool {
 	return b.XR != nil && deletedAt != nil && n.AnnouncedAt.Add(serversDiffer).Before(deletedAt.Time)
 }
 
-// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show it: a
-// cluster that was copied with its etcd has the same names and UIDs, and may delete its instances at the same time.
+// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show it.
+// A cluster that was copied with its etcd has the same names and UIDs. It may delete its instances at the same time.
 // The controller checks two things:
 //
-// - the annotation AnnotationPublished, which it writes on the XR, the data volume and its PVC before it publishes the entry;
+// - the annotation AnnotationPublished, which it writes on the XR, the data volume and its PVC before it publishes
+// the entry
 // - for an entry of an earlier release, its BackupRecord and the checksum that this cluster's own Job reports.
 func isOwnNote(s *State, n *Note) bool {
 	switch r := s.Record(); {

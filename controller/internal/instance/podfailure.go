@@ -119,8 +119,8 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 	})
 }
 
-// volumeInDoubt returns a text that names the data volume, if a container of the pod found no data or the data of
-// another instance on it. Otherwise it returns "".
+// volumeInDoubt returns a text that names the data volume, if a container found no data on it or the data of another
+// instance. Otherwise it returns "".
 func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
 		r := lastReport(p, c)

@@ -131,8 +131,9 @@ func merge(base, change map[string]any) map[string]any {
 	return out
 }
 
-// FuzzDecode changes a claim or an XR of each kind with arbitrary JSON. Decoding must end, cost no more than the
-// length of the object, have the same result each time, and not depend on fields that only the function uses.
+// FuzzDecode changes a claim or an XR of each kind with arbitrary JSON. Decoding must end, allocate memory in
+// proportion to the length of the object, and have the same result each time. It must not depend on fields that only
+// the function uses.
 //
 //	go test ./controller/internal/instance -fuzz FuzzDecode -fuzztime 5m
 func FuzzDecode(f *testing.F) {

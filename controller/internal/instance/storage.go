@@ -93,8 +93,8 @@ func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataV
 	return out, err
 }
 
-// findNode returns the hostname of the node on which a pod mounts the data PVC, if the data is on a hostPath volume
-// without a node affinity. On another node the directory would be empty, and the controller would find no data.
+// findNode returns the hostname of the node on which a pod mounts the data PVC. It returns "" unless the data is on a
+// hostPath volume without a node affinity: on another node, its directory would be empty.
 func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *DataVolumes) (string, error) {
 	if !data.HostPath() || data.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
@@ -175,8 +175,8 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 	return v, nil
 }
 
-// findMarkedVolume returns the volume that is labeled and retained for an instance that is being deleted, if neither
-// the PVC nor the status names a volume.
+// findMarkedVolume returns the volume that is labeled and retained for an instance that is being deleted. It returns
+// nil if the PVC or the status names a volume.
 func findMarkedVolume(from Volumes, subject *Subject,
 	pvc *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	if !subject.IsDeleting() || identityOf(subject).Volume != "" {

@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// records adds the events of a user about BackupRecords. A user can delete a BackupRecord at any time: with kubectl,
-// with the annotation that allows the deletion of the archive, or by a removal of the finalizer.
+// records adds the events of a user about BackupRecords. A user can delete a BackupRecord at any time with kubectl,
+// with or without the annotation that allows the deletion of the archive. A user can also remove the finalizer.
 func (m model) records(add adder) {
 	for n := range m.lives {
 		l := m.lives[n]

@@ -48,7 +48,8 @@ func TestBackupNumber(t *testing.T) {
 }
 
 // TestNodesAreKept checks that the Jobs that read the data run on the nodes of the instance, even if the XR is
-// deleted and only the volume names the nodes. The BackupRecord names them for Jobs that read the backup.
+// deleted and only the volume names the nodes. For Jobs that read the backup, the
+// BackupRecord names the nodes.
 func TestNodesAreKept(t *testing.T) {
 	s := running()
 	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"},

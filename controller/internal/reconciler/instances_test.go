@@ -225,8 +225,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTurnsOfInstances checks that a namespace whose reconciles never end uses two of ten workers, and that an
-// instance of another namespace gets a worker at once.
+// TestTurnsOfInstances checks that a namespace whose reconciles never end uses two of ten workers. An instance of
+// another namespace must get a worker at once.
 func TestTurnsOfInstances(t *testing.T) {
 	release, entered, waiting := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
 	r := &instanceReconciler{turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{},
@@ -363,8 +363,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestRefused checks that a refusal by a quota is in the next state, that the step is tried again later, and that the
-// refusal is removed when the step succeeds.
+// TestRefused checks that a refusal by a quota is in the next state, and that the step is tried again later. When the
+// step succeeds, the refusal must be removed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc",
 		errors.New("exceeded quota"))

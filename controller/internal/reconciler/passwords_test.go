@@ -245,8 +245,8 @@ func TestPlatformsWord(t *testing.T) {
 	}
 }
 
-// TestNotLetIn checks that instances of a namespace whose Secrets may not be read report this, whichever Secret is
-// read first, and that the reconcile returns no error.
+// TestNotLetIn checks that the instances of a namespace report that its Secrets may not be read, whichever Secret is
+// read first. The reconcile must return no error.
 func TestNotLetIn(t *testing.T) {
 	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
 		t.Run(name, func(t *testing.T) {

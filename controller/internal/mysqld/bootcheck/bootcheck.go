@@ -36,7 +36,7 @@ type Result struct {
 	Version string
 }
 
-// A BrokenError says that no server can use the copy, or a part of it. Other errors of a BootCheck do not mean that
+// A BrokenError means that no server can use the copy, or a part of it. Other errors of a BootCheck do not mean that
 // the copy is broken.
 type BrokenError struct{ reason string }
 
