@@ -24,7 +24,7 @@ func tried(t *testing.T, program, script string) (dir, report string) {
 	write(t, filepath.Join(dir, "copy", ".copy"), "")
 	write(t, filepath.Join(dir, "copy", "data", "ibdata1"), "")
 	write(t, filepath.Join(dir, "bin", program), "#!/bin/sh\n"+script)
-	if err := os.Chmod(filepath.Join(dir, "bin", program), 0o700); err != nil { //nolint:gosec // A program.
+	if err := os.Chmod(filepath.Join(dir, "bin", program), 0o700); err != nil { //nolint:gosec // It is a program.
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")

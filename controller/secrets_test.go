@@ -173,7 +173,7 @@ func fill(v reflect.Value, isSecret bool) (n int) {
 func fillFields(v reflect.Value) (n int) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		field := reflect.NewAt(f.Type, unsafe.Pointer(v.Field(i).UnsafeAddr())).Elem() //nolint:gosec // The way to a field that is not exported.
+		field := reflect.NewAt(f.Type, unsafe.Pointer(v.Field(i).UnsafeAddr())).Elem() //nolint:gosec // This gives access to an unexported field.
 		isBytes := f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Uint8
 		n += fill(field, secretField.MatchString(f.Name) || isBytes && secretBytes.MatchString(f.Name))
 	}

@@ -21,7 +21,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// made is a manifest that a package of the controller makes, by its golden file.
+// made returns an object from a golden file of a package of the controller.
 func made[T client.Object](t *testing.T, file string, target T) T {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -34,7 +34,7 @@ func made[T client.Object](t *testing.T, file string, target T) T {
 	return target
 }
 
-// backupJob is the golden file of what attacks are made from.
+// backupJob is the golden file that attacks modify.
 const backupJob = "../lifecycle/testdata/backup-job.yaml"
 
 func job(t *testing.T, file string) *batchv1.Job {
@@ -52,7 +52,7 @@ func pvc(t *testing.T) *corev1.PersistentVolumeClaim {
 	return made(t, "../lifecycle/testdata/backup-claim.yaml", &corev1.PersistentVolumeClaim{})
 }
 
-// ours are the labels of an instance.
+// ours returns the labels of an instance.
 func ours() map[string]string {
 	return v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "x"}.Labels()
 }
@@ -63,7 +63,7 @@ func secret(name string, secretType corev1.SecretType, labels map[string]string)
 	return s
 }
 
-// inSystem is a Secret of the controller's own namespace.
+// inSystem moves a Secret to the controller's own namespace.
 func inSystem(s *corev1.Secret) *corev1.Secret {
 	s.Namespace = "crossplane-mysql-system"
 	return s
@@ -86,7 +86,7 @@ func inForce(t *testing.T) *Policies {
 	return p
 }
 
-// TestWhatIsMadeIsAllowed: each Job and volume that the controller makes, by its golden file.
+// TestWhatIsMadeIsAllowed checks each Job and volume that the controller creates, from its golden file.
 func TestWhatIsMadeIsAllowed(t *testing.T) {
 	p := inForce(t)
 	files, err := filepath.Glob("../*/testdata/*-job*.yaml")
@@ -157,7 +157,7 @@ func scaled(replicas int32) *autoscalingv1.Scale {
 	return s
 }
 
-// TestOthersAreFree: the policies are about the controller.
+// TestOthersAreFree checks that the policies apply only to the controller.
 func TestOthersAreFree(t *testing.T) {
 	p := inForce(t)
 	s := secret("theirs", corev1.SecretTypeServiceAccountToken, nil)
@@ -169,7 +169,7 @@ func TestOthersAreFree(t *testing.T) {
 	}
 }
 
-// TestStolenToken: with the controller's token nothing is had that the controller does not need.
+// TestStolenToken checks that the controller's token allows nothing that the controller does not need.
 func TestStolenToken(t *testing.T) {
 	p := inForce(t)
 	for name, a := range attacks(t) {
@@ -298,18 +298,18 @@ func withFinalizers(u *unstructured.Unstructured, finalizers ...string) *unstruc
 }
 
 func withSettings(u *unstructured.Unstructured) *unstructured.Unstructured {
-	// It has a spec.
+	// The object has a spec, so this cannot fail.
 	_ = unstructured.SetNestedMap(u.Object, map[string]any{"mysqld": map[string]any{"port": int64(1)}}, "spec", "config")
 	return u
 }
 
 func discarded(u *unstructured.Unstructured) *unstructured.Unstructured {
-	_ = unstructured.SetNestedField(u.Object, "Discard", "spec", "deletionPolicy") // It has a spec.
+	_ = unstructured.SetNestedField(u.Object, "Discard", "spec", "deletionPolicy") // The object has a spec.
 	return u
 }
 
-// TestSettingsOfDyingMayGo: the controller may remove spec.config from a claim that is being deleted. If a setting is
-// invalid, the API server rejects every other update of the claim, including the removal of a finalizer.
+// TestSettingsOfDyingMayGo checks that the controller may remove spec.config from a claim that is being deleted. If a
+// setting is invalid, the API server rejects every other update of the claim, including the removal of a finalizer.
 func TestSettingsOfDyingMayGo(t *testing.T) {
 	w := Write{Old: withSettings(dying(claim("mysql:8.4"))), New: dying(claim("mysql:8.4"))}
 	if err := inForce(t).Refusal(t.Context(), w); err != nil {

@@ -5,13 +5,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A change that makes an attack of what the controller makes.
+// An attackBy is a change that turns an object of the controller into an attack.
 type attackBy[T any] struct {
 	reason, message string
 	change          func(T)
 }
 
-// pod of a Job, and container of it.
+// inPod returns a change of a Job's pod, and inContainer a change of its container.
 func inPod(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 	return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 }
@@ -26,7 +26,7 @@ func withVolume(source corev1.VolumeSource) func(*batchv1.Job) {
 	})
 }
 
-// attacksByJob are those that run something.
+// attacksByJob returns attacks that run a program.
 func attacksByJob() map[string]attackBy[*batchv1.Job] {
 	return map[string]attackBy[*batchv1.Job]{
 		"Token": {"A ServiceAccount of the namespace may do what it may.", "may not have a ServiceAccount token",
@@ -120,7 +120,7 @@ func attacksByJob() map[string]attackBy[*batchv1.Job] {
 	}
 }
 
-// attacksByVolume are volumes that are made.
+// attacksByVolume returns attacks that create a volume.
 func attacksByVolume() map[string]attackBy[*corev1.PersistentVolume] {
 	return map[string]attackBy[*corev1.PersistentVolume]{
 		"Root": {"All of the node.", "that has the volume's name", func(v *corev1.PersistentVolume) { v.Spec.HostPath.Path = "/" }},
@@ -137,7 +137,7 @@ func attacksByVolume() map[string]attackBy[*corev1.PersistentVolume] {
 	}
 }
 
-// attacksOnVolumes change one of ours.
+// attacksOnVolumes returns attacks that change an existing volume.
 func attacksOnVolumes() map[string]attackBy[*corev1.PersistentVolume] {
 	return map[string]attackBy[*corev1.PersistentVolume]{
 		"Moved": {"To a namespace of the attacker's.", "in the namespace of its instance",

@@ -15,16 +15,16 @@ import (
 // Users of a cluster with instances without claims.
 const (
 	crossplane = "system:serviceaccount:crossplane-system:crossplane"
-	// tenant may do all in its namespace, and no more.
+	// tenant may do everything in its namespace.
 	tenant = "tenant"
-	// operator may do all with MySQLs in all namespaces, as Crossplane's own roles give it.
+	// operator may do everything with MySQLs in all namespaces, as Crossplane's own roles allow.
 	operator = "operator"
 )
 
-// crossplanes finalizer of an XR.
+// crossplanes is the finalizer of Crossplane on an XR.
 const crossplanes = "composite.apiextensions.crossplane.io"
 
-// granted is what the manifests let the controller and Crossplane do, and what tenants may.
+// granted returns the permissions of the controller and of Crossplane from the manifests, and those of tenants.
 func granted(t *testing.T) []Grant {
 	t.Helper()
 	verbs := []string{"*"}
@@ -38,7 +38,7 @@ func granted(t *testing.T) []Grant {
 	}
 }
 
-// rulesOf a ClusterRole in a file.
+// rulesOf returns the rules of a ClusterRole in a file.
 func rulesOf(t *testing.T, file, name string) []rbacv1.PolicyRule {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -58,14 +58,14 @@ func rulesOf(t *testing.T, file, name string) []rbacv1.PolicyRule {
 	return nil
 }
 
-// withoutClaim is a MySQL of the API without claims, with both finalizers.
+// withoutClaim returns a MySQL of the API without claims, with both finalizers.
 func withoutClaim(image string) *unstructured.Unstructured {
 	u := claim(image)
 	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
 	return withFinalizers(u, crossplanes, v1.Finalizer)
 }
 
-// in a copy of it, a field has a value.
+// in returns a copy of an object with a value in a field.
 func in(u *unstructured.Unstructured, value any, path ...string) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
@@ -74,8 +74,9 @@ func in(u *unstructured.Unstructured, value any, path ...string) *unstructured.U
 	return u
 }
 
-// TestProtectedMySQLs: the status, our finalizers and the references to composed resources are beyond the reach of
-// users who may do all with the MySQLs of a namespace, or of all namespaces. Crossplane and the controller write them.
+// TestProtectedMySQLs checks users who may do everything with the MySQLs of one namespace or of all namespaces. They
+// must not change the status, the controller's finalizers or the references to composed resources. Crossplane and the
+// controller may.
 func TestProtectedMySQLs(t *testing.T) {
 	p := inForce(t)
 	old := withoutClaim("mysql:8.4")
@@ -125,7 +126,7 @@ func TestProtectedMySQLs(t *testing.T) {
 	}
 }
 
-// TestOpenMySQLs: users create and change MySQLs, and the controller writes what is its own.
+// TestOpenMySQLs checks that users may create and change MySQLs, and that the controller may write its own fields.
 func TestOpenMySQLs(t *testing.T) {
 	p := inForce(t)
 	old := withoutClaim("mysql:8.4")

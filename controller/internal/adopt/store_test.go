@@ -35,7 +35,7 @@ func TestTwoAdoptions(t *testing.T) {
 				switch looks++; looks {
 				case 1:
 					return errors.New("connection refused")
-				case 2: // The other one has asked.
+				case 2: // The other import has written its request.
 					s := &v1.BackupStore{}
 					if err := c.Get(ctx, key, s); err != nil {
 						return err

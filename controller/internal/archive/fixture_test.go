@@ -66,7 +66,7 @@ func (p place) age(tb testing.TB) {
 		if err != nil || d.Type() == fs.ModeSymlink {
 			return err
 		}
-		return os.Chtimes(path, modified, modified) //nolint:gosec // Its own folder.
+		return os.Chtimes(path, modified, modified) //nolint:gosec // It is a directory of the test.
 	}))
 }
 
@@ -111,7 +111,7 @@ func (p place) socket(tb testing.TB, name string) {
 	tb.Helper()
 	short, err := os.MkdirTemp("", "s") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(tb, err)
-	defer os.RemoveAll(short) //nolint:errcheck // It is empty.
+	defer os.RemoveAll(short) //nolint:errcheck // The directory is empty.
 	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "unix", filepath.Join(short, "s"))
 	must(tb, err)
 	tb.Cleanup(func() { _ = l.Close() })

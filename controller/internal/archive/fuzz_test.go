@@ -125,7 +125,7 @@ func unpackAny(t *testing.T, raw []byte) {
 	must(t, os.Mkdir(inside, 0o700))
 	root, err := os.OpenRoot(inside)
 	must(t, err)
-	defer root.Close() //nolint:errcheck // It is removed.
+	defer root.Close() //nolint:errcheck // The directory is removed.
 	in, err := openRegular(archive)
 	must(t, err)
 	defer in.Close() //nolint:errcheck // Nothing was written.

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// foreign changes the data to that of a foreign server: at the root of its volume, with a version, and without
-// entries that no server creates.
+// foreign makes the data look like the data of a foreign server. It removes the entry that no server creates, writes
+// files that contain a version, and adds lost+found, because the data is at the root of its volume.
 func (p place) foreign(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join(p.data, v1.DataDirectory)

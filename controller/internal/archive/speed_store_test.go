@@ -145,7 +145,7 @@ func (s *storeSpeed) startGateway() {
 	must(s.T, s.gateway.Start())
 	s.Cleanup(func() { _ = s.gateway.Process.Kill() })
 	for range 100 {
-		if c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}); err == nil { //nolint:gosec // Only whether it listens.
+		if c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}); err == nil { //nolint:gosec // It only checks whether the gateway listens.
 			must(s.T, c.Close())
 			return
 		}

@@ -112,7 +112,7 @@ func (s *speedTest) cold() {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		f, err := os.Open(path) //nolint:gosec // Its own folder.
+		f, err := os.Open(path) //nolint:gosec // It is a directory of the test.
 		if err == nil {
 			dropCache(f)
 			err = f.Close()

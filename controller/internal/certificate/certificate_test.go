@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestLargeKeys: a certificate whose key takes a processor for minutes is none, wherever it comes from.
+// TestLargeKeys checks that a certificate whose key takes minutes of CPU time is ignored.
 func TestLargeKeys(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestLargeKeys(t *testing.T) {
 	}
 }
 
-// TestFutureIsRenewed: a certificate that a clock made which was ahead is renewed, and one that is valid and young is
+// TestFutureIsRenewed checks that a certificate from a clock that was ahead is renewed, and that a valid new one is
 // not.
 func TestFutureIsRenewed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

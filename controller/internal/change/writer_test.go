@@ -217,8 +217,8 @@ func TestPatchOfFields(t *testing.T) {
 	}
 }
 
-// TestAddFinalizer checks that the finalizer is added to those that other clients have added since, but not to a
-// later object of the same name.
+// TestAddFinalizer checks that the finalizers which other clients have added since are kept. The controller must not
+// add its finalizer to a later object of the same name.
 func TestAddFinalizer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -343,7 +343,7 @@ func TestInStore(t *testing.T) {
 		reason  string
 		changes []Change
 		err     map[Verb]error
-		api     bool // The error is the API server's.
+		api     bool // The error comes from the API server.
 		ends    bool
 		told    []string
 		want    map[string]string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A machine has a wall clock, which steps, and a monotonic one, which does not.
+// A machine has a wall clock, which can be set to another time, and a monotonic clock, which cannot.
 type machine struct {
 	wall   time.Time
 	uptime time.Duration
@@ -20,37 +20,38 @@ func (m *machine) watch() *Watch {
 	return &Watch{wall: func() time.Time { return m.wall }, monotonic: func() time.Duration { return m.uptime }}
 }
 
-// answers of an API server, with its own clock.
+// ask sends a request to an API server that responds with this date.
 func ask(t *testing.T, w *Watch, date func() string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header()["Date"] = nil // net/http adds its own.
+		rw.Header()["Date"] = nil // Otherwise net/http adds its own.
 		if d := date(); d != "" {
 			rw.Header().Set("Date", d)
 		}
 	}))
 	defer server.Close()
 	client := &http.Client{Transport: w.Wrap(http.DefaultTransport)}
-	answer, err := client.Get(server.URL) //nolint:noctx // A test.
+	answer, err := client.Get(server.URL) //nolint:noctx // The test needs no context.
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
 }
 
-// TestWatch: the clock of this process is trusted while the API server's says the same within minutes. A step of the
-// wall clock is seen at once, also between two answers, and the time is the API server's until the clocks agree.
+// TestWatch checks that the clock of this process is trusted while it differs from the API server's clock by a few
+// minutes at most. A change of the wall clock is detected at once, even between two responses. The time is then the
+// API server's until the clocks agree.
 func TestWatch(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	const month = 31 * 24 * time.Hour
 	for name, tc := range map[string]struct {
 		reason string
-		// server is ahead by this in its answer; later, steps of the wall clock after that.
+		// server is how far the API server's clock is ahead, and step is a later change of the wall clock.
 		server, step time.Duration
 		date         string
 		trusted      bool
 		says         string
-		// now is the time that is counted with, from the start on, after a minute.
+		// now is the expected time after a minute, relative to the start.
 		now time.Duration
 	}{
 		"Agree": {reason: "Nothing is wrong.", trusted: true, now: time.Minute},
@@ -94,7 +95,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestSlowAnswer: an answer that was long under way does not tell the time.
+// TestSlowAnswer checks that a slow response does not determine the time.
 func TestSlowAnswer(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	m := &machine{wall: start}
@@ -109,7 +110,7 @@ func TestSlowAnswer(t *testing.T) {
 	}
 }
 
-// TestRealClock: the clock of this process agrees with a server of this machine.
+// TestRealClock checks that the clock of this process agrees with a server on this machine.
 func TestRealClock(t *testing.T) {
 	w := NewWatch()
 	ask(t, w, func() string { return time.Now().UTC().Format(http.TimeFormat) })

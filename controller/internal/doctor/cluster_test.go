@@ -34,7 +34,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// objects of the healthy cluster, besides others that are not ours.
+// objects returns the objects of the healthy cluster.
 func objects() []client.Object {
 	c := healthy()
 	c.Lease.Namespace, c.Lease.Name = systemNamespace, Lease
@@ -44,7 +44,7 @@ func objects() []client.Object {
 	}
 }
 
-// kube has all kinds of ours, but no kind that is absent.
+// kube returns a reader for a cluster with all kinds except one.
 func kube(t *testing.T, absent string, failing map[string]error) client.Reader {
 	t.Helper()
 	fail := func(c client.Client, o runtime.Object) error {
@@ -75,7 +75,7 @@ func kube(t *testing.T, absent string, failing map[string]error) client.Reader {
 	}).Build()
 }
 
-// names of what was read.
+// names returns the names of the objects that were read.
 func names(c *Cluster) map[string][]string {
 	out := map[string][]string{}
 	add := func(kind, name string) { out[kind] = append(out[kind], name) }
@@ -102,7 +102,7 @@ func names(c *Cluster) map[string][]string {
 	return out
 }
 
-// TestLook reads all of ours, and what it may not see it says.
+// TestLook checks that all objects of the product are read, and that missing permissions are reported.
 func TestLook(t *testing.T) {
 	forbidden := kerrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errBoom)
 	all := map[string][]string{
@@ -113,7 +113,7 @@ func TestLook(t *testing.T) {
 	cases := map[string]struct {
 		absent  string
 		failing map[string]error
-		// without are the kinds that are not read.
+		// without lists the kinds that are not read.
 		without          []string
 		unread, isAbsent []string
 		err              string
@@ -168,7 +168,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestLookAndExamine: what is well in the cluster is well in the report.
+// TestLookAndExamine checks that a healthy cluster has a report without findings.
 func TestLookAndExamine(t *testing.T) {
 	c, err := Look(t.Context(), kube(t, "", nil), systemNamespace, now)
 	if err != nil {

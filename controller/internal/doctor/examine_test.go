@@ -33,7 +33,7 @@ func annotations(i v1.Instance) map[string]string {
 		v1.AnnotationClaimName: i.Name, v1.AnnotationNamespaceUID: "ns-1"}
 }
 
-// object of a kind in the first API, as it is read.
+// object returns an object of a kind in the original API.
 func object(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(v1.GroupVersionClaims.WithKind(kind))
@@ -104,7 +104,7 @@ func backupHandle() corev1.PersistentVolumeClaim {
 	return c
 }
 
-// record of a life, so long ago.
+// record returns the BackupRecord of an instance, which was created this time ago.
 func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.BackupRecord {
 	i := key.Life(uid)
 	return v1.BackupRecord{
@@ -121,7 +121,7 @@ func job(uid types.UID) metav1.PartialObjectMetadata {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
 }
 
-// healthy cluster: an instance that was backed up once in an earlier life.
+// healthy returns a cluster with one instance, and one backup of its previous instance.
 func healthy() *Cluster {
 	return &Cluster{
 		Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{},
@@ -135,15 +135,15 @@ func healthy() *Cluster {
 	}
 }
 
-// gone is what an instance leaves: its backups.
+// gone deletes the instance and leaves its backups.
 func gone(c *Cluster) {
 	c.Claims, c.XRs, c.Volumes, c.PVCs = nil, nil, c.Volumes[1:], c.PVCs[1:]
 }
 
-// lost is what is left where the XR went without a backup.
+// lost removes claim and XR without a backup.
 func lost(c *Cluster) { c.Claims, c.XRs = nil, nil }
 
-// dying instances are at this step.
+// dying starts the deletion of the instance in this phase.
 func dying(c *Cluster, step string) {
 	for _, o := range []*instance.Composite{c.Claims[0], c.XRs[0]} {
 		o.SetDeletionTimestamp(new(ago(time.Minute)))
@@ -152,7 +152,7 @@ func dying(c *Cluster, step string) {
 		Message: "Volume is gone: bring it back"}
 }
 
-// ephemeral is a cluster with one Database that keeps no data.
+// ephemeral changes the cluster to one with a single Database without storage.
 func ephemeral(c *Cluster) {
 	gone(c)
 	c.Volumes, c.Records = nil, nil
@@ -165,7 +165,7 @@ func ephemeral(c *Cluster) {
 	c.XRs = []*instance.Composite{decoded(xr)}
 }
 
-// said are the findings in a line each, and the advice behind it.
+// said returns the findings as lines with their advice.
 func said(r *Report) []string {
 	all := append(slices.Clone(r.Cluster), r.Rest...)
 	for i := range r.Instances {
@@ -178,7 +178,7 @@ func said(r *Report) []string {
 	return out
 }
 
-// noted is a backup that its volume knows.
+// noted adds the metadata of a backup to a volume.
 func noted(v *corev1.PersistentVolume, r v1.BackupRecord) {
 	r.Spec.Archive = &v1.Archive{Path: r.Name}
 	text, err := json.Marshal(r.Note())
@@ -188,18 +188,18 @@ func noted(v *corev1.PersistentVolume, r v1.BackupRecord) {
 	v.Annotations[v1.AnnotationBackupPrefix+r.Name] = string(text)
 }
 
-// inherited volume of the backups, by namespace ns-2.
+// inherited makes the backup volume belong to namespace ns-2, a later one than ns-1.
 func inherited(v *corev1.PersistentVolume) {
 	v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces] = "ns-2", "ns-1"
 }
 
-// TestExamine: each fault is named once, and nothing else is.
+// TestExamine checks that each problem is reported once, and nothing else.
 func TestExamine(t *testing.T) {
 	old := key.Life("uid-0").RecordName()
 	mine := life.RecordName()
 	cases := map[string]struct {
 		change func(*Cluster)
-		// want are parts of each finding, kept apart by "…".
+		// want lists parts of each finding, separated by "…".
 		want []string
 	}{
 		"Healthy":  {change: func(*Cluster) {}},
@@ -587,10 +587,10 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
 			want:   []string{"wrong: backup " + old + " is verified but cannot be restored: no volume is labeled"},
 		},
-		"BackupPVInherited": { // By a later namespace of the same name.
+		"BackupPVInherited": { // A later namespace of the same name has it.
 			change: func(c *Cluster) { inherited(&c.Volumes[1]) },
 		},
-		"BackupPVInheritedAndGone": { // The only backups on it are the earlier namespace's.
+		"BackupPVInheritedAndGone": { // It contains only backups of the previous namespace.
 			change: func(c *Cluster) {
 				gone(c)
 				inherited(&c.Volumes[0])
@@ -793,7 +793,7 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// namespacedObject is an instance without a claim, whose server runs.
+// namespacedObject returns an instance without a claim, whose server runs.
 func namespacedObject() *unstructured.Unstructured {
 	u := xrObject()
 	u.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
@@ -806,8 +806,8 @@ func namespacedObject() *unstructured.Unstructured {
 	return u
 }
 
-// TestNamespaced: the doctor shows an instance without a claim beside the instance of a claim with the same name, and
-// does not miss a claim.
+// TestNamespaced checks that the doctor shows an instance without a claim in addition to the instance of a claim with
+// the same name, and reports no missing claim.
 func TestNamespaced(t *testing.T) {
 	c := healthy()
 	c.XRs = append(c.XRs, decoded(namespacedObject()))
@@ -835,7 +835,7 @@ func TestNamespaced(t *testing.T) {
 	}
 }
 
-// contains the parts, in their order.
+// contains reports whether a text contains the parts in this order.
 func contains(text, parts string) bool {
 	for part := range strings.SplitSeq(parts, "…") {
 		_, rest, found := strings.Cut(text, strings.TrimSpace(part))
@@ -847,7 +847,7 @@ func contains(text, parts string) bool {
 	return true
 }
 
-// TestLines: what an instance's line says of it.
+// TestLines checks the line of an instance in the report.
 func TestLines(t *testing.T) {
 	cases := map[string]struct {
 		change func(*Cluster)
@@ -921,7 +921,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// inStore has the backup in a store, and no volume for it.
+// inStore moves the backup to a store, and removes its volume.
 func inStore(reachable metav1.ConditionStatus) func(*Cluster) {
 	return func(c *Cluster) {
 		c.Volumes, c.PVCs = c.Volumes[:1], c.PVCs[:1]

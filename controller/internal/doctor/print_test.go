@@ -13,13 +13,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
-// onVolumes has other volumes than the others.
+// onVolumes gives the volumes of the instance other names.
 func onVolumes(c *Cluster, data, backup string) {
 	c.Volumes[0].Name, c.PVCs[0].Spec.VolumeName, c.XRs[0].Status.Volume = data, data, data
 	c.Volumes[1].Name, c.PVCs[1].Spec.VolumeName = backup, backup
 }
 
-// sample of a cluster: what is not well, what is, and what is left.
+// sample returns a report with an unhealthy instance, a healthy one, and leftover objects.
 func sample() *Report {
 	out := &Report{}
 	for _, tc := range []struct {
@@ -67,7 +67,7 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-// TestForgedText: what somebody wrote into a status is no line of the report, and no word to a terminal.
+// TestForgedText checks that text from a status cannot add a line to the report or control the terminal.
 func TestForgedText(t *testing.T) {
 	const forged = "x\nok     MySQL prod/db\x1b[2J"
 	r := &Report{
@@ -82,7 +82,7 @@ func TestForgedText(t *testing.T) {
 	}
 }
 
-// TestWriteJSON prints what can be read back, with its commands as they are.
+// TestWriteJSON checks that the output can be read back, with unchanged commands.
 func TestWriteJSON(t *testing.T) {
 	var b strings.Builder
 	want := sample()
@@ -124,7 +124,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestVerdict: a report that has notes only ends its command with exit code 0.
+// TestVerdict checks that a report with notes only ends the command with exit code 0.
 func TestVerdict(t *testing.T) {
 	for severity, want := range map[Severity]int{OK: 0, Note: 0, Wrong: ExitWrong} {
 		r := &Report{Instances: []Instance{{Findings: []Finding{{Severity: severity}}}}}

@@ -9,8 +9,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestLookAtEndlessNumbers: one instance whose quantities nobody can calculate
-// with keeps the doctor from none of them.
+// TestLookAtEndlessNumbers checks that an instance with huge quantities does not prevent the doctor from checking
+// others.
 func TestLookAtEndlessNumbers(t *testing.T) {
 	const endless = "1e-999999999999"
 	bad := xrObject()

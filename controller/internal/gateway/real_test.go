@@ -360,7 +360,7 @@ func TestRealSlow(t *testing.T) {
 		t.Errorf("another Job waits: %q, %v", raw, err)
 	}
 	for _, w := range open {
-		_ = w.CloseWithError(io.ErrUnexpectedEOF) // They end.
+		_ = w.CloseWithError(io.ErrUnexpectedEOF) // This ends the uploads.
 	}
 }
 

@@ -91,7 +91,7 @@ func readBackupPV(ctx context.Context, r client.Reader, basis *Basis,
 			return NamespaceOf(v) != "" && NamespaceOf(v) == basis.NamespaceUID()
 		})
 	case c.Spec.VolumeName == "" || !needsRecords(&basis.Subject) && basis.Node == "" && isVolumeRetained(c):
-		return nil, nil //nolint:nilnil // No volume, or nobody asks.
+		return nil, nil //nolint:nilnil // There is no volume, or it is not needed.
 	}
 	v, err := readVolume(ctx, r, c.Spec.VolumeName)
 	if err != nil || v == nil || !Bound(v, c) {
@@ -126,7 +126,7 @@ func findBackups(ctx context.Context, r client.Reader, life v1.Instance,
 			return v, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // No volume, and no error.
+	return nil, nil //nolint:nilnil // A missing volume is not an error.
 }
 
 // mayHoldBackups reports whether a volume is, or was, bound to a backup PVC of this instance in its namespace or in
@@ -142,7 +142,7 @@ func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, not
 	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	chosen := chosenEarlierBackup(basis, notes)
 	if chosen == nil {
-		return nil, nil //nolint:nilnil // There is nothing to inherit.
+		return nil, nil //nolint:nilnil // There is no volume to adopt.
 	}
 	return findBackups(ctx, r, basis.Life, func(v *corev1.PersistentVolume) bool {
 		here := NamespaceOf(v) == basis.NamespaceUID() || c != nil && Bound(v, c)
@@ -182,8 +182,8 @@ func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.Backu
 	return r
 }
 
-// EarlierBackupPVMissing reports whether the volume of such a backup cannot be found. A new backup volume would take
-// its place when it is restored.
+// EarlierBackupPVMissing reports whether the function chose a backup of a previous namespace whose volume cannot be
+// found. If a new backup volume were created now, it would take the place of this volume when a user restores it.
 func EarlierBackupPVMissing(s *State) bool {
 	return chosenEarlierBackup(&s.Basis, s.Notes) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
 		s.BackupPV == nil

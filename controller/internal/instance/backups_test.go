@@ -18,21 +18,21 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// choosing XR, which has not started.
+// choosing returns an XR that has not started and has chosen a backup.
 func choosing(backup, phase string) *unstructured.Unstructured {
 	u := xr("x", "uid-1", "db", false)
 	u.Object["status"] = map[string]any{"restore": map[string]any{"backup": backup, "phase": phase}}
 	return u
 }
 
-// recordOf a namespace.
+// recordOf returns a BackupRecord of a namespace.
 func recordOf(namespace types.UID) *v1.BackupRecord {
 	r := record("b", "db", 1)
 	r.Spec.Instance.NamespaceUID = namespace
 	return r
 }
 
-// backupsAt is a volume with the backups of a namespace, reserved for a PVC.
+// backupsAt returns a volume with the backups of a namespace, which is reserved for a PVC.
 func backupsAt(name, namespace string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Finalizers: []string{v1.Finalizer}, Labels: key.Life("").Labels(),
@@ -57,8 +57,8 @@ func backupPVCOn(volume string) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
-// TestGatherBackups: an earlier namespace's volume is inherited with the
-// function's choice, and never without.
+// TestGatherBackups checks that the volume of a previous namespace is found only if the function chose a backup on
+// it.
 func TestGatherBackups(t *testing.T) {
 	type want struct {
 		BackupPVC, BackupPV, EarlierBackupPV string

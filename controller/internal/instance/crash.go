@@ -144,7 +144,7 @@ func limitField(p *corev1.Pod) string {
 	return "limits.memory in JOB_RESOURCES of the controller, which the platform team sets"
 }
 
-// requestField explains how the scheduler reserves memory for a pod's containers.
+// requestField returns what to do if a pod without a memory limit was OOMKilled because its node had no memory left.
 func requestField(p *corev1.Pod) string {
 	if isServerPod(p) {
 		return "set spec.resources.requests.memory of the claim to what the server needs"

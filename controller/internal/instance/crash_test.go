@@ -15,7 +15,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ended is a log of a container; asked notes whether its previous run was asked for.
+// An ended is the log of a container that has ended. It records whether the log of the previous run was requested.
 type ended struct {
 	logs
 
@@ -31,8 +31,8 @@ func terminated(code int32, reason string) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
 }
 
-// TestCrashSaysWhatTheServerPrinted: the message has the server's own error, the setting that an OOMKilled container
-// needs, and no secret.
+// TestCrashSaysWhatTheServerPrinted checks that the message contains the server's own error and the setting that an
+// OOMKilled container needs, and no secret.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	const option = "2026-11-29T08:00:00.1Z 0 [ERROR] [MY-000067] [Server] unknown variable " +
 		"'innodb_foo=1'.\n2026-11-29T08:00:00.2Z 0 [ERROR] [MY-010119] [Server] Aborting\n"
@@ -113,7 +113,7 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	}
 }
 
-// limited pod of a component, whose container has a memory limit.
+// limited is a pod of a component whose container has a memory limit.
 func limited(component string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels = map[string]string{v1.LabelComponent: component}
@@ -123,8 +123,8 @@ func limited(component string) func(*corev1.Pod) {
 	}
 }
 
-// TestReportSaysOOMKilled: a program that the kernel killed, or whose server it killed, says which setting to raise,
-// and nothing about the data.
+// TestReportSaysOOMKilled checks programs that the kernel has killed, or whose server it has killed. The error names
+// the setting that must be raised, and does not report the data as broken.
 func TestReportSaysOOMKilled(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
@@ -172,7 +172,7 @@ func TestReportSaysOOMKilled(t *testing.T) {
 	}
 }
 
-// TestSteadyText: a server that prints other numbers at each end does not change the status, and another limit does.
+// TestSteadyText checks that other numbers in a server's log do not change the status, but that another limit does.
 func TestSteadyText(t *testing.T) {
 	before := &v1.Blocker{Message: "container mysql of pod p has exited (exit code 1) and is restarted: LSN 12 is in " +
 		"the future"}
@@ -187,7 +187,8 @@ func TestSteadyText(t *testing.T) {
 	}
 }
 
-// TestFailedRestoreSaysWhy: after the last try only the pod knows which statement of a dump has failed.
+// TestFailedRestoreSaysWhy checks that the error of the pod is reported after the last attempt of a restore. Only the
+// pod contains the failed statement of a dump.
 func TestFailedRestoreSaysWhy(t *testing.T) {
 	const reason = "the dump cannot be imported: a statement in it failed: ERROR at line 1: Unknown command"
 	for phase, want := range map[v1.RestorePhase]string{v1.RestoreFailed: "container restore of pod p: " + reason,
@@ -216,7 +217,7 @@ func TestFailedRestoreSaysWhy(t *testing.T) {
 	}
 }
 
-// TestEvictionIsSaid: the kubelet ends a pod whose containers know nothing of it.
+// TestEvictionIsSaid checks that an eviction by the kubelet is reported, although the containers do not show it.
 func TestEvictionIsSaid(t *testing.T) {
 	j := &Job{Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil),
 		Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",

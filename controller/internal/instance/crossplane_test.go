@@ -17,7 +17,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestGatherXRD: whether an XRD stays is asked where Crossplane lets an instance wait, and nowhere else.
+// TestGatherXRD checks that the XRD is read only while an instance waits for Crossplane.
 func TestGatherXRD(t *testing.T) {
 	deleted := time.Unix(1000, 0)
 	heldBy := func(o *unstructured.Unstructured, finalizers ...string) client.Object {
@@ -40,9 +40,9 @@ func TestGatherXRD(t *testing.T) {
 		reason  string
 		objects []client.Object
 		xrd     *unstructured.Unstructured
-		err     error // Of asking for it.
+		err     error // The error of the read.
 		asked   bool
-		want    bool // It is known to be gone, or to be being deleted.
+		want    bool // Whether the XRD is known to be deleted or to be being deleted.
 	}{
 		"Going":  {"It may never be let go.", awaiting, going, nil, true, true},
 		"Claim":  {"Nor may the claim whose XR is gone.", claim, going, nil, true, true},

@@ -80,14 +80,14 @@ func volumeOf(pvcName string) *corev1.PersistentVolume {
 	}
 }
 
-// heldVolume has our finalizer, and says whose data it has.
-// unlabelled volume that the rescue has reserved for its PVC.
+// unlabelled returns a volume without labels that is reserved for the PVC in the recovery namespace.
 func unlabelled(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v.Labels = nil
 	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: v1.RescueNamespace, Name: life.RescueName("data")}
 	return v
 }
 
+// heldVolume returns a data volume with the controller's finalizer and the annotations of its instance.
 func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
 	v := volumeOf("db-pvc")
 	v.Labels, v.Finalizers = key.Life(uid).Labels(), []string{v1.Finalizer}
@@ -96,7 +96,7 @@ func heldVolume(uid types.UID, namespace string) *corev1.PersistentVolume {
 	return v
 }
 
-// protected PVC, as the function makes it.
+// protected returns a PVC with the finalizer and the annotations that the function adds.
 func protected(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c.Finalizers = []string{v1.Finalizer}
 	c.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindMySQL, v1.AnnotationClaimNamespace: "default",
@@ -104,14 +104,14 @@ func protected(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// marked object, as it is while its instance lives.
+// marked adds the annotation with the object's own UID, as on the objects of an existing instance.
 func marked[T client.Object](o T) T {
 	o.SetUID("this")
 	o.GetAnnotations()[v1.AnnotationMarkedUID] = "this"
 	return o
 }
 
-// copied object: its annotations came along.
+// copied is a copied object that has the annotations of the original.
 func copied[T client.Object](o T) T {
 	marked(o).SetUID("another")
 	return o
@@ -175,7 +175,7 @@ func record(name, instance string, second int64) *v1.BackupRecord {
 	}
 }
 
-// summary of a State, as far as a test asks.
+// A summary contains the parts of a State that the tests compare.
 type summary struct {
 	XR, Claim, DataPVC, OriginalPVC, DataPV, Deployment, Backup string
 
@@ -228,7 +228,7 @@ func summarize(s *State) summary {
 	return out
 }
 
-// gathered lives are these.
+// gathered compares the instances with the expected summaries.
 func gathered(t *testing.T, reason string, lives []*State, err error, want []summary) {
 	t.Helper()
 	if err != nil {
@@ -349,7 +349,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// withoutXRs is a claim's cluster in which nobody serves the XRs' kind.
+// withoutXRs returns a cluster with a claim in which the kind of the XRs is not served.
 func withoutXRs(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}})
@@ -362,7 +362,7 @@ func withoutXRs(t *testing.T, objects ...client.Object) client.Reader {
 			return c.Get(ctx, k, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-			// Lists of whole objects have the kind of these.
+			// The fake client gives lists of complete objects the kind of the items.
 			if strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List") == XRKind.Kind {
 				return kerrors.NewNotFound(schema.GroupResource{}, "")
 			}
@@ -377,7 +377,8 @@ func crdOfXRs() *unstructured.Unstructured {
 	return crd
 }
 
-// TestGatherWithoutXRs: Crossplane takes the XRs' kind away when no XR is left, and the claims' when no claim is.
+// TestGatherWithoutXRs checks a cluster without the kind of the XRs. Crossplane deletes that kind after the last XR,
+// and the kind of the claims after the last claim.
 func TestGatherWithoutXRs(t *testing.T) {
 	dying := func() *unstructured.Unstructured {
 		c := boundClaim("x")
@@ -388,8 +389,8 @@ func TestGatherWithoutXRs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
 		objects []client.Object
-		want    []summary // Nil where it is not known what there is.
-		served  bool      // It may be, as far as the error says.
+		want    []summary // It is nil if the state is unknown.
+		served  bool      // According to the error, the kind may be installed.
 	}{
 		"Dying": {reason: "A claim that is being deleted is all that is left.", objects: []client.Object{dying()},
 			want: []summary{{Claim: "db"}}},
@@ -414,7 +415,7 @@ func TestGatherWithoutXRs(t *testing.T) {
 	}
 }
 
-// TestGatherInstalled: what goes on without XRs does so only where there is none for certain.
+// TestGatherInstalled checks that only a kind that is certainly not installed is treated as one without XRs.
 func TestGatherInstalled(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), Labels: life.Labels()}}
@@ -436,7 +437,7 @@ func TestGatherInstalled(t *testing.T) {
 	}
 }
 
-// TestGatherKinds: a Database and a MySQL of one name know nothing of each other.
+// TestGatherKinds checks that a Database and a MySQL of the same name do not affect each other.
 func TestGatherKinds(t *testing.T) {
 	databases, _ := kindOf(v1.KindDatabase)
 	claim := newObject(databases.Object)
@@ -477,7 +478,8 @@ func TestGatherKinds(t *testing.T) {
 	}
 }
 
-// TestStale: the status of an earlier XR of the same name is not read; a claim has that of its XR.
+// TestStale checks that the status of a previous XR of the same name is ignored. The status of a claim is copied from
+// its XR.
 func TestStale(t *testing.T) {
 	owned := func(u *unstructured.Unstructured, uid string) *unstructured.Unstructured {
 		u.Object["status"] = map[string]any{"internal": map[string]any{"started": true, "uid": uid},
@@ -500,8 +502,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBeginning: pods of a living instance are to run until its server takes clients, but for one that is suspended,
-// and has nothing to restore.
+// TestBeginning checks that the pods of an instance should run until its server accepts clients, unless it is
+// suspended and is not being restored.
 func TestBeginning(t *testing.T) {
 	restoring := &v1.RestoreStatus{Phase: v1.RestoreRunning}
 	cases := map[string]struct {
@@ -515,7 +517,7 @@ func TestBeginning(t *testing.T) {
 		"Suspended":        {spec: true, reason: v1.ReasonSuspended, suspended: true},
 		"SuspendedRestore": {spec: true, reason: v1.ReasonSuspended, restore: restoring, suspended: true, beginning: true},
 		"NotYet":           {spec: true, reason: v1.ReasonStarting, beginning: true},
-		"NoMore":           {reason: v1.ReasonSuspended, beginning: true}, // A refusal leaves what the function said last.
+		"NoMore":           {reason: v1.ReasonSuspended, beginning: true}, // A refusal keeps the condition.
 	}
 	for name, tc := range cases {
 		u := xr("x", "uid-1", "db", false)
@@ -529,7 +531,7 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-// TestKeys: each kind's controller looks at what is its own.
+// TestKeys checks that the controller of each kind reconciles only its own instances.
 func TestKeys(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{}
 	pvc.Annotations = map[string]string{v1.AnnotationClaimKind: v1.KindDatabase, v1.AnnotationClaimNamespace: "default",
@@ -538,7 +540,7 @@ func TestKeys(t *testing.T) {
 	for _, k := range Kinds() {
 		want := []Key{{Kind: k.InstanceKind(), Namespace: "default", Name: "db"}}
 		composite := client.Object(xr("x", "uid-1", "db", false))
-		if !k.HasClaims() { // It is what the user has created.
+		if !k.HasClaims() { // A user has created the XR.
 			composite = boundClaim("x")
 		}
 		if diff := cmp.Diff(want, k.OfXR(composite)); diff != "" {
@@ -562,7 +564,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestDoubt: what cannot be read is an error, never an absence.
+// TestDoubt checks that a failed read is an error and is never treated as a missing object.
 func TestDoubt(t *testing.T) {
 	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(life.Labels()), volumeOf("db-pvc"),
 		record("a", "db", 1)}
@@ -596,8 +598,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAClosedNamespace: a namespace that does not let the controller at its Secrets, or not any more because
-// it goes, holds no deletion up.
+// TestSecretsOfAClosedNamespace checks a namespace whose Secrets the controller may not read, for example because the
+// namespace is being deleted. It does not block a deletion.
 func TestSecretsOfAClosedNamespace(t *testing.T) {
 	xr := xr("x", "uid-1", "db", true)
 	secret := &corev1.Secret{ObjectMeta: metaOf(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
@@ -619,8 +621,8 @@ func TestSecretsOfAClosedNamespace(t *testing.T) {
 	}
 }
 
-// TestCertificatesLeft: what a life has of certificates goes with what else was made for it, also where nobody owns it
-// any more; that of another life stays.
+// TestCertificatesLeft checks that certificates of an instance are deleted with its other objects, even without an
+// owner reference. Certificates of another instance stay.
 func TestCertificatesLeft(t *testing.T) {
 	own, other := key.Life("uid-1"), key.Life("uid-2")
 	secret := func(namespace, name string, instance v1.Instance) *corev1.Secret {
@@ -645,7 +647,7 @@ func TestCertificatesLeft(t *testing.T) {
 	}
 }
 
-// TestMeanwhile: what came between two reads is not taken for what went.
+// TestMeanwhile checks that objects that are created between two reads are not treated as deleted.
 func TestMeanwhile(t *testing.T) {
 	naming := func() *corev1.PersistentVolume {
 		v := volumeOf("db-pvc")
@@ -673,8 +675,8 @@ func TestMeanwhile(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			// The world turns after the first look for the data PVC; where the claim of
-			// the instance goes, before the XRs are listed.
+			// The objects change after the first read of the data PVC. If the claim of the instance is deleted, they
+			// change before the XRs are listed.
 			turned := false
 			turn := func(ctx context.Context, c client.Client) {
 				for _, o := range tc.gone {
@@ -718,7 +720,7 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// logs that say one thing.
+// logs is the log of each container.
 type logs string
 
 func (l logs) OfEnded(ctx context.Context, namespace, pod, container string, _ bool) (io.ReadCloser, error) {

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestIdentityOfHolders: what a volume says of a life whose XR is gone.
+// TestIdentityOfHolders checks the identity that is read from the volume of an instance without an XR.
 func TestIdentityOfHolders(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Annotations: map[string]string{
 		v1.AnnotationBackupNumber: "7", v1.AnnotationFirstBackupNumber: "4", v1.AnnotationImage: "mysql:8.4",

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// GatherInstalled returns all instances of a name. If the XRD and all instances were uninstalled, their backups still
-// exist.
+// GatherInstalled returns all instances of a name, like Gather. If the kind is not installed, it returns one State
+// without an instance, because backups can still exist.
 func (g *Gatherer) GatherInstalled(ctx context.Context, k Key) ([]*State, error) {
 	lives, err := g.Gather(ctx, k)
 	if IsNotInstalled(err) {
@@ -33,7 +33,7 @@ func explainUnlisted(ctx context.Context, r client.Reader, kind Kind, err error)
 	case err != nil:
 		return fmt.Errorf("cannot tell whether kind %s is installed: %w", kind.XR.Kind, err)
 	case crd != nil:
-		return fmt.Errorf("CustomResourceDefinition %s exists but is not served: %v", crd.GetName(), unlisted) //nolint:errorlint // Else it would say that the kind is not installed.
+		return fmt.Errorf("CustomResourceDefinition %s exists but is not served: %v", crd.GetName(), unlisted) //nolint:errorlint // With %w, IsNotInstalled would be true.
 	}
 	return fmt.Errorf("kind %s is not installed: %w", kind.XR.Kind, unlisted)
 }

@@ -25,7 +25,7 @@ func NotePVCs(j *batchv1.Job, mounted Mounted) {
 			uids[name] = pvc.UID
 		}
 	}
-	raw, _ := json.Marshal(uids) //nolint:errchkjson // Strings only.
+	raw, _ := json.Marshal(uids) //nolint:errchkjson // Strings can always be encoded.
 	j.Annotations[v1.AnnotationPVCs] = string(raw)
 }
 

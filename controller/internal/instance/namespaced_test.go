@@ -20,7 +20,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// namespacedKind is that of the instances without claims.
+// namespacedKind is the kind of instances without claims.
 const namespacedKind = "MySQL.crossplane-mysql.io"
 
 func ownObject(name, uid string) *unstructured.Unstructured {
@@ -33,8 +33,8 @@ func ownObject(name, uid string) *unstructured.Unstructured {
 	return u
 }
 
-// TestNamespacedKind: there is one kind without claims. Its instances have the group in their kind, so that an instance
-// of a claim with the same name is another one.
+// TestNamespacedKind checks that there is one kind without claims. The kind of its instances contains the API group,
+// so an instance of a claim with the same name is a different instance.
 func TestNamespacedKind(t *testing.T) {
 	k, ok := kindOf(namespacedKind)
 	if !ok || k.HasClaims() || k.Object != k.XR || !slices.Contains(Kinds(), k) {
@@ -58,7 +58,8 @@ func TestNamespacedKind(t *testing.T) {
 	}
 }
 
-// TestFindOwnObject: an XR without a claim is found by its name, and it counts as deleted only if that is certain.
+// TestFindOwnObject checks that an XR without a claim is found by its name. It is treated as deleted only if that is
+// certain.
 func TestFindOwnObject(t *testing.T) {
 	k := Key{Kind: namespacedKind, Namespace: "default", Name: "db"}
 	gvk := v1.GroupVersion.WithKind(v1.KindMySQL)
@@ -124,7 +125,8 @@ func TestFindOwnObject(t *testing.T) {
 	}
 }
 
-// TestOwnObjectIsNoOrphan: an XR without a claim is not left behind by one. Only its own deletion ends it.
+// TestOwnObjectIsNoOrphan checks that an XR without a claim is never treated as orphaned. It ends only if it is
+// deleted.
 func TestOwnObjectIsNoOrphan(t *testing.T) {
 	own, orphan := Decode(ownObject("db", "uid-1")), Decode(xr("x", "uid-1", "db", false))
 	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}}

@@ -14,18 +14,18 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Note is the catalog entry of one backup on a volume or in a store. A user can delete a BackupRecord, which is
-// only an index entry, and the archive remains.
+// A Note is the catalog entry of one backup on a volume or in a store. It remains if a user deletes the BackupRecord,
+// and so does the archive.
 type Note struct {
 	v1.BackupNote
 
 	// Name is the name of the BackupRecord and of the archive's directory.
 	Name string
-	// Volume or Store contains the entry.
+	// Volume or Store is the name of the volume or BackupStore that contains the entry. The other one is empty.
 	Volume, Store string
 	// Forgotten is true if a user has allowed the next instance to start without this backup.
 	Forgotten bool
-	// Unreadable is true if only the name of the backup is known.
+	// Unreadable is true if the entry cannot be decoded, so that only the name of the backup is known.
 	Unreadable bool
 }
 
@@ -37,8 +37,7 @@ type Noted struct {
 	BackupPVs []corev1.PersistentVolume
 }
 
-// notesOn returns the catalog entries on a volume for an instance. Labels only select volumes, and the content of an
-// entry decides whose it is.
+// notesOn returns the catalog entries on a volume that name the instance, and all unreadable entries.
 func notesOn(v *corev1.PersistentVolume, instance v1.Instance) []Note {
 	out := make([]Note, 0, len(v.Annotations))
 	for key, text := range v.Annotations {
@@ -59,7 +58,8 @@ func notesOn(v *corev1.PersistentVolume, instance v1.Instance) []Note {
 	return out
 }
 
-// Forget returns the command that makes the controller forget a backup. The archive stays.
+// Forget returns the command with which a user allows the next instance to start without the backup. The archive
+// stays.
 func (n *Note) Forget() string {
 	if n.Store != "" {
 		return fmt.Sprintf("kubectl annotate backupstore %s %s%s=%s", n.Store, v1.AnnotationForgetPrefix, n.Name,
@@ -77,13 +77,13 @@ func (n *Note) MakeRecord() string {
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }
 
-// Of reports whether a BackupRecord belongs to the catalog entry: the name and the instance UID are equal.
+// Of reports whether a BackupRecord belongs to the catalog entry: name and instance UID are equal.
 func (n *Note) Of(r *v1.BackupRecord) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
 }
 
-// forgetWord returns the value that a user must write to forget a backup. It is the UID of its BackupRecord, or its
-// name if the UID is unknown.
+// forgetWord returns the value of the annotation that forgets a backup. It is the UID of the backup's BackupRecord,
+// or the name of the backup if the UID is unknown.
 func (n *Note) forgetWord() string {
 	if n.Unreadable || n.Record == "" {
 		return n.Name
@@ -101,7 +101,7 @@ func HasNotes(v *corev1.PersistentVolume) bool {
 	return false
 }
 
-// backupPVs returns all volumes that are labeled as backup volumes of the instance, including those of previous
+// backupPVs returns all volumes with the labels of the instance's backup volumes, including volumes of previous
 // namespaces of the same name.
 func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
@@ -112,14 +112,14 @@ func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1
 	return l.Items, nil
 }
 
-// readNoted reads the catalog entries on volumes for all backups of the instance.
+// readNoted reads the catalog entries on volumes for all backups of the name.
 func readNoted(ctx context.Context, r client.Reader, life v1.Instance) (Noted, error) {
 	volumes, err := backupPVs(ctx, r, life)
 	return Noted{Notes: NotesOf(volumes, life), BackupPVs: volumes}, err
 }
 
-// withBoundVolume adds the catalog entries of the volume that is bound to the backup PVC. This volume is a backup
-// volume even if its labels are missing.
+// withBoundVolume adds the catalog entries of the volume that is bound to the backup PVC, even if the volume has no
+// labels.
 func (n Noted) withBoundVolume(v *corev1.PersistentVolume, life v1.Instance) Noted {
 	if v == nil || slices.ContainsFunc(n.BackupPVs, func(x corev1.PersistentVolume) bool { return x.Name == v.Name }) {
 		return n
@@ -141,8 +141,8 @@ func newestNotesFirst(notes []Note) []Note {
 	return notes
 }
 
-// isNewerThan reports whether a backup is newer than another. The age of an unreadable entry is unknown, and it is
-// treated as newer.
+// isNewerThan reports whether a backup is newer than another. An unreadable entry is treated as newer, because its
+// age is unknown.
 func (n *Note) isNewerThan(other *Note) bool {
 	if n.Unreadable != other.Unreadable {
 		return n.Unreadable
@@ -162,10 +162,10 @@ func newestFirst(records []v1.BackupRecord) {
 	slices.SortFunc(records, func(a, b v1.BackupRecord) int { return v1.NewestFirst(&a, &b) })
 }
 
-// Missing returns the catalog entry of a backup that is newer than all verified BackupRecords and has no verified
-// BackupRecord itself. The next instance must not start without this data only because a user deleted the
-// BackupRecord or created it again without its status. Missing returns nil if there is no such backup, or if a user
-// has allowed the instance to start without it.
+// Missing returns the catalog entry of a backup that is newer than all verified backups with a BackupRecord, and has
+// no verified BackupRecord itself. Such a BackupRecord was deleted, or was created again without its status. The next
+// instance must not start without the data of this backup. Missing returns nil if there is no such backup, or if a
+// user has allowed the instance to start without it.
 func Missing(notes []Note, records []v1.BackupRecord) *Note {
 	for i := range notes {
 		n := &notes[i]
@@ -184,9 +184,9 @@ func Missing(notes []Note, records []v1.BackupRecord) *Note {
 	return nil
 }
 
-// isOutdatedBy reports whether a later backup of the same instance replaces this one. The numbers can start again if
-// the cluster was restored from an etcd snapshot, and then the times decide. Otherwise the numbers decide, because
-// clocks can differ.
+// isOutdatedBy reports whether a later backup of the same instance replaces this one. The time of the announcement
+// decides, because numbers start again if the cluster was restored from an etcd snapshot. If this backup has the
+// greater number, it must be older by more than the clocks of two API servers can differ.
 func (n *Note) isOutdatedBy(r *v1.BackupRecord) bool {
 	if n.Unreadable || n.Name == r.Name || n.Spec.Instance.XR != r.Spec.Instance.XR {
 		return false
@@ -210,10 +210,10 @@ func (s *State) OwnNote() *Note {
 	return nil
 }
 
-// ForeignNote returns a catalog entry in a store that has the name of this backup and was not written by it, or nil.
-// Another cluster with the same objects wrote it, or this cluster wrote it before it was restored from an etcd
-// snapshot. The restored composite resources are old, but the store contains everything that was published since the
-// snapshot.
+// ForeignNote returns the catalog entry in a store that has the name of this backup, if it is not the entry of this
+// backup. Otherwise it returns nil. Another cluster with the same objects may have written the entry. Or this cluster
+// wrote it before it was restored from an etcd snapshot. The composite resources are then old, but the store contains
+// everything that was published since the snapshot.
 func (s *State) ForeignNote() *Note {
 	if n := NoteNamed(s, s.Attempt().Record); n != nil && !isOwnNote(s, n) {
 		return n
@@ -224,17 +224,18 @@ func (s *State) ForeignNote() *Note {
 // serversDiffer is the largest difference between the clocks of two API servers.
 const serversDiffer = time.Minute
 
-// IsEarlier reports whether a backup was announced before the deletion of this instance.
+// IsEarlier reports whether the backup of a catalog entry was announced before the deletion of this instance.
 func IsEarlier(b *Basis, n *Note) bool {
 	deletedAt := b.Identity().DeletedAt
 	return b.XR != nil && deletedAt != nil && n.AnnouncedAt.Add(serversDiffer).Before(deletedAt.Time)
 }
 
-// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show it: a
-// cluster that was copied with its etcd has the same names and UIDs, and may delete its instances at the same time.
+// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show it.
+// A cluster that was copied with its etcd has the same names and UIDs. It may delete its instances at the same time.
 // The controller checks two things:
 //
-// - the annotation AnnotationPublished, which it writes on the XR, the data volume and its PVC before it publishes the entry;
+// - the annotation AnnotationPublished, which it writes on the XR, the data volume and its PVC before it publishes
+// the entry
 // - for an entry of an earlier release, its BackupRecord and the checksum that this cluster's own Job reports.
 func isOwnNote(s *State, n *Note) bool {
 	switch r := s.Record(); {

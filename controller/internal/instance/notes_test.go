@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// provenAt is a record of so many seconds.
+// provenAt returns the BackupRecord of a verified backup that was announced at this second.
 func provenAt(name string, second int64) *v1.BackupRecord {
 	r := record(name, "db", second)
 	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupProven
@@ -24,7 +24,7 @@ func provenAt(name string, second int64) *v1.BackupRecord {
 	return r
 }
 
-// noting volume: what it says of these records.
+// noting adds the catalog entries of these BackupRecords to a volume.
 func noting(v *corev1.PersistentVolume, records ...*v1.BackupRecord) *corev1.PersistentVolume {
 	for _, r := range records {
 		text, err := json.Marshal(r.Note())
@@ -36,8 +36,7 @@ func noting(v *corev1.PersistentVolume, records ...*v1.BackupRecord) *corev1.Per
 	return v
 }
 
-// TestGatherNotes: what a volume knows of backups counts, also where nobody knows the
-// PVC that it had.
+// TestGatherNotes checks that the catalog on a volume is used, even if the PVC of the volume is unknown.
 func TestGatherNotes(t *testing.T) {
 	type want struct {
 		Previous, Missing string
@@ -122,7 +121,7 @@ func TestGatherNotes(t *testing.T) {
 	}
 }
 
-// TestNoteCommands are what people are told to type.
+// TestNoteCommands checks the commands that are shown to users.
 func TestNoteCommands(t *testing.T) {
 	v := noting(backupsAt("pv-b", "ns", nil), provenAt("a", 1))
 	n := &notesOn(v, life)[0]
@@ -146,8 +145,9 @@ func TestNoteCommands(t *testing.T) {
 	}
 }
 
-// TestMissingSetBack: numbers of a life begin anew when its cluster is set back, and a store has those of the lost
-// time. What is older than a proven backup of that life is not missed; what is another's is.
+// TestMissingSetBack checks a cluster that was restored from an etcd snapshot. The numbers of an instance's backups
+// start again, and a store contains backups from after the snapshot. A backup is not missing if it is older than a
+// verified backup of the same instance. Backups of other instances are missing.
 func TestMissingSetBack(t *testing.T) {
 	record := func(name string, xr types.UID, number, second int64) *v1.BackupRecord {
 		r := provenAt(name, second)
@@ -162,7 +162,7 @@ func TestMissingSetBack(t *testing.T) {
 	}{
 		"Lost":    {[]Note{noted(record("lost", "x", 8, 50))}, ""},
 		"Later":   {[]Note{noted(record("later", "x", 8, 300))}, "later"},
-		"Clocks":  {[]Note{noted(record("clocks", "x", 8, 150))}, "clocks"}, // Two API servers do not have the same time.
+		"Clocks":  {[]Note{noted(record("clocks", "x", 8, 150))}, "clocks"}, // The clocks can differ.
 		"Fewer":   {[]Note{noted(record("fewer", "x", 4, 150))}, ""},
 		"Another": {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 8, 50))}, "theirs"},
 		"Older":   {[]Note{noted(record("lost", "x", 9, 50)), noted(record("theirs", "y", 2, 50))}, ""},

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A bookOfPages has a number of objects, and forgets its pages from one on.
+// A bookOfPages returns a list in pages. The pages from number expired on are no longer available.
 type bookOfPages struct {
 	client.Reader
 
@@ -47,7 +47,7 @@ func (b *bookOfPages) List(_ context.Context, target client.ObjectList, opts ...
 	return nil
 }
 
-// TestListsArePaged: all pages are one list, and one that cannot be read to its end is read whole.
+// TestListsArePaged checks that all pages form one list, and that a list is read as a whole if its pages expire.
 func TestListsArePaged(t *testing.T) {
 	for name, tc := range map[string]struct{ size, expired, calls int }{
 		"Empty":   {calls: 1},

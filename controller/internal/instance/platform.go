@@ -30,7 +30,7 @@ func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.PlatformSpec, 
 	err := reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)
 	switch {
 	case kerrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, nil //nolint:nilnil // There is none; that is no error.
+		return nil, nil //nolint:nilnil // A missing object is not an error.
 	case err != nil:
 		return nil, fmt.Errorf("cannot get %s %s: %w", v1.KindPlatform, v1.PlatformName, err)
 	}
@@ -44,7 +44,7 @@ func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.PlatformSpec, 
 // set.
 func ReadJobResources(text string) (*corev1.ResourceRequirements, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // The usual ones are no error.
+		return nil, nil //nolint:nilnil // An unset flag is not an error.
 	}
 	r := &v1.Resources{}
 	if err := yaml.UnmarshalStrict([]byte(text), r); err != nil {

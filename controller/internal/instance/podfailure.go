@@ -16,8 +16,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// whyHeld returns why an instance does not start, if its pods do not show the reason. It returns "" if there is no
-// such reason.
+// whyHeld returns why an instance must not start, for reasons that do not depend on its pods. An example is a missing
+// BackupRecord. It returns "" if there is no such reason.
 func whyHeld(s *State) string {
 	if s.XR == nil || s.IsDeleting() {
 		return ""
@@ -49,8 +49,9 @@ func isStarting(xr *Composite) bool {
 	return xr.IsBeginning() || xr.HasFailedRestore() || xr.Status.RestoredBy != ""
 }
 
-// readStart reads the restore Job of an instance, and why its pods do not start. A composition function cannot read
-// pods. If a read fails, it returns the previous values.
+// readStart returns the restore Job of an instance, and why the pods of the instance do not start. The controller
+// reads the pods, because a composition function cannot. If a read fails, readStart returns the given restore and
+// previous.
 func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim, restore *Job,
 	previous string) (*Job, string, error) {
 	pods, err := podsOfLife(ctx, l, basis.Life, "")
@@ -62,7 +63,7 @@ func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.Pe
 		return restore, previous, err
 	}
 	restore = cmp.Or(running, restore)
-	// A restore test does not delay the start.
+	// The pod of a restore test does not affect the start.
 	own := slices.DeleteFunc(pods,
 		func(p corev1.Pod) bool { return p.Labels[v1.LabelComponent] == v1.ComponentRestoreTest })
 	tries := withoutEarlierTries(own, basis.XR.Status.Restore)
@@ -100,11 +101,11 @@ func steadyText(before *v1.Blocker, reason string) string {
 	return reason
 }
 
-// timestamp matches the beginning of a line in a server's log.
+// timestamp matches the timestamp at the beginning of a line in a server's log.
 var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: -| \d+)?\s*`)
 
-// withoutEarlierTries removes pods of earlier restore attempts. It keeps only the newest failed pod, and none after
-// the restore has succeeded.
+// withoutEarlierTries removes pods of earlier restore attempts: all pods of the restore that have ended, except for
+// the newest one. After the restore has succeeded, it removes the newest one, too.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
 	out := slices.Clone(pods)
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
@@ -118,7 +119,8 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 	})
 }
 
-// volumeInDoubt returns which volume contains unexpected data, or "" if the pod does not wait because of that.
+// volumeInDoubt returns a text that names the data volume, if a container found no data on it or the data of another
+// instance. Otherwise it returns "".
 func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
 		r := lastReport(p, c)
@@ -133,7 +135,8 @@ func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	return ". The data is on PersistentVolume " + v.Name
 }
 
-// whereBackupsAre returns what to do if a pod cannot be scheduled because it must run near its backups, or "".
+// whereBackupsAre returns what to do if a pod must run on a node that can use the backup volume, and is not scheduled
+// yet. Otherwise it returns "".
 func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
 	if xr == nil || xr.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""
@@ -159,10 +162,11 @@ func nodesText(selector *corev1.NodeSelector) string {
 	return foreignText(strings.Join(terms, ", or "))
 }
 
-// readRestore reads a restore Job that is running, or that has succeeded and does not end, with its pods.
+// readRestore returns the restore Job with its pods, if the restore is running, or if it has succeeded and its pod
+// does not end. Otherwise it returns nil.
 func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (*Job, error) {
 	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && s.XR.Status.RestoredBy == "" {
-		return nil, nil //nolint:nilnil // Nobody asks.
+		return nil, nil //nolint:nilnil // No restore is in progress.
 	}
 	j, err := readJob(ctx, l, s.Life, s.Life.Namespace, s.Life.Jobs().Restore())
 	if j == nil || err != nil {
@@ -176,11 +180,11 @@ func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (
 // crashLoop is the kubelet's reason for a container that exits repeatedly.
 const crashLoop = "CrashLoopBackOff"
 
-// passing lists waiting reasons of a container that a user cannot fix.
+// passing lists reasons for waiting that usually end without a change by a user.
 var passing = []string{"", "ContainerCreating", "PodInitializing"}
 
-// podFailureOf returns why a pod does not run, as reported by the scheduler or the kubelet. It returns "" if there is
-// no failure or the pod is being deleted.
+// podFailureOf returns why a pod does not run, as reported by the scheduler, the kubelet or the product's program. It
+// returns "" if there is no failure or the pod is being deleted.
 func podFailureOf(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
@@ -191,15 +195,14 @@ func podFailureOf(p *corev1.Pod) string {
 		}
 	}
 	for _, c := range p.Status.InitContainerStatuses {
-		// Between two attempts, the container status contains the last termination. During an attempt, the previous
-		// termination is used.
+		// Between two attempts, State contains the last termination. During an attempt, LastTerminationState does.
 		if r := lastReport(p, c); r != nil && r.Error != "" &&
 			(c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
 			return reportText(p, c.Name, r)
 		}
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		// The function reports that the Job has failed permanently, and only its pod contains the reason.
+		// The function only reports that the Job has failed permanently. The reason is in the pod.
 		if r := lastReport(p, c); !c.Ready && r != nil && r.Error != "" {
 			return reportText(p, c.Name, r)
 		}
@@ -225,21 +228,22 @@ func reportText(p *corev1.Pod, container string, r *agent.Report) string {
 	return subject + ": " + r.Error
 }
 
-// Reasons of the kubelet for an image that it cannot pull. Between two attempts it reports the first one. After the
-// first attempt it reports the second one, which contains the first (kubernetes,
-// pkg/kubelet/images/image_manager.go).
+// Reasons of the kubelet for an image that it cannot pull. It reports errImagePull after an attempt, and
+// imagePullBackOff while it waits for the next attempt. The message of the latter contains the error of the last
+// attempt (kubernetes, pkg/kubelet/images/image_manager.go).
 const (
 	errImagePull     = "ErrImagePull"
 	imagePullBackOff = "ImagePullBackOff"
 )
 
-// backOff matches the text that the kubelet puts before the error of the last attempt.
+// backOff matches the text before the error of the last attempt in a message of imagePullBackOff.
 var backOff = regexp.MustCompile(`^Back-off pulling image "[^"]*": ` + errImagePull + `: `)
 
-// connection matches the beginning of a connection in a Go error. It contains a different source port each time.
+// connection matches the local address in a Go network error, such as 10.0.0.7:53122->. The port differs in each
+// attempt.
 var connection = regexp.MustCompile(`\S+->`)
 
-// waitsBecause returns why a container waits. The text does not change between two attempts.
+// waitsBecause returns why a container waits. The text is the same during an attempt and while the kubelet waits.
 func waitsBecause(w *corev1.ContainerStateWaiting) string {
 	reason, message := w.Reason, w.Message
 	if reason == imagePullBackOff {

@@ -19,7 +19,7 @@ func waits(reason, message string, last *corev1.ContainerStateTerminated) corev1
 	}
 }
 
-// noData is the end of an init container that finds no data.
+// noData returns the termination of an init container that found no data.
 func noData() *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{ExitCode: agent.ExitNoData,
 		Message: `{"command":"initialize","exitCode":47,"error":"the volume holds no data"}`}
@@ -98,8 +98,8 @@ func TestPodFailureOf(t *testing.T) {
 	}
 }
 
-// TestWaitsBecause: what keeps a container from running is said in the same words
-// at each look, or it would be news each time.
+// TestWaitsBecause checks that the text about a waiting container is the same at each read, so that the status does
+// not change.
 func TestWaitsBecause(t *testing.T) {
 	cases := map[string]struct{ reason, says, message, want string }{
 		"Try": {reason: "The kubelet has just tried.", says: "ErrImagePull", message: "not found",
@@ -123,7 +123,7 @@ func TestWaitsBecause(t *testing.T) {
 	}
 }
 
-// TestNewJob: what somebody says in a Job's conditions may stand in a message.
+// TestNewJob checks that the messages of a Job's conditions are made printable.
 func TestNewJob(t *testing.T) {
 	j := NewJob(&batchv1.Job{Status: batchv1.JobStatus{
 		Conditions: []batchv1.JobCondition{{Message: "denied:\n\x1b[2Jno"}}}})

@@ -15,9 +15,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// allocated bytes of a call. Small ones are counted some time later, megabytes of
-// them, so a limit has room for that; who calculates with an endless number needs
-// tens. How long it takes says nothing on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small objects later, several
+// megabytes at once, so a limit must allow for that. A calculation with a huge number needs tens of megabytes. The
+// duration is not measured, because it says nothing on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -27,7 +27,7 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// composites of the examples: claims and XRs of both kinds, in every state.
+// composites returns the claims and XRs of the examples, of both kinds and in each state.
 func composites(tb testing.TB) []map[string]any {
 	tb.Helper()
 	var out []map[string]any
@@ -51,9 +51,8 @@ func composites(tb testing.TB) []map[string]any {
 	return out
 }
 
-// TestDecodeQuantityAttack: an endless number in any quantity of a claim or an XR
-// keeps nothing from being read, and the controller calculates with none: it has
-// the deletion of that instance to see to, and everybody else's.
+// TestDecodeQuantityAttack checks a huge number in any quantity of a claim or an XR. The other fields are still read,
+// and the controller does not calculate with the number. Otherwise this instance and all others could not be deleted.
 func TestDecodeQuantityAttack(t *testing.T) {
 	fields := map[string][]string{
 		"Legacy": {"storage_size"}, "Size": {"storageSize"},
@@ -79,7 +78,7 @@ func TestDecodeQuantityAttack(t *testing.T) {
 	}
 }
 
-// oneOfEach kind.
+// oneOfEach returns one object of each kind.
 func oneOfEach(all []map[string]any) []map[string]any {
 	var out []map[string]any
 	seen := map[any]bool{}
@@ -92,7 +91,7 @@ func oneOfEach(all []map[string]any) []map[string]any {
 	return out
 }
 
-// decodeAndUse what the controller has of a composite.
+// decodeAndUse decodes a composite and uses its size.
 func decodeAndUse(t *testing.T, m map[string]any) {
 	t.Helper()
 	c := Decode(&unstructured.Unstructured{Object: m})
@@ -103,7 +102,7 @@ func decodeAndUse(t *testing.T, m map[string]any) {
 	_, _ = v1.ParseSize(size)
 }
 
-// nested value at a path.
+// nested returns maps that contain a value at a path.
 func nested(value any, path []string) map[string]any {
 	if len(path) == 1 {
 		return map[string]any{path[0]: value}
@@ -111,7 +110,7 @@ func nested(value any, path []string) map[string]any {
 	return map[string]any{path[0]: nested(value, path[1:])}
 }
 
-// merge JSON as RFC 7386 says, into a copy.
+// merge merges JSON into a copy according to RFC 7386.
 func merge(base, change map[string]any) map[string]any {
 	out := (&unstructured.Unstructured{Object: base}).DeepCopy().Object
 	if out == nil {
@@ -132,9 +131,9 @@ func merge(base, change map[string]any) map[string]any {
 	return out
 }
 
-// FuzzDecode changes a claim or an XR of either kind by arbitrary JSON. Whatever it
-// is, reading it costs what it is long, ends, is repeatable, and does not depend
-// on what only the function has a use for.
+// FuzzDecode changes a claim or an XR of each kind with arbitrary JSON. Decoding must end, allocate memory in
+// proportion to the length of the object, and have the same result each time. It must not depend on fields that only
+// the function uses.
 //
 //	go test ./controller/internal/instance -fuzz FuzzDecode -fuzztime 5m
 func FuzzDecode(f *testing.F) {
@@ -164,7 +163,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		u := &unstructured.Unstructured{}
 		if u.UnmarshalJSON(text) != nil {
-			return // The API server sends nothing of the kind.
+			return // The API server never sends such an object.
 		}
 		var c *Composite
 		cost := allocated(func() { c = Decode(u) })
@@ -176,7 +175,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// useAll that is asked of a composite.
+// useAll calls the methods of a composite.
 func useAll(c *Composite) {
 	for _, ask := range []func() bool{c.HasFinalizer, c.IsComposing, c.IsDeleting, c.IsServing, c.IsBeginning} {
 		ask()
@@ -185,7 +184,7 @@ func useAll(c *Composite) {
 	_, _ = v1.ParseSize(size)
 }
 
-// same is read again, and without what the function alone reads.
+// same checks that a second decoding has the same result, also without the fields that only the function uses.
 func same(t *testing.T, u *unstructured.Unstructured, c *Composite) {
 	t.Helper()
 	without := u.DeepCopy()

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestReadRequested: the oldest Backup that is not answered asks, one after the other.
+// TestReadRequested checks that the oldest Backup object without a result is used, one after the other.
 func TestReadRequested(t *testing.T) {
 	minuteAt := func(minute int) metav1.Time {
 		return metav1.NewTime(time.Date(2026, 11, 30, 3, minute, 0, 0, time.UTC))
@@ -37,7 +37,7 @@ func TestReadRequested(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		cached []client.Object
-		stored []client.Object // As cached, if nil.
+		stored []client.Object // It is the same as cached if it is nil.
 		last   *v1.LastBackupStatus
 		method v1.BackupMethod
 		want   Request

@@ -12,7 +12,7 @@ import (
 // instance, the controller reports Jobs that the rules would refuse.
 func readRules(ctx context.Context, r client.Reader, basis *Basis) (*nsrules.Rules, error) {
 	if basis.XR == nil && basis.Orphan == nil {
-		return nil, nil //nolint:nilnil // There is nothing to run.
+		return nil, nil //nolint:nilnil // There is no instance that needs Jobs.
 	}
 	namespace := basis.JobLocation().Namespace
 	rules, err := nsrules.Read(ctx, r, namespace)

@@ -9,8 +9,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestMayServe: the controller logs in to a server that serves, or waits for the first login, and to one of which
-// Crossplane has lost sight because it cannot compose.
+// TestMayServe checks that the controller logs in to a server that accepts clients or waits for the first login. It
+// also logs in if the state is unknown because Crossplane cannot compose.
 func TestMayServe(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason}
@@ -49,7 +49,8 @@ func TestMayServe(t *testing.T) {
 	}
 }
 
-// TestWhyUncomposed: Crossplane sends its warning, and then an event of the same reason that is none.
+// TestWhyUncomposed checks that Crossplane's last warning is found, although Crossplane sends a normal event with the
+// same reason after it.
 func TestWhyUncomposed(t *testing.T) {
 	xr := &corev1.ConfigMap{}
 	xr.UID = "xr"

@@ -17,12 +17,12 @@ import (
 func readSettings(ctx context.Context, l looker, basis *Basis,
 	backupPVC *corev1.PersistentVolumeClaim) (*v1.SettingsVerdict, error) {
 	if basis.XR == nil || basis.IsDeleting() {
-		return nil, nil //nolint:nilnil // There is nothing to say.
+		return nil, nil //nolint:nilnil // No verdict is needed.
 	}
 	settings, last := basis.XR.Status.Settings, basis.XR.Status.SettingsVerdict
 	switch {
 	case settings == nil:
-		return nil, nil //nolint:nilnil // All are in force.
+		return nil, nil //nolint:nilnil // All settings are in use.
 	case settings.Phase == v1.SettingsTakenBack || last.IsOf(settings.ID) && last.TakenBack:
 		return last, nil // The verdict stays until the claim changes its settings.
 	case settings.Phase == v1.SettingsOnTrial:
@@ -111,7 +111,7 @@ func readTrial(ctx context.Context, l looker, life v1.Instance,
 		}
 		return &v1.SettingsVerdict{ID: settings.ID, TakenBack: true, Message: foreignText(message)}, nil
 	}
-	return nil, nil //nolint:nilnil // Nothing is known yet.
+	return nil, nil //nolint:nilnil // There is no verdict yet.
 }
 
 // trialRestarts is how often a container exits before its new settings are reverted. The kubelet restarts it

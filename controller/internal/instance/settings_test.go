@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestTrialFails: settings are taken back once the server keeps exiting with them, and for nothing else.
+// TestTrialFails checks that settings are reverted only if the server keeps exiting with them.
 func TestTrialFails(t *testing.T) {
 	status := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsOnTrial, ConfigHash: "hash"}
 	exits := func(restarts, code int32) corev1.ContainerStatus {
@@ -62,7 +62,8 @@ func TestTrialFails(t *testing.T) {
 	}
 }
 
-// TestValidationIsReported: the claim says what mysqld has printed or, without that, how its container ended.
+// TestValidationIsReported checks that the verdict contains the error of mysqld or, without one, how its container
+// ended.
 func TestValidationIsReported(t *testing.T) {
 	status := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
 	failed := []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "no more tries"}}

@@ -27,7 +27,7 @@ func fromOther(status map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// ofOther is a verified backup of the claim other, taken in a namespace, and what a store has of it.
+// ofOther returns a verified backup of the claim other in a namespace, and its catalog entry in a store.
 func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, FoundNote) {
 	r, n := inStore(name, second)
 	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = otherName, namespace
@@ -37,7 +37,8 @@ func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, 
 	return r, n
 }
 
-// TestSourceKnowsVolumesAndStores: what spec.restore.from names is as well known as the instance's own backups.
+// TestSourceKnowsVolumesAndStores checks that backups of the claim in spec.restore.from are found on volumes and in
+// stores, like the instance's own backups.
 func TestSourceKnowsVolumesAndStores(t *testing.T) {
 	older, _ := ofOther("default-other-0000000001", 1, "ns")
 	newest, noted := ofOther("default-other-0000000002", 2, "ns")
@@ -99,7 +100,7 @@ func TestSourceKnowsVolumesAndStores(t *testing.T) {
 	}
 }
 
-// TestSourceIsReadUntilTheChoice: afterwards nothing of another claim is asked for.
+// TestSourceIsReadUntilTheChoice checks that backups of another claim are not read after a backup was chosen.
 func TestSourceIsReadUntilTheChoice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		xr   *unstructured.Unstructured
@@ -116,8 +117,7 @@ func TestSourceIsReadUntilTheChoice(t *testing.T) {
 	}
 }
 
-// TestStoresAreAskedForEarlierNamespaces: an instance in a namespace that was made again knows what its store has of
-// the namespace before.
+// TestStoresAreAskedForEarlierNamespaces checks that an instance finds backups of a previous namespace in its store.
 func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
 	older, _ := inStore("default-db-0000000001", 1)
 	older.Spec.Instance.NamespaceUID = "earlier"
@@ -130,7 +130,7 @@ func TestStoresAreAskedForEarlierNamespaces(t *testing.T) {
 	}
 }
 
-// gatherOne returns the state of the only life of the instance.
+// gatherOne returns the state of the only instance.
 func gatherOne(t *testing.T, stores Stores, objects ...client.Object) *State {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}

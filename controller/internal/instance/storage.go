@@ -12,23 +12,24 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// DataVolumes contains the volumes and PVCs of the database.
+// DataVolumes contains the volume and the PVCs of the database.
 type DataVolumes struct {
-	// DataPVC and DataPV hold the database. OriginalPVC is the previous PVC of the data if DataPVC is another one at
-	// the JobLocation. It is the server's PVC, or a PVC that a Job used in the same namespace.
+	// DataPVC and DataPV are the PVC and the volume of the database. If Jobs use another PVC at the JobLocation, that
+	// PVC is DataPVC. OriginalPVC is then the PVC before it: the server's, or one that a Job used in the instance's
+	// namespace.
 	DataPVC     *corev1.PersistentVolumeClaim
 	DataPV      *corev1.PersistentVolume
 	OriginalPVC *corev1.PersistentVolumeClaim
 	// PVCNameConflict is true if a PVC of another owner has the name of DataPVC.
 	PVCNameConflict bool
-	// Node is the node whose directory contains the data, as the value of the hostname label. It is set only for a
-	// hostPath volume without a node affinity.
+	// Node is the hostname label of the node whose directory contains the data. It is set only for a hostPath volume
+	// without a node affinity.
 	Node string
 }
 
-// readDataVolumes reads the data PVC and its volume. If the volume names another PVC, the PVC is read again.
-// Otherwise a PVC that was bound in between would look deleted, and the controller would reserve its volume for
-// another PVC. The BackupRecords contain the namespace UID of the data when the volume is deleted.
+// readDataVolumes reads the data PVC and its volume. If the volume is reserved for another PVC, the data PVC is read
+// again, because it may have been created in between. Otherwise the controller would reserve the volume for the wrong
+// PVC. The BackupRecords contain the namespace UID of the data if the volume is deleted.
 func readDataVolumes(ctx context.Context, r client.Reader, subject *Subject,
 	records []v1.BackupRecord) (DataVolumes, error) {
 	basis := &Basis{Subject: *subject, Records: records}
@@ -71,7 +72,7 @@ func readPVC(ctx context.Context, r client.Reader, namespace, name string) (*cor
 	return getObject(ctx, r, &corev1.PersistentVolumeClaim{}, namespace, name)
 }
 
-// readRelocatedPVC reads the data PVC at another JobLocation. The PVC that was found before becomes the original PVC.
+// readRelocatedPVC reads the data PVC at another JobLocation. The PVC in found becomes OriginalPVC.
 func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataVolumes, error) {
 	location, life, out := found.JobLocation(), found.Life, found.DataVolumes
 	out.OriginalPVC, out.DataPVC = out.DataPVC, nil
@@ -85,15 +86,15 @@ func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataV
 	if err != nil || out.OriginalPVC != nil || location.Namespace == life.Namespace {
 		return out, err
 	}
-	// An instance that lost its XR before its namespace was deleted had a PVC of this name there.
+	// If an instance lost its XR before its namespace was deleted, a Job used a PVC of this name in the namespace.
 	if c, err = readPVC(ctx, r, life.Namespace, location.Data); c != nil && Owns(life, c) {
 		out.OriginalPVC = c
 	}
 	return out, err
 }
 
-// findNode returns the node that a hostPath volume was first used on. On another node its directory would be empty,
-// and the controller would conclude that there is no data.
+// findNode returns the hostname of the node on which a pod mounts the data PVC. It returns "" unless the data is on a
+// hostPath volume without a node affinity: on another node, its directory would be empty.
 func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *DataVolumes) (string, error) {
 	if !data.HostPath() || data.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
@@ -116,15 +117,15 @@ func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *Data
 	return "", nil
 }
 
-// Volumes reads the volumes among which an instance's own is searched.
+// Volumes provides the reads with which FindDataPV finds the data volume of an instance.
 type Volumes struct {
-	// ByName returns the volume with a name, or nil.
+	// ByName returns the volume with this name, or nil.
 	ByName func(name string) (*corev1.PersistentVolume, error)
-	// OfLife returns the volumes with the label of an XR.
+	// OfLife returns the volumes that are labeled with this XR.
 	OfLife func(xr types.UID) ([]corev1.PersistentVolume, error)
 }
 
-// volumesOf returns Volumes that reads from the API server.
+// volumesOf returns Volumes that read from the API server.
 func volumesOf(ctx context.Context, r client.Reader) Volumes {
 	return Volumes{
 		ByName: func(name string) (*corev1.PersistentVolume, error) { return readVolume(ctx, r, name) },
@@ -141,7 +142,7 @@ func readVolume(ctx context.Context, r client.Reader, name string) (*corev1.Pers
 	return getObject(ctx, r, &corev1.PersistentVolume{}, "", name)
 }
 
-// volumesOfLife returns the volumes with the label of an XR.
+// volumesOfLife returns the volumes that are labeled with this XR.
 func volumesOfLife(ctx context.Context, r client.Reader, xr types.UID) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelXR: string(xr)}); err != nil {
@@ -150,17 +151,17 @@ func volumesOfLife(ctx context.Context, r client.Reader, xr types.UID) ([]corev1
 	return l.Items, nil
 }
 
-// FindDataPV returns the volume that the data PVC of an instance is or was bound to. It ignores a volume that is now
-// bound to another PVC.
+// FindDataPV returns the volume that the data PVC of an instance is bound to or was bound to. It returns nil if there
+// is none, or if the volume is now bound to another PVC.
 func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	bound := ""
 	if pvc != nil {
 		bound = pvc.Spec.VolumeName
 	}
 	if bound == "" && subject.Life.XR == "" {
-		return nil, nil //nolint:nilnil // No volume, and no error.
+		return nil, nil //nolint:nilnil // A missing volume is not an error.
 	}
-	// A hostPath volume is created before it is bound.
+	// The name is also known if the volume is a hostPath volume, which the function creates before it is bound.
 	v, err := from.ByName(cmp.Or(bound, identityOf(subject).Volume, subject.Life.DataPVName()))
 	if err != nil {
 		return nil, err
@@ -169,16 +170,17 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 		return findMarkedVolume(from, subject, pvc)
 	}
 	if !ownsVolume(subject.Life, pvc, v) {
-		return nil, nil //nolint:nilnil // Somebody else's.
+		return nil, nil //nolint:nilnil // The volume belongs to another owner.
 	}
 	return v, nil
 }
 
-// findMarkedVolume returns a volume that is retained for this instance, if neither the PVC nor the status names it.
+// findMarkedVolume returns the volume that is labeled and retained for an instance that is being deleted. It returns
+// nil if the PVC or the status names a volume.
 func findMarkedVolume(from Volumes, subject *Subject,
 	pvc *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	if !subject.IsDeleting() || identityOf(subject).Volume != "" {
-		return nil, nil //nolint:nilnil // Nobody asks.
+		return nil, nil //nolint:nilnil // The volume is not needed.
 	}
 	all, err := from.OfLife(subject.Life.XR)
 	if err != nil {
@@ -189,12 +191,12 @@ func findMarkedVolume(from Volumes, subject *Subject,
 			return v, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // No volume, and no error.
+	return nil, nil //nolint:nilnil // A missing volume is not an error.
 }
 
 // ownsVolume reports whether a volume is bound to this instance's data PVC, or was bound to it and is labeled with
-// this instance. In the recovery namespace, a PVC name belongs to exactly one instance, and only the controller
-// creates PVCs. The name is therefore as good as a label.
+// this instance. The PVC in the recovery namespace needs no label: its name belongs to exactly one instance, and only
+// the controller creates PVCs there.
 func ownsVolume(life v1.Instance, pvc *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
 	marked := life.XR != "" && v.Labels[v1.LabelXR] == string(life.XR) && HasFinalizer(v)

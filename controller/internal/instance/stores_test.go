@@ -19,12 +19,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// fakeStores have these notes, and count who asks.
+// A fakeStores has these catalog entries and counts the reads.
 type fakeStores struct {
 	notes []FoundNote
 	err   error
 	asked int
-	// gone is a store that is not there, which others do not notice, and damaged a record whose note cannot be read.
+	// gone is a store that does not respond. damaged is a BackupRecord whose catalog entry cannot be read.
 	gone, damaged string
 }
 
@@ -56,7 +56,7 @@ func (s *fakeStores) FindNotes(_ context.Context, namespace types.UID, isKnown f
 	return out, s.err
 }
 
-// inStore is a record whose archive lies in a store, and what that says of it.
+// inStore returns a BackupRecord whose archive is in a store, and its catalog entry.
 func inStore(name string, second int64) (*v1.BackupRecord, FoundNote) {
 	r := provenAt(name, second)
 	r.Spec.Instance.NamespaceUID = "ns"
@@ -72,8 +72,8 @@ func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// TestGatherStores: before a first start the stores say what there is, and nobody starts beside what they do not say;
-// later they are asked only for what is to be known.
+// TestGatherStores checks when stores are read. Before the first start all stores are read, and an instance does not
+// start if a store does not respond. Afterwards only a required entry is read.
 func TestGatherStores(t *testing.T) {
 	a, noteA := inStore("default-db-0123456789", 1)
 	other, noteOther := inStore("default-other-0123456789", 1)
@@ -175,8 +175,7 @@ func internal(field string, value any) map[string]any {
 	return map[string]any{v1.StatusInternal: map[string]any{field: value}}
 }
 
-// TestStoreOf: what a namespace writes on its PersistentVolumeClaim sends no backup to a store that its claim did not
-// get.
+// TestStoreOf checks that an annotation on a PVC cannot send backups to a store that the claim may not use.
 func TestStoreOf(t *testing.T) {
 	composite := func(store, volume string) *Composite {
 		return &Composite{Status: v1.MySQLStatus{Volume: volume, InternalStatus: v1.InternalStatus{BackupStore: store}}}
@@ -224,8 +223,8 @@ func TestStoreOf(t *testing.T) {
 	}
 }
 
-// TestRestoreFrom: access to a store is given for what the function has chosen among the proven backups of the
-// namespace, and for nothing else.
+// TestRestoreFrom checks that a restore Job gets access only to the backup that the function chose among the verified
+// backups of the namespace.
 func TestRestoreFrom(t *testing.T) {
 	a, noteA := inStore("default-db-0123456789", 1)
 	chosen := func(change func(archive map[string]any)) *unstructured.Unstructured {
@@ -308,8 +307,8 @@ func TestRestoreFrom(t *testing.T) {
 	}
 }
 
-// TestRestoring: an archive waits for each instance of its namespace that has chosen it, whatever that is called, and
-// has not started.
+// TestRestoring checks that an archive is not deleted while an instance of its namespace has chosen it and has not
+// started. The name of the instance does not matter.
 func TestRestoring(t *testing.T) {
 	r := provenAt("default-db-0123456789", 1)
 	r.UID, r.DeletionTimestamp, r.Finalizers = "record", &metav1.Time{Time: time.Now()}, []string{v1.Finalizer}
@@ -340,7 +339,7 @@ func TestRestoring(t *testing.T) {
 		"Started":                 {chooses("copy", "uid-2", "copy", true, false), "record", ""},
 		"Dying":                   {chooses("copy", "uid-2", "copy", false, true), "record", ""},
 		"Elsewhere":               {elsewhere, "record", ""},
-		"Kept":                    {chooses("copy", "uid-2", "copy", false, false), "", ""}, // No archive is to go.
+		"Kept":                    {chooses("copy", "uid-2", "copy", false, false), "", ""}, // No archive is deleted.
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r.DeepCopy()
@@ -358,8 +357,8 @@ func TestRestoring(t *testing.T) {
 	}
 }
 
-// TestUnasked: a store that does not say whether a backup is proven is asked once, and keeps no other record from being
-// proven.
+// TestUnasked checks that a store which does not respond is read only once, and does not delay BackupRecords of other
+// stores.
 func TestUnasked(t *testing.T) {
 	in := func(store, name string) (*v1.BackupRecord, FoundNote) {
 		r, n := inStore(name, 1)
@@ -371,7 +370,7 @@ func TestUnasked(t *testing.T) {
 	other, _ := in("gone", "default-db-1123456789")
 	existing, note := in("offsite", "default-db-2123456789")
 	damaged, _ := in("offsite", "default-db-3123456789")
-	damaged.Spec.Number = 9 // The newest is asked first.
+	damaged.Spec.Number = 9 // The newest backup is read first.
 	stores := &fakeStores{gone: "gone", damaged: damaged.Name, notes: []FoundNote{note}}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(lost, other, existing, damaged).
 		Build(), Stores: stores, Clock: time.Now}

@@ -28,14 +28,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// sectioned has the settings of its config below the name of a section, as in my.cnf.
+// sectioned puts the settings in spec.config below a section name, as in my.cnf.
 func sectioned(u *unstructured.Unstructured) *unstructured.Unstructured {
 	spec, _ := u.Object["spec"].(map[string]any)
 	spec["config"] = map[string]any{"mysqld": map[string]any{"max_connections": int64(200)}}
 	return u
 }
 
-// TestUnreadableConfigBlindsNobody: an instance and its neighbors are gathered, whoever's config cannot be read.
+// TestUnreadableConfigBlindsNobody checks that an instance and its neighbors are gathered if a config cannot be read.
 func TestUnreadableConfigBlindsNobody(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	own := record(life.RecordName(), "db", 2)
@@ -67,7 +67,7 @@ func TestUnreadableConfigBlindsNobody(t *testing.T) {
 	}
 }
 
-// TestUnreadableKeepsData: what cannot be read has the value under which no data is lost.
+// TestUnreadableKeepsData checks that unreadable fields get the value with which no data is lost.
 func TestUnreadableKeepsData(t *testing.T) {
 	odd := map[string]any{"a": "b"}
 	for name, tc := range map[string]struct {
@@ -125,7 +125,7 @@ func TestUnreadableKeepsData(t *testing.T) {
 	}
 }
 
-// TestDoubtIsNotEphemeral: a Database whose size cannot be read may have data.
+// TestDoubtIsNotEphemeral checks that a Database whose size cannot be read may have data.
 func TestDoubtIsNotEphemeral(t *testing.T) {
 	databases, _ := kindOf(v1.KindDatabase)
 	for _, size := range []any{nil, map[string]any{}} {
@@ -138,10 +138,11 @@ func TestDoubtIsNotEphemeral(t *testing.T) {
 	}
 }
 
-// TestUnreadableClaimReference: an XR in doubt is an instance, and a claim whose reference cannot be read has it.
+// TestUnreadableClaimReference checks that an XR with an unreadable reference is treated as an instance, and that a
+// claim with an unreadable reference is treated as bound to it.
 func TestUnreadableClaimReference(t *testing.T) {
 	dying := xr("x", "uid-1", "db", true)
-	dying.SetLabels(nil) // The claim's reference would have led to it.
+	dying.SetLabels(nil) // Only the reference of the claim can lead to the XR.
 	claim := boundClaim("x")
 	claim.Object["spec"] = map[string]any{"resourceRef": []any{}, "deletionPolicy": "Backup"}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(dying, claim).Build(),
@@ -159,7 +160,7 @@ func TestUnreadableClaimReference(t *testing.T) {
 	}
 }
 
-// TestMayBeRestoring: a backup that an XR may have chosen is not removed.
+// TestMayBeRestoring checks that a backup which an XR may have chosen is not deleted.
 func TestMayBeRestoring(t *testing.T) {
 	backups := []v1.BackupRecord{*record("a", "db", 1), *record("b", "db", 2)}
 	for name, tc := range map[string]struct {
@@ -182,10 +183,10 @@ func TestMayBeRestoring(t *testing.T) {
 	}
 }
 
-// An apiServer has objects as they are stored, whether our types can hold them or not.
+// An apiServer stores objects as JSON, whether or not the Go types can hold them.
 type apiServer struct{ objects []map[string]any }
 
-// newAPI is a client of the server.
+// newAPI returns a client of the server.
 func newAPI(tb testing.TB, api *apiServer) client.Client {
 	tb.Helper()
 	server := httptest.NewServer(api)
@@ -217,7 +218,7 @@ func newAPI(tb testing.TB, api *apiServer) client.Client {
 	return c
 }
 
-// ServeHTTP gets and lists.
+// ServeHTTP serves get and list requests.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	steps := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	version := steps[1]
@@ -257,10 +258,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		out = items[0]
 	}
-	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // A Status, or what was read from JSON.
+	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // The value is a Status or was decoded from JSON.
 }
 
-// kindOfList of a resource.
+// kindOfList returns the kind of the list of a resource.
 func kindOfList(version, resource string) string {
 	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
 		if plural, _ := meta.UnsafeGuessKindToResource(kind); kind.GroupVersion().String() == version &&
@@ -277,7 +278,7 @@ func kindOfList(version, resource string) string {
 	return "List"
 }
 
-// stored is an object as JSON.
+// stored returns an object as JSON.
 func stored(tb testing.TB, o client.Object) map[string]any {
 	tb.Helper()
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -287,7 +288,7 @@ func stored(tb testing.TB, o client.Object) map[string]any {
 	return m
 }
 
-// crowd is an instance that is being deleted, and after it one of each kind of object that its neighbors have.
+// crowd returns an instance that is being deleted, followed by one object of each kind that its neighbors have.
 func crowd(tb testing.TB) (all []map[string]any, odd int) {
 	tb.Helper()
 	kinded := func(o client.Object, kind string) client.Object {
@@ -319,7 +320,7 @@ func crowd(tb testing.TB) (all []map[string]any, odd int) {
 	return all, 5
 }
 
-// oddities are put into each field.
+// oddities returns the values that are put into each field.
 func oddities() []any {
 	return []any{
 		map[string]any{}, map[string]any{"a": map[string]any{"b": int64(1)}}, []any{},
@@ -328,7 +329,7 @@ func oddities() []any {
 	}
 }
 
-// schemaPaths are the fields below spec and status of a kind, as its CRD or XRD has them.
+// schemaPaths returns the fields of spec and status of a kind, from its CRD or XRD.
 func schemaPaths(tb testing.TB, kind string) [][]string {
 	tb.Helper()
 	file := map[string]string{
@@ -354,7 +355,7 @@ func schemaPaths(tb testing.TB, kind string) [][]string {
 			out = append(out, pathsBelow(below, []string{part})...)
 		}
 	}
-	if kind == v1.KindXMySQL || kind == v1.KindMySQL { // Crossplane's own, of which we read some.
+	if kind == v1.KindXMySQL || kind == v1.KindMySQL { // Fields of Crossplane that the controller reads.
 		for _, field := range []string{"claimRef", "resourceRef", "claimRef.name", "resourceRef.name", "claimRef.namespace",
 			"writeConnectionSecretToRef"} {
 			out = append(out, append([]string{"spec"}, strings.Split(field, ".")...))
@@ -382,7 +383,7 @@ func pathsBelow(schema map[string]any, path []string) [][]string {
 	return out
 }
 
-// putAt a path, and all that is missing on the way.
+// putAt sets a value at a path, and creates the missing maps and lists.
 func putAt(o map[string]any, path []string, value any) {
 	for i := len(path) - 1; i > 0; i-- {
 		if path[i] == "[]" {
@@ -400,8 +401,8 @@ func putAt(o map[string]any, path []string, value any) {
 	o[path[0]] = value
 }
 
-// seesNeighbor fails unless the deletion of one instance is gathered with all that it depends on, whatever its neighbor
-// is like.
+// seesNeighbor fails if the deletion of one instance is not gathered completely because of the objects of its
+// neighbor.
 func seesNeighbor(tb testing.TB, kube client.Client, subject string) {
 	tb.Helper()
 	g := &Gatherer{Reader: kube, Clock: time.Now}
@@ -423,9 +424,8 @@ func seesNeighbor(tb testing.TB, kube client.Client, subject string) {
 	}
 }
 
-// TestNeighborsAreGathered puts an odd value into every fifth field of the spec and the status of each object of a
-// neighbor, in all of its objects at once; with ALL=1 into every field. FuzzNeighbors tries the other values, also in
-// annotations.
+// TestNeighborsAreGathered puts an odd value into every fifth field of spec and status of a neighbor's objects, in
+// all objects at once. With ALL=1 it tests every field. FuzzNeighbors tests other values, also in annotations.
 func TestNeighborsAreGathered(t *testing.T) {
 	all, odd := crowd(t)
 	api := &apiServer{objects: all}
@@ -457,7 +457,7 @@ func TestNeighborsAreGathered(t *testing.T) {
 	}
 }
 
-// withOdd value in a field of the object of a number.
+// withOdd returns the objects with an odd value in a field of the nth object.
 func withOdd(all []map[string]any, n int, path []string, value any) []map[string]any {
 	out := slices.Clone(all)
 	if number, ok := value.(json.Number); ok {
@@ -468,7 +468,7 @@ func withOdd(all []map[string]any, n int, path []string, value any) []map[string
 	return out
 }
 
-// FuzzNeighbors puts any JSON into any field of the schema, the status, or an annotation of an object of a neighbor.
+// FuzzNeighbors puts any JSON into any field of spec and status, or into an annotation, of a neighbor's object.
 //
 //	go test ./controller/internal/instance -fuzz FuzzNeighbors -fuzztime 5m
 func FuzzNeighbors(f *testing.F) {
@@ -507,7 +507,7 @@ func FuzzNeighbors(f *testing.F) {
 	})
 }
 
-// integral numbers as an API server's JSON has them.
+// integral converts whole numbers to integers, as the API server's JSON has them.
 func integral(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

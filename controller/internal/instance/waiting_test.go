@@ -17,10 +17,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// noon is when nothing is looked at any more that was made a minute ago.
+// noon is the current time of the tests. Objects that were created a minute before have exceeded waitTimeout.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// lookAt a cluster with these objects, at noon.
+// lookAt returns a looker for a cluster with these objects, at noon.
 func lookAt(t *testing.T, objects ...client.Object) looker {
 	t.Helper()
 	reader := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
@@ -31,7 +31,7 @@ func lookAt(t *testing.T, objects ...client.Object) looker {
 	return looker{Reader: reader, now: noon}
 }
 
-// said of an object, so many seconds before noon.
+// said returns an event about an object that was seen this number of seconds before noon.
 func said(name string, uid types.UID, kind, reason, message string, ago int) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta: metaOf(name, nil), InvolvedObject: corev1.ObjectReference{UID: uid}, Type: kind, Reason: reason,
@@ -48,7 +48,7 @@ func node(ready corev1.ConditionStatus) *corev1.Node {
 	return n
 }
 
-// waiting pod on a node, made a minute before noon.
+// waiting returns a pod that was scheduled to a node a minute before noon.
 func waiting(changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metaOf("p", nil), Spec: corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{
 		Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{waits("ContainerCreating", "", nil)},
@@ -60,7 +60,7 @@ func waiting(changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// serving is a pod that takes clients, as far as anybody has heard.
+// serving is a pod that is ready.
 func serving(p *corev1.Pod) {
 	p.Status.Phase, p.Status.ContainerStatuses[0].State = corev1.PodRunning, corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{}}
@@ -72,7 +72,7 @@ func unready(p *corev1.Pod) {
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 }
 
-// restarted node: what ran in its pods has ended, and their volumes are mounted anew.
+// restarted is a pod after a restart of its node: its containers have ended, and its volumes are mounted again.
 func restarted(p *corev1.Pod) {
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
@@ -96,8 +96,8 @@ func unplaced(p *corev1.Pod) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-pvc"}}}}
 }
 
-// TestWhyPodWaits goes from what Kubernetes shows of each cause to the words that people read. Those of volumes are
-// from kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
+// TestWhyPodWaits checks the text for users for each cause that Kubernetes shows. The events about volumes are from
+// kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
 // pkg/kubelet/volumemanager/volume_manager.go.
 func TestWhyPodWaits(t *testing.T) {
 	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
@@ -203,13 +203,13 @@ func TestWhyPodWaits(t *testing.T) {
 	}
 }
 
-// scratch volume that goes with a pod.
+// scratch adds an ephemeral volume to a pod.
 func scratch(p *corev1.Pod) {
 	p.Spec.Volumes = append(p.Spec.Volumes,
 		corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 }
 
-// TestWhyNoPod: a Job whose pod is refused says so, and not at once, and in the same words at each try.
+// TestWhyNoPod checks that a Job whose pod is refused is reported after a while, with the same text for each attempt.
 func TestWhyNoPod(t *testing.T) {
 	made := func(ago time.Duration, change func(*Job)) *Job {
 		j := &Job{Job: &batchv1.Job{ObjectMeta: metaOf("backup-db-job", nil)}}
@@ -252,7 +252,8 @@ func TestWhyNoPod(t *testing.T) {
 	}
 }
 
-// TestOutlived: a Job is over when its own container is, whatever somebody has added to its pod.
+// TestOutlived checks that a Job is over when its own container has ended, even if another component added a
+// container to its pod.
 func TestOutlived(t *testing.T) {
 	ended := func(name string, ago time.Duration, code int32) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: name,

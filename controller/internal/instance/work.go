@@ -215,13 +215,13 @@ func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client
 // readCloneAccess reads the Secret of an online backup.
 func readCloneAccess(ctx context.Context, r client.Reader, s *Subject) (client.Object, error) {
 	if !HasCloneAccount(s.XR) {
-		return nil, nil //nolint:nilnil // There is none.
+		return nil, nil //nolint:nilnil // No online backup is in progress.
 	}
 	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace,
 		s.Life.Accesses().Clone())
 	switch {
 	case kerrors.IsForbidden(err): // A controller without this permission cannot have created the Secret.
-		return nil, nil //nolint:nilnil // So it is not there.
+		return nil, nil //nolint:nilnil // There is no Secret.
 	case err != nil || secret == nil || !Owns(s.Life, secret):
 		return nil, err
 	}

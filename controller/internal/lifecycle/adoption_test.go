@@ -22,17 +22,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A rebirth is what there is in a later namespace of the same name, when the
-// controller looks first.
+// A rebirth is an instance in a later namespace of the same name, when the controller reads it for the first time.
 type rebirth struct {
 	// chosen is true if the function chose the earlier namespace's backup.
 	chosen bool
-	// inTheWay is an empty backup volume: none, of a class, or in a node's folder.
+	// inTheWay is the name of an empty backup volume. It is empty, a volume of a StorageClass, or a directory of a
+	// node.
 	inTheWay string
 	onNode   bool
 }
 
-// objects of the rebirth. Volume pvc-0 has the backup, and was a rescue's last.
+// objects returns the objects of the rebirth. Volume pvc-0 has the backup and was last bound in the recovery
+// namespace.
 func (b rebirth) objects() []client.Object {
 	s := running(reborn)
 	claim := &unstructured.Unstructured{
@@ -77,7 +78,7 @@ func (b rebirth) objects() []client.Object {
 	return append(out, empty, place, job.Job)
 }
 
-// leftBehind volume of an earlier namespace: it was backed up onto by a rescue.
+// leftBehind returns the backup volume of a previous namespace. It was last used in the recovery namespace.
 func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	v := backupsOn(name, namespace)
 	v.Labels = steps.BackupLabels(running().Life)
@@ -88,7 +89,7 @@ func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	return v
 }
 
-// live until there is nothing to do but wait for the function.
+// live runs the controller until it waits for the function.
 func (w *world) live(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	g := gathererFrom(w)
@@ -114,7 +115,7 @@ func (w *world) live(ctx context.Context, t *testing.T) error {
 	return errors.New("it comes to no end")
 }
 
-// bind the backup PVC to the volume that is reserved for it.
+// bind binds the backup PVC to the volume that is reserved for it.
 func (w *world) bind(ctx context.Context, t *testing.T) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
@@ -128,10 +129,9 @@ func (w *world) bind(ctx context.Context, t *testing.T) {
 	}
 }
 
-// TestCrashReborn at every write in a later namespace of the same name: with the
-// function's choice the volume of the backup is its own in the end, and the one
-// that was in the way is nobody's; without it nothing of an earlier namespace is
-// touched.
+// TestCrashReborn crashes the controller at each write in a later namespace of the same name. If the function chose
+// the backup of the previous namespace, the instance owns its volume in the end, and the empty volume is released.
+// Otherwise no object of the previous namespace is changed.
 func TestCrashReborn(t *testing.T) {
 	folder := running().Life.BackupPVName("ns")
 	for name, b := range map[string]rebirth{
@@ -165,7 +165,7 @@ func TestCrashReborn(t *testing.T) {
 	}
 }
 
-// settled world of a rebirth.
+// settled checks the final objects of a rebirth.
 func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	t.Helper()
 	get := func(o client.Object, namespace, name string) bool {
@@ -214,7 +214,7 @@ func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	}
 }
 
-// TestInheritTwice: a volume remembers all namespaces whose backups lie on it.
+// TestInheritTwice checks that a volume lists all namespaces whose backups it contains.
 func TestInheritTwice(t *testing.T) {
 	ctx := context.Background()
 	w := newWorldOf(t, -1, false, rebirth{}.objects())
@@ -245,8 +245,8 @@ func TestInheritTwice(t *testing.T) {
 	}
 }
 
-// TestBackupVolumeIsNotDeletedByItsIndex: a volume whose index says that there is no backup keeps its disk, whatever
-// its class would do. Who may change a volume can remove the index.
+// TestBackupVolumeIsNotDeletedByItsIndex checks that a volume with an empty catalog is retained, whatever its
+// StorageClass specifies. A user who may change volumes can remove the catalog.
 func TestBackupVolumeIsNotDeletedByItsIndex(t *testing.T) {
 	for name, s := range map[string]*instance.State{
 		"InTheWay":  running(reborn, left, inTheWay),
@@ -267,8 +267,7 @@ func TestBackupVolumeIsNotDeletedByItsIndex(t *testing.T) {
 	}
 }
 
-// TestReleaseBackupPV: where the way is not gone to its end, the claim's
-// volume is kept again.
+// TestReleaseBackupPV checks that the volume of the PVC is retained again if the release is interrupted.
 func TestReleaseBackupPV(t *testing.T) {
 	ctx := context.Background()
 	w := newWorldOf(t, -1, false, rebirth{inTheWay: "pvc-2"}.objects())

@@ -25,17 +25,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A keepsake is what an instance leaves that is gone: a record, the volume that holds
-// its archive, and the claim of that.
+// A keepsake contains what remains of a deleted instance: a BackupRecord, the volume with its archive, and the PVC of
+// that volume.
 type keepsake struct {
 	record *v1.BackupRecord
 	volume *corev1.PersistentVolume
 	claim  *corev1.PersistentVolumeClaim
 	lives  []*instance.State
 	job    *batchv1.Job
-	// unasked is true of a record whose store does not say whether it is proven.
+	// unasked is true if the store did not report whether the backup of the BackupRecord is verified.
 	unasked bool
-	// restoring is an instance that is made from it.
+	// restoring is the name of an instance that is about to be restored from the backup.
 	restoring string
 }
 
@@ -59,7 +59,7 @@ func leaves(t *testing.T, changes ...func(*keepsake)) *keepsake {
 	return k
 }
 
-// noted is the record as it is.
+// noted stores the metadata of the BackupRecord on the volume.
 func noted(k *keepsake) {
 	steps.SetAnnotation(k.volume, v1.AnnotationBackupPrefix+k.record.Name, catalog.NoteText(k.record))
 }
@@ -70,7 +70,7 @@ func recordDeleted(k *keepsake) { k.record.DeletionTimestamp = &metav1.Time{Time
 
 func recordGone(k *keepsake) { k.record = nil }
 
-// mayErase names the record's UID.
+// mayRemove deletes the BackupRecord with the annotation that also allows the deletion of the archive of this UID.
 func mayRemove(uid string) func(*keepsake) {
 	return func(k *keepsake) {
 		recordDeleted(k)
@@ -96,7 +96,7 @@ func recordPhase(p v1.BackupPhase) func(*keepsake) {
 
 func neverProven(k *keepsake) { k.record.Spec.Archive = nil }
 
-// lives on, or again.
+// lives adds an instance of the name.
 func lives(changes ...variation) func(*keepsake) {
 	return func(k *keepsake) { k.lives = append(k.lives, running(changes...)) }
 }
@@ -126,8 +126,8 @@ func (k *keepsake) archives() *instance.Archives {
 	return a
 }
 
-// TestNextOfArchives: a record takes nothing with it but itself, unless it says so of
-// itself.
+// TestNextOfArchives checks that a deletion of a BackupRecord deletes nothing else, unless an annotation on it allows
+// this.
 func TestNextOfArchives(t *testing.T) {
 	other := func(uid types.UID, changes ...variation) func(*keepsake) {
 		return lives(append(changes, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
@@ -251,7 +251,7 @@ func TestNextOfArchives(t *testing.T) {
 	}
 }
 
-// runOnArchives until there is nothing to do.
+// runOnArchives runs the controller until it has nothing to do.
 func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	for range 20 {
@@ -275,9 +275,9 @@ func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 	return errors.New("it comes to no end")
 }
 
-// TestRecordDeleted at every write, before and after a crash: with the word for that
-// archive, note and record are gone; without it only the record is, and can
-// be made again.
+// TestRecordDeleted crashes the controller before and after each write. With the annotation for this archive,
+// archive, metadata and BackupRecord are deleted. Without it only the BackupRecord is deleted, and it can be created
+// again.
 func TestRecordDeleted(t *testing.T) {
 	type left struct{ Record, Note, Jobs, Asked bool }
 	cases := map[string]struct {
@@ -328,7 +328,7 @@ func TestRecordDeleted(t *testing.T) {
 	}
 }
 
-// TestRemovalJob removes one folder, and reaches nothing else.
+// TestRemovalJob checks that the Job removes one directory and has access to nothing else.
 func TestRemovalJob(t *testing.T) {
 	k := leaves(t, mayRemove("record"))
 	j := catalog.RemovalJob(k.archives(), k.record, k.volume)

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// asks for a backup with a text.
+// asks requests a backup with the name of a Backup object.
 func asks(request string) variation {
 	return func(s *instance.State) {
 		backupsBound(s)
@@ -25,7 +25,7 @@ func asks(request string) variation {
 	}
 }
 
-// answered is a request as far as that.
+// answered is an on-demand backup in a phase.
 func answered(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		asks(modelRequest)(s)
@@ -34,12 +34,12 @@ func answered(p v1.LastBackupPhase) variation {
 	}
 }
 
-// begunAgo is when a backup that was asked for has begun.
+// begunAgo sets how long ago the on-demand backup started.
 func begunAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.XR.Status.RequestedBackup.BegunAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// begun is a backup that is under way since then, with its record.
+// begun is a backup that started some time ago and has a BackupRecord.
 func begun(p v1.BackupPhase, ago time.Duration) variation {
 	return func(s *instance.State) {
 		answered(v1.LastBackupRunning)(s)
@@ -52,7 +52,8 @@ func begun(p v1.BackupPhase, ago time.Duration) variation {
 
 func failing(s *instance.State) { s.XR.Status.RequestedBackup.Phase = v1.LastBackupFailing }
 
-// TestRequested: a backup is taken once for each text, and a server is never stopped for longer than one try.
+// TestRequested checks that one backup is taken for each Backup object, and that the server is stopped for one
+// attempt at most.
 func TestRequested(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
 	proven := func(s *instance.State) {
@@ -168,11 +169,11 @@ func TestRequested(t *testing.T) {
 	}
 }
 
-// resumed is a cold backup whose server runs again.
+// resumed is a cold backup after which the server runs again.
 func resumed(s *instance.State) { s.XR.Status.RequestedBackup.Fence = false }
 
-// TestColdBackupLetsServerGo: the server is off for the copy alone. Whatever keeps the backup from being recorded, or
-// its leftovers from being removed, is waited for while the server runs, and not for ever.
+// TestColdBackupLetsServerGo checks that the server is stopped only while its data is copied. If the backup cannot be
+// recorded or its objects cannot be deleted, the controller waits while the server runs, and only for a limited time.
 func TestColdBackupLetsServerGo(t *testing.T) {
 	refused := refusedAs(steps.NoteBackup, instance.Refusal{Message: "the store refuses the note", Passing: true})
 	going := func(j *instance.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} }
@@ -242,7 +243,7 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 	}
 }
 
-// TestRequestedStatus: what the function obeys, and what people read, after each step.
+// TestRequestedStatus checks the status after each step, which the function obeys and users read.
 func TestRequestedStatus(t *testing.T) {
 	fields := func(s *instance.State) (all, requested map[string]any) {
 		t.Helper()
@@ -290,7 +291,7 @@ func TestRequestedStatus(t *testing.T) {
 	}
 }
 
-// tried is a backup with a number, and its test has had its say or not.
+// tried adds a restore test to the backup with this number. concluded is true if the test has a result.
 func tried(s *instance.State, number int64, concluded bool) *instance.State {
 	for i := range s.Records {
 		if r := &s.Records[i]; r.Spec.Number == number {
@@ -300,20 +301,21 @@ func tried(s *instance.State, number int64, concluded bool) *instance.State {
 	return s
 }
 
-// beforeNext makes the next planned backup due.
+// beforeNext makes the next scheduled backup due.
 func beforeNext(s *instance.State) *instance.State {
 	due("03:00")(s)
 	return s
 }
 
-// TestRequestedExpire: backups that an instance asks for go beyond those to keep while it goes on, the oldest first,
-// and never the newest that a server has started from. They go before the next planned one begins: where each takes as
-// long as the time to the next, nothing would ever go.
+// TestRequestedExpire checks that the retention applies to on-demand backups while the instance exists. The oldest
+// backups are deleted first, and the newest restore-tested backup is never deleted. They are deleted before the next
+// scheduled backup starts. Otherwise they would never be deleted if each backup takes as long as the interval of the
+// schedule.
 func TestRequestedExpire(t *testing.T) {
 	kept := func(n int, keep int32, restorable ...int) *instance.State {
 		s := running(answered(v1.LastBackupProven))
 		s.XR.Spec.Backup.Retention.Count = new(keep)
-		for i := n; i >= 0; i-- { // The oldest is of the end of a life.
+		for i := n; i >= 0; i-- { // The oldest backup is the final backup of a previous instance.
 			name := s.Life.RecordNameInLife(int64(i))
 			r := v1.BackupRecord{
 				ObjectMeta: metav1.ObjectMeta{Name: name,

@@ -37,15 +37,15 @@ var errCrash = errors.New("crash")
 type world struct {
 	client.WithWatch
 
-	// left writes before the crash; negative for never.
+	// left is the number of writes before the crash, or a negative number for no crash.
 	left int
-	// after the write or before it.
+	// after is true if the crash happens after the write, and false if it happens before.
 	after bool
 	// empty is true if there is no database on the volume.
 	empty bool
-	// off is how far the controller's clock is from the cluster's.
+	// off is the difference between the clocks of the controller and the cluster.
 	off time.Duration
-	// violated says what went too early.
+	// violated describes an object that was deleted too early.
 	violated string
 }
 
@@ -63,12 +63,13 @@ func (w *world) write(run func() error) error {
 	return nil
 }
 
-// policies of the installation are in force in each world, as on a cluster.
+// policies returns the admission policies of the installation. They apply in each world, as on a cluster.
 var policies = sync.OnceValues(func() (*admission.Policies, error) {
 	return admission.Read(context.Background(), "../../deploy/controller/admission.yaml")
 })
 
-// refusal of a write by them; old is nil of what is made, and o of what is deleted.
+// refusal returns the error with which the admission policies refuse a write. old is nil for a creation, and o is nil
+// for a deletion.
 func refusal(ctx context.Context, old, o client.Object) error {
 	p, err := policies()
 	if err != nil {
@@ -77,7 +78,7 @@ func refusal(ctx context.Context, old, o client.Object) error {
 	return p.Refusal(ctx, admission.Write{Old: old, New: o})
 }
 
-// asItIs is an object as the API server has it now.
+// asItIs returns the present version of an object in the API server.
 func asItIs(ctx context.Context, c client.Reader, o client.Object) (client.Object, error) {
 	now, _ := o.DeepCopyObject().(client.Object)
 	return now, c.Get(ctx, client.ObjectKeyFromObject(o), now)
@@ -93,7 +94,7 @@ func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	// These groups only: the fake client maps all that the scheme has at each write.
+	// The fake client maps all types of the scheme at each write, so the scheme has few.
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
@@ -142,7 +143,7 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
 			opts ...client.SubResourceUpdateOption) error {
 			update := func() error { return c.SubResource(sub).Update(ctx, o, opts...) }
-			if sub != "scale" { // Kubernetes writes it.
+			if sub != "scale" { // Kubernetes writes the other subresources.
 				return update()
 			}
 			return w.write(update)
@@ -155,13 +156,13 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 	return w
 }
 
-// A way in which the instance was deleted.
+// A way is the path on which an instance was deleted.
 type way string
 
 // home is the namespace of the instance.
 const home = "default"
 
-// Ways round the deletion of a claim, and the two kinds of volumes.
+// Paths other than the deletion of a claim, and the deletion of a claim with each kind of volume.
 const (
 	byClaim     way = "claim"
 	onANode     way = "claim, hostPath"
@@ -177,7 +178,7 @@ func ofKind(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// deleted instance with all that it consists of, just after Crossplane let go.
+// deleted returns an instance with all its objects, just after Crossplane has removed its finalizer.
 func deleted(way way) []client.Object {
 	onNode := way == onANode
 	timestamp := metav1.NewTime(now)
@@ -227,9 +228,9 @@ func deleted(way way) []client.Object {
 		s.DataPVC.DeletionTimestamp = &timestamp
 		s.Namespace.DeletionTimestamp, s.Namespace.Finalizers = &timestamp, []string{"kubernetes"}
 		claim.SetFinalizers([]string{v1.Finalizer})
-		return append(data, claim, xr, s.DataPVC, s.Namespace) // All else is gone.
+		return append(data, claim, xr, s.DataPVC, s.Namespace) // All other objects are already deleted.
 	case noXREmpty:
-		// It goes as soon as we let it, as a volume that Crossplane made.
+		// Kubernetes deletes the volume as soon as the finalizer is removed, as a volume that Crossplane composed.
 		s.DataPV.DeletionTimestamp = &timestamp
 		return append(data, s.DataPVC, s.BackupPVC, s.Namespace)
 	case noXR:
@@ -245,7 +246,7 @@ func deleted(way way) []client.Object {
 
 func onNodeAffinity() *corev1.VolumeNodeAffinity { return agent.OnNode("node1") }
 
-// turn the world: Jobs that were made have run.
+// turn completes the Jobs that were created.
 func (w *world) turn(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &batchv1.JobList{}
@@ -273,7 +274,7 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 				Message: message,
 			}}}}
 		held := w.left
-		w.left = -1 // The cluster does not crash.
+		w.left = -1 // Only the controller crashes, and not the cluster.
 		if err := w.Status().Update(ctx, j); err != nil {
 			t.Fatal(err)
 		}
@@ -284,17 +285,17 @@ func (w *world) turn(ctx context.Context, t *testing.T) {
 	}
 }
 
-// nothingOutside of its data directory is what the server of the crash test stores.
+// nothingOutside is a server that stores no data outside of its data directory.
 type nothingOutside struct{ change.Servers }
 
 func (nothingOutside) CheckData(context.Context, *change.Server) error { return nil }
 
-// apply changes as the controller does.
+// apply applies changes as the controller does.
 func (w *world) apply(ctx context.Context, changes []change.Change) error {
 	return change.Writer{Client: w, Servers: nothingOutside{}}.Apply(ctx, changes)
 }
 
-// check that nothing is gone before the proof is there.
+// check verifies that no data is deleted before its backup is verified.
 func (w *world) check(ctx context.Context) {
 	r, volume := &v1.BackupRecord{}, &corev1.PersistentVolume{}
 	life := running().Life
@@ -312,7 +313,7 @@ func (w *world) check(ctx context.Context) {
 	}
 }
 
-// run the controller until it rests or crashes.
+// run runs the controller until it has nothing to do or crashes.
 func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	t.Helper()
 	g := gathererFrom(w)
@@ -338,8 +339,8 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	return false, errors.New("it comes to no end")
 }
 
-// TestCrash at every write of a deletion, before and after it: the next run ends
-// with a proven backup and nothing else, and nothing goes too early.
+// TestCrash crashes the controller before and after each write of a deletion. The next run ends with a verified
+// backup and no other objects, and nothing is deleted too early.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	for _, way := range []way{byClaim, onANode, noDataPVC, noNamespace, noXR, noXREmpty} {
@@ -363,7 +364,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestClockIsOff: the controller's clock decides nothing but when to try again what has failed.
+// TestClockIsOff checks that the clock of the controller affects only the time of a retry.
 func TestClockIsOff(t *testing.T) {
 	for _, way := range []way{byClaim, onANode, noDataPVC, noNamespace, noXR, noXREmpty} {
 		for _, off := range []time.Duration{-time.Hour, time.Hour} {
@@ -380,7 +381,7 @@ func TestClockIsOff(t *testing.T) {
 	}
 }
 
-// settled world: what should be there is, and nothing else.
+// settled checks that the expected objects exist, and no others.
 func (w *world) settled(ctx context.Context, t *testing.T, step int, way way) {
 	t.Helper()
 	records, jobs, claims, services :=
@@ -392,7 +393,7 @@ func (w *world) settled(ctx context.Context, t *testing.T, step int, way way) {
 	}
 	keep := 1
 	if way == noXR {
-		keep = 2 // How many are to be kept, nobody knows any more.
+		keep = 2 // Without the XR, the retention is unknown.
 	}
 	ok := len(records.Items) == keep &&
 		!slices.ContainsFunc(records.Items, func(r v1.BackupRecord) bool { return r.Status.Phase != v1.BackupProven }) &&

@@ -17,7 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestHealthyDeletion: the list above decideDelete is what is done, in that order, where nothing goes wrong.
+// TestHealthyDeletion checks that a deletion without faults takes the actions in the comment of decideDelete, in this
+// order.
 func TestHealthyDeletion(t *testing.T) {
 	var want []steps.Action
 	for _, d := range parsed(t, "delete.go").Decls {
@@ -35,8 +36,8 @@ func TestHealthyDeletion(t *testing.T) {
 	}
 }
 
-// healthyDeletion is what the controller does from the moment a claim is deleted whose server has taken a row. Nobody
-// else moves before it waits.
+// healthyDeletion returns the actions of the controller after a claim is deleted whose server has stored a row. Other
+// clients act only when the controller waits.
 func healthyDeletion(t *testing.T) []steps.Action {
 	t.Helper()
 	var out []steps.Action
@@ -65,13 +66,13 @@ func healthyDeletion(t *testing.T) []steps.Action {
 	return nil
 }
 
-// next is what Kubernetes, Crossplane, the function and a Job do by themselves; where there is nothing, what users do:
-// a claim, a row, a deletion. False where nobody has anything to do.
+// next takes one event that Kubernetes, Crossplane, the function or a Job causes. If there is none, it takes an event
+// of a user: it creates a claim, writes a row, or deletes the claim. It reports whether there was an event.
 func (w *walk) next() bool {
 	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.next == w.world })
 	n := slices.IndexFunc(moves, func(x move) bool { return !x.user })
 	if n < 0 {
-		n = len(moves) - 1 // A row is the last of them.
+		n = len(moves) - 1 // The event that writes a row is the last one.
 	}
 	if n >= 0 {
 		w.take(moves[n])
@@ -79,7 +80,8 @@ func (w *walk) next() bool {
 	return n >= 0
 }
 
-// TestEachActionIsBuilt: one without a builder would be taken for ever, and write nothing.
+// TestEachActionIsBuilt checks that each action has a builder. An action without one would be repeated forever and
+// write nothing.
 func TestEachActionIsBuilt(t *testing.T) {
 	waits := []steps.Action{steps.NoOp, steps.Wait}
 	actions := declaredActions(t, filepath.Join("..", "steps", "step.go"))
@@ -93,7 +95,7 @@ func TestEachActionIsBuilt(t *testing.T) {
 	}
 }
 
-// declaredActions are the constants of a file that are Actions.
+// declaredActions returns the constants of type Action in a file.
 func declaredActions(t *testing.T, file string) []steps.Action {
 	t.Helper()
 	var out []steps.Action

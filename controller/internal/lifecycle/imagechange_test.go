@@ -17,27 +17,27 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// runningImage is that of the server of a running instance, and nextImage is of a newer series.
+// runningImage is the image of the server of a running instance, and nextImage belongs to a newer release series.
 const (
 	runningImage = "mysql:8.4"
 	nextImage    = "mysql:9.7"
 )
 
-// newImage is wanted, of another series than that of the server.
+// newImage requests an image of another release series than the server's.
 func newImage(s *instance.State) {
 	s.XR.Status.ServedImage, s.XR.Status.PendingImage = s.XR.Status.Image, nextImage
 	backupsBound(s)
 }
 
-// unwanted is an image that is not asked for any more, or that has taken clients.
+// unwanted is a state in which the new image is no longer requested, or already accepts clients.
 func unwanted(s *instance.State) { s.XR.Status.PendingImage = "" }
 
 func imageChange(c v1.ImageChangeStatus) variation {
 	return func(s *instance.State) { s.XR.Status.ImageChange = &c }
 }
 
-// stoppedForImage is an instance whose server is to stop for a backup, and announced says that there is a
-// record of that.
+// stoppedForImage is an instance whose server must stop for a backup. announced also adds the BackupRecord of that
+// backup.
 func stoppedForImage(s *instance.State) {
 	newImage(s)
 	imageChange(v1.ImageChangeStatus{From: runningImage, Fence: true})(s)
@@ -52,7 +52,7 @@ func announced(p v1.BackupPhase) variation {
 	}
 }
 
-// TestImageChange: before a server of another series starts on the data there is a proven backup.
+// TestImageChange checks that a verified backup exists before a server of another release series starts on the data.
 func TestImageChange(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
 	empty := func(s *instance.State) { s.BackupJob.Report.Empty, s.BackupJob.Report.SHA256 = true, "" }
@@ -124,7 +124,7 @@ func TestImageChange(t *testing.T) {
 			state: running(announced(v1.BackupPending), func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }),
 			want:  steps.Wait, says: "has lost its volume"},
 
-		// A deletion comes first, and takes its own.
+		// A deletion has priority and takes its own backup.
 		"Deleted": {reason: "It has a record of its own.", state: running(announced(v1.BackupRunning), dead),
 			want: steps.CreateBackup},
 		"DeletedJob": {reason: "What the other Job reports is of another archive.",
@@ -155,7 +155,7 @@ func TestImageChange(t *testing.T) {
 	}
 }
 
-// inLife is a record of a backup that was begun while the life went on.
+// inLife adds the BackupRecord of a backup that started before the deletion.
 func inLife(p v1.BackupPhase) variation {
 	return func(s *instance.State) {
 		r := backup.NewRecord(s)
@@ -164,15 +164,15 @@ func inLife(p v1.BackupPhase) variation {
 	}
 }
 
-// noteInLife is that of such a backup.
+// noteInLife adds the metadata of such a backup.
 func noteInLife(s *instance.State) {
 	r := s.Records[len(s.Records)-1]
 	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 
-// TestImageChangeCounts: each backup of an instance has a number of its own, in the order in which
-// they were taken, and all say with which of them the instance began.
+// TestImageChangeCounts checks the numbers of the backups of an instance. They are in the order in which the backups
+// were taken, and each backup contains the first number of its instance.
 func TestImageChangeCounts(t *testing.T) {
 	s := running(announced(v1.BackupProven))
 	first := s.Record().DeepCopy()
@@ -205,10 +205,10 @@ func TestImageChangeCounts(t *testing.T) {
 	}
 }
 
-// anothers XR.
+// anothers is the UID of another XR.
 const anothers = "anothers"
 
-// came is a proven backup of another life that is there since this one began.
+// came adds a verified backup of another instance that appeared after this instance was created.
 func came(number, since int64) variation {
 	return func(s *instance.State) {
 		r := v1.BackupRecord{}
@@ -218,8 +218,9 @@ func came(number, since int64) variation {
 	}
 }
 
-// TestNumberTaken: backups that came to the name once an instance had begun, such as by an adoption, are rivals of that
-// instance's own, whatever their numbers: neither has the other's rows.
+// TestNumberTaken checks backups that appear under the name after an instance was created, for example by an import.
+// They and the instance's own backups are rivals, whatever their numbers, because neither contains the rows of the
+// other.
 func TestNumberTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		came          variation
@@ -243,8 +244,9 @@ func TestNumberTaken(t *testing.T) {
 	}
 }
 
-// TestFirstNumber: what this life began with is known whatever its numbers have been since, and so is who lived beside
-// it: tries that came to nothing, and what was adopted meanwhile, leave no record of this life.
+// TestFirstNumber checks that the first number of an instance stays known when its number changes. So it is known
+// which instances existed at the same time. Failed attempts and imported backups leave no BackupRecord of this
+// instance.
 func TestFirstNumber(t *testing.T) {
 	first := func(s *instance.State) any { return internalOf(Next(s).Changes[0])["firstBackupNumber"] }
 	for name, s := range map[string]*instance.State{
@@ -291,7 +293,7 @@ func TestFirstNumber(t *testing.T) {
 	}
 }
 
-// TestImageChangeLeavesNumber of a backup that came to nothing, and none otherwise.
+// TestImageChangeLeavesNumber checks that a failed backup uses up its number, and that nothing else does.
 func TestImageChangeLeavesNumber(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state *instance.State

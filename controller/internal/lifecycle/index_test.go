@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// crowded is a backup volume whose index takes no more, with so many backups in records.
+// crowded is an instance with this number of earlier backups, and with a full index on the backup volume.
 func crowded(records int) variation {
 	return func(s *instance.State) {
 		older(records)(s)
@@ -27,8 +27,8 @@ func crowded(records int) variation {
 	}
 }
 
-// TestIndexFull: a backup that a full index cannot take is waited for while older ones go that retention would remove
-// anyway. What is kept stays, and people are told what to do.
+// TestIndexFull checks a backup that does not fit into a full index. The controller waits until older backups are
+// deleted that the retention would delete anyway. It deletes no other backup, and tells users what to do.
 func TestIndexFull(t *testing.T) {
 	keep := func(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Retention.Count = new(n) } }
 	dying := func(s *instance.State) {
@@ -70,8 +70,8 @@ func TestIndexFull(t *testing.T) {
 	}
 }
 
-// TestIndexKeepsRoomForDeletion: a backup in life leaves the room in the index that the deletion needs, and the server
-// goes on.
+// TestIndexKeepsRoomForDeletion checks that backups of a running instance leave the space in the index that the final
+// backup needs. The server keeps running.
 func TestIndexKeepsRoomForDeletion(t *testing.T) {
 	v := &corev1.PersistentVolume{}
 	steps.SetAnnotation(v, "example.org/others", strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200))
@@ -90,8 +90,8 @@ func TestIndexKeepsRoomForDeletion(t *testing.T) {
 	}
 }
 
-// TestIndexBound: what the index takes is never more than the API server does, and a volume has room for as many
-// backups as a schedule may keep on it, and for those of deletions.
+// TestIndexBound checks that the index never exceeds the limit of the API server. A volume has space for as many
+// backups as a schedule may keep, and for the backups of deletions.
 func TestIndexBound(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-0aa1c2b4-0000-4000-8000-000000000000"}}
 	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "mysql-instance",
@@ -123,8 +123,8 @@ func TestIndexBound(t *testing.T) {
 	}
 }
 
-// TestFullIndexLosesNoArchive: a record whose archive no volume has recorded does not go while there is no room to
-// record it.
+// TestFullIndexLosesNoArchive checks that a BackupRecord is not deleted if no volume contains the metadata of its
+// archive and there is no space for the metadata.
 func TestFullIndexLosesNoArchive(t *testing.T) {
 	full := func(k *keepsake) {
 		steps.SetAnnotation(k.volume, "example.org/others", strings.Repeat("x", catalog.MaxIndex))
@@ -148,8 +148,8 @@ func TestFullIndexLosesNoArchive(t *testing.T) {
 	}
 }
 
-// TestFunctionGetsNewestRecords: the function is asked with the newest records of an instance alone, and with the
-// newest of each life.
+// TestFunctionGetsNewestRecords checks which BackupRecords the function reads: the newest ones of a name, and the
+// newest one of each instance.
 func TestFunctionGetsNewestRecords(t *testing.T) {
 	record := func(n int, xr types.UID) v1.BackupRecord {
 		r := v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%04d", xr, n),

@@ -12,10 +12,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// another is the UID of a PersistentVolumeClaim that has taken a name over.
+// another is the UID of another PVC that has the same name.
 const another = "another"
 
-// backupsReplaced by another PersistentVolumeClaim of the same name.
+// backupsReplaced replaces the backup PVC with another PVC of the same name.
 func backupsReplaced(s *instance.State) { s.BackupPVC.UID = another }
 
 func unretainedBackups(s *instance.State) { s.BackupPVC.Annotations = nil }
@@ -28,8 +28,8 @@ func podEnded(j *instance.Job) {
 	j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}}
 }
 
-// TestNothingBelievedMoved: a Job is believed for the PersistentVolumeClaims that
-// it was made for, and what holds one that goes is ended.
+// TestNothingBelievedMoved checks that a report of a Job is accepted only for the PVCs that the Job was created for.
+// Pods that prevent the deletion of a PVC are deleted.
 func TestNothingBelievedMoved(t *testing.T) {
 	served := func(s *instance.State) {
 		s.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}

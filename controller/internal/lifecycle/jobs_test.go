@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
-// TestManifests holds what is made against its golden file.
+// TestManifests compares the created objects with a golden file.
 func TestManifests(t *testing.T) {
 	onNode := running(dead, hostPath)
 	versioned := running(dead, func(s *instance.State) {
@@ -82,7 +82,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// restoreAccess as it is given, without what the store's part of it is.
+// restoreAccess returns the Secret with access to a store, without the part that the store adds.
 func restoreAccess() client.Object {
 	from := &v1.StoreNote{Name: "old-a",
 		BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{
@@ -90,9 +90,9 @@ func restoreAccess() client.Object {
 	return backup.GiveRestoreAccess(running(toStore, restoresFrom(from)), steps.Step{})[0].Object
 }
 
-// TestJobsHavePullSecrets: each Job of the controller in the instance's namespace pulls its images as the instance
-// does, also if the XR is gone and only the volume names the Secrets. The API server's policies accept it. A Job in
-// another namespace has none.
+// TestJobsHavePullSecrets checks that each Job in the instance's namespace has the pull secrets of the instance. This
+// is also true if the XR is deleted and only the volume names the Secrets. The admission policies accept the Jobs. A
+// Job in another namespace has no pull secrets.
 func TestJobsHavePullSecrets(t *testing.T) {
 	want := []v1.ImagePullSecret{{Name: "registry"}, {Name: "mirror"}}
 	pulling := func(s *instance.State) { s.XR.Spec.ImagePullSecrets = want }
@@ -137,7 +137,7 @@ func TestJobsHavePullSecrets(t *testing.T) {
 	}
 }
 
-// TestJobsHavePlatformsResources: a quota that asks for limits must refuse none of them.
+// TestJobsHavePlatformsResources checks that no Job is refused by a quota that requires limits.
 func TestJobsHavePlatformsResources(t *testing.T) {
 	want := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
 	s := running(dead, hostPath)

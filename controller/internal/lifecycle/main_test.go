@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// long are tests that take half a minute or more of a processor, with what make test shows of the same. Those without a
-// word put a bug into a decision and see that the model finds it; shorter ones of their kind stay.
+// long contains tests that use a processor for half a minute or more, with the reason why make test does not need
+// them. Tests without a reason check that the model finds a bug, and make test runs shorter tests of this kind.
 var long = map[string]string{
 	"TestModelStore/store_down,_record_deleted": "TestModelStore/store,_record_deleted has the same records and " +
 		"no outage",
@@ -30,7 +30,7 @@ var long = map[string]string{
 	"TestModelStoreFindsBugs/proven_before_published": "",
 }
 
-// leavesToAll skips a long test, which make test-all runs.
+// leavesToAll skips a long test outside of make test-all.
 func leavesToAll(t *testing.T) {
 	t.Helper()
 	if reason, ok := long[t.Name()]; ok && os.Getenv("ALL") == "" {
@@ -38,8 +38,8 @@ func leavesToAll(t *testing.T) {
 	}
 }
 
-// TestMain lets the heap grow further between two collections: the model makes
-// small objects all the time, and a third of it was collecting them.
+// TestMain lets the heap grow more between two garbage collections. The model creates many small objects, and the
+// garbage collector used a third of the time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

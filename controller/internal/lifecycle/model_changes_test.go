@@ -21,11 +21,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// The model carries out the controller's own changes. What it knows of an object is read back
-// from it here: the inverse of objects.
+// The model applies the changes of the controller. This file translates a changed object back into the state of the
+// model. It is the inverse of the function objects.
 
-// written is the world after each of some changes, as far as it differs: the controller may end
-// after any of them. All of them were decided on this very world.
+// written returns the state of the model after each of the changes, because the controller may crash after any of
+// them. It omits states that are equal to the previous one. All changes were decided from the state m.
 func (m model) written(subject string, changes []change.Change) []move {
 	var out []move
 	w := m
@@ -34,9 +34,9 @@ func (m model) written(subject string, changes []change.Change) []move {
 			if c.MayFail {
 				continue
 			}
-			break // What follows waits for it.
+			break // The later changes depend on this one.
 		}
-		if c.Verb == change.OfferClone { // The account is made first.
+		if c.Verb == change.OfferClone { // The account in the server is created before the Secret.
 			half := w
 			half.lives[numberOf(c.Server.Of.XR)].image.cloner = true
 			out = append(out, move{name: subject + " (the account, and no Secret)", next: half})
@@ -50,22 +50,23 @@ func (m model) written(subject string, changes []change.Change) []move {
 	return out
 }
 
-// elsewhere is true of what is done beside the API server, and possible if it can be now.
+// elsewhere reports whether a change is not made in the API server, and whether it is possible now.
 func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	switch {
 	case c.Remote != nil && c.Verb == change.Publish && m.lives[numberOfObject(c.Object)].foreign != foreignNone:
-		return true, false // There is another note.
+		return true, false // The store already contains other metadata.
 	case c.Remote != nil:
 		return true, !m.down
 	case c.Verb == change.CheckData:
-		return true, true // A server that does not answer is stopped all the same.
+		return true, true // The controller also stops a server that does not respond.
 	case c.Server != nil:
 		return true, m.lives[numberOf(c.Server.Of.XR)].pod
 	}
 	return false, true
 }
 
-// holds is true if the API server takes a change of an object that is so by now, nil for gone.
+// holds reports whether the API server accepts a change of an object. now is the present object, or nil if it is
+// deleted.
 func holds(c change.Change, now client.Object) bool {
 	switch {
 	case c.Verb == change.Create:
@@ -80,13 +81,13 @@ func holds(c change.Change, now client.Object) bool {
 		return reflect.DeepEqual(now, c.Read)
 	case c.If == change.AsRead:
 		return reflect.DeepEqual(now, c.Object)
-	case kindOf(now) == "PersistentVolumeClaim": // All of a name have one UID.
+	case kindOf(now) == "PersistentVolumeClaim": // All PVCs of a name have the same UID.
 		return reflect.DeepEqual(now, c.Object)
 	}
 	return now.GetUID() == c.Object.GetUID() && reflect.DeepEqual(now.GetLabels(), c.Object.GetLabels())
 }
 
-// find the object that is meant by another; nil for none.
+// find returns the object with the kind, namespace and name of another object, or nil.
 func find(existing []client.Object, like client.Object) client.Object {
 	n := slices.IndexFunc(existing, func(o client.Object) bool {
 		return kindOf(o) == kindOf(like) && o.GetNamespace() == like.GetNamespace() && o.GetName() == like.GetName()
@@ -97,7 +98,8 @@ func find(existing []client.Object, like client.Object) client.Object {
 	return existing[n]
 }
 
-// writtenAnnotations are those that the model reads back, or that are there for people and for the next look only.
+// writtenAnnotations lists the annotations that the model reads back, and annotations that only users or later reads
+// need.
 var writtenAnnotations = []string{
 	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive,
 	v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
@@ -106,7 +108,7 @@ var writtenAnnotations = []string{
 	v1.AnnotationBackupStore, v1.AnnotationPublished,
 }
 
-// unknownAnnotation that a patch changes; empty if the model knows all of them.
+// unknownAnnotation returns an annotation that a patch changes and the model does not contain, or "".
 func unknownAnnotation(c change.Change) string {
 	if c.Verb != change.Patch {
 		return ""
@@ -131,7 +133,7 @@ func mergedKeys(a, b map[string]string) map[string]string {
 	return out
 }
 
-// write a change that holds.
+// write applies a change whose precondition holds.
 func (m *model) write(c change.Change) {
 	if key := unknownAnnotation(c); key != "" {
 		m.broken = "the model does not know annotation " + key
@@ -175,7 +177,7 @@ func (m *model) write(c change.Change) {
 			}
 		case v1.KindXMySQL:
 			m.writeXR(n, c)
-		case "Deployment": // What is left of it.
+		case "Deployment": // Leftovers are deleted as objects with metadata only.
 			m.lives[n].deployment = none
 		case "Service":
 			m.lives[n].service = false
@@ -187,7 +189,7 @@ func (m *model) write(c change.Change) {
 	}
 }
 
-// numberOfObject is the life that an object is of, and -1 where it does not say.
+// numberOfObject returns the index of the instance that an object belongs to, or -1 if it is unknown.
 func numberOfObject(o client.Object) int {
 	switch n := numberOf(types.UID(o.GetLabels()[v1.LabelXR])); {
 	case n >= 0:
@@ -198,7 +200,7 @@ func numberOfObject(o client.Object) int {
 	return slices.IndexFunc(uids, func(uid string) bool { return key().Life(types.UID(uid)).RecordName() == o.GetName() })
 }
 
-// differs is true if a patch changes what is read from an object.
+// differs reports whether a patch changes the value that read returns.
 func differs[T comparable](c change.Change, read func(client.Object) T) bool {
 	return read(c.Read) != read(c.Object)
 }
@@ -209,7 +211,7 @@ func annotationOf(key string) func(client.Object) string {
 
 func (m *model) writeXR(n int, c change.Change) {
 	l := &m.lives[n]
-	switch c.Verb { //nolint:exhaustive // Nobody makes one.
+	switch c.Verb { //nolint:exhaustive // The controller creates no XR.
 	case change.Delete:
 		l.xr = dying1
 	case change.Patch:
@@ -227,7 +229,7 @@ func (m *model) writeXR(n int, c change.Change) {
 	}
 }
 
-// writeXRStatus takes over what is remembered. All else in a status is for people.
+// writeXRStatus stores the fields that later decisions depend on. All other fields are only shown to users.
 func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 	fields, _ := status[v1.StatusInternal].(map[string]any)
 	for field := range status {
@@ -242,19 +244,19 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 			if held := m.numberNamed(fields["heldBackup"]); value == v1.PreviousHeld {
 				l.previous = -held
 			}
-		case "heldBackup": // It comes with previousBackup, as a number does.
+		case "heldBackup": // It is written together with previousBackup.
 		case "backupNumber":
 			l.image.counted = l.image.counted || fields["previousBackup"] == nil && value != int64(1)
-		case "firstBackupNumber": // It comes with a number that is greater.
+		case "firstBackupNumber": // It is written together with a greater number.
 		case "backupSchedule":
-			l.image.due = false // Whatever it says, it is of the next one.
+			l.image.due = false // Each new value is about the next scheduled backup.
 		case "requestedBackup", "scheduledBackup":
 			l.image.writeRequestStatus(value)
 		case "imageChange":
 			l.image.writeImageStatus(value)
 		case "pvcDeleted":
 			l.fenced = value == true
-		// For what the model has not: pods that never end.
+		// These fields are about events that the model does not contain, such as pods that never end.
 		case "blockedBy", "restoredBy", "restoreSource", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning",
 			"refusedService":
 		default:
@@ -263,7 +265,8 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 	}
 }
 
-// numberNamed is the number of the life whose record has a name, from 1; 0 where there is none.
+// numberNamed returns the number of the instance whose BackupRecord has this name, from 1. It returns 0 if there is
+// none.
 func (m *model) numberNamed(name any) int8 {
 	for i := range m.lives {
 		if name == lifeOf(i).RecordName() {
@@ -275,7 +278,7 @@ func (m *model) numberNamed(name any) int8 {
 
 func isRetained(o client.Object) bool {
 	v, ok := o.(*corev1.PersistentVolume)
-	// One that is set aside is lost.
+	// A volume without the finalizer can be deleted.
 	return ok && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && instance.HasFinalizer(v)
 }
 
@@ -286,7 +289,7 @@ func claimRefOf(o client.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{}
 }
 
-// placeOfObject is where a PVC of the data is, by its namespace and name.
+// placeOfObject returns the location of a PVC with data, from its namespace and name.
 func placeOfObject(namespace, name, atHomeName string) int8 {
 	switch {
 	case namespace == v1.RescueNamespace:
@@ -324,7 +327,7 @@ func (m *model) writeDataPV(n int, c change.Change) {
 	}
 }
 
-// atStake is true of rows that are on a life's volume and in no proven backup.
+// atStake reports whether the volume of an instance has rows and no verified backup of them exists.
 func (m *model) atStake(l *modelLife) bool {
 	return l.rows > 0 && l.noted == 0 && l.record != recordProven
 }
@@ -387,7 +390,7 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 	if place != atHome {
 		state, held = &l.handle, &l.handleHeld
 	}
-	switch c.Verb { //nolint:exhaustive // It has no status that we write.
+	switch c.Verb { //nolint:exhaustive // The controller writes no status of a PVC.
 	case change.Create:
 		if *state != none {
 			return
@@ -414,12 +417,13 @@ func (m *model) writePVC(n int, c change.Change, o *corev1.PersistentVolumeClaim
 	}
 }
 
-// isBackupPVC is true for the usual one, and for one of a rescue.
+// isBackupPVC reports whether a PVC is the usual backup PVC, or one in the recovery namespace.
 func isBackupPVC(o *corev1.PersistentVolumeClaim) bool {
 	return o.Name == lifeOf(0).BackupPVCName() || rescuedBackups(o) >= 0
 }
 
-// rescuedBackups is the life that has a backup PVC elsewhere, and -1 for the usual one.
+// rescuedBackups returns the index of the instance that owns this backup PVC in the recovery namespace. It returns -1
+// for the usual backup PVC.
 func rescuedBackups(o *corev1.PersistentVolumeClaim) int {
 	return slices.IndexFunc(uids, func(uid string) bool {
 		return key().Life(types.UID(uid)).RescueName("backups") == o.Name
@@ -427,7 +431,7 @@ func rescuedBackups(o *corev1.PersistentVolumeClaim) int {
 }
 
 func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim) {
-	switch c.Verb { //nolint:exhaustive // It has no status that we write.
+	switch c.Verb { //nolint:exhaustive // The controller writes no status of a PVC.
 	case change.Create:
 		if m.backup == none {
 			m.bindBackups(o)
@@ -439,8 +443,8 @@ func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim)
 	}
 }
 
-// bindBackups is what Kubernetes does with a new backup PVC: it gets the volume that it names, or
-// a new one, at once or late.
+// bindBackups does what Kubernetes does with a new backup PVC. The PVC gets the volume that it names, or a new
+// volume. The new volume is provisioned immediately, or when a pod mounts the PVC.
 func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 	m.backup, m.backupRetained, m.backupAt = alive1, false, atHome
 	if o.Namespace == v1.RescueNamespace {
@@ -455,7 +459,7 @@ func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// makeBackupVolume is what Kubernetes does for a backup PVC that has none, unless there is one for it.
+// makeBackupVolume provisions the volume of the backup PVC, if it does not exist yet.
 func (m *model) makeBackupVolume() {
 	m.backupPending = false
 	v := &m.volumes[m.backupOn]
@@ -473,7 +477,7 @@ func (m *model) writeRecord(n int, c change.Change) {
 		m.writeImageRecord(n, c)
 		return
 	}
-	switch c.Verb { //nolint:exhaustive // There is no other.
+	switch c.Verb { //nolint:exhaustive // The controller uses no other verb.
 	case change.Create:
 		l.makeRecord()
 	case change.Delete:
@@ -513,7 +517,7 @@ func (m *model) writeRecordStatus(l *modelLife, c change.Change) {
 
 func phaseNumber(p v1.BackupPhase) int8 { return int8(slices.Index(recordPhases, p)) } //nolint:gosec // There are five.
 
-// turnIn a record.
+// turnIn returns the state of the restore test in a BackupRecord.
 func turnIn(o client.Object) int8 {
 	switch t := as[*v1.BackupRecord](o).Status.RestoreTest; {
 	case t == nil:
@@ -524,13 +528,13 @@ func turnIn(o client.Object) int8 {
 	return turnNamed
 }
 
-// isConcluded is true of a record whose restore test has had its say.
+// isConcluded reports whether the restore test in a BackupRecord has ended.
 func isConcluded(o client.Object) bool {
 	t := as[*v1.BackupRecord](o).Status.RestoreTest
 	return t != nil && t.Concluded
 }
 
-// concludedIn a record is when it got its verdict.
+// concludedIn returns when a BackupRecord got the result of its restore test.
 func concludedIn(o client.Object) metav1.Time {
 	c := apimeta.FindStatusCondition(as[*v1.BackupRecord](o).Status.Conditions, v1.ConditionRestorable)
 	if c == nil {
@@ -539,7 +543,7 @@ func concludedIn(o client.Object) metav1.Time {
 	return c.LastTransitionTime
 }
 
-// verdictIn a record.
+// verdictIn returns the result of the restore test in a BackupRecord.
 func verdictIn(o client.Object) int8 {
 	c := apimeta.FindStatusCondition(as[*v1.BackupRecord](o).Status.Conditions, v1.ConditionRestorable)
 	if c == nil {
@@ -589,13 +593,13 @@ func namespaceNumber(uid types.UID) int8 {
 	return int8(n) //nolint:gosec // There are two.
 }
 
-// publishedNumber is the record, counted from one, whose archive an object says is published.
+// publishedNumber returns the number of the BackupRecord whose archive the annotation of an object names, from 1.
 func publishedNumber(n int, o client.Object) int8 {
 	uid, _, _ := strings.Cut(o.GetAnnotations()[v1.AnnotationPublished], " ")
 	return recordNumber(n, types.UID(uid))
 }
 
-// recordNumber of a life's record with such a UID.
+// recordNumber returns the number of an instance's BackupRecord with this UID.
 func recordNumber(n int, uid types.UID) int8 {
 	suffix := strings.TrimPrefix(string(uid), "record-"+uidOf(n))
 	return int8(1 + strings.Count(suffix, "-again")) //nolint:gosec // There are few.

@@ -20,13 +20,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A decision is Next, or Next with a bug.
+// A decision is the function Next, possibly with a bug.
 type decision func(*instance.State) steps.Step
 
-// A second decision is that of package restoretest, or it with a bug.
+// A second is the function restoretest.Next, possibly with a bug.
 type second func(*restoretest.State) restoretest.Step
 
-// controller's moves: a step of each life. A crash is a step that comes later.
+// controller returns the possible events of the controller: one step of each instance. A crash and restart of the
+// controller need no event, because they only delay a step.
 func (m model) controller(t *testing.T, next decision, decideTest second, decide third) (out []move, held bool) {
 	t.Helper()
 	lives, err := m.gather()
@@ -51,12 +52,12 @@ func (m model) controller(t *testing.T, next decision, decideTest second, decide
 	return slices.Concat(out, m.written(subject, tests), archived), held
 }
 
-// idle is true if a step writes nothing that the model knows.
+// idle reports whether a step writes nothing that the model contains.
 func idle(step steps.Step) bool {
 	return step.Action == steps.Wait || step.Action == steps.NoOp || step.Action == steps.ReportPodFailure
 }
 
-// restoreTestChanges are what is done for one now: nothing in a world without them.
+// restoreTestChanges returns the next changes for a restore test. It returns none if the model runs no restore tests.
 func (m model) restoreTestChanges(decideTest second) (subject string, changes []change.Change, err error) {
 	if !m.testsRestores {
 		return "", nil, nil
@@ -69,8 +70,8 @@ func (m model) restoreTestChanges(decideTest second) (subject string, changes []
 	return "the controller does " + string(step.Action), step.Changes, nil
 }
 
-// explore all that can happen, until a promise is broken. The trace is a shortest
-// one.
+// explore tries all sequences of events until an invariant is violated. The returned trace is one of the shortest
+// sequences that lead to the violation.
 func explore(t *testing.T, next decision, decideTest second, decide third, start model) (states, held int,
 	trace []string) {
 	t.Helper()
@@ -112,7 +113,7 @@ func explore(t *testing.T, next decision, decideTest second, decide third, start
 	return len(seen), held, nil
 }
 
-// starts of the model: two lives, and one thing that goes wrong.
+// modelStarts returns the start states of the model. Each has at most two instances and one or two faults.
 func modelStarts() map[string]model {
 	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1}
 	out := map[string]model{
@@ -161,7 +162,7 @@ func modelStarts() map[string]model {
 		"request, data PVC": base.with(func(m *model) { m.requests, m.claims, m.creates, m.deletes = 1, 1, 1, 0 }),
 		"claim and more":    base.with(func(m *model) { m.claims, m.strips = 1, 1; m.creates = 1 }),
 	}
-	if os.Getenv("ALL") != "" { // What goes wrong there does so alone, too: some minutes for make test-all.
+	if os.Getenv("ALL") != "" { // Combinations of the faults above, which take some minutes.
 		out["store, namespace"] = base.with(func(m *model) { m.store, m.namespaces, m.outages, m.creates = true, 1, 1, 1 })
 		out["store, finalizers"] = base.with(func(m *model) { m.store, m.strips = true, 1 })
 		out["two deletes"] = base.with(func(m *model) { m.deletes, m.writes = 2, 2 })
@@ -189,13 +190,12 @@ func modelStarts() map[string]model {
 	return out
 }
 
-// mayWait for a person: somebody deleted a claim that had data, or requires what
-// cannot be found out where the namespace is going.
+// mayWait reports whether an instance may wait for manual action. This is so after a user deleted a PVC with data, or
+// if a restore test is required that cannot run because the namespace is being deleted.
 func (m model) mayWait() bool { return m.claims > 0 || m.required && m.namespaces > 0 }
 
-// TestModel: whatever happens in whatever order, no row that was acknowledged is
-// lost, no server starts without it, and what was begun comes to its end, or says
-// what a person has to do.
+// TestModel checks all orders of events: no acknowledged row is lost, no server starts without a row, and each
+// operation ends or reports which action a user must take.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for name, start := range modelStarts() {
@@ -213,7 +213,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A bug that was put into a decision on purpose.
+// A bug is an error that a test adds to a decision.
 type bug struct {
 	reason     string
 	start      string
@@ -221,7 +221,7 @@ type bug struct {
 	decideTest second
 }
 
-// bugsOfRestoreTest are those of package restoretest.
+// bugsOfRestoreTest returns bugs in package restoretest.
 func bugsOfRestoreTest() map[string]bug {
 	return map[string]bug{
 		"doubt": {reason: "It takes a restore test that came to nothing for one that went well.", start: "required",
@@ -257,7 +257,7 @@ func bugsOfRestoreTest() map[string]bug {
 	}
 }
 
-// bugsOfHeldClaims leave a claim of a volume to a pod that has ended.
+// bugsOfHeldClaims returns bugs that leave a PVC in use by a pod that has ended.
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
 		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.",
@@ -277,7 +277,7 @@ func bugsOfHeldClaims() map[string]bug {
 	}
 }
 
-// bugsOfImages start another server without a backup, or leave what was made for one.
+// bugsOfImages returns bugs that start another image without a backup, or leave objects of an image change.
 func bugsOfImages() map[string]bug {
 	return map[string]bug{
 		"image without proof": {reason: "A server of another series starts on data of which there is no backup.",
@@ -322,7 +322,7 @@ func bugsOfImages() map[string]bug {
 	}
 }
 
-// bugsOfRequests keep a server stopped, or copy the data of one that runs.
+// bugsOfRequests returns bugs that keep a server stopped, or copy the data while the server runs.
 func bugsOfRequests() map[string]bug {
 	return map[string]bug{
 		"request beside a server": {reason: "A server may run while its data is copied.", start: "request",
@@ -362,7 +362,7 @@ func bugsOfRequests() map[string]bug {
 	}
 }
 
-// bugsOfFinalizers concern finalizers that are not the controller's.
+// bugsOfFinalizers returns bugs about finalizers of other controllers.
 func bugsOfFinalizers() map[string]bug {
 	return map[string]bug{
 		"not ours": {reason: "It removes Crossplane's finalizer.", start: "delete", next: func(s *instance.State) steps.Step {
@@ -378,7 +378,7 @@ func bugsOfFinalizers() map[string]bug {
 	}
 }
 
-// TestModelFindsBugs in both decisions.
+// TestModelFindsBugs checks that the model detects bugs in Next and in restoretest.Next.
 func TestModelFindsBugs(t *testing.T) {
 	t.Parallel()
 	bugs := map[string]bug{

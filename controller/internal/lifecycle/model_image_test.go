@@ -18,31 +18,33 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// What status.internal.imageChange says.
+// Values of status.internal.imageChange.
 const (
 	imageNone int8 = iota
 	imageFenced
 	imageAllowed
 )
 
-// A modelImage is the change of a life's image to one of another series, with the backup before it; or the backup that
-// its claim asks for, with nothing after it.
-type modelImage struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+// A modelImage is an image change to another release series with the backup before it. It is also an on-demand or
+// scheduled backup, after which the image does not change.
+type modelImage struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	modelClone
 
-	// wanted by the spec; pending, as the function has said; in the Deployment; and in the pod.
+	// wanted is true if the spec has the new image, and pending if the function has reported it. composed is true if
+	// the Deployment has the new image, and running if the pod has it.
 	wanted, pending, composed, running bool
-	// The data is as a server of it has left it, who took clients.
+	// changed is true after a server of the new image has started on the data. served is true after it accepted
+	// clients.
 	changed, served bool
 	says            int8
-	// A backup is asked for, and what status.internal.requestedBackup says.
+	// asked is true if a user has requested a backup. answered is the phase in status.internal.requestedBackup.
 	asked    bool
 	answered v1.LastBackupPhase
-	// The server runs again before its backup is recorded.
+	// resumed is true if the server runs again before its backup is recorded.
 	resumed bool
-	// It is planned instead, and due.
+	// planned is true if the backup is scheduled, and not on demand. due is true when its time has come.
 	planned, due bool
-	// The backup, as those of a modelLife.
+	// The state of the backup, as in modelLife.
 	record               int8
 	recordDying          bool
 	archived, archivedOn int8
@@ -52,16 +54,17 @@ type modelImage struct { //nolint:recvcheck // A value is a state; what performs
 	counted              bool
 }
 
-// stops is true while the function lets no server run.
+// stops reports whether the function keeps the server stopped.
 func (i modelImage) stops() bool {
 	return i.says == imageFenced || i.says == imageAllowed && !i.wanted || i.isAnswering() && !i.online && !i.resumed
 }
 
-// waits is true while the function holds the image back.
+// waits reports whether the function does not use the new image yet.
 func (i modelImage) waits() bool { return i.wanted && !i.served && i.says != imageAllowed }
 
-// images that change: what a user, the function and the Job of the backup do.
-func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+// images adds the events of image changes and backups: changes by a user, by the function, and by the Job of the
+// backup.
+func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	i := l.image
 	change := func(change func(*modelImage)) func(*model) { return func(w *model) { change(&w.lives[n].image) } }
@@ -115,7 +118,7 @@ func (m model) images(n int, add adder) { //nolint:gocyclo // One line for each 
 		change(func(i *modelImage) { i.job = dying1 }))
 }
 
-// startImage of the pod that starts now.
+// startImage starts a pod with the image in the Deployment.
 func (m *model) startImage(l *modelLife) {
 	i := &l.image
 	if i.running = i.composed; !i.running || i.changed {
@@ -127,7 +130,7 @@ func (m *model) startImage(l *modelLife) {
 	}
 }
 
-// statusOfImage in the XR, and what is remembered there.
+// statusOfImage writes the image change to the status of the XR, and to the fields in status.internal.
 func (l modelLife) statusOfImage(status, remembered map[string]any) {
 	i := l.image
 	if !l.started {
@@ -148,7 +151,7 @@ func (l modelLife) statusOfImage(status, remembered map[string]any) {
 
 func (l modelLife) recordNameOfImage(n int) string { return lifeOf(n).RecordNameInLife(1) }
 
-// imageObjects are the record and the Job of the backup.
+// imageObjects returns the BackupRecord, the Secret and the Job of the backup.
 func (l modelLife) imageObjects(n int) []client.Object {
 	i, life := l.image, lifeOf(n)
 	var out []client.Object
@@ -198,7 +201,7 @@ func (l modelLife) recordOfImage(n int) *v1.BackupRecord {
 	return r
 }
 
-// writeImageStatus is what becomes of status.internal.imageChange.
+// writeImageStatus stores a new value of status.internal.imageChange.
 func (i *modelImage) writeImageStatus(value any) {
 	c, ok := value.(map[string]any)
 	switch {
@@ -213,7 +216,7 @@ func (i *modelImage) writeImageStatus(value any) {
 
 func (m *model) writeImageRecord(n int, c change.Change) {
 	i := &m.lives[n].image
-	switch c.Verb { //nolint:exhaustive // There is no other.
+	switch c.Verb { //nolint:exhaustive // The controller uses no other verb.
 	case change.Create:
 		if i.record == recordNone {
 			i.record, i.recordDying = recordNew, false
@@ -242,14 +245,14 @@ func (m *model) writeImageJob(n int, c change.Change) {
 	}
 }
 
-// losePVC of the backups, with the archive where the volume goes, too: a Job was made for one that is gone.
+// losePVC is called when the backup PVC is deleted. If its volume is also deleted, the archive is lost.
 func (i *modelImage) losePVC(lost bool, volume int8) {
 	if i.moved = i.moved || i.job != none; lost && i.archivedOn == volume {
 		i.archived, i.noted = 0, false
 	}
 }
 
-// endJob with its report.
+// endJob adds the result of a completed or failed Job.
 func endJob(j *batchv1.Job, p *corev1.Pod, failed bool) {
 	kind, message := batchv1.JobComplete, `{"command":"backup","ok":true,"archive":"`+catalog.ArchiveName+`","sha256":"`+
 		strings.Repeat("a", 64)+`"}`

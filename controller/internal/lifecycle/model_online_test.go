@@ -11,12 +11,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 )
 
-// A modelClone is of a server that goes on while it is backed up.
+// A modelClone is the state of an online backup.
 type modelClone struct {
 	online bool
-	// The account in the server, and the Secret with it.
+	// cloner is true if the account exists in the server, and access is true if the Secret with the account exists.
 	cloner, access bool
-	// Rows that the Job's clone has, plus one; 0 before it has them.
+	// cloned is the number of rows in the clone of the Job plus 1, or 0 before the clone is complete.
 	cloned int8
 }
 
@@ -27,7 +27,7 @@ func (c modelClone) method() v1.BackupMethod {
 	return v1.MethodCold
 }
 
-// clones of a server, by a Job that runs.
+// clones adds the events of a clone of the server by a running Job.
 func (m model) clones(n int, runs bool, add adder) {
 	l := m.lives[n]
 	i := l.image
@@ -44,13 +44,13 @@ func (m model) clones(n int, runs bool, add adder) {
 	})
 }
 
-// accessOf a life's Job to its server.
+// accessOf returns the Secret with which the Job of an instance logs in to the server.
 func accessOf(n int) client.Object {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: lifeOf(n).Accesses().Clone(),
 		UID: "access", Labels: lifeOf(n).Labels()}}
 }
 
-// showClone in a Job, which mounts no data.
+// showClone changes a Job to one of an online backup, which does not mount the data volume.
 func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
 	p.Spec.Volumes = nil
 	j.Spec.Template.Spec.Volumes = j.Spec.Template.Spec.Volumes[1:]
@@ -63,11 +63,11 @@ func (c modelClone) showClone(j *batchv1.Job, p *corev1.Pod) {
 	}
 }
 
-// writeServer does what is done in the server of a life, which runs.
+// writeServer applies a change that the controller makes in the running server of an instance.
 func (m *model) writeServer(n int, verb change.Verb) {
 	i := &m.lives[n].image
 	if verb == change.CheckData {
-		return // The model has no data outside: a server that has is not stopped.
+		return // The model contains no data outside of the data directory.
 	}
 	if i.cloner = verb == change.OfferClone; i.cloner {
 		i.access = true

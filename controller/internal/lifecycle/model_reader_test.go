@@ -33,13 +33,13 @@ func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "de
 
 func uidType(s string) types.UID { return types.UID(s) }
 
-// A modelReader answers the real Gatherer with the objects of a model.
+// A modelReader returns the objects of a model to the real Gatherer.
 type modelReader struct {
 	world   model
 	objects []client.Object
 }
 
-// Get an object as it is, without a copy: nobody changes it.
+// Get returns an object without a copy, because no code changes it.
 func (r modelReader) Get(_ context.Context, k client.ObjectKey, target client.Object, _ ...client.GetOption) error {
 	kind := kindOf(target)
 	for _, o := range r.objects {
@@ -51,14 +51,14 @@ func (r modelReader) Get(_ context.Context, k client.ObjectKey, target client.Ob
 	return kerrors.NewNotFound(schema.GroupResource{Resource: kind}, k.Name)
 }
 
-// A worldReader is an API server, and a store beside it.
+// A worldReader is an API server together with a store.
 type worldReader interface {
 	client.Reader
-	// model as it is now.
+	// model returns the current state of the model.
 	model() model
 }
 
-// List objects by namespace and labels.
+// List lists objects by namespace and labels.
 func (r modelReader) List(_ context.Context, l client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)
@@ -116,7 +116,7 @@ func listKind(l client.ObjectList) string {
 	return reflect.TypeOf(l).Elem().Name()
 }
 
-// fill what was asked for.
+// fill copies an object to the target of a read.
 func fill(target, from client.Object) {
 	switch target := target.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -144,13 +144,13 @@ func fill(target, from client.Object) {
 	}
 }
 
-// lives of the model, as the real Gatherer sees them.
+// gather returns the instances of the model as the real Gatherer reads them.
 func (m model) gather() ([]*instance.State, error) {
 	return gatherListed(m.gatherer())
 }
 
-// gatherListed are lives whose backups are listed in their status already: nothing depends on that,
-// and the model would have to know it.
+// gatherListed returns the instances with an up-to-date list of backups in their status. No decision depends on the
+// list, so the model does not contain it.
 func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
 	lives, err := g.Gather(context.Background(), key())
 	for _, s := range lives {
@@ -163,7 +163,7 @@ func gatherListed(g *instance.Gatherer) ([]*instance.State, error) {
 
 func (m model) gatherer() *instance.Gatherer { return gathererOf(modelReader{m, m.objects()}) }
 
-// gathererOf a model, with its store.
+// gathererOf returns a Gatherer that reads the objects and the store of a model.
 func gathererOf(r worldReader) *instance.Gatherer {
 	g := gathererFrom(r)
 	g.Stores = modelStores{r}
@@ -175,7 +175,7 @@ func gathererFrom(r client.Reader) *instance.Gatherer {
 		Clock: func() time.Time { return now }}
 }
 
-// restoreTestState is what package restoretest decides on.
+// restoreTestState returns the input of package restoretest.
 func (m model) restoreTestState() (*restoretest.State, error) {
 	s, err := restoretest.ReadState(context.Background(), m.gatherer(), key(), restoretest.Turns{}, 1)
 	if err != nil {
@@ -193,7 +193,7 @@ var verdicts = []metav1.ConditionStatus{verdictUnknown: metav1.ConditionUnknown,
 
 func verdictOf(s metav1.ConditionStatus) int8 { return int8(slices.Index(verdicts, s)) } //nolint:gosec // There are three.
 
-// trialObjects are the restore test's Job and its pod.
+// trialObjects returns the Job of a restore test and its pod.
 func (m model) trialObjects() []client.Object {
 	if m.trial.job == none {
 		return nil
@@ -242,7 +242,7 @@ func ourFinalizer(present bool) []string {
 	return []string{v1.Finalizer}
 }
 
-// objects of a model.
+// objects returns all objects of the model.
 func (m model) objects() []client.Object {
 	out := []client.Object{&v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
 		Spec: v1.PlatformSpec{AllowedBackupStores: []string{modelStore}}}}
@@ -283,7 +283,7 @@ func (m model) objects() []client.Object {
 	return out
 }
 
-// turnOf a life is the ID of the turn of its restore test, and trialOf the UID of the Job.
+// turnOf returns the ID of the restore test of an instance, and trialOf returns the UID of its Job.
 func turnOf(n int) types.UID { return types.UID("turn-" + uidOf(n)) }
 
 func trialOf(n int) types.UID { return types.UID("trial-" + uidOf(n)) }
@@ -377,7 +377,7 @@ func (m model) backupName(namespace int8) string {
 	return lifeOf(0).BackupPVCName()
 }
 
-// rescuing is the life that is backed up elsewhere.
+// rescuing returns the instance that is backed up in the recovery namespace.
 func (m model) rescuing() v1.Instance { return lifeOf(m.rescued()) }
 
 func (m model) rescued() int {
@@ -401,7 +401,7 @@ func (m model) backupPVC() client.Object {
 	return c
 }
 
-// objects of one life.
+// objects returns the objects of one instance.
 func (l modelLife) objects(n int, required bool) []client.Object {
 	life := lifeOf(n)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "db", Labels: life.Labels()}
@@ -490,7 +490,8 @@ func (l modelLife) xrObject(n int, required bool) client.Object {
 	return u
 }
 
-// backupNumber of a life that has looked for earlier ones: theirs are one, and two.
+// backupNumber returns the number of the instance's next backup. Backups of the two previous instances have the
+// numbers 1 and 2.
 func (l modelLife) backupNumber() int64 {
 	n := int64(max(l.previous, -l.previous)) + 1
 	if l.image.counted {
@@ -517,7 +518,7 @@ func (l modelLife) volumeObject(n int) client.Object {
 		if l.toStore {
 			v.Annotations[v1.AnnotationBackupStore] = modelStore
 		}
-		if l.looked { // It is marked again where that has changed since.
+		if l.looked { // The controller updates the annotation if the number has changed.
 			v.Annotations[v1.AnnotationBackupNumber] = strconv.FormatInt(l.backupNumber(), 10)
 			if l.image.counted {
 				v.Annotations[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(l.backupNumber()-1, 10)
@@ -541,16 +542,16 @@ func (l modelLife) volumeObject(n int) client.Object {
 	return v
 }
 
-// modelFailure is what a Job says that fails.
+// modelFailure is the error in the report of a failed Job.
 const modelFailure = "the volume is full"
 
-// UIDs of claims in the model: that of a rescue, and that of the backups.
+// UIDs of the PVC for the data of a deleted instance, and of the backup PVC.
 const (
 	handleUID  = "handle"
 	backupsUID = "backups"
 )
 
-// jobPVCs that the Job of the backup was made for.
+// jobPVCs returns the annotation of the backup Job with the UIDs of the PVCs that it was created for.
 func (l modelLife) jobPVCs() string {
 	data, backups := "home", backupsUID
 	if l.jobPlace != atHome {
@@ -565,7 +566,7 @@ func (l modelLife) jobPVCs() string {
 	return fmt.Sprintf(`{"data":%q,"backup":%q}`, data, backups)
 }
 
-// restoreObjects are the Job of a restore that has ended, and its pod.
+// restoreObjects returns the Job of a completed restore and its pod.
 func (l modelLife) restoreObjects(n int) []client.Object {
 	life := lifeOf(n)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.Jobs().Restore(),

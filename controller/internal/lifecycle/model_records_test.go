@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// records are deleted by whoever may, at any step: as kubectl does, with the word
-// that the archive may go, or with the finalizer taken off.
+// records adds the events of a user about BackupRecords. A user can delete a BackupRecord at any time with kubectl,
+// with or without the annotation that allows the deletion of the archive. A user can also remove the finalizer.
 func (m model) records(add adder) {
 	for n := range m.lives {
 		l := m.lives[n]
@@ -44,11 +44,12 @@ func (m model) records(add adder) {
 		add("a person asks for the record", true, m.words > 0 && lacks && !l.wanted && !l.toStore, func(w *model) {
 			w.words--
 			w.volumes[l.archivedOn].asked = int8(n + 1) //nolint:gosec // There are two.
-			for i := range w.lives {                    // It has one word.
+			for i := range w.lives {                    // The volume has one annotation for all backups.
 				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
 			}
 		})
-		// Of a volume where no life is left to do so; whoever asks a store does not know of that.
+		// On a volume, this happens only after the instance has ended. A store does not know whether the instance
+		// exists.
 		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
 			w.lives[n].makeRecord()
@@ -83,10 +84,10 @@ func (l *modelLife) makeRecord() {
 	}
 }
 
-// over is a life of which nothing is left but its backup.
+// over reports whether nothing except the backup is left of an instance.
 func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == none }
 
-// reaches is true if a Job can get at the archive of a life.
+// reaches reports whether a Job can read the archive of an instance.
 func (m model) reaches(l modelLife) bool {
 	if l.toStore {
 		return !m.down
@@ -94,7 +95,7 @@ func (m model) reaches(l modelLife) bool {
 	return m.backupIsHome() && m.backupOn == l.archivedOn && m.namespace == alive1
 }
 
-// beside is true if another life has an archive that nobody said to forget.
+// beside reports whether an archive of another instance exists that no user annotated as forgotten.
 func (m model) beside(n int) bool {
 	for i, l := range m.lives {
 		if i != n && l.archived > 0 && l.noted > 0 && l.forgotten != l.noted {
@@ -104,13 +105,12 @@ func (m model) beside(n int) bool {
 	return false
 }
 
-// waitsForRecord is true while a record of another life is being deleted, which a
-// Job cannot get at.
+// waitsForRecord reports whether a BackupRecord is being deleted together with its archive.
 func (m model) waitsForRecord(n int) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.recordDying && l.markedForRemoval }) && n >= 0
 }
 
-// remaining rows, once a person gave some up.
+// remaining returns the number of rows that still exist after a user gave up a backup.
 func (m model) remaining() int8 {
 	var most int8
 	for _, l := range m.lives {
@@ -124,7 +124,7 @@ func (m model) remaining() int8 {
 	return min(most, m.truth)
 }
 
-// A third decision is NextOfArchives, or it with a bug.
+// A third is the function NextOfArchives, possibly with a bug.
 type third func(*instance.Archives) []catalog.ArchiveStep
 
 func (m model) archives(r worldReader) (*instance.Archives, error) {
@@ -135,7 +135,7 @@ func (m model) archives(r worldReader) (*instance.Archives, error) {
 	return a, nil
 }
 
-// archived are the steps about records whose life is over.
+// archived returns the events of the controller about BackupRecords of ended instances.
 func (m model) archived(decide third) ([]move, error) {
 	if m.quiet() {
 		return nil, nil
@@ -153,8 +153,7 @@ func (m model) archived(decide third) ([]move, error) {
 	return out, nil
 }
 
-// quiet is a world in which neither a record nor a volume asks for anything. The
-// controller does not look closer then, either.
+// quiet reports whether no BackupRecord and no volume needs a change. The controller reads nothing else in this case.
 func (m model) quiet() bool {
 	return m.volumes[0].asked+m.volumes[1].asked == 0 && !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
 		proven := l.record == recordProven
@@ -166,7 +165,7 @@ func (m model) quiet() bool {
 	})
 }
 
-// idleArchive is a step that writes nothing that the model knows.
+// idleArchive reports whether a step writes nothing that the model contains.
 func idleArchive(step catalog.ArchiveStep) bool {
 	return step.Action == steps.Wait || step.Action == catalog.TellRecord
 }
@@ -174,7 +173,7 @@ func idleArchive(step catalog.ArchiveStep) bool {
 var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven,
 	recordNew: ""}
 
-// recordObject of a life, the nth of its name.
+// recordObject returns the BackupRecord of an instance that was created as the nth one of its name.
 func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
 	life := lifeOf(n)
 	r := backup.NewRecord(instance.NewState(instance.Subject{Life: life, XR: composite("XMySQL", "x", uidOf(n)),
@@ -213,7 +212,7 @@ func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
 	return r
 }
 
-// annotated with what a volume for backups knows of them.
+// annotated adds the backup metadata to a backup volume.
 func (m model) annotated(v *corev1.PersistentVolume, index int) {
 	for n, l := range m.lives {
 		name := lifeOf(n).RecordName()
@@ -235,7 +234,7 @@ func (m model) annotated(v *corev1.PersistentVolume, index int) {
 	}
 }
 
-// removeObject is the Job that removes the archive of a life.
+// removeObject returns the Job that removes the archive of an instance.
 func (m model) removeObject(n int) []client.Object {
 	l, life := m.lives[n], lifeOf(n)
 	if l.erase == none {
@@ -253,8 +252,8 @@ func (m model) removeObject(n int) []client.Object {
 	return []client.Object{j}
 }
 
-// recordStarts of the model: somebody deletes a record. Where a person has a word
-// after it there are too many states to take all of them: they are walked through.
+// recordStarts returns start states in which a user deletes a BackupRecord. If a user also adds an annotation
+// afterwards, there are too many states to try all, and TestModelTorn tries random sequences.
 func recordStarts() map[string]model {
 	base := model{namespace: alive1, current: 1, creates: 2, deletes: 1, writes: 1, drops: 1}
 	return map[string]model{
@@ -275,14 +274,14 @@ func recordStarts() map[string]model {
 	}
 }
 
-// TestModelRecords: whatever record is deleted at whatever moment, no server starts
-// empty beside an archive of its name, and no archive goes but one that was named.
+// TestModelRecords checks deletions of a BackupRecord at any time. No server starts empty while an archive of its
+// name exists, and no archive is deleted except the one that a user named.
 func TestModelRecords(t *testing.T) {
 	t.Parallel()
 	recordsAreKept(t, "record deleted")
 }
 
-// recordsAreKept, or nothing is lost by it, in all that can follow a start.
+// recordsAreKept checks that no sequence of events after a start state loses data.
 func recordsAreKept(t *testing.T, start string) {
 	t.Helper()
 	states, held, trace := explore(t, Next, restoretest.Next, catalog.NextOfArchives, recordStarts()[start])
@@ -295,7 +294,7 @@ func recordsAreKept(t *testing.T, start string) {
 	t.Logf("%d states", states)
 }
 
-// TestModelRecordsFindsBugs in what is decided about records.
+// TestModelRecordsFindsBugs checks that the model detects bugs in decisions about BackupRecords.
 func TestModelRecordsFindsBugs(t *testing.T) {
 	t.Parallel()
 	withoutNotes := func(s *instance.State) steps.Step {
@@ -378,7 +377,7 @@ func TestModelRecordsFindsBugs(t *testing.T) {
 	}
 }
 
-// isFound by the model: a bug in what is decided about lives, or about records; nil is what is so.
+// isFound checks that the model detects a bug in a decision. If next or decide is nil, the real function is used.
 func isFound(t *testing.T, reason string, next decision, decide third, start model) {
 	t.Helper()
 	if next == nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/backup"
 )
 
-// modelRequest is what a claim asks for a backup with.
+// modelRequest is the name of the Backup object that requests a backup.
 const modelRequest = "one"
 
-// isAnswering is true while a backup is taken that was asked for.
+// isAnswering reports whether an on-demand or scheduled backup is in progress.
 func (i modelImage) isAnswering() bool {
 	return i.answered == v1.LastBackupRunning || i.answered == v1.LastBackupFailing
 }
 
-// requestsOf a life, by its user.
+// requestsOf adds the event that a user requests a backup of an instance.
 func (m model) requestsOf(n int, add adder) {
 	add("a backup is asked for", true, m.requests > 0 && m.lives[n].pod, func(w *model) {
 		w.requests--
@@ -27,7 +27,7 @@ func (m model) requestsOf(n int, add adder) {
 	})
 }
 
-// statusOfRequest in the XR, and what is remembered there.
+// statusOfRequest writes the requested backup to the status of the XR, and to the fields in status.internal.
 func (l modelLife) statusOfRequest(status, remembered map[string]any) {
 	i := l.image
 	if i.asked && l.pod {
@@ -49,10 +49,10 @@ func (l modelLife) statusOfRequest(status, remembered map[string]any) {
 	}
 }
 
-// modelBackupUID is that of the Backup that asks.
+// modelBackupUID is the UID of the Backup object.
 const modelBackupUID = "backup-uid"
 
-// uidOfRequest is the Backup's; a planned backup has none.
+// uidOfRequest returns the UID of the Backup object. A scheduled backup has none.
 func (i modelImage) uidOfRequest() string {
 	if i.planned {
 		return ""
@@ -60,10 +60,10 @@ func (i modelImage) uidOfRequest() string {
 	return modelBackupUID
 }
 
-// backupObjects of the namespace. Nobody has told the Backup what became of it.
+// backupObjects returns the Backup object of the namespace. Its status does not contain the result of the backup.
 func (m model) backupObjects() []client.Object {
 	var i modelImage
-	for n := range m.lives { // The last one is the one that goes on.
+	for n := range m.lives { // The last existing instance is the current one.
 		if m.lives[n].xr != none {
 			i = m.lives[n].image
 		}
@@ -75,7 +75,7 @@ func (m model) backupObjects() []client.Object {
 		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: v1.KindMySQL, Name: key().Name}, Method: i.method()}}}
 }
 
-// modelSchedule has a minute of each hour.
+// modelSchedule takes a backup each hour.
 const modelSchedule = "0 * * * *"
 
 func (i modelImage) fieldOfRequest() string {
@@ -85,7 +85,7 @@ func (i modelImage) fieldOfRequest() string {
 	return backup.StatusFields[v1.OriginRequest]
 }
 
-// request of the backup: a text, or the minute that is due.
+// request returns the name of the Backup object, or the time of the scheduled backup.
 func (i modelImage) request() string {
 	if i.planned {
 		return v1.PlannedName(now.Add(-time.Minute))
@@ -93,7 +93,7 @@ func (i modelImage) request() string {
 	return modelRequest
 }
 
-// showRequest in the spec.
+// showRequest writes the schedule to the spec.
 func (i modelImage) showRequest(spec map[string]any) {
 	backup, _ := spec["backup"].(map[string]any)
 	if i.planned {
@@ -101,7 +101,7 @@ func (i modelImage) showRequest(spec map[string]any) {
 	}
 }
 
-// requestOfImage in the backup's record.
+// requestOfImage returns the request in the BackupRecord of the backup.
 func (l modelLife) requestOfImage() string {
 	if l.image.asked {
 		return l.image.request()
@@ -116,7 +116,7 @@ func (l modelLife) jobNameOfImage(n int) string {
 	return lifeOf(n).Jobs().ImageChange()
 }
 
-// writeRequestStatus is what becomes of status.internal.requestedBackup.
+// writeRequestStatus stores a new value of status.internal.requestedBackup or scheduledBackup.
 func (i *modelImage) writeRequestStatus(value any) {
 	b, _ := value.(map[string]any)
 	if p, ok := b["phase"].(v1.LastBackupPhase); ok {
@@ -127,7 +127,7 @@ func (i *modelImage) writeRequestStatus(value any) {
 	}
 }
 
-// originOfImage is why the backup is taken.
+// originOfImage returns the origin of the backup.
 func (i modelImage) originOfImage() v1.BackupOrigin {
 	switch {
 	case i.planned:

@@ -17,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// modelStore is the only one that the model has.
+// modelStore is the only BackupStore of the model.
 const modelStore = "offsite"
 
-// modelStores are what the real Gatherer asks.
+// modelStores returns the contents of the store to the real Gatherer.
 type modelStores struct{ reader worldReader }
 
 var errStoreDown = errors.New("the store is down")
@@ -36,7 +36,7 @@ func (s modelStores) ReadNote(_ context.Context, _ string, origin v1.BackedUpIns
 		return m.lives[n].foreignNote(n), nil
 	}
 	if n < 0 || m.lives[n].noted == 0 || record != lifeOf(n).RecordName() {
-		return nil, nil //nolint:nilnil // None, and no error.
+		return nil, nil //nolint:nilnil // There is no metadata, which is not an error.
 	}
 	return m.lives[n].storeNote(n), nil
 }
@@ -57,13 +57,13 @@ func (s modelStores) FindNotes(_ context.Context, namespace types.UID, isKnown f
 	return out, nil
 }
 
-// storeNote that is beside a life's archive.
+// storeNote returns the metadata next to the archive of an instance in the store.
 func (l modelLife) storeNote(n int) *v1.StoreNote {
 	r := l.recordObject(n, l.noted)
 	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
 }
 
-// foreignNote is what another cluster with the same objects has published.
+// foreignNote returns the metadata that another cluster with the same objects has published.
 func (l modelLife) foreignNote(n int) *v1.StoreNote {
 	r := l.recordObject(n, max(l.recordNo, 1))
 	r.Spec.Archive.SHA256 = strings.Repeat("b", 64)
@@ -73,20 +73,20 @@ func (l modelLife) foreignNote(n int) *v1.StoreNote {
 	return &v1.StoreNote{BackupNote: r.Note(), Name: r.Name}
 }
 
-// published is what an object says is published once a record's note is.
+// published returns the value of AnnotationPublished for a BackupRecord.
 func (l modelLife) published(n int, number int8) string {
 	note := l.recordObject(n, number).Note()
 	return note.PublishedArchive()
 }
 
-// writeStore what is done there.
+// writeStore applies a change that the controller makes in the store.
 func (m *model) writeStore(n int, c change.Change) {
-	switch l := &m.lives[n]; c.Verb { //nolint:exhaustive // The others are the API server's.
+	switch l := &m.lives[n]; c.Verb { //nolint:exhaustive // The API server applies the other verbs.
 	case change.Publish:
 		if l.archived == 0 {
 			m.broken = "a backup is published that is nowhere"
 		}
-		if l.noted == 0 { // Once.
+		if l.noted == 0 { // Metadata is written only once.
 			l.noted = recordNumber(n, c.Remote.Note.Record)
 		}
 	case change.Remove:
@@ -109,8 +109,9 @@ func (m *model) writeStore(n int, c change.Change) {
 	}
 }
 
-// TestModelStore: whatever becomes of a record whose archive lies in a store, or of the store, no server starts empty
-// beside that archive, and none goes but one that was named.
+// TestModelStore checks BackupRecords whose archives are in a store, with and without an outage of the store. No
+// server starts empty while an archive of its name exists, and no archive is deleted except the one that a user
+// named.
 func TestModelStore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"store, record deleted", "store down, record deleted"} {
@@ -122,7 +123,7 @@ func TestModelStore(t *testing.T) {
 	}
 }
 
-// TestModelStoreFindsBugs in what is decided about stores.
+// TestModelStoreFindsBugs checks that the model detects bugs in decisions about stores.
 func TestModelStoreFindsBugs(t *testing.T) {
 	t.Parallel()
 	for name, bug := range map[string]struct {

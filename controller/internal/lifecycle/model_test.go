@@ -15,33 +15,33 @@ const (
 	dying1
 )
 
-// Places of claims and Jobs in the model.
+// Locations of PVCs and Jobs in the model.
 const (
 	atHome int8 = iota
-	// besideHome is the namespace of the instance, under names of this life alone.
+	// besideHome is the namespace of the instance, under names that contain the instance's UID.
 	besideHome
 	atRescue
 )
 
-// What a volume says of its claim.
+// States of the claimRef of a data volume.
 const (
 	refFree int8 = iota
 	refBound
 	refStale
 )
 
-// Phases of a record.
+// Phases of a BackupRecord.
 const (
 	recordNone int8 = iota
 	recordPending
 	recordRunning
 	recordFailed
 	recordProven
-	// recordNew has no status yet.
+	// recordNew is a BackupRecord without a status.
 	recordNew
 )
 
-// Verdicts on a proven backup.
+// Results of the restore test of a verified backup.
 const (
 	verdictNone int8 = iota
 	verdictUnknown
@@ -49,88 +49,89 @@ const (
 	verdictTrue
 )
 
-// Notes of another cluster: of a record of its own, and of one that it has in common with this cluster.
+// Backup metadata that another cluster has written to the store: for another BackupRecord, or for the BackupRecord of
+// this cluster with another checksum.
 const (
 	foreignNone int8 = iota
 	foreignRecord
 	foreignSum
 )
 
-// Turns of a restore test: taken, and with the Job's name.
+// States of a restore test in its BackupRecord: started, and started with the name of its Job.
 const (
 	turnNone int8 = iota
 	turnTaken
 	turnNamed
 )
 
-// A modelLife is what there is of one life of the instance. Rows are counted, not
-// kept: that is enough to see one missing.
-type modelLife struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+// A modelLife is the state of one instance. The model counts the rows instead of storing them, which is enough to
+// detect a missing row.
+type modelLife struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	xr                              int8
-	born                            int8 // The namespace, counted from one.
+	born                            int8 // The number of its namespace, from 1.
 	ours, cross                     bool
-	claimMarked                     bool // Its claim, where there was no XR to mark.
+	claimMarked                     bool // The PVC has AnnotationNothingToLose, because there is no XR.
 	started, fenced, marked, volume bool
 	looked                          bool
-	previous, restore               int8 // The record's life, counted from one.
+	previous, restore               int8 // The previous instance whose backup was found or chosen, from 1.
 	restored                        bool
-	deployment                      int8 // One means no replica, two one.
+	deployment                      int8 // 1 means no replica, 2 means one.
 	service                         bool
 	pod                             bool
 	pv, held, retain, labelled      bool
 	refPlace, ref                   int8
 	rows                            int8
 	record                          int8
-	archived                        int8 // Rows, counted from one.
-	archivedOn                      int8 // Of the volumes for backups.
+	archived                        int8 // The number of rows plus 1, or 0 if there is no archive.
+	archivedOn                      int8 // The index of the backup volume.
 	job, jobPlace                   int8
 	jobDone, jobFailed              bool
-	jobMoved                        bool // It was made for another backup PVC.
-	restoreJob                      bool // That of a restore that has ended, with its pod.
-	ran                             bool // A server, on its backup.
+	jobMoved                        bool // The Job was created for a previous backup PVC.
+	restoreJob                      bool // The Job of a completed restore still exists, with its pod.
+	ran                             bool // A server has started from its backup.
 	verdict                         int8
-	turn                            int8 // Of a restore test: its record says so.
-	heard                           bool // What came of it: that, too.
-	// The record, counted from one: one that is made again is another. Which of them
-	// the volume's note names, and which a person said to forget.
+	turn                            int8 // The state of the restore test in its BackupRecord.
+	heard                           bool // The BackupRecord contains the result of the restore test.
+	// A BackupRecord that is created again gets the next number, from 1. noted is the BackupRecord that the metadata
+	// on the volume names. forgotten is the BackupRecord that a user annotated as forgotten.
 	recordNo, noted, forgotten    int8
 	recordDying, markedForRemoval bool
 	recordHeld                    bool
-	wanted                        bool // A person's last word asks for the record.
+	wanted                        bool // The last annotation of the user requests this BackupRecord.
 	erase                         int8 // The Job that removes the archive.
 	erased                        bool
 	handle, handlePlace           int8
 	handleHeld                    bool
-	toStore                       bool // Its backup goes to a store, and has no volume.
-	// The record, counted from one, that the XR and the volume say is published in the store.
+	toStore                       bool // Its backup is written to a store, and not to a volume.
+	// The BackupRecord, from 1, that the annotation AnnotationPublished of the XR, the volume and the PVC names.
 	xrMark, pvMark, claimMark int8
-	// foreign is what another cluster with the same objects has published in this backup's place.
+	// foreign is what another cluster with the same objects has published under the name of this backup.
 	foreign int8
 	image   modelImage
 }
 
-// A modelVolume is one for backups. Namespaces are counted from one.
+// A modelVolume is a backup volume. The numbers of namespaces begin with 1.
 type modelVolume struct {
 	made, owner, from int8
 	namespace         int8
 	free              bool
-	retained          bool // It stays when its claim goes.
-	asked             int8 // The life whose record is asked for, counted from one.
+	retained          bool // The volume is kept if its PVC is deleted.
+	asked             int8 // The instance, from 1, whose BackupRecord a user requests.
 }
 
-// A modelTrial is the Job that starts a server from a life's backup.
+// A modelTrial is the Job that starts a server from the backup of an instance.
 type modelTrial struct {
 	job, backup int8
-	says        int8 // A verdict, once it has ended.
+	says        int8 // The result, after the Job has ended.
 }
 
-// A model of a cluster in which an instance lives, dies and lives again.
-type model struct { //nolint:recvcheck // A value is a state; what performs a step changes one.
+// A model is the state of a cluster in which an instance is created, deleted and created again.
+type model struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	claim          int8
 	claimOurs      bool
 	claimXR        int8
 	namespace      int8
-	current        int8 // Of the namespaces of this name, counted from one.
+	current        int8 // The number of the present namespace of this name, from 1.
 	allow          bool
 	pvc            int8
 	pvcHeld        bool
@@ -139,44 +140,44 @@ type model struct { //nolint:recvcheck // A value is a state; what performs a st
 	backup         int8
 	backupRetained bool
 	backupAt       int8
-	backupOn       int8 // The volume that the claim has, or gets.
-	// A backup PVC whose volume is made when a pod mounts it, and whether they are all like that.
+	backupOn       int8 // The volume to which the PVC is or will be bound.
+	// backupPending is true if the volume of the backup PVC is created when a pod mounts the PVC. late is true if
+	// this is so for all backup PVCs.
 	backupPending, late bool
 	volumes             [2]modelVolume
-	// Backups go to a store, and it is down.
+	// store is true if backups are written to a store, and down is true while the store does not respond.
 	store, down bool
 	truth       int8
 	born        int8
 	lives       [2]modelLife
 
-	// testsRestores is true where backups are looked at, and required where the data waits
-	// for it.
+	// testsRestores is true if backups are restore-tested. required is true if the data is deleted only after a
+	// successful restore test.
 	testsRestores, required bool
 	trial                   modelTrial
 
-	// What may still happen.
+	// How often each event may still happen.
 	writes, creates, deletes, strips, claims, namespaces, remakes, failures, relents int8
-	// Records that are deleted, and words of a person about what became of one.
+	// Deletions of BackupRecords, and annotations with which a user restores or forgets a backup.
 	drops, words int8
-	// Times that the backup PVC is deleted.
+	// Deletions of the backup PVC.
 	backupDeletes int8
-	// Times that the store is down.
+	// Outages of the store.
 	outages int8
 	// Backups that another cluster with the same objects publishes.
 	copies int8
-	// Changes of the image to one of another series, and back.
+	// Changes of the image to another release series, and back.
 	imageChanges, imageReverts int8
-	// Backups that are asked for, and whether the server goes on for them.
+	// On-demand backups. online is true if the server runs during the backup.
 	requests int8
 	online   bool
-	// They are planned, and not asked for.
+	// The backups are scheduled, and not on demand.
 	planned bool
 
 	broken string
 }
 
-// A move of somebody, and the world after it. A user's is one that need not
-// happen.
+// A move is an event, with the state of the model after it. A move of a user may also never happen.
 type move struct {
 	name string
 	user bool
@@ -192,12 +193,13 @@ var uids = []string{"uid-1", "uid-2"}
 
 func uidOf(n int) string { return uids[n] }
 
-// numberOf is the life that has a UID, and -1 for none.
+// numberOf returns the index of the instance with a UID, or -1 if there is none.
 func numberOf(uid types.UID) int { return slices.Index(uids, string(uid)) }
 
 func lifeOf(n int) v1.Instance { return key().Life(uidType(uidOf(n))) }
 
-// moves of users, Kubernetes and Crossplane. Those of the controller are Next's.
+// moves returns the possible events that users, Kubernetes, Crossplane, the function and Jobs cause. The events of
+// the controller come from Next.
 func (m model) moves() []move {
 	var out []move
 	add := func(name string, user, possible bool, change func(*model)) {
@@ -276,7 +278,7 @@ func (m model) users(add adder) {
 	}
 }
 
-// cleared of what was in the namespace that is gone.
+// cleared reports whether all objects of the deleted namespace have been deleted.
 func (m model) cleared() bool {
 	return !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
 		return m.trial.job != none || l.deployment != none || l.service || l.pod || l.job != none && l.jobPlace != atRescue
@@ -303,8 +305,8 @@ func (m model) crossplane(add adder) {
 	}
 }
 
-// function composes what one life wants.
-func (m model) function(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+// function adds the events of the composition function for one instance.
+func (m model) function(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	if l.xr == none || !l.cross || m.namespace != alive1 || l.born != m.current {
 		return
@@ -338,7 +340,7 @@ func (m model) function(n int, add adder) { //nolint:gocyclo // One line for eac
 		})
 }
 
-// settled is true if no record of another life is unfinished, or failed.
+// settled reports whether no BackupRecord of another instance is unfinished or failed.
 func (m model) settled(n int) bool {
 	for i := range m.lives {
 		if r := m.lives[i].record; i != n && r != recordNone && r != recordProven {
@@ -348,7 +350,8 @@ func (m model) settled(n int) bool {
 	return true
 }
 
-// newest proven record of another life.
+// newest returns the number of the instance with the newest verified BackupRecord, except for instance n. The numbers
+// begin with 1, and 0 means that there is none.
 func (m model) newest(n int) int8 {
 	newest := int8(0)
 	for i := range m.lives {
@@ -359,14 +362,14 @@ func (m model) newest(n int) int8 {
 	return newest
 }
 
-// allowed is true if the newest backup is of the life's own namespace, or the
-// platform says that it may be another's.
+// allowed reports whether the instance may be restored from the newest backup. The backup must be from the same
+// namespace, or the platform allows backups of a previous namespace.
 func (m model) allowed(n int) bool {
 	r := m.newest(n)
 	return r == 0 || m.allow || m.lives[r-1].born == m.lives[n].born
 }
 
-func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	mine := m.pvc != none && int(m.pvcLife) == n+1
 	add("a volume is made", false, mine && m.pvc == alive1 && !l.pv && !l.volume, func(w *model) {
@@ -398,7 +401,7 @@ func (m model) kubernetes(n int, add adder) { //nolint:gocyclo // One line for e
 	})
 }
 
-func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each thing that may happen.
+func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each possible event.
 	l := m.lives[n]
 	add("the restore is done", false, l.restore > 0 && !l.restored && !l.started && l.xr == alive1 && m.pvc == alive1 &&
 		int(m.pvcLife) == n+1 && l.ref == refBound && l.refPlace == atHome &&
@@ -435,7 +438,7 @@ func (m model) jobs(n int, add adder) { //nolint:gocyclo // One line for each th
 		func(w *model) { w.lives[n].restoreJob = false })
 }
 
-// restorable is true of a life whose archive a restore gets at.
+// restorable reports whether a restore can read the archive of an instance.
 func (m model) restorable(l modelLife) bool {
 	if l.toStore {
 		return !m.down
@@ -443,8 +446,8 @@ func (m model) restorable(l modelLife) bool {
 	return m.backupIsHome() && !m.tries() && l.archivedOn == m.backupOn
 }
 
-// restore test runs, for as long as it likes where nobody waits for it. While it
-// does, the backup volume is mounted on its node.
+// restoreTest adds the events of a restore test. If no deletion waits for the test, it may run for any time. While it
+// runs, the backup volume is mounted on its node.
 func (m model) restoreTest(add adder) {
 	runs := m.tries() && m.backupIsHome() && m.namespace == alive1
 	n := max(m.trial.backup, 1) - 1
@@ -467,11 +470,11 @@ func (m model) restoreTest(add adder) {
 		func(w *model) { w.trial.job = dying1 })
 }
 
-// tries is true while a restore test has the backup volume.
+// tries reports whether a running restore test mounts the backup volume.
 func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
 
-// garbage is what Kubernetes removes by itself.
-func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing that may happen.
+// garbage adds the deletions that Kubernetes makes without a request.
+func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possible event.
 	for n := range m.lives {
 		l := m.lives[n]
 		collects := l.xr == none || m.namespace != alive1
@@ -480,7 +483,7 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each thing 
 		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
 		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none,
 			func(w *model) { w.pvc = dying1 })
-		// Also a pod that has ended.
+		// A pod that has ended still blocks the deletion of its PVC.
 		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife, w.lives[n].claimMark = none, 0, 0
@@ -526,13 +529,13 @@ func (m *model) loseBackupPVC() {
 	m.volumes[m.backupOn] = modelVolume{}
 }
 
-// backupIsHome is true of a backup PVC that has its volume, where the instance is.
+// backupIsHome reports whether the backup PVC is bound and in the instance's own namespace.
 func (m model) backupIsHome() bool {
 	return m.backup == alive1 && m.backupAt == atHome && !m.backupPending
 }
 
-// binds is true while the claim that a life's volume names is there. A volume that
-// is taken from it is lost to it for good.
+// binds reports whether the PVC that the volume of an instance names still exists. If the volume is reserved for
+// another PVC, the old PVC has lost it permanently.
 func (m model) binds(n int) bool {
 	l := m.lives[n]
 	if l.refPlace == atHome {
@@ -541,13 +544,13 @@ func (m model) binds(n int) bool {
 	return l.ref == refBound && l.handle != none && l.handlePlace == l.refPlace
 }
 
-// handled is true while a handle is in such a place.
+// handled reports whether a PVC for the data of a deleted instance exists at this location.
 func (m model) handled(place int8) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
 }
 
-// mounted is true while a Job's pod holds the backup PVC: also one that has
-// ended. A pod that has no node yet does not, and nobody can see which it is.
+// mounted reports whether a pod of a Job prevents the deletion of the backup PVC. A pod that has ended prevents it,
+// too. A pod that has no node yet does not, and the model does not contain such pods.
 func (m model) mounted() bool {
 	for _, l := range m.lives {
 		if l.jobDone || l.image.done || l.restoreJob || l.erase == alive1 && !l.erased {
@@ -557,8 +560,8 @@ func (m model) mounted() bool {
 	return m.tries()
 }
 
-// check the promise: what was acknowledged lies on a volume that stays, or in a
-// proven backup.
+// check returns which invariant is violated, or "". Each acknowledged row must be on a retained volume or in a
+// verified backup.
 func (m model) check() string {
 	for i, v := range m.volumes {
 		bound := m.backup != none && int(m.backupOn) == i && m.backupAt == atHome && m.namespace == alive1
@@ -578,7 +581,7 @@ func (m model) check() string {
 	return "rows that were acknowledged are nowhere"
 }
 
-// leftOver is what a life has left that is over; empty for nothing.
+// leftOver returns which object of an ended instance still exists, or "".
 func (l modelLife) leftOver() string {
 	switch {
 	case l.xr == none && l.held:
@@ -595,8 +598,8 @@ func (l modelLife) leftOver() string {
 	return ""
 }
 
-// stuck is what is left to do where nobody has a move.
-func (m model) stuck() string { //nolint:gocyclo // One line for each thing that may be left.
+// stuck returns what was not completed although no event is possible any more, or "".
+func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished operation.
 	if m.claim == dying1 {
 		return "the claim is never gone"
 	}

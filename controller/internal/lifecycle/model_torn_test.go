@@ -22,30 +22,30 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A walk through the model. TestModel reads a state at once; in truth the world
-// goes on between one read and the next. Too many ways lead through that to take
-// all of them: a walk takes one by chance, which its number alone decides.
+// A walk is one random sequence of events of the model. TestModel assumes that a state is read in one moment. In
+// reality objects change between two reads, which makes far too many sequences to try all. A walk depends only on its
+// number.
 type walk struct {
 	rand  *rand.Rand
 	world model
 	trace []string
-	// oddsOfUser is the number of moves of which one may be a user's.
+	// oddsOfUser is n if one of n events may be an event of a user.
 	oddsOfUser int
-	// Bugs that were put in on purpose: data PVCs come from a cache; changes have no
+	// lags and rash are deliberate bugs. With lags, data PVCs are read from a cache. With rash, changes have no
 	// precondition.
 	lags, rash bool
-	// held is true if a step of the last pass waits for a person.
+	// held is true if a step of the last pass waits for manual action.
 	held bool
 
-	// seen are the objects of seenOf.
+	// seen contains the objects of the state seenOf.
 	seen   modelReader
 	seenOf model
 }
 
-// walks in which a bug is looked for.
+// walks is the number of walks in which a bug must be found.
 const walks = 1000
 
-// walksOfStart that each start is worth: those of WALKS, as `make test-all` sets it.
+// walksOfStart returns the number of walks for each start state. WALKS sets it, for example in `make test-all`.
 func walksOfStart(t *testing.T) int {
 	t.Helper()
 	text := cmp.Or(os.Getenv("WALKS"), "200")
@@ -57,7 +57,7 @@ func walksOfStart(t *testing.T) int {
 }
 
 func newWalk(number int, start model) *walk {
-	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, oddsOfUser: 1 << (number % 4)} //nolint:gosec // Each run is to be the same.
+	return &walk{rand: rand.New(rand.NewPCG(uint64(number), 0)), world: start, oddsOfUser: 1 << (number % 4)} //nolint:gosec // Each run must be the same.
 }
 
 func (w *walk) objects(world model) modelReader {
@@ -67,13 +67,12 @@ func (w *walk) objects(world model) modelReader {
 	return w.seen
 }
 
-// A tornReader answers one gathering, and lets the world go on before one of the
-// answers.
+// A tornReader answers the reads of one gathering, and changes the model before one of them.
 type tornReader struct {
 	walk *walk
-	// before the gathering.
+	// before is the state before the gathering.
 	before model
-	// countdown is the number of reads before the world changes.
+	// countdown is the number of reads until the model changes.
 	countdown int
 }
 
@@ -101,7 +100,7 @@ func (r *tornReader) model() model {
 	return r.walk.world
 }
 
-// meanwhile much happens at one moment of a gathering, and nothing at the others.
+// meanwhile is called before each read. Before one of them it lets several events happen, and before the others none.
 func (r *tornReader) meanwhile() {
 	if r.countdown--; r.countdown != 0 {
 		return
@@ -111,7 +110,7 @@ func (r *tornReader) meanwhile() {
 	}
 }
 
-// others than the controller do something; false if they do not.
+// others lets one random event happen that the controller does not cause. It reports whether there was such an event.
 func (w *walk) others(users bool) bool {
 	users = users && w.rand.IntN(w.oddsOfUser) == 0
 	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.next == w.world || x.user && !users })
@@ -128,7 +127,7 @@ func (w *walk) take(x move) {
 	}
 }
 
-// pass of the controller: a step of one life, and one of its restore test.
+// pass lets the controller take one step of each instance, and one step of a restore test.
 func (w *walk) pass(r worldReader) error {
 	began := len(w.trace)
 	lives, err := gatherListed(gathererOf(r))
@@ -159,7 +158,7 @@ func (w *walk) pass(r worldReader) error {
 	return w.archivesPass(r)
 }
 
-// archivesPass is a step about a record whose life is over, if there is one to do.
+// archivesPass lets the controller take one step about a BackupRecord of an ended instance, if there is one.
 func (w *walk) archivesPass(r worldReader) error {
 	if w.world.quiet() {
 		return nil
@@ -177,8 +176,8 @@ func (w *walk) archivesPass(r worldReader) error {
 	return nil
 }
 
-// write changes as the API server takes them. Before each of them the world may go on, and
-// much may happen: a controller that was held up writes what it decided long ago.
+// write applies changes as the API server does. Other events can happen before each of them, and they can be many.
+// The controller may have been paused, and then writes what it decided long before.
 func (w *walk) write(subject string, changes []change.Change) {
 	mine := map[string]client.Object{}
 	for _, c := range changes {
@@ -205,7 +204,7 @@ func (w *walk) write(subject string, changes []change.Change) {
 		now := find(w.objects(w.world).objects, c.Object)
 		switch own, written := mine[name]; {
 		case written && own == nil:
-			continue // Somebody else made it.
+			continue // Another client created the object.
 		case written && c.If == change.AsRead && !reflect.DeepEqual(now, own), !written && !holds(c, now):
 			return
 		case c.Verb == change.Create && now != nil:
@@ -221,8 +220,8 @@ func (w *walk) write(subject string, changes []change.Change) {
 	}
 }
 
-// why a walk ended badly; empty if it did not. Users do what they may, and then it
-// goes on to the end.
+// why returns why a walk failed, or "". Events of users happen first, and then the walk continues until nothing
+// changes.
 func (w *walk) why(mayWait bool) string {
 	for range 200 {
 		before := w.world
@@ -258,15 +257,14 @@ func (w *walk) why(mayWait bool) string {
 	return "it comes to no end"
 }
 
-// TestModelTorn: the promises of TestModel, while the world does not wait until
-// the controller has read all of it.
+// TestModelTorn checks the same invariants as TestModel, while objects change during the reads of the controller.
 func TestModelTorn(t *testing.T) {
 	t.Parallel()
 	number := walksOfStart(t)
 	for name, start := range modelStarts() {
 		t.Run(name, func(t *testing.T) { t.Parallel(); walkAll(t, start, number) })
 	}
-	for name, start := range recordStarts() { // They are longer.
+	for name, start := range recordStarts() { // These walks are longer.
 		t.Run(name, func(t *testing.T) { t.Parallel(); walkAll(t, start, (number+4)/5) })
 	}
 }
@@ -281,7 +279,7 @@ func walkAll(t *testing.T, start model, walks int) {
 	}
 }
 
-// TestModelTornFindsBugs in what is read, and in how it is written.
+// TestModelTornFindsBugs checks that walks detect bugs in reads and writes.
 func TestModelTornFindsBugs(t *testing.T) {
 	for name, bug := range map[string]struct {
 		reason string

@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// refusesNote is a cluster in which no backup of an instance that goes on is ever recorded: what is written for that is
-// refused.
+// refusesNote changes a decision so that no backup of a running instance is ever recorded: the volume or store
+// refuses the metadata.
 func refusesNote(next decision) decision {
 	return func(s *instance.State) steps.Step {
 		if s.IsDeleting() {
@@ -26,10 +26,11 @@ func refusesNote(next decision) decision {
 	}
 }
 
-// manyNotes fill an index but for what is kept free for the backup of a deletion.
+// manyNotes fills an index except for the space that is reserved for the backup of a deletion.
 var manyNotes = strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200)
 
-// hasFullIndex is a cluster whose backup volumes record no backup of an instance that goes on.
+// hasFullIndex changes a decision so that the index of the backup volume has no space for backups of a running
+// instance.
 func hasFullIndex(next decision) decision {
 	return func(s *instance.State) steps.Step {
 		if !s.IsDeleting() && s.BackupPV != nil {
@@ -39,8 +40,8 @@ func hasFullIndex(next decision) decision {
 	}
 }
 
-// TestModelUnrecorded: a backup that is never recorded, because the note is refused or the index is full, loses no row,
-// keeps no server off, and holds no deletion up.
+// TestModelUnrecorded checks backups that are never recorded, because the metadata is refused or the index is full.
+// No row is lost, the server does not stay stopped, and no deletion is blocked.
 func TestModelUnrecorded(t *testing.T) {
 	t.Parallel()
 	for name, world := range map[string]func(decision) decision{"note refused": refusesNote, "index full": hasFullIndex} {

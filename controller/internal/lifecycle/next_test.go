@@ -20,8 +20,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestNext is the specification: what is done in which state, and what people
-// read meanwhile.
+// TestNext specifies the action and the message in each state.
 func TestNext(t *testing.T) {
 	const shortly, late = instance.CrossplaneMayTake - time.Second, instance.CrossplaneMayTake
 	own := map[string]string{v1.LabelXR: xrUID}
@@ -138,7 +137,7 @@ func TestNext(t *testing.T) {
 		"OutlivedAgain": {reason: "One that failed is tried again without its pod.",
 			state: running(outlived(1, v1.RestoreRunning)), want: steps.DeleteObjects},
 
-		// While it lives.
+		// A living instance.
 		"Quiet": {reason: "All is as it should be.", state: running(), want: steps.NoOp},
 		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.",
 			state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.AddFinalizers},
@@ -242,7 +241,7 @@ func TestNext(t *testing.T) {
 			state: running(reborn, chosen, func(s *instance.State) { s.BackupPV = backupsOn("pvc-0", "ns") }),
 			want:  steps.CreateBackupPVC},
 
-		// An empty volume is in its place.
+		// An empty backup volume occupies the place of the previous one.
 		"GiveWay": {reason: "Nothing was ever written there: its class says what becomes of it.",
 			state: running(reborn, left, inTheWay), want: steps.ReleaseBackupPV, says: `"pvc-0"`},
 		"GiveWayAlone": {reason: "Also where its claim is gone.",
@@ -268,7 +267,7 @@ func TestNext(t *testing.T) {
 		"GiveWayForeign": {reason: "Nor somebody else's.",
 			state: running(reborn, left, inTheWay, func(s *instance.State) { s.BackupPVC.Labels = nil }), want: steps.Wait},
 
-		// The backups are where not all nodes can use them.
+		// Not all nodes can use the backup volume.
 		"PlaceOfBackups": {reason: "The server has to run there.",
 			state: running(beginning, earlierPlace, noteLeft, func(s *instance.State) {
 				steps.SetAnnotation(s.BackupPV, v1.AnnotationBackupPrefix+"old-a", "{}")
@@ -532,7 +531,7 @@ func TestNext(t *testing.T) {
 		"ClaimTerminateNoVolume": {reason: "Doubt is not absence.",
 			state: fenced(claimDies, func(s *instance.State) { s.DataPV = nil }), want: steps.Wait, says: "Restore the volume"},
 
-		// The namespace goes, or is gone.
+		// The namespace is being deleted, or is deleted.
 		"HomelessHandle": {reason: "The claim in it is let go first.", state: fenced(homeless), want: steps.DeletePVC},
 		"HomelessRebind": {reason: "The volume is reserved for a claim where a Job can run.",
 			state: fenced(homeless, originGone), want: steps.ReserveDataPV, says: v1.RescueNamespace},
@@ -556,7 +555,7 @@ func TestNext(t *testing.T) {
 			state: fenced(func(s *instance.State) { s.Namespace.UID = "later" }, originGone, claimGone),
 			want:  steps.ReserveDataPV, says: v1.RescueNamespace},
 
-		// The XR was let go by somebody else.
+		// Another client has deleted the XR.
 		"LostAnnounce": {reason: "Also what lost its XR is announced.", state: running(dead, orphaned),
 			want: steps.CreateBackup},
 		"LostCopy": {reason: "What was restored from elsewhere is nobody's to wind up.",
@@ -613,7 +612,7 @@ func TestNext(t *testing.T) {
 				s.PredecessorTerminating, s.XR.Status.Started, s.XR.Status.PreviousBackup = true, false, ""
 			}), want: steps.Wait},
 
-		// The data PVC is deleted while the instance lives.
+		// The data PVC is deleted while the instance exists.
 		"HealRebind": {reason: "The next claim of the name can have the volume.", state: running(claimGone),
 			want: steps.ReserveDataPV},
 		"HealWaits": {reason: "The function makes the claim.", state: running(claimGone, unbound), want: steps.NoOp},
@@ -638,7 +637,7 @@ func TestNext(t *testing.T) {
 			state: fenced(func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.Wait,
 			says: "lost its volume"},
 
-		// An archive of the name has no record any more.
+		// An archive of the name has no BackupRecord.
 		"Held": {reason: "No server starts empty beside it.", state: running(beginning, noteLeft),
 			want: steps.RecordPreviousBackup,
 			says: `Backup "old-a" of a previous instance of this name exists, but its BackupRecord is missing. No empty server`},
@@ -668,7 +667,7 @@ func TestNext(t *testing.T) {
 				s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup = v1.PreviousHeld, "old-b"
 			}), want: steps.RecordPreviousBackup, says: `Backup "old-a"`},
 
-		// What may go without.
+		// Deletions without a backup.
 		"Discard": {reason: "The claim says so.", state: fenced(discard), want: steps.ReleaseDataPV,
 			says: "deletionPolicy is Discard"},
 		"DiscardStale": {reason: "The claim's word counts, which the XR has not got.",
@@ -808,8 +807,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestLateCrossplaneIsReported: claim and composite resource show the command, and the phase is that of a deletion that
-// waits for a person.
+// TestLateCrossplaneIsReported checks that claim and composite resource show the command, and that the phase is the
+// one of a deletion that waits for manual action.
 func TestLateCrossplaneIsReported(t *testing.T) {
 	for name, s := range map[string]*instance.State{
 		"Forsaken": fenced(deployment(1), composing(instance.CrossplaneMayTake), undefined),
@@ -833,8 +832,8 @@ func TestLateCrossplaneIsReported(t *testing.T) {
 	}
 }
 
-// TestNeverReleases: in no state without a proof, a waiver or an empty volume is
-// anything released that holds data.
+// TestNeverReleases checks that data is released only with a verified backup, an annotation that skips the backup, or
+// an empty volume.
 func TestNeverReleases(t *testing.T) {
 	releases := []steps.Action{steps.ReleaseDataPV, steps.ReleaseDataPVC, steps.RemoveXRFinalizer, steps.CreateWipeJob,
 		steps.CreatePruneJob}
@@ -867,7 +866,7 @@ func TestNeverReleases(t *testing.T) {
 	}
 }
 
-// TestBlocker: people and scripts learn from the reason whose turn it is.
+// TestBlocker checks the reason, from which users and scripts learn who must act.
 func TestBlocker(t *testing.T) {
 	failure := func(s *instance.State) { s.PodFailure = "why" }
 	cases := map[string]struct {
@@ -894,7 +893,7 @@ func xrOf(s *instance.State) *instance.Composite { return s.XR }
 
 func claimOf(s *instance.State) *instance.Composite { return s.Claim }
 
-// unreadable gives claim or XR a section instead of a setting, and a setting that can be read.
+// unreadable replaces a setting in the config of the claim or XR with a map, and adds a readable setting.
 func unreadable(composite func(*instance.State) *instance.Composite) variation {
 	return func(s *instance.State) {
 		c := composite(s)
@@ -904,7 +903,7 @@ func unreadable(composite func(*instance.State) *instance.Composite) variation {
 	}
 }
 
-// TestRemoveSettings: what cannot be read goes, and nothing else.
+// TestRemoveSettings checks that exactly the unreadable settings are removed.
 func TestRemoveSettings(t *testing.T) {
 	s := running(dead, unreadable(xrOf), unreadable(claimOf))
 	for _, c := range []*instance.Composite{s.XR, s.Claim} {

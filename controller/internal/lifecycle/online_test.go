@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// online is a backup for which the server goes on.
+// online is a backup during which the server keeps running.
 func online(s *instance.State) {
 	s.Requested.Method = v1.MethodOnline
 	if b := s.XR.Status.RequestedBackup; b != nil {
@@ -28,20 +28,20 @@ func online(s *instance.State) {
 	s.XR.Status.TLS, s.XR.Status.Authorities = &v1.TLSStatus{}, "an authority"
 }
 
-// access is the Secret with the account.
+// access adds the Secret with the account for the clone.
 func access(s *instance.State) {
 	s.CloneAccess = agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
 	s.CloneAccess.SetUID("access")
 }
 
-// answeredBy a server that does not do the last step, for a reason.
+// answeredBy is the reason why the server did not do the last step.
 func answeredBy(action steps.Action, reason string, passing bool) variation {
 	return func(s *instance.State) {
 		s.Refusal = &instance.Refusal{Of: string(action), Message: reason, Passing: passing}
 	}
 }
 
-// verbs of a step's changes, in their order.
+// verbs returns the verbs of a step's changes in order.
 func verbs(step steps.Step) []change.Verb {
 	out := make([]change.Verb, 0, len(step.Changes))
 	for _, c := range step.Changes {
@@ -50,7 +50,7 @@ func verbs(step steps.Step) []change.Verb {
 	return out
 }
 
-// TestOnline: a backup is taken of a server that goes on, and nobody can clone it once it has been.
+// TestOnline checks that a running server is backed up, and that it cannot be cloned afterwards.
 func TestOnline(t *testing.T) {
 	cloned := func(j *instance.Job) { j.Cloned = true }
 	runs := func(j *instance.Job) {
@@ -168,7 +168,7 @@ func TestOnline(t *testing.T) {
 	}
 }
 
-// TestOnlineJob: where its pod may be, what it mounts, and which of its containers sees what.
+// TestOnlineJob checks where the pod may run, what it mounts, and what each container sees.
 func TestOnlineJob(t *testing.T) {
 	mounts := func(c *corev1.Container) []string {
 		out := make([]string, 0, len(c.VolumeMounts))
@@ -208,7 +208,8 @@ func TestOnlineJob(t *testing.T) {
 	}
 }
 
-// TestOnlineRecord says how it was taken, and that of a deletion in the midst of one does not.
+// TestOnlineRecord checks that a BackupRecord contains the method. A deletion during an online backup takes a cold
+// backup.
 func TestOnlineRecord(t *testing.T) {
 	if r := backup.NewRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline ||
 		r.Spec.Origin != v1.OriginRequest {
@@ -221,7 +222,7 @@ func TestOnlineRecord(t *testing.T) {
 	}
 }
 
-// TestBackupProgress goes up through all phases of a Job.
+// TestBackupProgress checks that the progress increases through all phases of a Job.
 func TestBackupProgress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		clones bool

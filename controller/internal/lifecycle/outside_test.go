@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// beginsAgain is an instance whose server is not up.
+// beginsAgain is an instance whose condition Serving is Unknown, because Crossplane has failed to compose it.
 func beginsAgain(s *instance.State) {
 	meta.SetStatusCondition(&s.XR.Conditions,
 		metav1.Condition{Type: v1.ConditionServing, Status: metav1.ConditionUnknown, Reason: "FatalError"})
@@ -29,7 +29,7 @@ func publishesIn(name string) variation {
 	}
 }
 
-// claimUnsynced is what Crossplane has said of a claim for so long.
+// claimUnsynced is a claim that Crossplane has reported as not synced for this time.
 func claimUnsynced(message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.Claim.Conditions = []metav1.Condition{
@@ -38,7 +38,7 @@ func claimUnsynced(message string, since time.Duration) variation {
 	}
 }
 
-// refusedServiceFor is an instance whose Service was refused, and Crossplane synced without it for so long.
+// refusedServiceFor is an instance whose Service was refused. Crossplane has been synced without it for this time.
 func refusedServiceFor(since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Status.RefusedService = &v1.RefusedService{Digest: "d", Message: "no"}
@@ -48,8 +48,8 @@ func refusedServiceFor(since time.Duration) variation {
 	}
 }
 
-// TestCrossplaneReachesTheMessage: what Crossplane cannot do for a claim or its composite resource is written for the
-// function, once it lasts, and is taken away when it is over.
+// TestCrossplaneReachesTheMessage checks that errors of Crossplane about a claim or its composite resource are
+// written to the status for the function if they persist, and removed afterwards.
 func TestCrossplaneReachesTheMessage(t *testing.T) {
 	own := "spec.writeConnectionSecretToRef.name: the controller creates Secret default/db-connection,"
 	invalid := func(s *instance.State) { s.Uncomposed = "spec.ports: is used up" }
@@ -114,7 +114,8 @@ func TestCrossplaneReachesTheMessage(t *testing.T) {
 	}
 }
 
-// TestClaimWithoutXRSaysWhy: Crossplane makes no composite resource for a claim, and the claim says why.
+// TestClaimWithoutXRSaysWhy checks that a claim for which Crossplane creates no composite resource reports the
+// reason.
 func TestClaimWithoutXRSaysWhy(t *testing.T) {
 	s := running(claimUnsynced("cannot apply composite resource: denied by a webhook", time.Minute))
 	s.XR, s.DataPVC = nil, nil
@@ -129,7 +130,7 @@ func TestClaimWithoutXRSaysWhy(t *testing.T) {
 	}
 }
 
-// unsyncedNow is an instance that Crossplane is not synced with.
+// unsyncedNow is an instance that Crossplane reports as not synced.
 func unsyncedNow(s *instance.State) {
 	meta.SetStatusCondition(&s.XR.Conditions,
 		metav1.Condition{Type: conditionSynced, Status: metav1.ConditionFalse, Reason: reasonError,

@@ -15,8 +15,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestAskedBeforeStop: a server that runs is asked for data outside of its data directory before it stops for a backup,
-// because only it can move that data. Nobody is asked about data that is given up.
+// TestAskedBeforeStop checks that the controller asks a running server about data outside of its data directory
+// before the server stops, because only the server can move that data. It does not ask about data that a user gave
+// up.
 func TestAskedBeforeStop(t *testing.T) {
 	runs := withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)
 	gaveUp := func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: xrUID}) }
@@ -44,8 +45,8 @@ func TestAskedBeforeStop(t *testing.T) {
 	}
 }
 
-// TestOutsideHint: whoever waits for data outside reads what is outside, and the command that gives up that data and no
-// other.
+// TestOutsideHint checks that the message lists the data outside of the data directory, and the command that gives up
+// exactly that data.
 func TestOutsideHint(t *testing.T) {
 	const tables = "`shop`.`orders` (/tmp/shop/orders.ibd)"
 	found := func(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitOutside }
@@ -71,7 +72,7 @@ func TestOutsideHint(t *testing.T) {
 	}
 }
 
-// TestJobLeavesOutside only of the instance that a person has named.
+// TestJobLeavesOutside checks that the Job omits such data only for the instance that the annotation names.
 func TestJobLeavesOutside(t *testing.T) {
 	for uid, want := range map[string]bool{xrUID: true, "another": false, "": false} {
 		s := fenced(func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: uid}) })

@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestHint: the command that gives the data up stands in the message of claim and XR, for
-// those who wait, and in nothing that others repeat, such as doctor.
+// TestHint checks that the message of claim and XR contains the command that gives up the data. Messages that others
+// repeat, for example the doctor, do not contain it.
 func TestHint(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -52,7 +52,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// TestShowInRecord: what waits without XR and claim says so in its record, where nothing else has been said.
+// TestShowInRecord checks that a deletion without XR and claim reports in its BackupRecord why it waits, unless the
+// BackupRecord already contains another message.
 func TestShowInRecord(t *testing.T) {
 	waits := func(s *instance.State) { s.PVCNameConflict = true }
 	announced := func(s *instance.State) { s.Record().Status.Message = Next(s).Message }

@@ -12,9 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// allocated bytes of a call. Small ones are counted some time later, megabytes of
-// them, so a limit has room for that; who calculates with an endless number needs
-// tens. How long it takes says nothing on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small objects later, several
+// megabytes at once, so a limit must allow for that. A calculation with a huge number needs tens of megabytes. The
+// duration is not measured, because it says nothing on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -24,10 +24,9 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// TestEndlessClaim: who may edit the backup PVC may ask for 1e9999999 of
-// it. The API server keeps that as it is, and the library reads it at once, and
-// calculates for seconds as soon as it is compared. It counts as nothing: the
-// claim is made again, or is asked to grow.
+// TestEndlessClaim checks a backup PVC whose request is 1e9999999, which each user who may edit the PVC can write.
+// The API server stores this value. The library parses it quickly, and a comparison takes seconds. The controller
+// treats the value as zero, so it creates the PVC again or expands it.
 func TestEndlessClaim(t *testing.T) {
 	asking := func(text string) func(*instance.State) {
 		return func(s *instance.State) {

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestBackupNumber: a backup comes after the one that was the newest when its instance began,
-// whatever a clock says, and also where the volume alone knows that.
+// TestBackupNumber checks that a backup is newer than the newest backup at the start of its instance, whatever the
+// clocks are. This is also true if only the volume contains the number.
 func TestBackupNumber(t *testing.T) {
 	s := running(older(2))
 	s.Records[0].Spec.Number, s.Records[1].Spec.Number = 6, 7
@@ -24,7 +24,7 @@ func TestBackupNumber(t *testing.T) {
 		t.Error("want the one with the greater number to be the newer one")
 	}
 	s.XR.Status.BackupNumber = 8
-	s.Records[0].Spec.Number = 12 // By another life, since.
+	s.Records[0].Spec.Number = 12 // A backup of another instance that was taken since.
 	if got := backup.NewRecord(s).Spec.Number; got != 8 {
 		t.Errorf("want the number that the instance began with, got %d", got)
 	}
@@ -47,8 +47,9 @@ func TestBackupNumber(t *testing.T) {
 	}
 }
 
-// TestNodesAreKept: the Jobs that read the data run where the instance may, also where the XR is gone and the volume
-// alone knows it; and a record says it to those that read its backup.
+// TestNodesAreKept checks that the Jobs that read the data run on the nodes of the instance, even if the XR is
+// deleted and only the volume names the nodes. For Jobs that read the backup, the
+// BackupRecord names the nodes.
 func TestNodesAreKept(t *testing.T) {
 	s := running()
 	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"},
@@ -82,8 +83,8 @@ func TestNodesAreKept(t *testing.T) {
 	}
 }
 
-// TestChoiceIsKept: the record says what its instance began with, also where the XR is gone and
-// the volume alone knows it.
+// TestChoiceIsKept checks that the BackupRecord contains the restore source of its instance, even if the XR is
+// deleted and only the volume contains it.
 func TestChoiceIsKept(t *testing.T) {
 	s := running()
 	const choice = "backup-of-spring"

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// hourly backups, of which the next is due after this, which may be before.
+// hourly is a schedule with hourly backups. The next one is due after this duration, which may be negative.
 func hourly(in time.Duration) variation {
 	return func(s *instance.State) {
 		backupsBound(s)
@@ -28,7 +28,7 @@ func hourly(in time.Duration) variation {
 	}
 }
 
-// due is at a minute of the schedule.
+// due sets the minute of the next scheduled backup.
 func due(minute string) variation {
 	return func(s *instance.State) {
 		hourly(0)(s)
@@ -36,7 +36,7 @@ func due(minute string) variation {
 	}
 }
 
-// planned backup of three o'clock that has come so far.
+// planned is the scheduled backup of three o'clock in this phase.
 func planned(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline,
@@ -44,7 +44,7 @@ func planned(p v1.LastBackupPhase) variation {
 	}
 }
 
-// startingSince a time, as the function says.
+// startingSince is a server that the function has reported as starting for this time.
 func startingSince(ago time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = []metav1.Condition{
@@ -59,7 +59,7 @@ func missed(minute string) variation {
 	}
 }
 
-// fieldsWritten are those that a step writes of the XR.
+// fieldsWritten returns the fields of status.internal that a step writes.
 func fieldsWritten(step steps.Step) map[string]any {
 	out := map[string]any{}
 	for _, c := range step.Changes {
@@ -68,14 +68,14 @@ func fieldsWritten(step steps.Step) map[string]any {
 	return out
 }
 
-// internalOf are the fields of status.internal that a change writes.
+// internalOf returns the fields of status.internal that a change writes.
 func internalOf(c change.Change) map[string]any {
 	fields, _ := c.Fields[v1.StatusInternal].(map[string]any)
 	return fields
 }
 
-// TestScheduled: a backup begins in its minute, once; one that was missed is made up for once; and nothing else is in
-// its way for ever.
+// TestScheduled checks that a scheduled backup starts once, in its minute. An overdue backup is taken once. No other
+// operation delays a scheduled backup forever.
 func TestScheduled(t *testing.T) {
 	tomorrow := v1.PlannedAt("2026-11-26T04:00Z")
 	minuteOf := func(minute string) metav1.Time { return metav1.NewTime(v1.PlannedAt("2026-11-26T" + minute + "Z")) }
@@ -85,7 +85,7 @@ func TestScheduled(t *testing.T) {
 		want   steps.Action
 		says   string
 		after  time.Duration
-		// begins for this minute, and next is planned.
+		// begins is the minute whose backup starts, and next is the minute that is scheduled.
 		begins string
 		next   any
 		missed any
@@ -179,7 +179,7 @@ func TestScheduled(t *testing.T) {
 	}
 }
 
-// TestScheduledProven: a backup that is there ends what was missing.
+// TestScheduledProven checks that a verified backup is no longer reported as overdue.
 func TestScheduledProven(t *testing.T) {
 	s := running(hourly(30*time.Minute), planned(v1.LastBackupRunning), missed("01:00"), online)
 	r := backup.NewRecord(s)
@@ -202,7 +202,7 @@ func TestScheduledProven(t *testing.T) {
 	}
 }
 
-// TestKeepFor: a backup goes once it is older, and beyond those to keep.
+// TestKeepFor checks that a backup is deleted if it is older than minAge and exceeds the count.
 func TestKeepFor(t *testing.T) {
 	s := running(hourly(30*time.Minute), planned(v1.LastBackupProven))
 	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(2)), "48h"

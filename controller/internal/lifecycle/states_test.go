@@ -25,16 +25,16 @@ import (
 const (
 	xrUID   = "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"
 	volume1 = "pvc-1"
-	// earlierUID is that of a namespace that had the same name.
+	// earlierUID is the UID of a previous namespace of the same name.
 	earlierUID = "earlier"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// A variation makes one thing of a state different.
+// A variation is one difference from the state of a running instance.
 type variation func(*instance.State)
 
-// running instance: all is protected, and nothing is to be done.
+// running returns an instance with protected data, for which there is nothing to do.
 func running(changes ...variation) *instance.State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	s := instance.NewState(instance.Subject{
@@ -81,7 +81,7 @@ func running(changes ...variation) *instance.State {
 	return apply(s, changes)
 }
 
-// fenced instance: deleted a minute ago, announced, and its server is gone.
+// fenced returns an instance that was deleted a minute ago. Its backup is announced, and its server has stopped.
 func fenced(changes ...variation) *instance.State {
 	s := running(dead, backupsBound)
 	s.Records = []v1.BackupRecord{*backup.NewRecord(s)}
@@ -89,7 +89,7 @@ func fenced(changes ...variation) *instance.State {
 	return apply(s, changes)
 }
 
-// backupsBound is the volume of the backup PVC, where it is read.
+// backupsBound adds the volume that the backup PVC is bound to.
 func backupsBound(s *instance.State) {
 	s.BackupPV = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: s.BackupPVC.Spec.VolumeName, Labels: steps.BackupLabels(s.Life), Annotations: backup.PVAnnotations(s),
@@ -99,7 +99,7 @@ func backupsBound(s *instance.State) {
 	s.BackupPV.Spec.ClaimRef.UID = s.BackupPVC.UID
 }
 
-// proven instance: the backup is, and nothing has been released yet.
+// provenState returns an instance whose backup is verified and whose data is not released yet.
 func provenState(changes ...variation) *instance.State {
 	return apply(fenced(withJob(complete), phase(v1.BackupProven)), changes)
 }
@@ -115,7 +115,7 @@ func apply(s *instance.State, changes []variation) *instance.State {
 	return s
 }
 
-// unlisted is the name of what a status has that is to be written anew.
+// unlisted is the name of a backup in a status that the controller must write again.
 const unlisted = "unlisted"
 
 func composite(kind, name, uid string) *instance.Composite {
@@ -125,7 +125,7 @@ func composite(kind, name, uid string) *instance.Composite {
 	return &instance.Composite{Unstructured: u}
 }
 
-// blocked XR, as its status has it.
+// blocked writes status.internal.blockedBy.
 func blocked(reason, blocker string) variation {
 	return func(s *instance.State) { s.XR.Status.BlockedBy = &v1.Blocker{Reason: reason, Message: blocker} }
 }
@@ -136,12 +136,12 @@ func dead(s *instance.State) {
 	s.XR.SetDeletionTimestamp(&timestamp)
 }
 
-// nothingLeft is left, nor data.
+// nothingLeft is a name without an XR and without data.
 func nothingLeft(s *instance.State) {
 	s.XR, s.Life.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
 }
 
-// composing may be Crossplane, and has been awaited for so long.
+// composing is an XR with Crossplane's finalizer. The deletion has waited for Crossplane for this time.
 func composing(awaited time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
@@ -167,7 +167,7 @@ func removedForeignFinalizer(c change.Change) string {
 	return ""
 }
 
-// dyingClaim is held by these, and Crossplane has been awaited for so long.
+// dyingClaim deletes the claim, which has these finalizers. The deletion has waited for Crossplane for this time.
 func dyingClaim(awaited time.Duration, finalizers ...string) variation {
 	return func(s *instance.State) {
 		s.CrossplaneAwaited = awaited
@@ -177,62 +177,62 @@ func dyingClaim(awaited time.Duration, finalizers ...string) variation {
 	}
 }
 
-// claimDies while our finalizer is on it.
+// claimDies deletes the data PVC, which has the controller's finalizer.
 func claimDies(s *instance.State) { s.DataPVC.DeletionTimestamp = &metav1.Time{Time: now} }
 
-// claimGone is one that somebody took the finalizer from.
+// claimGone removes the data PVC, as if a user had removed its finalizer.
 func claimGone(s *instance.State) { s.DataPVC = nil }
 
-// unbound volume can be had by a claim of its name.
+// unbound reserves the data volume for a PVC of its name.
 func unbound(s *instance.State) { s.DataPV.Spec.ClaimRef.UID = "" }
 
-// atPlace is a volume that is reserved for the place of the rescue.
+// atPlace reserves the data volume for the PVC in the recovery namespace.
 func atPlace(s *instance.State) {
 	s.DataPV.Spec.ClaimRef = steps.ReservedFor(s.JobLocation().Namespace, s.JobLocation().Data)
 }
 
-// mounted at the place of the rescue.
+// mounted binds the data volume to the PVC in the recovery namespace.
 func mounted(s *instance.State) {
 	atPlace(s)
 	s.DataPVC = pvcOnDataPV(s)
 }
 
-// homeless life: its namespace goes, and its claims go with it.
+// homeless is an instance whose namespace is being deleted together with its PVCs.
 func homeless(s *instance.State) {
 	s.Namespace.DeletionTimestamp = &metav1.Time{Time: now}
 	s.OriginalPVC, s.DataPVC, s.BackupPVC = s.DataPVC, nil, nil
 	s.OriginalPVC.DeletionTimestamp = &metav1.Time{Time: now}
 }
 
-// superseded life: the claim has another XR by now.
+// superseded is an XR whose claim is bound to another XR.
 func superseded(s *instance.State) { s.OrphanedFromClaim, s.Claim = true, nil }
 
-// orphaned life: its XR was let go by somebody else.
+// orphaned is an instance whose XR was deleted by another client that removed the finalizer.
 func orphaned(s *instance.State) {
 	s.Orphan, s.XR, s.Claim = new(s.Identity()), nil, nil
 	s.OriginalPVC, s.DataPVC = s.DataPVC, nil
 }
 
-// copied volume: it has the labels of a life that was elsewhere.
+// copied is a data volume that was copied from elsewhere, with the labels of the original instance.
 func copied(s *instance.State) { s.Orphan.Copy = s.DataPV }
 
-// besideCopy is a life whose name such data has, too.
+// besideCopy is an instance whose name a copied volume also has.
 func besideCopy(s *instance.State) { s.PredecessorTerminating, s.PredecessorCopy = true, s.DataPV }
 
-// lostSkip is the annotation of the volume, as the life has it.
+// lostSkip adds the annotation that skips the backup to the volume of this instance.
 func lostSkip(s *instance.State) {
 	s.Orphan.Annotations = map[string]string{v1.AnnotationSkipBackup: xrUID}
 }
 
 func originGone(s *instance.State) { s.OriginalPVC = nil }
 
-// stopped server of an instance that lives.
+// stopped is a running instance that has no server because its data PVC is being deleted.
 func stopped(s *instance.State) { s.XR.Status.PVCDeleted = true }
 
-// silent server: nobody ever reached it.
+// silent is a server that never accepted a client.
 func silent(s *instance.State) { s.XR.Conditions = nil }
 
-// suspended, as the function says.
+// suspended is an instance that the function has suspended.
 func suspended(s *instance.State) {
 	s.XR.Spec.Suspend = true
 	s.XR.Conditions = []metav1.Condition{
@@ -257,12 +257,12 @@ func failedAt(elapsed time.Duration, reason string) func(*instance.Job) {
 	}
 }
 
-// lacks so many bytes.
+// lacks is a Job that needs this many bytes more.
 func lacks(bytes int64) func(*instance.Job) {
 	return func(j *instance.Job) { j.Report.Lacks = bytes }
 }
 
-// backupHas so much room, of what it was asked for.
+// backupHas sets the capacity and the request of the backup PVC.
 func backupHas(room, asked string) variation {
 	return func(s *instance.State) {
 		s.BackupPVC.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(room)}
@@ -270,7 +270,7 @@ func backupHas(room, asked string) variation {
 	}
 }
 
-// needs so much room for backups, as was found when it began.
+// needs sets the space that backups need, as it was computed at the start of the backup.
 func needs(size string) variation {
 	return func(s *instance.State) { s.XR.Status.BackupNeeds = size }
 }
@@ -281,7 +281,7 @@ func warned(s *instance.State) {
 		"not needed there, or keep fewer backups (spec.backup.retention.count)"
 }
 
-// archivesOf all records are so large.
+// archivesOf sets the size of the archives of all BackupRecords.
 func archivesOf(size string) variation {
 	return func(s *instance.State) {
 		for i := range s.Records {
@@ -290,7 +290,7 @@ func archivesOf(size string) variation {
 	}
 }
 
-// refusedSize is what its class, or a quota, did not let it have.
+// refusedSize is a size that the StorageClass or a quota has refused.
 func refusedSize(size string) variation {
 	return func(s *instance.State) { s.BackupPVC.Annotations[v1.AnnotationRefusedSize] = size }
 }
@@ -334,8 +334,8 @@ func older(n int) variation {
 	}
 }
 
-// reborn life, before its first start, in a later namespace of the same name: the
-// newest backup is of the earlier one.
+// reborn is an instance in a later namespace of the same name, before its first start. The newest backup is from the
+// previous namespace.
 func reborn(s *instance.State) {
 	older(1)(s)
 	s.Records[0].Spec.Instance.NamespaceUID = earlierUID
@@ -343,30 +343,30 @@ func reborn(s *instance.State) {
 	s.BackupPVC = nil
 }
 
-// chosen backup, by the function.
+// chosen is the backup that the function has chosen.
 func chosen(s *instance.State) {
 	s.XR.Status.Restore = &v1.RestoreStatus{Backup: s.Records[0].Name, Phase: v1.RestoreRunning}
 }
 
-// left by the earlier namespace.
+// left adds the backup volume of the previous namespace.
 func left(s *instance.State) {
 	chosen(s)
 	s.EarlierBackupPV = backupsOn("pvc-0", earlierUID)
 }
 
-// backupsOn a volume that is kept for a namespace.
+// backupsOn returns a retained backup volume of a namespace.
 func backupsOn(name, namespace string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Finalizers: []string{v1.Finalizer}, Annotations: map[string]string{v1.AnnotationNamespaceUID: namespace},
 	}}
 }
 
-// inTheWay is what an earlier life in this namespace left, which had no data.
+// inTheWay adds an empty backup volume that an earlier instance in this namespace left.
 func inTheWay(s *instance.State) {
 	s.BackupPVC, s.BackupPV = running().BackupPVC, backupsOn("pvc-2", "ns")
 }
 
-// earlierPlace is a volume that was made for an earlier life and that one node can use.
+// earlierPlace is a backup volume that was created for a previous instance and that only one node can use.
 func earlierPlace(s *instance.State) {
 	backupsBound(s)
 	s.BackupPV.Spec.NodeAffinity = agent.OnNode("worker")
@@ -376,20 +376,20 @@ func earlierPlace(s *instance.State) {
 	steps.SetAnnotation(s.BackupPVC, v1.AnnotationMadeFor, earlierUID)
 }
 
-// archived backup of an earlier life on it.
+// archived adds a backup of a previous instance on this volume.
 func archived(s *instance.State) { older(1)(s) }
 
-// recorded is what there is to know before a start.
+// recorded writes to the status everything that must be known before the start.
 func recorded(s *instance.State) {
 	s.XR.Status.PreviousBackup, s.XR.Status.BackupNodes = v1.PreviousNone, backupNodes(s)
 }
 
 func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 
-// letGone is a volume that our finalizer is off.
+// letGone is a backup volume without the controller's finalizer.
 func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 
-// unsynced is what Crossplane has said of an XR for so long.
+// unsynced is an XR that Crossplane has reported as not synced for this time.
 func unsynced(reason, message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{
@@ -404,7 +404,7 @@ func refused(action steps.Action) variation {
 	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(action), Message: "exceeded quota"} }
 }
 
-// outlived is a restore whose program has ended with a code in a pod that goes on.
+// outlived is a restore whose program has ended with this exit code, while another container keeps its pod running.
 func outlived(code int32, phase v1.RestorePhase) variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
@@ -416,7 +416,7 @@ func outlived(code int32, phase v1.RestorePhase) variation {
 	}
 }
 
-// doneRestoring is a restore whose program has ended well, and whose Job does not know it yet.
+// doneRestoring is a restore whose program has succeeded, while its Job does not report this yet.
 func doneRestoring() variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
@@ -425,7 +425,7 @@ func doneRestoring() variation {
 	}
 }
 
-// completeRestore is one whose Job does.
+// completeRestore is a restore whose Job reports the success.
 func completeRestore() variation {
 	return func(s *instance.State) {
 		doneRestoring()(s)
@@ -442,7 +442,7 @@ func restoredBy(uid types.UID) variation {
 	return func(s *instance.State) { s.XR.Status.RestoredBy = uid }
 }
 
-// restoring since that many seconds after the backup PVC's deletion.
+// restoring is a restore Job that was created this number of seconds after the deletion of the backup PVC.
 func restoring(seconds int, changes ...func(*instance.Job)) variation {
 	return func(s *instance.State) {
 		s.RestoreJob = &instance.Job{Job: &batchv1.Job{
@@ -457,18 +457,18 @@ func hostPath(s *instance.State) {
 	s.DataPV.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/x/" + volume1}
 }
 
-// onNode is where a pod of the server has run.
+// onNode is an instance whose server pod has run on node1.
 func onNode(s *instance.State) { s.Node = "node1" }
 
-// classless is a data PVC that waits for a volume of its name.
+// classless is a data PVC without a StorageClass, which waits for a volume of its name.
 func classless(s *instance.State) { s.DataPVC.Spec.StorageClassName = new("") }
 
 func released(s *instance.State) { s.DataPV.Finalizers = nil }
 
-// broken Job, of something that has nothing to do with room.
+// broken is a Job that failed for a reason other than disk space.
 func broken(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitFailed }
 
-// backupUnbound is a backup PVC that nothing has used yet.
+// backupUnbound is a backup PVC that no pod has mounted yet.
 func backupUnbound(s *instance.State) {
 	s.BackupPVC.Spec.VolumeName, s.BackupPVC.Status.Phase, s.BackupPVC.Annotations = "", corev1.ClaimPending, nil
 }
@@ -479,7 +479,7 @@ func going(s *instance.State) { s.BackupPVC.DeletionTimestamp = &metav1.Time{Tim
 
 func noClaim(s *instance.State) { s.DataPVC, s.DataPV, s.BackupJob = nil, nil, nil }
 
-// ephemeral Database: nothing of it outlives its pod, and nothing is protected.
+// ephemeral is a Database without storage, so there is no data to protect.
 func ephemeral(s *instance.State) {
 	s.Life.Kind = v1.KindDatabase
 	s.DataPVC, s.DataPV, s.BackupPVC = nil, nil, nil
@@ -512,7 +512,7 @@ func neverHadVolume(s *instance.State) {
 	s.DataPVC.Spec.VolumeName, s.DataPV, s.XR.Status = "", nil, v1.MySQLStatus{}
 }
 
-// failedForRoom is a record that says already what the Job says: full.
+// failedForRoom is a BackupRecord that already contains the error of the Job: full.
 func failedForRoom(s *instance.State) {
 	s.Records[0].Status = v1.BackupRecordStatus{Phase: v1.BackupFailed, Message: "full"}
 }
@@ -531,20 +531,20 @@ func wiped(change func(*instance.Job)) variation {
 	}
 }
 
-// requireRestoreTest says that a server must start from the backup.
+// requireRestoreTest requires a restore test of the final backup.
 func requireRestoreTest(s *instance.State) {
 	s.XR.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
 	s.Claim.Spec.Backup.FinalBackup = &v1.FinalBackup{RequireRestoreTest: new(true)}
 }
 
-// restorable is the verdict on the nth record.
+// restorable is the result of the restore test of the nth BackupRecord.
 func restorable(n int, status metav1.ConditionStatus) variation {
 	return func(s *instance.State) {
 		s.Records[n].Status.Conditions = []metav1.Condition{{Type: v1.ConditionRestorable, Status: status, Message: "why"}}
 	}
 }
 
-// ownNote is that of the life's own backup.
+// ownNote adds the metadata of the instance's own backup.
 func ownNote(s *instance.State) {
 	r := s.Record().DeepCopy()
 	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName,
@@ -552,12 +552,12 @@ func ownNote(s *instance.State) {
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 
-// beginning is an instance that nobody has looked for earlier ones of.
+// beginning is a new instance for which the controller has not searched for earlier backups.
 func beginning(s *instance.State) {
 	s.XR.Status.Started, s.XR.Status.PreviousBackup, s.XR.Conditions = false, "", nil
 }
 
-// noteLeft is one of a backup whose record is gone.
+// noteLeft adds the metadata of a backup whose BackupRecord is deleted.
 func noteLeft(s *instance.State) {
 	s.Notes = []instance.Note{{Name: "old-a", Volume: "pvc-2",
 		BackupNote: v1.BackupNote{Record: "record", AnnouncedAt: metav1.NewTime(now.Add(-time.Hour))}}}

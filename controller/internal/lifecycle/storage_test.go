@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestDropBackupPVC: a claim that got a volume since it was read may have a
-// backup on it, and stays.
+// TestDropBackupPVC checks that a PVC is not deleted if it was bound since it was read, because its volume may
+// contain a backup.
 func TestDropBackupPVC(t *testing.T) {
 	cases := map[string]struct {
 		since func(*corev1.PersistentVolumeClaim)
@@ -55,8 +55,7 @@ func TestDropBackupPVC(t *testing.T) {
 	}
 }
 
-// TestRetainBackupPV: whoever may make a PVC may name any volume in it, and
-// gets none by that.
+// TestRetainBackupPV checks that a user gains no volume by naming it in a PVC.
 func TestRetainBackupPV(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ref     *corev1.ObjectReference
@@ -94,8 +93,8 @@ func TestRetainBackupPV(t *testing.T) {
 	}
 }
 
-// TestGoesWith: the volume of a folder is the garbage collector's when its XR is gone, whatever a deletion has
-// orphaned.
+// TestGoesWith checks that a hostPath data volume has its XR as an owner, even if a deletion has orphaned the volume.
+// The garbage collector then deletes the volume after the XR.
 func TestGoesWith(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"}
 	mine := func(name string) metav1.OwnerReference {

@@ -21,7 +21,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// toStore is an instance whose backups go to a store, and that has no volume for them.
+// toStore is an instance whose backups are written to a store, so it has no backup volume.
 func toStore(s *instance.State) {
 	s.XR.Status.BackupStore = modelStore
 	s.BackupPVC, s.BackupPV = nil, nil
@@ -29,20 +29,20 @@ func toStore(s *instance.State) {
 		modelStore, modelStore
 }
 
-// sent is the end of a Job that has sent its archive to a store, and read it back.
+// sent is a completed Job that has written its archive to a store and read it back.
 func sent(j *instance.Job) {
 	complete(j)
 	j.Report.Archive, j.Report.Manifest = "k7v2m9xw4q.tar.zst.age", json.RawMessage(`{"format":1}`)
 }
 
-// runs is a Job that has a pod.
+// runs is a Job that has a running pod.
 func runs(j *instance.Job) {
 	j.Pods = []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
 }
 
 func storeDown(s *instance.State) { s.StoreFailure = "the store is down" }
 
-// olderInStore are as many earlier backups in a store.
+// olderInStore adds this number of earlier backups in a store.
 func olderInStore(n int) variation {
 	return func(s *instance.State) {
 		older(n)(s)
@@ -56,12 +56,12 @@ func olderInStore(n int) variation {
 
 func keepsTwo(s *instance.State) { s.XR.Spec.Backup.Retention.Count = new(int32(2)) }
 
-// accessFor so long has the Job of the backup.
+// accessFor sets how long the backup Job still has access to the store.
 func accessFor(left time.Duration) variation {
 	return func(s *instance.State) { s.AccessUntil = s.Now.Add(left) }
 }
 
-// noteInStore is the note of the life's own backup, which this cluster has published.
+// noteInStore adds the metadata of the instance's own backup, which this cluster has published.
 func noteInStore(s *instance.State) {
 	s.Record().UID = "of-ours"
 	ownNote(s)
@@ -69,35 +69,35 @@ func noteInStore(s *instance.State) {
 	published(s)
 }
 
-// published is what the controller wrote down before it published the note.
+// published writes the annotation with which the controller announces that it publishes the metadata.
 func published(s *instance.State) {
 	s.Notes[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
 	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Notes[0].PublishedArchive()})
 }
 
-// unwritten is a note of which nothing was written down.
+// unwritten removes this annotation.
 func unwritten(s *instance.State) { s.XR.SetAnnotations(nil) }
 
-// summed is the sum of the note's archive.
+// summed sets the checksum of the archive in the metadata.
 func summed(sum string) variation {
 	return func(s *instance.State) { s.Notes[0].Spec.Archive.SHA256 = sum }
 }
 
-// recordedThere is a note whose record another cluster has created.
+// recordedThere makes the metadata name a BackupRecord of another cluster.
 func recordedThere(s *instance.State) { s.Notes[0].Record = "of-theirs" }
 
-// notedAgo is when the backup of the note was announced.
+// notedAgo sets how long ago the backup was announced.
 func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// announcedBefore is a note in the store of a backup that began two days ago and has another record than the present
-// one.
+// announcedBefore makes the metadata describe a backup that was announced two days ago, with another BackupRecord
+// than the present one.
 func announcedBefore(s *instance.State) {
 	s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
 
-// sentAt is such a Job that has ended so long ago.
+// sentAt is such a Job that completed this duration ago.
 func sentAt(ago time.Duration) variation {
 	return withJob(sent, func(j *instance.Job) {
 		for i := range j.Status.Conditions {
@@ -107,13 +107,14 @@ func sentAt(ago time.Duration) variation {
 	})
 }
 
-// notThere is what the store had not got when it was to be noted.
+// notThere is a failed BackupRecord, because the store did not contain the archive when the metadata was to be
+// published.
 func notThere(s *instance.State) {
 	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StoreFolder(s)+"/"+
 		s.BackupJob.Report.Archive
 }
 
-// refusedAs is what became of an action that was to be done.
+// refusedAs is a refusal of an action.
 func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 	return func(s *instance.State) {
 		refusal.Of = string(action)
@@ -123,14 +124,14 @@ func refusedAs(action steps.Action, refusal instance.Refusal) variation {
 
 func recordGoes(s *instance.State) { s.Records = nil }
 
-// noteInLifeInStore is that of a backup in a life.
+// noteInLifeInStore adds the metadata of a backup of a running instance.
 func noteInLifeInStore(s *instance.State) {
 	s.Notes = []instance.Note{{Name: s.Attempt().Record, Store: modelStore,
 		BackupNote: v1.BackupNote{Record: "of-then", AnnouncedAt: metav1.NewTime(now)}}}
 	s.Notes[0].Spec.Instance.XR, s.Notes[0].Spec.Request = s.Life.XR, modelRequest
 }
 
-// restoresFrom what a note is of, by a Job that is there.
+// restoresFrom is a restore Job that waits for access to this backup.
 func restoresFrom(n *v1.StoreNote) func(*instance.State) {
 	return func(s *instance.State) {
 		s.RestoreFrom = n
@@ -138,7 +139,7 @@ func restoresFrom(n *v1.StoreNote) func(*instance.State) {
 	}
 }
 
-// TestNextInStore: what is done where backups go to a store.
+// TestNextInStore specifies the actions if backups are written to a store.
 func TestNextInStore(t *testing.T) {
 	from := &v1.StoreNote{Name: "old-a",
 		BackupNote: v1.BackupNote{Spec: v1.BackupRecordSpec{
@@ -298,9 +299,9 @@ func TestNextInStore(t *testing.T) {
 	}
 }
 
-// TestForeignNote: two clusters with one etcd and one store (a drill, a blue and a green one) have the same names and
-// UIDs, and delete their instances at the same time. Neither takes the other's note for its own, whatever is left of
-// its record, and its data stays.
+// TestForeignNote checks two clusters with the same etcd data and the same store, for example in a drill. They have
+// the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the metadata of the
+// other, even if its BackupRecord is incomplete, and its data is kept.
 func TestForeignNote(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {
@@ -352,12 +353,12 @@ func TestForeignNote(t *testing.T) {
 	}
 }
 
-// onVolume is what was written down on the data volume.
+// onVolume writes the published archive to the data volume.
 func onVolume(s *instance.State) {
 	s.DataPV.Annotations[v1.AnnotationPublished] = s.Notes[0].PublishedArchive()
 }
 
-// markedForRemoval are the earlier backups.
+// markedForRemoval deletes the BackupRecords of the earlier backups.
 func markedForRemoval(s *instance.State) {
 	for i := range s.Records {
 		if strings.HasPrefix(s.Records[i].Name, "old-") {
@@ -366,7 +367,7 @@ func markedForRemoval(s *instance.State) {
 	}
 }
 
-// TestStoreChanges: what is written, and in which order.
+// TestStoreChanges checks what is written, and in which order.
 func TestStoreChanges(t *testing.T) {
 	verbs := func(changes []change.Change) string {
 		var out []string
@@ -408,7 +409,7 @@ func TestStoreChanges(t *testing.T) {
 	}
 }
 
-// TestArchivesInStore: what becomes of records whose archives lie in a store.
+// TestArchivesInStore checks BackupRecords whose archives are in a store.
 func TestArchivesInStore(t *testing.T) {
 	inStore := func(k *keepsake) {
 		k.record.Spec.Instance.NamespaceUID = "ns"
@@ -477,8 +478,8 @@ func TestArchivesInStore(t *testing.T) {
 	}
 }
 
-// TestDiscardAttempts: what was sent to a store and will never be proven goes with its record, once its Job is gone,
-// and nobody waits for that.
+// TestDiscardAttempts checks the archive of a backup that will never be verified. It is deleted with its BackupRecord
+// after its Job has ended, and no other operation waits for that.
 func TestDiscardAttempts(t *testing.T) {
 	going := func(s *instance.State) {
 		s.Records[0].DeletionTimestamp = &metav1.Time{Time: now}

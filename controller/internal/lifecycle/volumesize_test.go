@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestNeededRoom is for the backups on this volume, and one more like the newest.
+// TestNeededRoom checks that the size allows for the backups on the volume and for another one like the newest.
 func TestNeededRoom(t *testing.T) {
 	sizes := func(texts ...string) variation {
 		return func(s *instance.State) {

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// memoryOf a namespace's containers: the default limit of a LimitRange, and its maximum.
+// memoryOf adds a LimitRange for containers with a default memory limit and a maximum.
 func memoryOf(most string) variation {
 	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer,
 		Default: corev1.ResourceList{"memory": resource.MustParse("64Mi")}}
@@ -38,8 +38,8 @@ func quotaOf(hard, used corev1.ResourceList) variation {
 	}
 }
 
-// TestNamespaceRefusesBackup: what of a namespace would refuse the pod of a backup, or of a restore test that a
-// deletion waits for, is said while the instance lives, and taken back.
+// TestNamespaceRefusesBackup checks the warning about rules of a namespace that would refuse the pod of a backup, or
+// of a required restore test. The warning is shown while the instance exists, and removed when it no longer applies.
 func TestNamespaceRefusesBackup(t *testing.T) {
 	one, none := resource.MustParse("1"), resource.MustParse("0")
 	wantsTest := func(s *instance.State) {
@@ -104,8 +104,7 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 	}
 }
 
-// TestJobsFitTheirNamespace: the Jobs that the controller creates ask for no less than the LimitRange of their
-// namespace wants, and for no more.
+// TestJobsFitTheirNamespace checks that the resources of the Jobs are within the LimitRange of their namespace.
 func TestJobsFitTheirNamespace(t *testing.T) {
 	least := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer,
 		Min: corev1.ResourceList{"cpu": resource.MustParse("200m"), "memory": resource.MustParse("300Mi")}}

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// withoutClaim makes the composite resource that of a MySQL without a claim. The names of the other objects stay.
+// withoutClaim removes the claim, and makes the composite resource a MySQL. The names of the other objects stay.
 func withoutClaim(s *instance.State) {
 	s.Claim = nil
 	s.XR.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))

@@ -37,7 +37,7 @@ type adoption struct {
 func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreAdoption, error) {
 	asked := s.Annotations[v1.AnnotationAdopt]
 	if asked == "" {
-		return nil, nil //nolint:nilnil // No question, and no error.
+		return nil, nil //nolint:nilnil // There is no request.
 	}
 	a := adoption{storeReconciler: r, open: open, namespaces: map[string]*corev1.Namespace{}}
 	err := json.Unmarshal([]byte(asked), &a.request)

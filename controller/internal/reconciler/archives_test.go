@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// lockedStores keep what a rule of the bucket keeps.
+// A lockedStores refuses deletions while a rule of the bucket forbids them.
 type lockedStores struct {
 	change.Stores
 
@@ -30,7 +30,8 @@ func (s *lockedStores) Remove(context.Context, string, v1.BackedUpInstance, stri
 	return nil
 }
 
-// TestRemoveFromStore: what may not be deleted yet is deleted later. Its record says why it is there, and goes then.
+// TestRemoveFromStore checks that an archive which may not be deleted yet is deleted later. Until then, its
+// BackupRecord reports the reason.
 func TestRemoveFromStore(t *testing.T) {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "xr"}
 	r := &v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: life.RecordName(), UID: "record", Labels: life.Labels(),

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pagedReader has so many BackupRecords, and gives at most a page of them at a time, as the API server does.
+// A pagedReader has this number of BackupRecords, and returns at most one page at a time, as the API server does.
 type pagedReader struct {
 	client.Reader
 
@@ -26,7 +26,7 @@ func (r *pagedReader) List(_ context.Context, target client.ObjectList, opts ...
 	if !ok {
 		return fmt.Errorf("a list of %T", target)
 	}
-	begin, _ := strconv.Atoi(o.Continue) // Empty is the beginning.
+	begin, _ := strconv.Atoi(o.Continue) // An empty token means the beginning.
 	end := r.backups
 	if o.Limit > 0 {
 		end = min(begin+int(o.Limit), r.backups)
@@ -45,7 +45,8 @@ func (r *pagedReader) List(_ context.Context, target client.ObjectList, opts ...
 	return nil
 }
 
-// TestAllBackupsArePaged: no list of all BackupRecords of a cluster is held at once, nor copied from a cache.
+// TestAllBackupsArePaged checks that the list of all BackupRecords is neither in memory at once nor copied from a
+// cache.
 func TestAllBackupsArePaged(t *testing.T) {
 	n := 0
 	count := func(*v1.BackupRecord) { n++ }

@@ -20,7 +20,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/servercert"
 )
 
-// A keeperOf has kept this already.
+// A keeperOf is a certifier that returns this plan.
 type keeperOf struct{ plan *servercert.Plan }
 
 func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, string,
@@ -28,8 +28,8 @@ func (k keeperOf) Keep(context.Context, v1.Instance, metav1.OwnerReference, stri
 	return k.plan, nil
 }
 
-// aPlan of a server, that of all tests.
-var aPlan = sync.OnceValue(func() *servercert.Plan { //nolint:gochecknoglobals // It is made once.
+// aPlan is the certificate plan of the server in all tests.
+var aPlan = sync.OnceValue(func() *servercert.Plan { //nolint:gochecknoglobals // It is created once.
 	p, err := servercert.Next(&servercert.State{
 		Instance: v1.Instance{Kind: v1.KindDatabase, Namespace: "team", Name: "db"}, Now: time.Now()})
 	if err != nil {
@@ -38,19 +38,19 @@ var aPlan = sync.OnceValue(func() *servercert.Plan { //nolint:gochecknoglobals /
 	return p
 })
 
-// publish a plan in the status of an XR.
+// publish writes a plan to the status of an XR.
 func publish(s *v1.MySQLStatus, p *servercert.Plan) {
 	s.TLS = &v1.TLSStatus{ExpirationTime: &metav1.Time{Time: p.Certificate.NotAfter}}
 	s.Authorities = string(p.Published)
 }
 
-// internalOf are the fields of status.internal that a change writes.
+// internalOf returns the fields of status.internal that a change writes.
 func internalOf(c change.Change) map[string]any {
 	fields, _ := c.Fields[v1.StatusInternal].(map[string]any)
 	return fields
 }
 
-// gatherOne instance.
+// A gatherOne gathers one instance.
 type gatherOne struct{ *instance.State }
 
 func (g gatherOne) GatherXRs(context.Context, instance.Key) ([]*instance.State, error) {
@@ -59,8 +59,8 @@ func (g gatherOne) GatherXRs(context.Context, instance.Key) ([]*instance.State, 
 
 func (gatherOne) ReadData(context.Context, *instance.State) error { return nil }
 
-// TestServerIsKnown: nobody logs in before it is published by what a server is known, to no other one, and to one that
-// has no certificate only where the platform says so.
+// TestServerIsKnown checks that the controller logs in only to a server whose CA is published. It logs in to a server
+// without a certificate only if the platform allows plain text.
 func TestServerIsKnown(t *testing.T) {
 	plan, key := aPlan(), instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"}
 	cases := map[string]struct {
@@ -132,7 +132,8 @@ func TestServerIsKnown(t *testing.T) {
 	}
 }
 
-// TestCertificateCannotBeKept: an instance says why there is none, and nobody logs in.
+// TestCertificateCannotBeKept checks that an instance reports why it has no certificate, and that the controller does
+// not log in.
 func TestCertificateCannotBeKept(t *testing.T) {
 	for _, cause := range []error{&secrets.NotLetInError{Namespace: "team"}, &secrets.ForeignError{},
 		&servercert.UnissuedError{}, &servercert.UnissuedError{Soon: true}} {
@@ -158,7 +159,7 @@ func TestCertificateCannotBeKept(t *testing.T) {
 	}
 }
 
-// A failingKeeper keeps nothing.
+// A failingKeeper is a certifier that fails.
 type failingKeeper struct{ cause error }
 
 func (k failingKeeper) Keep(context.Context, v1.Instance, metav1.OwnerReference, string,
@@ -166,8 +167,8 @@ func (k failingKeeper) Keep(context.Context, v1.Instance, metav1.OwnerReference,
 	return nil, k.cause
 }
 
-// TestServedIsShown: the status says until when that holds which the server shows, and what is wrong with it; it takes
-// back what is over.
+// TestServedIsShown checks that the status contains the expiration time of the presented certificate and its problem,
+// and that both are removed when they no longer apply.
 func TestServedIsShown(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindDatabase, Namespace: "team", Name: "db"})
 	until := metav1.NewTime(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC))

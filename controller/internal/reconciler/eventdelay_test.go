@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestSettle: what is written within a moment of the first write is looked at once, and what was
-// there before the controller comes after what is new. What is gone is looked at then and there.
+// TestSettle checks that writes shortly after the first write cause one reconcile, and that existing objects are
+// reconciled after new ones. A deletion causes a reconcile at once.
 func TestSettle(t *testing.T) {
 	old, fresh := instance.Key{Name: "old"}, instance.Key{Name: "fresh"}
 	events := enqueueKeys(func(o client.Object) []instance.Key { return []instance.Key{{Name: o.GetName()}} })

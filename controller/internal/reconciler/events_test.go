@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// documentedEvents are those of the API, with what is said of each.
+// documentedEvents returns the event reasons of the API with their comments.
 func documentedEvents(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "..", "apis", "v1", "events.go"), nil,
@@ -47,7 +47,7 @@ func documentedEvents(t *testing.T) map[string]string {
 	return out
 }
 
-// TestEvents: each reason says when it is sent, and is sent; no other is.
+// TestEvents checks that each event reason is documented and sent, and that no other reason is sent.
 func TestEvents(t *testing.T) {
 	sent := map[string]bool{}
 	for _, a := range slices.Concat(slices.Collect(maps.Values(eventsOfPhases)),
@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	}
 	for _, r := range []v1.EventReason{v1.EventConnectionPublished, v1.EventPasswordChanged, v1.EventOldPasswordDiscarded,
 		v1.EventPasswordChangeFailed} {
-		sent[string(r)] = true // By package rotate, whose reasons have this type.
+		sent[string(r)] = true // Package rotate sends them, and its reasons have this type.
 	}
 	documented := documentedEvents(t)
 	for reason, doc := range documented {
@@ -81,7 +81,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestOneSender: an event has the type of the API's reasons because one function sends all of them.
+// TestOneSender checks that one function sends all events, so that each reason has the type of the API's reasons.
 func TestOneSender(t *testing.T) {
 	var senders []string
 	files := token.NewFileSet()
@@ -114,7 +114,7 @@ func TestOneSender(t *testing.T) {
 	}
 }
 
-// TestEventOf: what a step is about comes before how far a deletion is.
+// TestEventOf checks that the event of a step depends on its action before the phase of the deletion.
 func TestEventOf(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -65,9 +65,9 @@ const whileRefused = 10 * time.Second
 // slowest is the maximum delay between two reconciles of an instance that waits for the cluster.
 const slowest = 30 * time.Second
 
-// shareOfLook is the delay that each waiting instance of a namespace adds for all of them. The waiting instances of a
-// namespace are therefore reconciled at most twice a second. This takes about fifty reads, half of what the
-// controller may request from the API server.
+// shareOfLook is the delay that each waiting instance adds to the delays of all waiting instances of its namespace.
+// They are therefore reconciled at most twice a second in total. This takes about fifty requests per second, half of
+// the controller's limit.
 const shareOfLook = 500 * time.Millisecond
 
 // pace returns the delay until the next reconcile of a waiting instance. The delay is a quarter of the time that it
@@ -88,7 +88,7 @@ func (r *instanceReconciler) Reconcile(ctx context.Context, k instance.Key) (rec
 	return runPasses(func() (time.Duration, bool, error) { return r.runPass(ctx, k) }, kerrors.IsConflict)
 }
 
-// paceOf returns and logs how long an instance waits for its next look.
+// paceOf returns and logs the delay until the next reconcile of a waiting instance.
 func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step steps.Step, asked,
 	waited time.Duration) time.Duration {
 	crowd := r.crowdOf(k.Namespace)

@@ -32,7 +32,7 @@ type gatherFn func() ([]*instance.State, error)
 
 func (f gatherFn) Gather(context.Context, instance.Key) ([]*instance.State, error) { return f() }
 
-// A noteWriter notes what it was told to write.
+// A noteWriter records the changes that it should write.
 type noteWriter struct {
 	wrote []string
 	err   error
@@ -52,7 +52,7 @@ func (w *noteWriter) Apply(_ context.Context, changes []change.Change) error {
 	return w.err
 }
 
-// claimOf an instance that is being deleted, with or without our finalizer.
+// claimOf returns a claim that is being deleted, with or without the controller's finalizer.
 func claimOf(finalizers ...string) *instance.Composite {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetName("db")
@@ -106,8 +106,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestSooner: of several lives, or records, the first that has to be looked at says when. One that asks for nothing
-// takes no other's look away.
+// TestSooner checks that the shortest delay of several instances or BackupRecords is used. An instance that needs no
+// reconcile does not replace the delay of another.
 func TestSooner(t *testing.T) {
 	for _, tc := range []struct{ a, b, want time.Duration }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
 		if got := sooner(tc.a, tc.b); got != tc.want {
@@ -116,7 +116,7 @@ func TestSooner(t *testing.T) {
 	}
 }
 
-// TestPace: what waits for long is looked at seldom, and what goes on is looked at as before.
+// TestPace checks that a long wait increases the interval between reconciles, and that progress resets it.
 func TestPace(t *testing.T) {
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Name: "db"}, time.Unix(1000, 0)
@@ -150,8 +150,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestNoteCrossplane: for how long it has not let an XR go is what this process has seen, whatever is written, and
-// begins anew where it is paused.
+// TestNoteCrossplane checks how long this process has seen Crossplane keep its finalizer on an XR. Writes do not
+// reset the duration, and a pause does.
 func TestNoteCrossplane(t *testing.T) {
 	r := &instanceReconciler{events: events.NewFakeRecorder(100), reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Namespace: "default", Name: "db"}, time.Unix(100000, 0)
@@ -182,7 +182,7 @@ func TestNoteCrossplane(t *testing.T) {
 		if got := r.noteCrossplane(k, s); got != tc.want {
 			t.Errorf("look %d: want %v, got %v", i, tc.want, got)
 		}
-		// And forgets nothing.
+		// These calls must not reset the duration.
 		r.announceStep(t.Context(), k, s,
 			steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping, Message: tc.elapsed.String()})
 		r.noteWait(k, s, steps.Step{Action: steps.Wait, Phase: v1.DeletionStopping})
@@ -194,8 +194,8 @@ func TestNoteCrossplane(t *testing.T) {
 	}
 }
 
-// TestCrowd: where two hundred wait in one namespace, all of them together are looked at twice a second, and who waits
-// in another as before. What waits no more does not count.
+// TestCrowd checks that 200 waiting instances of one namespace together cause two reconciles per second. Instances of
+// another namespace keep their interval. An instance that no longer waits is not counted.
 func TestCrowd(t *testing.T) {
 	const crowd = 200
 	r := &instanceReconciler{reported: map[instance.Key]map[types.UID]lastReported{}}
@@ -225,8 +225,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTurnsOfInstances: a namespace whose instances take for ever has two workers of ten, and a neighbour has one at
-// once.
+// TestTurnsOfInstances checks that a namespace whose reconciles never end uses two of ten workers. An instance of
+// another namespace must get a worker at once.
 func TestTurnsOfInstances(t *testing.T) {
 	release, entered, waiting := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
 	r := &instanceReconciler{turns: newTurns(10), reported: map[instance.Key]map[types.UID]lastReported{},
@@ -267,7 +267,7 @@ func TestTurnsOfInstances(t *testing.T) {
 	}
 }
 
-// gatherOf no lives, once it was told whose.
+// A gatherOf calls a function with the key and gathers no instances.
 type gatherOf func(k instance.Key)
 
 func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, error) {
@@ -275,7 +275,8 @@ func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, 
 	return nil, nil
 }
 
-// TestRefusalBy: of a store, or a server, people hear as of a quota; the API server's own troubles pass.
+// TestRefusalBy checks that users see the refusal of a store or a server like the refusal of a quota. Temporary
+// errors of the API server are not shown.
 func TestRefusalBy(t *testing.T) {
 	step := steps.Step{Action: steps.NoteBackup}
 	refusal := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
@@ -304,8 +305,8 @@ func TestRefusalBy(t *testing.T) {
 	}
 }
 
-// TestRefusedInOtherWords: a webhook that refuses a step with the ID of each request is asked again after a pause, and
-// not at once for as many passes as there may be.
+// TestRefusedInOtherWords checks a webhook whose refusal contains the ID of the request. The step is tried again
+// after a delay and not in the same reconcile.
 func TestRefusedInOtherWords(t *testing.T) {
 	for name, words := range map[string]string{"Digits": "request 4f%02d1c-a9 denied", "Letters": "request %c denied"} {
 		asked, letter := 0, 'a'
@@ -333,13 +334,13 @@ func TestRefusedInOtherWords(t *testing.T) {
 	}
 }
 
-// refusingWriter refuses, or does not.
+// A refusingWriter returns the error of a function for each write.
 type refusingWriter func() error
 
-// Apply changes.
+// Apply calls the function.
 func (w refusingWriter) Apply(context.Context, []change.Change) error { return w() }
 
-// TestSteady: a store that has other numbers to tell at each try says nothing new.
+// TestSteady checks that a refusal which differs only in numbers is treated as the same.
 func TestSteady(t *testing.T) {
 	refusal := func(message string, passing bool) *instance.Refusal {
 		return &instance.Refusal{Of: "NoteBackup", Message: message, Passing: passing}
@@ -362,7 +363,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestRefused: what a quota refuses is told at the next look, tried again in a while, and forgotten when it is allowed.
+// TestRefused checks that a refusal by a quota is in the next state, and that the step is tried again later. When the
+// step succeeds, the refusal must be removed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc",
 		errors.New("exceeded quota"))
@@ -397,7 +399,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestReconcileEnds although somebody undoes each step.
+// TestReconcileEnds checks that a reconcile ends even if another client reverts each step.
 func TestReconcileEnds(t *testing.T) {
 	w := &noteWriter{}
 	r := &instanceReconciler{
@@ -416,7 +418,7 @@ func TestReconcileEnds(t *testing.T) {
 	}
 }
 
-// TestSay: people hear news once, however many steps and lives there are.
+// TestSay checks that each event is sent once, regardless of the number of steps and instances.
 func TestSay(t *testing.T) {
 	k := instance.Key{Name: "db"}
 	lives := []*instance.State{

@@ -37,7 +37,7 @@ func logForStore(mgr ctrl.Manager) func(*reconcile.Request) logr.Logger {
 	}
 }
 
-// A loggedClient logs each write to the API server. It logs the names of objects and nothing of what is in them.
+// A loggedClient logs each write to the API server. It logs the names of objects, and not their contents.
 type loggedClient struct{ client.Client }
 
 // Create logs the call.
@@ -60,10 +60,10 @@ func (c loggedClient) Delete(ctx context.Context, o client.Object, opts ...clien
 	return c.logWrite(ctx, "Delete", "", o, func() error { return c.Client.Delete(ctx, o, opts...) })
 }
 
-// Status returns a client that logs as well.
+// Status returns a client that also logs its writes.
 func (c loggedClient) Status() client.SubResourceWriter { return c.SubResource("status") }
 
-// SubResource returns a client that logs as well.
+// SubResource returns a client that also logs its writes.
 func (c loggedClient) SubResource(name string) client.SubResourceClient {
 	return loggedSubResource{c.Client.SubResource(name), c, name}
 }
@@ -93,14 +93,15 @@ func (c loggedClient) logWrite(ctx context.Context, verb, subresource string, o 
 	start := time.Now()
 	err := write()
 	if l := log.FromContext(ctx).V(1); l.Enabled() {
-		kind, _ := c.GroupVersionKindFor(o) // The kind is logged as empty.
+		kind, _ := c.GroupVersionKindFor(o) // An unknown kind is logged as empty.
 		l.Info("Wrote to the API server", "verb", verb, "kind", kind.Kind, "subresource", subresource, "namespace",
 			o.GetNamespace(), "name", o.GetName(), "took", time.Since(start), "error", err)
 	}
 	return err
 }
 
-// reads counts what is read from the API server for one look at an instance. Stores are read at the same time.
+// reads counts the requests to the API server of one reconcile, and the returned objects. Several reads can run
+// concurrently.
 type reads struct{ requests, objects atomic.Int64 }
 
 type readsKey struct{}
@@ -133,7 +134,7 @@ func (r countedReader) List(ctx context.Context, l client.ObjectList, opts ...cl
 	return err
 }
 
-// logReads logs how long a look at an instance takes, and how much it reads.
+// logReads logs how long the reads of an instance take, and how much they return.
 func logReads[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	start, n := time.Now(), &reads{}
 	out, err := read(context.WithValue(ctx, readsKey{}, n))
@@ -142,7 +143,7 @@ func logReads[T any](ctx context.Context, read func(context.Context) (T, error))
 	return out, err
 }
 
-// logNoTurn logs that the namespace of an instance has all the workers that one namespace gets.
+// logNoTurn logs that all workers that the instance's namespace may use are busy.
 func logNoTurn(ctx context.Context) {
 	log.FromContext(ctx).V(1).Info("The namespace has no free worker", "after", nextTurn)
 }

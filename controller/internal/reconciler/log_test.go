@@ -32,7 +32,7 @@ func logInto(t *testing.T, verbosity int, lines *[]string) context.Context {
 		funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{Verbosity: verbosity}))
 }
 
-// TestWritesAreLogged: each write is in the log with its verb and its object, and with nothing of what is written.
+// TestWritesAreLogged checks that each write is logged with its verb and object, and without the written content.
 func TestWritesAreLogged(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"},
 		Data: map[string][]byte{"password": []byte("correct horse")}}
@@ -73,7 +73,7 @@ func TestWritesAreLogged(t *testing.T) {
 	}
 }
 
-// TestReadsAreLogged: one line says how much a look has read.
+// TestReadsAreLogged checks that one log line contains the number of reads of a reconcile.
 func TestReadsAreLogged(t *testing.T) {
 	var lines []string
 	ctx := logInto(t, 1, &lines)
@@ -94,7 +94,7 @@ func TestReadsAreLogged(t *testing.T) {
 	}
 }
 
-// TestChangesAreLogged: a change of an instance's state is one line, and no change is none.
+// TestChangesAreLogged checks that each change of an instance's state is logged once.
 func TestChangesAreLogged(t *testing.T) {
 	var lines []string
 	ctx := logInto(t, 0, &lines)

@@ -92,8 +92,8 @@ type passwordReconciler struct {
 	asked map[instance.Key]asking
 }
 
-// An asking stores when a server was last contacted, in which of its starts, and the version that it reported and
-// that its volume has.
+// An asking describes the last check of a server: its time, the server's start at that time, and the version that is
+// stored on the volume.
 type asking struct {
 	askedAt time.Time
 	start   string
@@ -238,8 +238,8 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	return timestamp.UTC().Format(time.RFC3339), ok
 }
 
-// startOfServer returns a text that changes with each start of a server that clients know. Before the first login the
-// condition also changes with its message, which does not mean a start.
+// startOfServer returns a text that changes with each start of the server. Before the controller's first login it is
+// constant, because the time of the condition then also changes with the message.
 func startOfServer(xr *instance.Composite, start string) string {
 	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionServing) {
 		return start

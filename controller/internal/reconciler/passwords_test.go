@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/rotate"
 )
 
-// TestShowCredentials: a message that repeats what a webhook said prints, and is written once.
+// TestShowCredentials checks that a message with a webhook's text is made printable and written once.
 func TestShowCredentials(t *testing.T) {
 	s := instance.NewState(instance.Subject{
 		XR: &instance.Composite{Unstructured: &unstructured.Unstructured{Object: map[string]any{}}}})
@@ -41,8 +41,8 @@ func TestShowCredentials(t *testing.T) {
 	}
 }
 
-// TestNoteVersion: the volume has the version that the server said, and is read for it until it has, and once in each
-// start.
+// TestNoteVersion checks that the version of the server is written to the volume. The volume is read until it has the
+// version, and once after each start of the server.
 func TestNoteVersion(t *testing.T) {
 	now, version := time.Unix(1, 0), "8.4.6"
 	var noted []string
@@ -95,7 +95,7 @@ func TestNoteVersion(t *testing.T) {
 	}
 }
 
-// volumeOf an instance that serves since a start.
+// A volumeOf gathers an instance whose server accepts clients since a point in time.
 type volumeOf struct {
 	pvc   *corev1.PersistentVolumeClaim
 	start time.Time
@@ -115,7 +115,8 @@ func (v *volumeOf) ReadData(_ context.Context, s *instance.State) error {
 	return nil
 }
 
-// TestPublishedPassword is that of the Secret which the claim asks Crossplane for, and nothing while there is none.
+// TestPublishedPassword checks the password in the Secret that Crossplane writes for the claim, and that it is empty
+// if that Secret does not exist.
 func TestPublishedPassword(t *testing.T) {
 	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "for-clients"},
 		Data: map[string][]byte{v1.PasswordKey: []byte("a")}}
@@ -140,12 +141,12 @@ func TestPublishedPassword(t *testing.T) {
 	}
 }
 
-// A writerFn takes changes.
+// A writerFn is a writer that calls a function.
 type writerFn func(changes []change.Change) error
 
 func (f writerFn) Apply(_ context.Context, changes []change.Change) error { return f(changes) }
 
-// schemeOf what the controller reads and writes as Go types.
+// schemeOf returns the scheme of the controller.
 func schemeOf(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s, err := instance.NewScheme()
@@ -155,7 +156,8 @@ func schemeOf(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestGeneratedPassword: who names no password gets one that nobody has chosen, once, and before the first start.
+// TestGeneratedPassword checks that an instance without a password gets a random one, once and before the first
+// start.
 func TestGeneratedPassword(t *testing.T) {
 	platform := func(legacy v1.LegacyPassword) client.Object {
 		return &v1.Platform{ObjectMeta: metav1.ObjectMeta{Name: v1.PlatformName},
@@ -219,8 +221,8 @@ func TestGeneratedPassword(t *testing.T) {
 	}
 }
 
-// TestPlatformsWord: the rotation has what the platform says of the wanted password, and where there is no platform
-// none is brought in.
+// TestPlatformsWord checks that a password change respects the platform's rules for passwords. Without a Platform
+// object, no password is changed.
 func TestPlatformsWord(t *testing.T) {
 	for name, tc := range map[string]struct {
 		platform *v1.PlatformSpec
@@ -243,8 +245,8 @@ func TestPlatformsWord(t *testing.T) {
 	}
 }
 
-// TestNotLetIn: where the Secrets of a namespace may not be read its instances say so, whichever is read first, and the
-// pass is no error.
+// TestNotLetIn checks that the instances of a namespace report that its Secrets may not be read, whichever Secret is
+// read first. The reconcile must return no error.
 func TestNotLetIn(t *testing.T) {
 	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +276,7 @@ func TestNotLetIn(t *testing.T) {
 	}
 }
 
-// gatherNamingNone gathers a database that names no password, and takes clients or not.
+// A gatherNamingNone gathers a database without a password, which accepts clients or not.
 type gatherNamingNone struct{ serving bool }
 
 func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
@@ -288,14 +290,14 @@ func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*insta
 
 func (gatherNamingNone) ReadData(context.Context, *instance.State) error { return nil }
 
-// TestRequeueAfter: a Secret of a claim that nobody watches is read every few seconds, and one that Crossplane watches
-// when the status says that it is another one.
+// TestRequeueAfter checks that a user's Secret, which the controller does not watch, is read every few seconds. A
+// Secret that Crossplane watches is read when the status contains another version.
 func TestRequeueAfter(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		ref     bool
 		version string
-		not     string // What of the XR is not so.
+		not     string // The part of the XR that is different.
 		result  rotate.Result
 		want    time.Duration
 	}{

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 )
 
-// functionOf a package, as Crossplane has it installed.
+// functionOf returns a Function as Crossplane has installed it.
 func functionOf(spec, status string) *unstructured.Unstructured {
 	f := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"package": spec}}}
 	if status != "" {
@@ -28,7 +28,7 @@ func functionOf(spec, status string) *unstructured.Unstructured {
 	return f
 }
 
-// TestReleases: the status of the Platform says which releases run, and whether they fit.
+// TestReleases checks that the status of the Platform contains the running releases, and whether they are compatible.
 func TestReleases(t *testing.T) {
 	const image = "registry.example:5000/mirror/function-mysql"
 	cases := map[string]struct {
@@ -66,7 +66,7 @@ func TestReleases(t *testing.T) {
 				writes++
 				return change.Writer{Client: kube}.Apply(t.Context(), changes)
 			})}
-			for range 2 { // The second look has nothing to write.
+			for range 2 { // The second update writes nothing.
 				if err := c.update(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// TestReleasesWithoutPlatform: there is nothing to write to, and that is no error.
+// TestReleasesWithoutPlatform checks that a missing Platform object is not an error.
 func TestReleasesWithoutPlatform(t *testing.T) {
 	c := releaseCheck{reader: fake.NewClientBuilder().WithScheme(schemeOf(t)).Build(),
 		writer: writerFn(func([]change.Change) error { t.Error("it writes"); return nil })}
@@ -97,7 +97,7 @@ func TestReleasesWithoutPlatform(t *testing.T) {
 	}
 }
 
-// TestFunctionName: the name is the one that the Compositions have.
+// TestFunctionName checks that the name is the one in the Compositions.
 func TestFunctionName(t *testing.T) {
 	raw, err := os.ReadFile("../../../apis/composition-mysql.yaml")
 	if err != nil || !strings.Contains(string(raw), "name: "+functionName+"\n") {

@@ -36,14 +36,14 @@ type restoreTestReconciler struct {
 	meter  *meter
 	atOnce int
 	clock  func() time.Time
-	// turns is locked while a reconciler of any kind takes a turn.
+	// turns is locked while a reconciler of any kind starts a restore test, so that all of them share one limit.
 	turns *sync.Mutex
-	// failed stores for the key of an instance when its Job could not be created.
+	// failed maps the key of an instance to the time at which its Job could not be created.
 	failed *sync.Map
 }
 
-// afterFailure is how long to wait before the next attempt to create such a Job. The release of its turn is an event,
-// which must not cause an immediate retry.
+// afterFailure is the delay before the next attempt to create such a Job. The controller removes the test from the
+// BackupRecord after a failure. This write is an event, and the event must not cause an immediate retry.
 const afterFailure = time.Minute
 
 // Reconcile runs the restore tests of an instance. Events of Jobs and BackupRecords trigger it.
@@ -59,7 +59,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		return reconcile.Result{}, err
 	}
 	step := restoretest.Next(s)
-	if step.Action == restoretest.Start { // The cache may be outdated. No turn is taken while the lock is held.
+	if step.Action == restoretest.Start { // The cache may be outdated, so the decision is repeated under the lock.
 		r.turns.Lock()
 		defer r.turns.Unlock()
 		if s.Others, err = r.readTurns(ctx, r.reader, eachBackup, k); err != nil {
@@ -108,7 +108,8 @@ func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
 	return 0
 }
 
-// giveBack releases the turn of a Job that could not be created, for example because its store is not reachable.
+// giveBack ends a restore test whose Job could not be created, so that another one can run. The store may be
+// unreachable, for example.
 func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) error {
 	s, err := r.readState(ctx, k)
 	if err != nil {
@@ -141,7 +142,7 @@ func (r *restoreTestReconciler) readState(ctx context.Context, k instance.Key) (
 	})
 }
 
-// readTurns reads the restore tests of other instances. It keeps only BackupRecords that have a turn.
+// readTurns reads the running restore tests of other instances from their BackupRecords.
 func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reader,
 	each func(context.Context, client.Reader, func(*v1.BackupRecord)) error, k instance.Key) (restoretest.Turns, error) {
 	var tried []v1.BackupRecord

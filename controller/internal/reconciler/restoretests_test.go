@@ -27,7 +27,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// backedUp is an instance that is gone, whose backup nobody has looked at yet.
+// backedUp returns the objects of a deleted instance whose backup has not been restore-tested.
 func backedUp(namespace, name string) []client.Object {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: namespace, Name: name, XR: types.UID(namespace + "-" + name)}
 	pvc := &corev1.PersistentVolumeClaim{
@@ -49,7 +49,7 @@ func backedUp(namespace, name string) []client.Object {
 	return []client.Object{pvc, pv, r}
 }
 
-// A tester is the reconciler of restore tests, over an API server that numbers what is created.
+// A tester is the reconciler of restore tests with a fake API server that assigns UIDs.
 type tester struct {
 	*restoreTestReconciler
 
@@ -79,7 +79,7 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	}}
 }
 
-// try until nothing is left to do now, and return the Job that is tried; nil if it has to wait.
+// try reconciles until there is nothing to do now, and returns the running Job. It returns nil if the test must wait.
 func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 	t.Helper()
 	k := instance.Key{Kind: v1.KindMySQL, Namespace: namespace, Name: name}
@@ -113,8 +113,7 @@ func (v *tester) record(t *testing.T, namespace, name string) *v1.BackupRecord {
 	return r
 }
 
-// tenants make a Job with each label and annotation that the controller gives its own, for an instance of whatever
-// name.
+// tenants returns a Job that a tenant has created, with all labels and annotations of the controller's Jobs.
 func tenants(namespace, name string, instance v1.Instance) *batchv1.Job {
 	labels := instance.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
@@ -125,11 +124,11 @@ func tenants(namespace, name string, instance v1.Instance) *batchv1.Job {
 		}}}
 }
 
-// TestStrangersTakeNoTurn: Jobs with our labels that a tenant makes are not counted, and labels that a tenant takes
-// from ours do not hide them.
+// TestStrangersTakeNoTurn checks that Jobs of a tenant with the controller's labels are not counted. A tenant cannot
+// hide the controller's Jobs by a change of their labels.
 func TestStrangersTakeNoTurn(t *testing.T) {
 	victim := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
-	objects := []client.Object{ //nolint:prealloc // A list of what there is.
+	objects := []client.Object{ //nolint:prealloc // It lists all objects.
 		tenants("evil", "x", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "x", XR: "x"}),
 		tenants("evil", "y", v1.Instance{Kind: v1.KindMySQL, Namespace: "evil", Name: "y", XR: "y"}),
 		tenants("evil", "z", victim), tenants("a", "another", victim),
@@ -160,8 +159,8 @@ func TestStrangersTakeNoTurn(t *testing.T) {
 	}
 }
 
-// TestStrangersJobIsNotHeard: one of our Job's name is neither removed nor believed, and the record says what is in the
-// way.
+// TestStrangersJobIsNotHeard checks that a tenant's Job with the name of a restore test is not deleted and not
+// believed. The BackupRecord reports the name conflict.
 func TestStrangersJobIsNotHeard(t *testing.T) {
 	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	cases := map[string]struct {
@@ -197,7 +196,8 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	}
 }
 
-// TestTurnAfterCrash: whatever was done when the controller ended, the test goes on, and is counted once.
+// TestTurnAfterCrash checks that a restore test continues after a crash of the controller at any time, and is counted
+// once.
 func TestTurnAfterCrash(t *testing.T) {
 	for name, undo := range map[string]func(*testing.T, *tester, *v1.BackupRecord, *batchv1.Job){
 		"Reserved": func(t *testing.T, v *tester, r *v1.BackupRecord, j *batchv1.Job) {
@@ -230,7 +230,8 @@ func TestTurnAfterCrash(t *testing.T) {
 	}
 }
 
-// TestTurnIsRefused: where a quota or a policy refuses the Job, the turn is another's, and the record says why.
+// TestTurnIsRefused checks that another restore test can run if a quota or a policy refuses the Job, and that the
+// BackupRecord contains the reason.
 func TestTurnIsRefused(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	refusing := interceptor.NewClient(v.kube, interceptor.Funcs{
@@ -248,8 +249,8 @@ func TestTurnIsRefused(t *testing.T) {
 	}
 }
 
-// TestTurnOfNoJob: where the Job cannot be made for now the turn is another's, and it is tried again after a while,
-// whatever happens meanwhile.
+// TestTurnOfNoJob checks that another restore test can run if the Job cannot be created now. The creation is tried
+// again after a delay, regardless of other events.
 func TestTurnOfNoJob(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	now, tries := v.clock(), 0
@@ -279,8 +280,8 @@ func TestTurnOfNoJob(t *testing.T) {
 	}
 }
 
-// TestTurnWithoutKind: where the XRD was uninstalled, with the instances, a test that had begun ends, and a verdict
-// that was not good is looked at no more.
+// TestTurnWithoutKind checks restore tests after the XRD and the instances were uninstalled. A running test ends, and
+// a backup that failed its test is not tested again.
 func TestTurnWithoutKind(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	j := v.try(t, "a", "one")
@@ -312,7 +313,7 @@ func TestTurnWithoutKind(t *testing.T) {
 	}
 }
 
-// mysqlsOf a namespace are all that this reader lists.
+// A mysqlsOf lists only the MySQLs of a namespace.
 type mysqlsOf struct {
 	client.Reader
 
@@ -329,8 +330,8 @@ func (r mysqlsOf) List(_ context.Context, list client.ObjectList, opts ...client
 	return nil
 }
 
-// TestIsEndingWithoutClaim: an instance without a claim ends if it is deleted, and another one of its namespace does
-// not count.
+// TestIsEndingWithoutClaim checks that an instance without a claim is ending if it is being deleted. Other instances
+// of its namespace do not matter.
 func TestIsEndingWithoutClaim(t *testing.T) {
 	v := newTester(t, []string{"a"})
 	v.reader = mysqlsOf{namespace: "a", items: []metav1.PartialObjectMetadata{

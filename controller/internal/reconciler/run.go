@@ -28,9 +28,9 @@ type Options struct {
 	Settings instance.Settings
 	// Release is the release of this controller, such as v0.1.0.
 	Release string
-	// Namespace is the controller's own.
+	// Namespace is the controller's own namespace.
 	Namespace string
-	// LeaderElection makes the controller wait until it is the only one that runs.
+	// LeaderElection makes the controller wait until it is the only running one.
 	LeaderElection bool
 	// MetricsAddress and HealthAddress are the addresses to serve on, such as :8443. The value 0 disables the
 	// endpoint.

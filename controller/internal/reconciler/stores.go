@@ -96,7 +96,7 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 				Complete(r)
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // The controller was told to stop.
+			return nil //nolint:nilerr // The controller is stopping.
 		}
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	asked := s.Annotations[v1.AnnotationMakeRecord]
 	switch previous := s.Status.Record; {
 	case asked == "":
-		return nil, nil //nolint:nilnil // No question, and no error.
+		return nil, nil //nolint:nilnil // There is no request.
 	case previous != nil && previous.Asked == asked && previous.Made:
 		return previous, nil
 	case open == nil:

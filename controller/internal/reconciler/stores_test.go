@@ -27,7 +27,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// storeOf a name, at an address where nobody listens, with its Secrets.
+// storeOf returns a BackupStore with an endpoint on which no server listens, with its Secrets.
 func storeOf(name string) []client.Object {
 	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1.BackupStoreSpec{
 		Endpoint: "https://127.0.0.1:1", Bucket: "backups", PathStyle: true,
@@ -40,7 +40,7 @@ func storeOf(name string) []client.Object {
 	return []client.Object{s, credentials, key}
 }
 
-// TestStores: a BackupStore says what is wrong with it, and the gateway is told of those that can be opened.
+// TestStores checks that a BackupStore reports its problem, and that the gateway gets the stores that can be opened.
 func TestStores(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
 		WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
@@ -100,7 +100,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestStoresUnread: what the API server does not say is no fault of the store.
+// TestStoresUnread checks that an error of the API server is not reported as a problem of the store.
 func TestStoresUnread(t *testing.T) {
 	broken := errors.New("no API server")
 	all := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
@@ -131,8 +131,8 @@ func TestStoresUnread(t *testing.T) {
 	}
 }
 
-// lookedAt once is a store at an address where nobody listens, of which somebody has asked for something, and whose
-// Secret of a name may be gone.
+// lookedAt returns a BackupStore after one reconcile. No server listens on its endpoint. A user has requested
+// something with an annotation, and one Secret may be missing.
 func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Client, *v1.BackupStore) {
 	t.Helper()
 	objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == gone })
@@ -153,7 +153,8 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 	return kube, got
 }
 
-// TestMakeRecord: who asks for a record hears what became of that, and nothing is made of what the store has not said.
+// TestMakeRecord checks that a request for a BackupRecord gets a result, and that no BackupRecord is created without
+// data from the store.
 func TestMakeRecord(t *testing.T) {
 	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "BackupRecord a is there"}
 	for name, tc := range map[string]struct {
@@ -181,7 +182,7 @@ func TestMakeRecord(t *testing.T) {
 				s.Annotations, s.Status.Record = map[string]string{v1.AnnotationMakeRecord: tc.asked}, tc.previous
 			})
 			if tc.want != nil && got.Status.Record != nil && strings.HasPrefix(got.Status.Record.Message, tc.want.Message) {
-				got.Status.Record.Message = tc.want.Message // The rest is the network's.
+				got.Status.Record.Message = tc.want.Message // The rest depends on the network.
 			}
 			if diff := cmp.Diff(tc.want, got.Status.Record); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
@@ -194,7 +195,8 @@ func TestMakeRecord(t *testing.T) {
 	}
 }
 
-// TestAdoptions: who asks for one hears what became of it, and nothing is made of what the store has not said.
+// TestAdoptions checks that a request for an import gets a result, and that nothing is imported without data from the
+// store.
 func TestAdoptions(t *testing.T) {
 	done := &v1.StoreAdoption{ID: "1", Message: "done"}
 	for name, tc := range map[string]struct {
@@ -219,7 +221,7 @@ func TestAdoptions(t *testing.T) {
 				s.Annotations, s.Status.Adoption = map[string]string{v1.AnnotationAdopt: tc.asked}, tc.previous
 			})
 			if tc.want != nil && got.Status.Adoption != nil && strings.HasPrefix(got.Status.Adoption.Message, tc.want.Message) {
-				got.Status.Adoption.Message = tc.want.Message // The rest is advice, or the network's.
+				got.Status.Adoption.Message = tc.want.Message // The rest is advice or depends on the network.
 			}
 			if diff := cmp.Diff(tc.want, got.Status.Adoption); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
@@ -228,7 +230,8 @@ func TestAdoptions(t *testing.T) {
 	}
 }
 
-// TestTakeCandidate: the record is made of what this cluster has, and a dry run writes nothing.
+// TestTakeCandidate checks that an imported BackupRecord refers to objects of this cluster, and that a dry run writes
+// nothing.
 func TestTakeCandidate(t *testing.T) {
 	origin := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
 	candidate := stores.Candidate{Found: stores.Found{NamespaceUID: "ns", XR: "xr", Record: "one"},
@@ -289,7 +292,7 @@ func TestTakeCandidate(t *testing.T) {
 		u.SetLabels(map[string]string{"crossplane.io/claim-namespace": "shop", "crossplane.io/claim-name": "db"})
 		return u
 	}
-	moved := func(r *v1.BackupRecord) *v1.BackupRecord { // With its volume, from another cluster.
+	moved := func(r *v1.BackupRecord) *v1.BackupRecord { // The volume was moved from another cluster.
 		r.Spec.Instance.NamespaceUID, r.Spec.AnnouncedAt = "there", &metav1.Time{Time: time.Unix(1, 0)}
 		return r
 	}

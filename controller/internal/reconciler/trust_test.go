@@ -23,8 +23,8 @@ func secretOf(namespace, name string) *corev1.Secret {
 	}
 }
 
-// TestWhosePassword: whatever spec and status of an instance say, its server is
-// offered no password but those of Secrets of its own namespace.
+// TestWhosePassword checks that a server gets only passwords from Secrets of its own namespace, whatever the
+// instance's spec and status contain.
 func TestWhosePassword(t *testing.T) {
 	ref := func(name string) v1.MySQLSpec {
 		return v1.MySQLSpec{PasswordSecretRef: &v1.SecretKeySelector{Name: name, Key: v1.PasswordKey}}

@@ -30,8 +30,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An uninstallingServer is an API server whose XRs' kind is known, and is taken away before it is listed. Claims are
-// there, and are listed when the XRs have been asked for; there is nothing else.
+// An uninstallingServer is an API server whose kind of XRs is deleted before the XRs are listed. It lists claims
+// after the XRs were requested, and has no other objects.
 type uninstallingServer struct {
 	kind  instance.Kind
 	asked func()
@@ -68,7 +68,7 @@ func (s *uninstallingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		l.Items = []metav1.PartialObjectMetadata{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db", UID: "uid"}}}
-	case resourceOf(v1.GroupVersion.WithKind(v1.KindBackupRecord)): // They are listed whole.
+	case resourceOf(v1.GroupVersion.WithKind(v1.KindBackupRecord)): // They are listed as complete objects.
 		l.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindBackupRecord + "List"))
 	case resourceOf(v1.GroupVersion.WithKind(v1.KindBackup)):
 		l.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindBackup + "List"))
@@ -84,10 +84,10 @@ func answer(w http.ResponseWriter, code int, o runtime.Object) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(b) // Who asked may have gone.
+	_, _ = w.Write(b) // The client may have disconnected.
 }
 
-// heard is told of the first thing that somebody reads.
+// A heard calls a function at the first read.
 type heard func()
 
 func (h heard) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -100,8 +100,8 @@ func (h heard) List(context.Context, client.ObjectList, ...client.ListOption) er
 	return errors.New("there is nothing to list")
 }
 
-// TestUninstalledKind: an XRD is deleted while the controller starts. The XRs' kind is known, and can never be listed.
-// Nothing waits for it that does not need it: claims are looked after, and restore tests.
+// TestUninstalledKind deletes an XRD while the controller starts. The XRs can then never be listed. Claims and
+// restore tests must nevertheless be reconciled, because they do not need the XRs.
 func TestUninstalledKind(t *testing.T) {
 	kind := instance.Kinds()[0]
 	gone := make(chan struct{})
@@ -130,7 +130,7 @@ func TestUninstalledKind(t *testing.T) {
 	}
 }
 
-// managerOf what an API server with a kind of claims serves.
+// managerOf returns a manager for an API server that serves a kind of claims.
 func managerOf(t *testing.T, host string, kind instance.Kind) ctrl.Manager {
 	t.Helper()
 	scheme, err := instance.NewScheme()
@@ -157,7 +157,7 @@ func managerOf(t *testing.T, host string, kind instance.Kind) ctrl.Manager {
 	return mgr
 }
 
-// reconcilersToldOf an instance say so at once, instances and restore tests.
+// reconcilersToldOf returns reconcilers of instances and restore tests that report their first reconcile.
 func reconcilersToldOf(t *testing.T, mgr ctrl.Manager) (*reconcilers, map[string]<-chan struct{}) {
 	t.Helper()
 	c, err := newComposites(mgr)

@@ -28,8 +28,8 @@ const (
 	// installPollInterval is the interval for kinds that are not installed yet. The controller may start before the
 	// Configuration is installed.
 	installPollInterval = 5 * time.Second
-	// cacheSyncTimeout is the timeout for BackupRecords, whose kind may be deleted before all of them were read once.
-	// After the timeout, the whole controller exits.
+	// cacheSyncTimeout is the timeout for the initial list of BackupRecords. Their kind may be deleted before the
+	// list is complete, and the whole controller exits after the timeout.
 	cacheSyncTimeout = 365 * 24 * time.Hour
 )
 
@@ -49,7 +49,8 @@ func (r *reconcilers) watchKind(mgr ctrl.Manager, kind instance.Kind, atOnce int
 		if err != nil {
 			return err
 		}
-		// A restore test waits while a deletion has priority, and ends when its name is needed.
+		// Events of claims and XRs affect restore tests: a deletion has priority, and a new instance needs the name
+		// of a test.
 		return errors.Join(tests.Watch(c.claims(kind)), mgr.Add(whenInstalled(mgr, kind.XR, func() error {
 			return errors.Join(r.passwords.watchServers(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
 				tests.Watch(c.xrs(kind)))
@@ -70,7 +71,7 @@ func whenInstalled(mgr ctrl.Manager, kind schema.GroupVersionKind, watch func() 
 			return true, watch()
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // The controller was told to stop.
+			return nil //nolint:nilerr // The controller is stopping.
 		}
 		return err
 	}

@@ -65,7 +65,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// livingDatabase is one that serves, and has nothing that outlives its pod.
+// livingDatabase returns a Database whose server accepts clients and which has no volume.
 func livingDatabase(k instance.Key) *instance.State {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetName(k.Name + "-x")
@@ -78,7 +78,7 @@ func livingDatabase(k instance.Key) *instance.State {
 	return instance.NewState(instance.Subject{Life: k.Life(u.GetUID()), XR: xr})
 }
 
-// gatherLiving databases under every name.
+// A gatherLiving gathers a living Database for each name.
 type gatherLiving struct{}
 
 func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
@@ -87,7 +87,7 @@ func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.St
 
 func (gatherLiving) ReadData(context.Context, *instance.State) error { return nil }
 
-// newCredentials with a clock, and an API server that has the platform alone and takes everything.
+// newCredentials returns a reconciler with a clock and a fake API server that has only the Platform object.
 func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordReconciler {
 	t.Helper()
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).
@@ -106,7 +106,7 @@ func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordRe
 	}
 }
 
-// A rotatorFn speaks with a server.
+// A rotatorFn is a rotator that calls a function.
 type rotatorFn func(in rotate.Input) rotate.Result
 
 func (rotatorFn) ForgetInstance(v1.Instance, []types.UID) {}
@@ -115,8 +115,8 @@ func (f rotatorFn) Reconcile(_ context.Context, in rotate.Input) (rotate.Result,
 	return f(in), nil
 }
 
-// TestTurns: ten servers that never answer take two workers of ten, and a
-// neighbour has its turn at once.
+// TestTurns checks that ten servers which never respond use two of ten workers, and that an instance of another
+// namespace gets a worker at once.
 func TestTurns(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan string, 100)
 	c := newCredentials(t, rotatorFn(func(in rotate.Input) rotate.Result {
@@ -141,7 +141,7 @@ func TestTurns(t *testing.T) {
 	for range 2 {
 		<-entered
 	}
-	for range 8 { // All others are sent away.
+	for range 8 { // The others get no worker.
 		<-waiting
 	}
 	if _, err := c.Reconcile(t.Context(),
@@ -163,13 +163,13 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestBackOff from servers that mean harm: each is asked less and less often,
-// whatever happens meanwhile to the instance, and its status can be printed.
+// TestBackOff checks that a hostile server is contacted less and less often, regardless of events of its instance,
+// and that its status is printable.
 func TestBackOff(t *testing.T) {
 	want := []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300}
 	for _, trick := range hostile.Tricks() {
 		if slices.Contains([]string{"silent", "drip", "dreamer", "unprintable", "echo"}, trick.Name) {
-			continue // They take their time, which the rotator looks at, or say what a server may say.
+			continue // They are only slow, or send text that a server may send.
 		}
 		t.Run(trick.Name, func(t *testing.T) {
 			dials := 0
@@ -188,7 +188,7 @@ func TestBackOff(t *testing.T) {
 			for range want {
 				first, err := c.Reconcile(t.Context(), k)
 				before := dials
-				second, err2 := c.Reconcile(t.Context(), k) // As for an event.
+				second, err2 := c.Reconcile(t.Context(), k) // This call simulates an event.
 				if err != nil || err2 != nil || second.RequeueAfter != first.RequeueAfter || dials != before {
 					t.Fatalf("%v, %v, %v, %v, %d dials", first, err, second, err2, dials-before)
 				}
@@ -205,8 +205,8 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// TestLeftAlone: a server that is asked again hears how long it was left alone, until it is well.
-// What fails for another reason in between ends that as little as it adds to it.
+// TestLeftAlone checks that the rotator gets the duration since the last contact with a server until the server is
+// well. Another error in between does not change the duration.
 func TestLeftAlone(t *testing.T) {
 	now := time.Unix(1, 0)
 	var got []time.Duration
@@ -229,8 +229,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestRetries: the pauses of what fails go on doubling while it waits for its
-// turn, and are the first one again after what went well.
+// TestRetries checks that the delay after errors keeps doubling while a reconcile waits for a worker, and is reset
+// after a success.
 func TestRetries(t *testing.T) {
 	failing := errors.New("no")
 	c := newCredentials(t, nil, time.Now)
@@ -242,7 +242,7 @@ func TestRetries(t *testing.T) {
 			c.turns.takeTurn(k.Namespace)
 			defer c.turns.giveTurn(k.Namespace)
 		}
-		// What controller-runtime does, in pkg/internal/controller.
+		// controller-runtime does the same in pkg/internal/controller.
 		if _, err := c.Reconcile(t.Context(), k); err != nil {
 			return c.retries.When(k)
 		}
@@ -257,7 +257,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A failingRotator fails, or not.
+// A failingRotator returns this error.
 type failingRotator struct{ err error }
 
 func (failingRotator) ForgetInstance(v1.Instance, []types.UID) {}
@@ -266,7 +266,7 @@ func (f failingRotator) Reconcile(context.Context, rotate.Input) (rotate.Result,
 	return rotate.Result{}, f.err
 }
 
-// A rotatorSpy keeps the last result.
+// A rotatorSpy records the last result.
 type rotatorSpy struct {
 	rotator
 

@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// testedLife has a backup to test.
+// testedLife is the instance whose backup is tested.
 var testedLife = v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: "uid-1"}
 
 func kinds(t *testing.T) *runtime.Scheme {
@@ -38,7 +38,7 @@ func objectMeta(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}
 }
 
-// xrOf the claim "db".
+// xrOf returns an XR of the claim "db".
 func xrOf(name, uid string, deleting bool) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{
 		Object: map[string]any{"spec": map[string]any{
@@ -54,7 +54,7 @@ func xrOf(name, uid string, deleting bool) *unstructured.Unstructured {
 	return u
 }
 
-// boundClaim has bound an XR, or none yet.
+// boundClaim returns a claim that is bound to an XR, or to none.
 func boundClaim(xr string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{
 		Object: map[string]any{"spec": map[string]any{"resourceRef": map[string]any{"name": xr}}}}
@@ -64,7 +64,7 @@ func boundClaim(xr string) *unstructured.Unstructured {
 	return u
 }
 
-// restoreTestJob of the first life, whose server has said its word.
+// restoreTestJob returns the Job of testedLife with a pod in which the server has reported its result.
 func restoreTestJob() []client.Object {
 	labels := testedLife.Labels()
 	labels[v1.LabelComponent] = v1.ComponentRestoreTest
@@ -77,7 +77,7 @@ func restoreTestJob() []client.Object {
 		{Name: "bootcheck", State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":7}`}}},
 	}
-	stranger := &corev1.Pod{ObjectMeta: objectMeta("stranger", labels)} // Labels are anybody's.
+	stranger := &corev1.Pod{ObjectMeta: objectMeta("stranger", labels)} // A tenant can use any labels.
 	stranger.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "bootcheck", State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Message: `{"command":"bootcheck","ok":true,"tables":666}`}}},
@@ -85,7 +85,7 @@ func restoreTestJob() []client.Object {
 	return []client.Object{j, p, stranger}
 }
 
-// TestReadAttempt finds out who has the name, and what the Job said.
+// TestReadAttempt checks which instance has the name now, and what the Job has reported.
 func TestReadAttempt(t *testing.T) {
 	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil),
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
@@ -99,7 +99,7 @@ func TestReadAttempt(t *testing.T) {
 		existing []client.Object
 		refuse   error
 		home     bool
-		// lives is true of a home that has an XR.
+		// lives is true if the instance that has the name has an XR.
 		lives, inLife, inStore bool
 	}{
 		"Gone": {reason: "Nobody has the name.", home: true},
@@ -165,7 +165,7 @@ func TestReadAttempt(t *testing.T) {
 	}
 }
 
-// notesRead counts who asks a store for a note.
+// A notesRead counts the reads of catalog entries in a store.
 type notesRead struct {
 	instance.Stores
 
@@ -174,10 +174,10 @@ type notesRead struct {
 
 func (n *notesRead) ReadNote(context.Context, string, v1.BackedUpInstance, string) (*v1.StoreNote, error) {
 	n.times++
-	return nil, nil //nolint:nilnil // None, and no error.
+	return nil, nil //nolint:nilnil // There is no entry, which is not an error.
 }
 
-// TestReadNote: a store is asked where the backup is about to be tried, and not while it waits.
+// TestReadNote checks that a store is read only if the backup is about to be tested.
 func TestReadNote(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
-// TestManifests holds the Job against its golden file.
+// TestManifests compares the Job with a golden file.
 func TestManifests(t *testing.T) {
 	onNode := proven(func(s *State) { s.Volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"} })
 	turn("")(onNode)
@@ -31,8 +31,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestServerSeesTheCopyOnly: the image is the claim's, and the backups on the
-// volume are not for it to change.
+// TestServerSeesTheCopyOnly checks that a container with the claim's image cannot change the backups on the volume.
 func TestServerSeesTheCopyOnly(t *testing.T) {
 	pod := newJob(proven(), "turn").Spec.Template.Spec
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
@@ -50,7 +49,7 @@ func TestServerSeesTheCopyOnly(t *testing.T) {
 	}
 }
 
-// TestPullSecrets: the Job pulls its images as the instance did whose backup it tries.
+// TestPullSecrets checks that the Job has the image pull Secrets of the instance that was backed up.
 func TestPullSecrets(t *testing.T) {
 	s := proven()
 	s.Record.Spec.ImagePullSecrets = []v1.ImagePullSecret{{Name: "registry"}}
@@ -60,8 +59,8 @@ func TestPullSecrets(t *testing.T) {
 	}
 }
 
-// TestPlatformsResources: a quota that asks for limits must not refuse the Job. The server has
-// what a server takes.
+// TestPlatformsResources checks that a quota which requires limits does not refuse the Job. The server has the
+// resources of a server.
 func TestPlatformsResources(t *testing.T) {
 	s := proven()
 	s.JobResources = &corev1.ResourceRequirements{

@@ -31,11 +31,10 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 type given func(*State)
 
-// agentImage is that of the Jobs.
+// agentImage is the image of Jobs.
 const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
-// proven is a state whose backup nobody has looked at yet, and whose instance is
-// gone.
+// proven returns a state with a verified backup that has not been tested, and without the instance.
 func proven(changes ...given) *State {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "default", Name: "db", XR: xrUID}
 	record := life.RecordName()
@@ -66,7 +65,7 @@ func proven(changes ...given) *State {
 	return s
 }
 
-// inStore is where the backup lies.
+// inStore is a backup in a store.
 func inStore(s *State) {
 	a := &v1.Archive{Store: "offsite", Path: "v1/ns/xr/" + s.Record.Name + "/abcdefghij.tar.zst.age",
 		SHA256: strings.Repeat("a", 64), DataBytes: 1 << 30}
@@ -75,7 +74,7 @@ func inStore(s *State) {
 	s.Volume, s.Home.BackupPVC = nil, nil
 }
 
-// granted is the access of the Job to that.
+// granted is a Secret with the Job's access to the store.
 func granted(s *State) {
 	s.Access = &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-restoretest-access", UID: "access"}}
@@ -92,7 +91,7 @@ func noteOfAnother(s *State) {
 	s.Note = &n
 }
 
-// dying is a state whose instance waits for its backup's release.
+// dying is an instance whose deletion waits for the restore test.
 func dying(s *State) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetUID(types.UID(xrUID))
@@ -100,7 +99,7 @@ func dying(s *State) {
 	s.Home.XR, s.Home.Life = &instance.Composite{Unstructured: u}, s.Record.Spec.Instance.Life()
 }
 
-// inLife is a backup in a store that was taken of a life which goes on, and whose server serves.
+// inLife is a backup in a store of a running instance whose server accepts clients.
 func inLife(s *State) {
 	s.Record.Name = s.Record.Spec.Instance.Life().RecordNameInLife(1)
 	s.Record.Spec.Origin = v1.OriginRequest
@@ -110,7 +109,7 @@ func inLife(s *State) {
 	s.Home.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 }
 
-// away is the server of a life for so long.
+// away is a server that has not accepted clients for this time.
 func away(ago time.Duration) given {
 	return func(s *State) {
 		s.Home.XR.Conditions[0].Status, s.Home.XR.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Time{
@@ -118,7 +117,7 @@ func away(ago time.Duration) given {
 	}
 }
 
-// backupFor so long is under way of a life that goes on, with a Job or without.
+// backupFor is another backup that has been running for this time, with or without a Job.
 func backupFor(ago time.Duration, job *instance.Job) given {
 	return func(s *State) {
 		s.Home.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline,
@@ -127,15 +126,15 @@ func backupFor(ago time.Duration, job *instance.Job) given {
 	}
 }
 
-// podIn a phase, which a Job has.
+// podIn returns a Job with a pod in this phase.
 func podIn(phase corev1.PodPhase) *instance.Job {
 	return &instance.Job{Pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: phase}}}}
 }
 
-// ending is a life whose last backup is not there yet.
+// ending is an instance that is being deleted and whose final backup does not exist yet.
 func ending(s *State) { s.Home.XR.SetDeletionTimestamp(&metav1.Time{Time: now}) }
 
-// planned is a backup by a schedule, and another was tried so long ago.
+// planned is a scheduled backup. Another backup of the instance was tested this time ago.
 func planned(status metav1.ConditionStatus, ago time.Duration) given {
 	return func(s *State) {
 		s.Record.Spec.Origin = v1.OriginSchedule
@@ -158,7 +157,7 @@ func verdict(status metav1.ConditionStatus, ago time.Duration) given {
 	}
 }
 
-// turn of the record, whose Job has a UID, or none yet.
+// turn is a started restore test of the BackupRecord. Its Job has this UID, or does not exist yet.
 func turn(job types.UID) given {
 	return func(s *State) {
 		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job,
@@ -166,10 +165,10 @@ func turn(job types.UID) given {
 	}
 }
 
-// concluded is what came of the record's turn.
+// concluded adds to the BackupRecord that the restore test has ended.
 func concluded(s *State) { s.Record.Status.RestoreTest.Concluded = true }
 
-// jobFrom so long ago, which the record names as its own.
+// jobFrom is a Job that was created this time ago and that the BackupRecord names.
 func jobFrom(ago time.Duration) given {
 	return func(s *State) {
 		strangerFrom(ago)(s)
@@ -177,14 +176,15 @@ func jobFrom(ago time.Duration) given {
 	}
 }
 
-// unnamedJob was made for the record's turn.
+// unnamedJob is a Job for the BackupRecord's restore test that the BackupRecord does not name yet.
 func unnamedJob(s *State) {
 	strangerFrom(0)(s)
 	turn("")(s)
 	s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"}
 }
 
-// strangerFrom so long ago is a Job with all that anybody can write, which no record names.
+// strangerFrom is a Job that was created this time ago, with everything that a tenant can write. No BackupRecord
+// names it.
 func strangerFrom(ago time.Duration) given {
 	return func(s *State) {
 		labels := map[string]string{v1.LabelXR: xrUID, v1.LabelComponent: v1.ComponentRestoreTest}
@@ -198,10 +198,10 @@ func strangerFrom(ago time.Duration) given {
 	}
 }
 
-// deleted is the record.
+// deleted deletes the BackupRecord.
 func deleted(s *State) { s.Record.DeletionTimestamp = &metav1.Time{Time: now} }
 
-// sibling is an earlier record, with a turn whose Job has a UID.
+// sibling is an earlier BackupRecord with a restore test whose Job has this UID.
 func sibling(job types.UID) given {
 	return func(s *State) {
 		s.Siblings = []v1.BackupRecord{
@@ -210,8 +210,8 @@ func sibling(job types.UID) given {
 	}
 }
 
-// busy are records of others that have their turn: namespaces of what no deletion waits for, and
-// of what one does.
+// busy adds BackupRecords of other instances with a running restore test. Deletions in the namespaces awaited wait
+// for their tests.
 func busy(free, awaited []string) given {
 	return func(s *State) {
 		namespaces := slices.Concat(free, awaited)
@@ -232,7 +232,7 @@ func ended(s *State) {
 		{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "it took too long"}}
 }
 
-// moved is the PVC of the backups, since the Job was made.
+// moved replaces the backup PVC after the Job was created.
 func moved(s *State) { s.Home.BackupPVC.UID = "later" }
 
 func report(container string, r agent.Report) given {
@@ -242,7 +242,7 @@ func report(container string, r agent.Report) given {
 	}
 }
 
-// TestNext is the specification.
+// TestNext specifies the action in each state.
 func TestNext(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -487,7 +487,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNewest does not go by the order of a list.
+// TestNewest checks that the newest backup does not depend on the order of the list.
 func TestNewest(t *testing.T) {
 	backup := func(name string, phase v1.BackupPhase, hours int) v1.BackupRecord {
 		return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: name,
@@ -504,7 +504,8 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-// TestBackupToTry: one in a store keeps its turn until it is known, unless an instance ends.
+// TestBackupToTry checks that the running test of a backup in a store continues until it has a result, unless an
+// instance is deleted.
 func TestBackupToTry(t *testing.T) {
 	tried := *proven(inLife, turn("job")).Record
 	newer := *proven(inLife).Record
@@ -541,7 +542,7 @@ func TestBackupToTry(t *testing.T) {
 	}
 }
 
-// TestGiveBack: a turn whose Job was not made is another's, and no other is.
+// TestGiveBack checks that a restore test ends only if its Job was not created, so that another one can run.
 func TestGiveBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state *State
@@ -561,8 +562,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestLongTestIsFair: a restore test that says it takes a day holds up its own namespace, and no other for more than an
-// hour.
+// TestLongTestIsFair checks that a restore test of a day delays its own namespace, and other namespaces by one hour
+// at most.
 func TestLongTestIsFair(t *testing.T) {
 	long := func(namespace string, ago time.Duration) v1.BackupRecord {
 		r := v1.BackupRecord{}
@@ -583,7 +584,7 @@ func TestLongTestIsFair(t *testing.T) {
 	}
 }
 
-// TestTurnsOf counts what records say, for as long as that can be true.
+// TestTurnsOf checks that running tests are counted from the BackupRecords, for the maximum duration of a test.
 func TestTurnsOf(t *testing.T) {
 	record := func(name string, ago time.Duration) v1.BackupRecord {
 		r := v1.BackupRecord{Spec: v1.BackupRecordSpec{
@@ -601,7 +602,8 @@ func TestTurnsOf(t *testing.T) {
 	}
 }
 
-// TestChanges: a turn is taken before its Job is made, and nothing that somebody else has written since is overwritten.
+// TestChanges checks that a restore test is recorded before its Job is created, and that no write of another client
+// is overwritten.
 func TestChanges(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string

@@ -50,8 +50,8 @@ func TestLeftToDo(t *testing.T) {
 	}
 }
 
-// TestMustWait: all instances of a cluster may have a planned backup at the same time: nothing is read of one that
-// waits.
+// TestMustWait checks that nothing is read for an instance that must wait. All instances of a cluster can have a
+// scheduled backup at the same time.
 func TestMustWait(t *testing.T) {
 	busyElsewhere := proven(busy([]string{"a", "b"}, nil)).Others
 	cases := map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A way says how a world was first reached.
+// A way is the move by which a world was first reached, and the world before it.
 type way struct {
 	from world
 	move string
@@ -65,8 +65,8 @@ func (d design) settle(w world) (world, int) {
 	return w, -1
 }
 
-// starts returns the initial worlds: a new instance, one with another password, one that other clients changed
-// before the first login, and one with a password changed by hand.
+// starts returns the initial worlds: new instances, started with the wanted or another password, and a running one.
+// If the server can keep two passwords, a user may have changed one before the first login or afterwards.
 func starts(dual bool) []world {
 	base := world{up: true, dual: dual, wanted: "a", changes: 3, outages: 1, deletions: 1, age: old}
 	changed := func(change func(*world)) world {

@@ -168,12 +168,12 @@ func (r *relay) listen(t *testing.T) string {
 
 // serve serves one client.
 func (r *relay) serve(client net.Conn) {
-	defer client.Close() //nolint:errcheck // It may have gone.
+	defer client.Close() //nolint:errcheck // The connection may be closed.
 	server, err := r.dial()
 	if err != nil {
 		return
 	}
-	defer server.Close() //nolint:errcheck // It may have gone.
+	defer server.Close() //nolint:errcheck // The connection may be closed.
 	greeting := make([]byte, 4096)
 	n, err := server.Read(greeting)
 	if err != nil {

@@ -78,7 +78,7 @@ func (c exampleClient) install(t *testing.T) {
 	if _, err := os.Stat(c.file); err == nil && missing == nil {
 		return
 	}
-	out, err := exec.Command("sh", "-c", "apt-get update -q && apt-get install -qy --no-install-recommends "+strings.Join(c.packages, " ")).CombinedOutput() //nolint:noctx // It comes to its end.
+	out, err := exec.Command("sh", "-c", "apt-get update -q && apt-get install -qy --no-install-recommends "+strings.Join(c.packages, " ")).CombinedOutput() //nolint:noctx // The command ends by itself.
 	if err != nil {
 		t.Fatalf("cannot install %v: %v\n%s", c.packages, err, out)
 	}
@@ -86,7 +86,7 @@ func (c exampleClient) install(t *testing.T) {
 
 // run runs the client with these host names and no others.
 func (c exampleClient) run(hosts string, args ...string) (string, error) {
-	cmd := exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}, append(c.command, args...)...)...) //nolint:noctx // It comes to its end.
+	cmd := exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}, append(c.command, args...)...)...) //nolint:noctx // The command ends by itself.
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	cmd.Stdin = strings.NewReader("hunter2\n")
 	out, err := cmd.CombinedOutput()

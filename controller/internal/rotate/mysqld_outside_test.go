@@ -22,7 +22,7 @@ func (s *server) client(t *testing.T, password, statements string) string {
 	cmd.Env = append(os.Environ(), "MYSQL_PWD="+password)
 	cmd.Stdin = strings.NewReader(statements)
 	out, err := cmd.CombinedOutput()
-	if _, failed := err.(*exec.ExitError); err != nil && !failed { //nolint:errorlint // It is the client's own.
+	if _, failed := err.(*exec.ExitError); err != nil && !failed { //nolint:errorlint // It is not wrapped.
 		t.Fatal(err)
 	}
 	return string(out)
@@ -34,7 +34,7 @@ func folderOutside(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "o") //nolint:usetesting // Another user writes there.
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // For the server's user.
+	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // The server runs as another user.
 	rootfs.Own(t, dir)
 	return dir
 }

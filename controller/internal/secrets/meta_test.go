@@ -9,9 +9,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestMeta: an XR owns the Secrets of its instance, so that Kubernetes deletes them with it. An XR in a namespace owns
-// none in another namespace: the garbage collector looks for the owner in the Secret's own namespace, does not find it,
-// and deletes the Secret at once.
+// TestMeta checks that an XR owns the Secrets of its instance, so that Kubernetes deletes them with the XR. An XR in
+// a namespace owns no Secret in another namespace. The garbage collector would search the owner in the Secret's
+// namespace, not find it, and delete the Secret at once.
 func TestMeta(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "a/v1", Kind: "K", Name: "x", UID: "uid", Controller: new(true),
 		BlockOwnerDeletion: new(true)}

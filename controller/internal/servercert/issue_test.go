@@ -87,7 +87,7 @@ func TestIssuedForYears(t *testing.T) {
 		}
 		least := issuer.Life / 6
 		if s.Now.Sub(since) > issuer.Life {
-			least = issuer.Life / 3 // Its CA is known.
+			least = issuer.Life / 3 // Clients know its CA.
 		}
 		if left := p.Certificate.NotAfter.Sub(s.Now); left < least-24*time.Hour {
 			t.Fatalf("at %s the certificate has %s left", s.Now, left)

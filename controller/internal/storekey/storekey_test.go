@@ -23,7 +23,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestStoreKey: the file is a Secret that a BackupStore can use, and is never written over.
+// TestStoreKey checks that the file contains a Secret for a BackupStore, and that an existing file is not
+// overwritten.
 func TestStoreKey(t *testing.T) {
 	for _, postQuantum := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "key.yaml")

@@ -47,7 +47,7 @@ func newBackupStore(recipient, identity *age.X25519Identity) (*v1.BackupStore, S
 	return s, secrets
 }
 
-func newNote(record, object string) *v1.StoreNote { //nolint:unparam // Tests with the tag store name other records.
+func newNote(record, object string) *v1.StoreNote { //nolint:unparam // Tests with the tag store use others.
 	i := v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "team", NamespaceUID: "ns", Name: "db", XR: "xr"}
 	n := &v1.StoreNote{Name: record, Manifest: json.RawMessage(`{"format":1}`)}
 	n.Record, n.AnnouncedAt = "uid-"+"record", metav1.NewTime(now)

@@ -265,7 +265,7 @@ func TestNothingWithoutHold(t *testing.T) {
 	if err := c.Check(ctx, c.open); !isHeld(err) {
 		t.Errorf("want that nothing is done, got %v", err)
 	}
-	if err := c.open.Remove(ctx, n.Spec.Instance, "one", "another sum"); err != nil { // There is no note.
+	if err := c.open.Remove(ctx, n.Spec.Instance, "one", "another sum"); err != nil { // There is no entry.
 		t.Error(err)
 	}
 	if err := c.open.Put(ctx, n.Spec.Archive.Path, []byte("abc")); err != nil {

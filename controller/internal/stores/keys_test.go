@@ -36,7 +36,7 @@ func TestForeignKeysCostNoMemory(t *testing.T) {
 		runtime.GC()
 		var after runtime.MemStats
 		runtime.ReadMemStats(&after)
-		return int64(after.HeapAlloc) //nolint:gosec // It fits.
+		return int64(after.HeapAlloc) //nolint:gosec // The value fits.
 	}
 	long := strings.Repeat("x", 440)
 	key = func(n int) string { return fmt.Sprintf("v1/ns/%s%06d/%s/manifest.json", long, n, long) }

@@ -36,7 +36,7 @@ type Result struct {
 	Version string
 }
 
-// A BrokenError says that no server can use the copy, or a part of it. Other errors of a BootCheck do not mean that
+// A BrokenError means that no server can use the copy, or a part of it. Other errors of a BootCheck do not mean that
 // the copy is broken.
 type BrokenError struct{ reason string }
 
@@ -67,7 +67,7 @@ func (t *BootCheck) run(ctx context.Context, program string) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot open the copy of the data: %w", err)
 	}
-	defer dir.Close() //nolint:errcheck // Nothing was written through it.
+	defer dir.Close() //nolint:errcheck // Nothing was written.
 	before, err := tablespaces(dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot list the files of the copy: %w", err)

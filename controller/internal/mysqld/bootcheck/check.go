@@ -38,7 +38,7 @@ func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the tables of the server: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // Err says what there is to say.
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	tables := []table{}
 	for rows.Next() {
 		t := table{}
@@ -52,7 +52,7 @@ func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 	return tables, rows.Err()
 }
 
-// A checkError is the error of a check without a result. It lists all tables that were checked at that time,
+// A checkError is the error of a check without a result. It lists all tables that were being checked at that time,
 // because only the server knows which of them caused the error.
 type checkError struct {
 	unchecked []table
@@ -145,7 +145,7 @@ func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err says what there is to say.
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	answers := []answer{}
 	for rows.Next() {
 		name, op, a := "", "", answer{}
@@ -162,9 +162,9 @@ func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	return judgeTable(t, answers)
 }
 
-// excused matches results for tables that a check cannot prove to be broken. Their engine has no check, or only a
-// plugin that this server does not load contains it. Their file was removed by a user, which is reported as corrupt,
-// or they must be rebuilt in the future.
+// excused matches results that do not prove that a table is broken. The table's engine has no check, or is in a
+// plugin that this server does not load. A user has removed the table's file, which the server reports as corrupt. Or
+// the table must be rebuilt in the future.
 var excused = regexp.MustCompile(
 	`(?i)doesn't support check|unknown storage engine|has been discarded|tablespace is discarded|(?:upgrade|rebuild) required`)
 

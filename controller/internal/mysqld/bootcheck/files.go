@@ -76,7 +76,7 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the files of the server: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // Err says what there is to say.
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	known := []string{}
 	for rows.Next() {
 		name := ""

@@ -40,7 +40,7 @@ func short(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "m") //nolint:usetesting // A socket's path is at most 107 bytes.
 	must(t, err)
-	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // For the server's user.
+	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // The server runs as another user.
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

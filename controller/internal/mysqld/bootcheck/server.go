@@ -98,7 +98,7 @@ func (s *server) awaitAnswer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close() //nolint:errcheck // It said nothing of importance.
+	defer db.Close() //nolint:errcheck // Nothing was written.
 	return local.Await(ctx, db, s.Process, func() error { return s.ended("does not start with the data") })
 }
 

@@ -138,7 +138,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 			return fmt.Errorf("this image's server cannot clone: %w", err)
 		}
 	}
-	statement := fmt.Sprintf("CLONE INSTANCE FROM %s@%s:%d IDENTIFIED BY %s DATA DIRECTORY = %s REQUIRE SSL", //nolint:gosec // It cannot be prepared.
+	statement := fmt.Sprintf("CLONE INSTANCE FROM %s@%s:%d IDENTIFIED BY %s DATA DIRECTORY = %s REQUIRE SSL", //nolint:gosec // The statement cannot be prepared.
 		quote(d.User), quote(d.Host), d.Port, quote(string(d.Password)), quote(filepath.Join(c.Folder, copyFolder)))
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -217,7 +217,7 @@ func (s *server) checkEngines(ctx context.Context) error {
 	if err != nil {
 		return s.cause(err)
 	}
-	defer rows.Close() //nolint:errcheck // Err says it.
+	defer rows.Close() //nolint:errcheck // rows.Err returns the error.
 	wrong := &mysqldsql.WrongEngineError{}
 	for rows.Next() {
 		var name string

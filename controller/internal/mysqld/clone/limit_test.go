@@ -28,7 +28,7 @@ func newLimit(t *testing.T, processors float64) *limit {
 	group := filepath.Join(parent, fmt.Sprintf("crossplane-mysql-bench-%d", os.Getpid()))
 	must(t, os.Mkdir(group, 0o755))
 	t.Cleanup(func() {
-		for range 50 { // What was killed is in it for a moment.
+		for range 50 { // Killed processes stay in the group for a moment.
 			if err := os.Remove(group); err == nil {
 				return
 			}

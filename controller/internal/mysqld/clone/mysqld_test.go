@@ -280,7 +280,7 @@ func TestRealOffer(t *testing.T) {
 		t.Errorf("replicas know of it: %s, then %s", gtids, now)
 	}
 	d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM")
-	d.exec(t, "CREATE TABLE sys.audit (id INT) ENGINE=MyISAM") // A schema of the server's own, and a table of somebody's.
+	d.exec(t, "CREATE TABLE sys.audit (id INT) ENGINE=MyISAM") // A table of a user in a schema of the server.
 	_, _, err = s.OfferClone(t.Context(), cloner)
 	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](err); !ok ||
 		!slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)", "sys.audit (MyISAM)"}) {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// stopTime is how long one may take to write everything out.
+	// stopTime is the timeout for a clean shutdown of a server.
 	stopTime = 10 * time.Minute
-	// maxBytes that it sends over one connection.
+	// maxBytes is the maximum number of bytes that a server may send over one connection.
 	maxBytes = 16 << 20
 )
 
@@ -30,7 +30,7 @@ type server struct {
 
 func (c *Clone) socket() string { return filepath.Join(c.Folder, "s") }
 
-// start the program on a folder.
+// start starts the server's program on a directory.
 func (c *Clone) start(program, folder string, options ...string) (*process.Process, error) {
 	list := append([]string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",
@@ -48,7 +48,7 @@ func (c *Clone) start(program, folder string, options ...string) (*process.Proce
 	return local.Start(c.command, program, list, c.Output)
 }
 
-// serve a folder: it returns once the server answers, however long that takes.
+// serve starts a server on a directory and waits until it answers. It has no timeout except the context.
 func (c *Clone) serve(ctx context.Context, program, folder string, options ...string) (*server, error) {
 	p, err := c.start(program, folder, options...)
 	if err != nil {
@@ -72,11 +72,11 @@ func (c *Clone) openDB() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // What a statement says of its session counts for the next one.
+	db.SetMaxOpenConns(1) // All statements run in the same session.
 	return db, nil
 }
 
-// Kill the server, which has been told to stop, or has failed.
+// Kill closes the connection and kills the server.
 func (s *server) Kill() {
 	if s.db != nil {
 		_ = s.db.Close()

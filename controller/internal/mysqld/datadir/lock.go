@@ -95,8 +95,8 @@ func listFolder(dir *os.Root, folder string) ([]string, error) {
 }
 
 // OpenLocked opens a file under the lock that a server would take. It uses an open file description lock, which
-// excludes the server's kind of lock. It survives that this process closes the file elsewhere. A read-only volume
-// allows only a read lock, which also prevents a server.
+// excludes the server's kind of lock. Unlike the server's lock, it is not lost if this process closes the file
+// elsewhere. A read-only volume allows only a read lock, which also prevents a server.
 func OpenLocked(dir *os.Root, name string) (*os.File, error) {
 	kind := int16(unix.F_WRLCK)
 	f, err := dir.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

@@ -50,7 +50,8 @@ func TestHasDatabase(t *testing.T) {
 	}
 }
 
-// TestVersionOfPairs checks that the newest source wins unless its server cannot have used these files.
+// TestVersionOfPairs checks that the newest source is used, unless a server of that version cannot have used these
+// files.
 func TestVersionOfPairs(t *testing.T) {
 	const history, dictionary, info = "mysql_upgrade_history", "mysql.ibd", "mysql_upgrade_info"
 	since84 := map[string]string{history: `{"upgrade_history":[{"version":"8.4.6"},{"version":"9.7.4"}]}`, dictionary: ""}

@@ -13,7 +13,7 @@ func TestPageSize(t *testing.T) {
 		want  int
 	}{
 		"Usual":          {0, 16 << 10},
-		"MySQL8":         {1<<14 | 1<<13, 16 << 10}, // As ibdata1 of 8.0 has them.
+		"MySQL8":         {1<<14 | 1<<13, 16 << 10}, // These flags are in the ibdata1 of MySQL 8.0.
 		"4k":             {3 << 6, 4 << 10},
 		"8k":             {4<<6 | 1<<14, 8 << 10},
 		"32k":            {6 << 6, 32 << 10},

@@ -122,7 +122,7 @@ func redoFiles(dir *os.Root) ([]*redoFile, error) {
 	return files, nil
 }
 
-// openRedo returns nil for a file of another format.
+// openRedo opens a file of the redo log. It returns nil if the file has another format.
 func openRedo(dir *os.Root, name string) (*redoFile, error) {
 	f, err := dir.Open(name)
 	if err != nil {
@@ -184,7 +184,7 @@ func judge(flushed uint64, files []*redoFile) (Shutdown, error) {
 func (f *redoFile) endsAt(checkpoint uint64) (Shutdown, error) {
 	offset := checkpoint - checkpoint%logBlock
 	block := make([]byte, logBlock)
-	if _, err := f.ReadAt(block, int64(logHeader+offset-f.start)); err != nil { //nolint:gosec // Below the file's size.
+	if _, err := f.ReadAt(block, int64(logHeader+offset-f.start)); err != nil { //nolint:gosec // Below the size.
 		return Shutdown{}, err
 	}
 	index := offset / logBlock

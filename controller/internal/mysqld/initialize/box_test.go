@@ -250,11 +250,11 @@ func (b box) begin(t *testing.T) *run {
 		Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // The box ends with this thread.
+		runtime.LockOSThread() // The kernel kills the box when this thread ends.
 		err := r.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = r.cmd.Wait() // Its state is read.
+			_ = r.cmd.Wait() // The exit status is read from ProcessState.
 		}
 		close(r.done)
 	}()
@@ -277,7 +277,7 @@ func (r *run) killAfter(d time.Duration) bool {
 	case <-r.done:
 		return false
 	case <-time.After(d):
-		_ = r.cmd.Process.Kill() // It may end just now.
+		_ = r.cmd.Process.Kill() // The box may end at the same time.
 		<-r.done
 		return true
 	}
@@ -292,7 +292,7 @@ func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
 		return false
 	case <-time.After(d):
 	}
-	_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may end just now.
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // The box may end at the same time.
 	r.endsByItself(t)
 	return true
 }
@@ -318,7 +318,7 @@ func newBox(t *testing.T) box {
 	// Smaller files make the initialization faster.
 	settings := filepath.Join(root.Path, "etc/mysql/conf.d/small.cnf")
 	must(t, os.WriteFile(settings, []byte("[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"), 0o644))
-	must(t, os.Chmod(filepath.Dir(b.Volume), 0o755)) //nolint:gosec // The server's account goes through it.
+	must(t, os.Chmod(filepath.Dir(b.Volume), 0o755)) //nolint:gosec // The server's account needs access.
 	return b
 }
 

@@ -49,7 +49,7 @@ var whileLoading = []string{"--skip-log-bin", "--event-scheduler=OFF"}
 // endOfDump is the last line of a complete dump (write_footer in client/mysqldump.cc of MySQL).
 const endOfDump = "-- Dump completed"
 
-// Run runs the loading. An error comes together with a report.
+// Run loads the dump. It also returns a report if it returns an error.
 func (l *Loading) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "import-dump", l.run)
 }
@@ -193,7 +193,7 @@ var clients = []string{"mysql", "mariadb"}
 func imageClient(args ...string) (*exec.Cmd, error) {
 	for _, name := range clients {
 		if path, err := exec.LookPath(name); err == nil {
-			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
+			return exec.Command(path, args...), nil //nolint:gosec,noctx // A program above, killed at the end.
 		}
 	}
 	return nil, fmt.Errorf("this image has none of %s to load a dump: choose an image with one of them",
@@ -215,9 +215,9 @@ func decompress(name string, from io.Reader) (io.Reader, error) {
 	return from, nil
 }
 
-// sandboxLine is the first line of what MariaDB's dump has written since 2024. It tells its own client to refuse
-// commands of the client's own, which --binary-mode does as well. MySQL's client takes the line for an unknown command
-// and ends.
+// sandboxLine matches the first line of dumps that MariaDB has written since 2024. It makes MariaDB's client refuse
+// the client's own commands, which --binary-mode does as well. MySQL's client treats the line as an unknown command
+// and exits.
 var sandboxLine = regexp.MustCompile(`^/\*M?!999999\\- enable the sandbox mode \*/[ \t]*\r?\n`)
 
 // maxSandboxLine is the maximum length of that line in bytes.
@@ -226,7 +226,7 @@ const maxSandboxLine = 64
 // withoutSandboxLine returns the dump without a sandboxLine at its beginning.
 func withoutSandboxLine(dump io.Reader) io.Reader {
 	b := bufio.NewReader(dump)
-	begin, _ := b.Peek(maxSandboxLine) // An error comes again with the next read.
+	begin, _ := b.Peek(maxSandboxLine) // The next read returns the same error.
 	_, _ = b.Discard(len(sandboxLine.Find(begin)))
 	return b
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// importNew is what the container before does, and the one after: the dump is there, and what was made of it is
-// put where the server looks.
+// importNew does what the containers before and after the import do: it writes the dump to the volume, and moves the
+// new database to the place where the server expects it.
 func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err error) {
 	t.Helper()
 	h := datavolume.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object}
@@ -44,7 +44,7 @@ func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err er
 	return out, err
 }
 
-// enterAs the XR of the import.
+// enterAs runs the initialization of the instance that the dump was imported for.
 func (b box) enterAs(t *testing.T, password string) {
 	t.Helper()
 	b.Serve, b.Load, b.Initialize = nil, nil, &initialization{XR: "uid", Password: password}
@@ -53,7 +53,7 @@ func (b box) enterAs(t *testing.T, password string) {
 	}
 }
 
-// realDump of a server, by its own mysqldump.
+// realDump returns a dump of a server, written by its own mysqldump.
 func realDump(t *testing.T, options string) []byte {
 	t.Helper()
 	b := newBox(t)
@@ -81,14 +81,14 @@ CREATE USER app@'%' IDENTIFIED BY 'app'; GRANT SELECT ON shop.* TO app@'%';`)
 
 const askRows = "SELECT HEX(note), HEX(raw) FROM shop.orders ORDER BY id; SELECT n FROM shop.many"
 
-// TestRealDump: what mysqldump wrote is there with every byte, before anybody's first login, in each of the ways in
-// which it is compressed.
+// TestRealDump checks that an imported database contains every byte of the dump before the first login, for each
+// compression.
 func TestRealDump(t *testing.T) {
 	dump := realDump(t, "--databases shop")
 	packed := zipped(t, dump)
 	e, err := zstd.NewWriter(nil)
 	must(t, err)
-	one := bytes.ReplaceAll(dump, []byte("USE `shop`;"), nil) // As it is without --databases.
+	one := bytes.ReplaceAll(dump, []byte("USE `shop`;"), nil) // This is a dump without --databases.
 	for name, tc := range map[string]struct {
 		l    loading
 		dump []byte
@@ -109,7 +109,7 @@ func TestRealDump(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			b.enterAs(t, `it's`)
-			want := "69742773" // it's
+			want := "69742773" // This is it's in hexadecimal.
 			if got := b.serve(t, `it's`, askRows); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "\n2") ||
 				!strings.Contains(got, "00FF0A0D27") || !strings.Contains(got, "E6BCA2F09F9880") {
 				t.Errorf("it has %q", got)
@@ -131,13 +131,13 @@ func zipped(t *testing.T, raw []byte) []byte {
 
 func cleanVolume(volume string) error {
 	entries, err := os.ReadDir(volume)
-	if err != nil || len(entries) == 3 { // The data, its marker, and which server was started.
+	if err != nil || len(entries) == 3 { // Data, marker, and version of the started server.
 		return err
 	}
 	return fmt.Errorf("on the volume: %v", entries)
 }
 
-// TestRealDumpFails: half a dump is no database, and nothing of it is said that may be a password.
+// TestRealDumpFails checks that an incomplete dump does not become a database, and that errors contain no passwords.
 func TestRealDumpFails(t *testing.T) {
 	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES " +
 		"(1);\n-- Dump completed on 2026-01-01\n")
@@ -174,8 +174,8 @@ func TestRealDumpFails(t *testing.T) {
 	}
 }
 
-// TestRealDumpKilled at moments of its loading: there is no database before all of it is there, and the next pod begins
-// anew.
+// TestRealDumpKilled kills the import at several moments. No database exists before the import is complete, and the
+// next pod starts the import again.
 func TestRealDumpKilled(t *testing.T) {
 	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, note " +
 		"TEXT);\n" +
@@ -218,7 +218,7 @@ func TestRealDumpKilled(t *testing.T) {
 	}
 }
 
-// TestRealForeignRoot: an imported server may have had no root who comes over a network, or one without a password.
+// TestRealForeignRoot checks imported servers on which root cannot log in over the network, or has no password.
 func TestRealForeignRoot(t *testing.T) {
 	for name, accounts := range map[string]string{
 		"Locked": "CREATE USER admin@'%' IDENTIFIED BY 'a'; GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; ALTER " +

@@ -59,7 +59,7 @@ type Initialization struct {
 // after that run.
 const clearTimeout = 30 * time.Second
 
-// Run initializes the volume unless it contains data. An error comes together with a report.
+// Run initializes the volume unless it contains data. It also returns a report if it returns an error.
 func (i *Initialization) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "initialize"}

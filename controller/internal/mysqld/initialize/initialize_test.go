@@ -66,7 +66,7 @@ func TestCheckPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // Nobody waits for it.
+	defer l.Close() //nolint:errcheck // The test has ended.
 	go hostile.Server{Trick: hostile.Open()}.Serve(l)
 	err = (&server{socket: socket, generated: sql.NewPassword()}).checkPassword(t.Context(), "wanted")
 	if err == nil || !strings.Contains(err.Error(), "root can log in to the new server with") {

@@ -129,7 +129,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	return version, session.DiscardOld(ctx, accounts)
 }
 
-// clients returns the addresses of this pod, whose networks it shares with its clients.
+// clients returns the addresses of this pod. The clients are assumed to be in the same networks.
 func (i *Initialization) clients() []netip.Addr {
 	if i.Clients != nil {
 		return i.Clients

@@ -65,7 +65,7 @@ func (i *Initialization) runEntrypoint(generated sql.Password, options ...string
 		return nil, err
 	}
 	// If the entrypoint runs as root, it changes the owner to the server's account.
-	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // There are no others in the container.
+	if err := os.Mkdir(i.Sockets, 0o755); err != nil { //nolint:gosec // The container has no other users.
 		return nil, fmt.Errorf("cannot create a directory for the socket: %w", err)
 	}
 	s := &server{socket: i.socket(), generated: generated}
@@ -89,7 +89,7 @@ func (i *Initialization) runEntrypoint(generated sql.Password, options ...string
 func entrypoint(args ...string) (*exec.Cmd, error) {
 	for _, name := range entrypoints {
 		if path, err := exec.LookPath(name); err == nil {
-			return exec.Command(path, args...), nil //nolint:gosec,noctx // One of the programs above; it is killed in the end.
+			return exec.Command(path, args...), nil //nolint:gosec,noctx // A program above, killed at the end.
 		}
 	}
 	return nil, fmt.Errorf("this image has none of %s, which create a database in the official images: choose an "+
@@ -134,7 +134,7 @@ func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer c.Close() //nolint:errcheck // Nothing was said.
+	defer c.Close() //nolint:errcheck // Nothing was sent.
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return 0, false
@@ -144,7 +144,7 @@ func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 		return 0, false
 	}
 	err = raw.Control(func(fd uintptr) {
-		cred, cerr := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) //nolint:gosec // The kernel counts them from zero.
+		cred, cerr := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) //nolint:gosec // A file descriptor is never negative.
 		if ok = cerr == nil; ok {
 			pid = int(cred.Pid)
 		}

@@ -49,8 +49,8 @@ const (
 	serverAddress = "127.0.0.1:3306"
 )
 
-// Run runs the validation. An error comes together with a report. It has the code agent.ExitSettings if the
-// settings are the cause.
+// Run runs the validation. It also returns a report if it returns an error. The error has the code agent.ExitSettings
+// if the settings are the cause.
 func (v *Validation) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "validate-settings"}
@@ -108,7 +108,7 @@ func (v *Validation) askServer(ctx context.Context) error {
 	if running, err := version.Parse(server.Version); err != nil || !running.ValidatesConfig() {
 		return err
 	}
-	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // The image's server; it is killed in the end.
+	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // It is the image's server, and is killed at the end.
 	if err != nil {
 		return fmt.Errorf("cannot run %s: %w", program, err)
 	}

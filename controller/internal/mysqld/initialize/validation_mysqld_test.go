@@ -19,8 +19,8 @@ import (
 func (b box) with(t *testing.T, lines ...string) box {
 	t.Helper()
 	b.Settings = t.TempDir()
-	must(t, os.Chmod(filepath.Dir(b.Settings), 0o755)) //nolint:gosec // The server's account goes through it.
-	must(t, os.Chmod(b.Settings, 0o755))               //nolint:gosec // And reads it.
+	must(t, os.Chmod(filepath.Dir(b.Settings), 0o755)) //nolint:gosec // The server's account needs access.
+	must(t, os.Chmod(b.Settings, 0o755))               //nolint:gosec // The server's account reads it.
 	text := "[mysqld]\nskip_name_resolve = ON\nloose_innodb_redo_log_capacity = 32M\n" + strings.Join(lines, "\n") + "\n"
 	must(t, os.WriteFile(filepath.Join(b.Settings, v1.ConfigKey), []byte(text), 0o644))
 	return b
@@ -97,7 +97,7 @@ var notTried = regexp.MustCompile(
 // TestRealSettingsServe tests settings with unusual values. If the validation accepts a setting, a server with data
 // must start with it, unless the setting is fixed when the data is created.
 func TestRealSettingsServe(t *testing.T) {
-	count, _ := strconv.Atoi(os.Getenv(settingsVariable)) // Unset is none.
+	count, _ := strconv.Atoi(os.Getenv(settingsVariable)) // An unset variable means 0.
 	if count == 0 {
 		t.Skipf("%s is not set", settingsVariable)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// pause between two attempts to reach a server.
+	// pause is the time between two attempts to reach a server.
 	pause = 100 * time.Millisecond
 	// handshakeTime is the timeout of a login.
 	handshakeTime = 5 * time.Second

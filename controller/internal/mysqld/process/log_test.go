@@ -30,7 +30,7 @@ func TestLog(t *testing.T) {
 				"BY\n's3cr3t'' at line 2\n"}, want: "[Entrypoint]: GENERATED ROOT PASSWORD: …; ERROR 1064 at line 2: syntax to " +
 			"use near … at line 2"},
 		"LastWords": {pieces: []string{"one\n", "\n", "two\nhalf"}, want: "one; two; half"},
-		"WarningOnly": { // MariaDB 10.11 with --secure-file-priv=NULL.
+		"WarningOnly": { // The log of MariaDB 10.11 with --secure-file-priv=NULL.
 			pieces: []string{"t 0 [Warning] Failed to normalize the argument for --secure-file-priv.\n"},
 			want:   "t 0 [Warning] Failed to normalize the argument for --secure-file-priv.",
 			line:   "server: t 0 [Warning] Failed to normalize the argument for --secure-file-priv.\n",

@@ -22,7 +22,8 @@ const (
 // cgroup-v1/memory.rst of Linux).
 var memoryEvents = []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"}
 
-// oomKills returns how many processes of this container the kernel has killed for memory, or -1 if it does not say.
+// oomKills returns how many processes of this container the kernel has killed because of memory. It returns -1 if the
+// number is unknown.
 func oomKills(files []string) int {
 	for _, name := range files {
 		raw, err := os.ReadFile(name) //nolint:gosec // One of the kernel's files above.

@@ -173,7 +173,7 @@ func IsLocked(err error) bool {
 }
 
 // IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS, or
-// max_password_errors of MariaDB). The server does not look at the password then, and does not count the attempt.
+// max_password_errors of MariaDB). The server then does not check the password and does not count the attempt.
 func IsBlockedByFailures(err error) bool { return hasNumber(err, accountBlocked, mariaDBBlocked) }
 
 // IsPluginMissing reports whether the server does not have the plugin of the account, as MySQL 9 does not have

@@ -129,7 +129,7 @@ func (g *guard) encrypt() error {
 		return err
 	}
 	server := tls.Client(g.server, g.trust.config())
-	if err := server.Handshake(); err != nil { //nolint:noctx // It has the session's deadline.
+	if err := server.Handshake(); err != nil { //nolint:noctx // The connection has the session's deadline.
 		return g.trust.explain(err)
 	}
 	g.mu.Lock()

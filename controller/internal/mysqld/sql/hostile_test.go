@@ -32,7 +32,7 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stage starts a server that does this to each client.
+// stage starts a server that calls play for each client.
 func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func TestHostileServer(t *testing.T) {
 func ended(t *testing.T, before int) {
 	t.Helper()
 	for range 1000 {
-		if runtime.NumGoroutine() <= before+1 { // The listener continues.
+		if runtime.NumGoroutine() <= before+1 { // The listener is still running.
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -217,7 +217,7 @@ func TestBudget(t *testing.T) {
 }
 
 func numbered(number byte, payload []byte) []byte {
-	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload))) //nolint:gosec // It is a packet.
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload))) //nolint:gosec // A packet is small.
 	out[3] = number
 	return append(out, payload...)
 }
@@ -230,11 +230,11 @@ func FuzzLogin(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		s, read := stage(t, func(c net.Conn) {
-			defer c.Close()                       //nolint:errcheck // Nobody is told.
-			_, _ = c.Write(sent)                  // The client may have had enough.
-			_ = c.(*net.TCPConn).CloseWrite()     // It sees the end of it.
-			_, _ = c.Read(make([]byte, 1<<16))    // It says something before that.
-			_ = c.SetDeadline(time.Now().Add(-1)) // And no more.
+			defer c.Close()                       //nolint:errcheck // The test has ended.
+			_, _ = c.Write(sent)                  // The client may have disconnected.
+			_ = c.(*net.TCPConn).CloseWrite()     // The client reads the end of the response.
+			_, _ = c.Read(make([]byte, 1<<16))    // The client sends data before it reads the end.
+			_ = c.SetDeadline(time.Now().Add(-1)) // All later reads and writes fail.
 		})
 		s.Times = &Times{Handshake: time.Second, Session: 2 * time.Second}
 		in, err := s.openSession(t.Context(), secret)
@@ -254,7 +254,7 @@ func FuzzLogin(f *testing.F) {
 // record returns the first bytes that a trick sends to a silent client.
 func record(trick hostile.Trick) []byte {
 	client, server := net.Pipe()
-	defer client.Close() //nolint:errcheck // It was enough.
+	defer client.Close() //nolint:errcheck // The recording is complete.
 	go hostile.Server{Trick: trick}.Play(server)
 	_ = client.SetDeadline(time.Now().Add(200 * time.Millisecond))
 	go func() { _, _ = client.Write(bytes.Repeat(numbered(1, []byte("xxxx")), 4)) }()

@@ -22,8 +22,8 @@ type packet []byte
 
 const (
 	headerLength = 4
-	// firstNumber is the number of a response's first packet. The driver refuses another number there. A later
-	// packet could have this number again, which maxRows limits.
+	// firstNumber is the number of a response's first packet. The driver refuses another number there. Packet numbers
+	// restart after 255, and maxRows keeps responses shorter than that.
 	firstNumber = 1
 )
 

@@ -2,8 +2,7 @@ package sql
 
 import "strings"
 
-// Quote an identifier, such as a database's name. Everything that is not an
-// identifier is a placeholder's.
+// Quote quotes an identifier, such as the name of a database. Values are passed as arguments of placeholders instead.
 func Quote(identifier string) string {
 	return "`" + strings.ReplaceAll(identifier, "`", "``") + "`"
 }

@@ -91,8 +91,9 @@ func (s *Session) Version(ctx context.Context) (string, version.Version, error) 
 	return text.String, v, nil
 }
 
-// EnsureDatabase creates the database unless it exists. Without a name there is none to create. A server that is
-// read-only refuses CREATE DATABASE IF NOT EXISTS also for a database that exists, so the server is asked first.
+// EnsureDatabase creates the database if it does not exist. It does nothing if the name is empty. It first checks
+// whether the database exists, because a read-only server refuses CREATE DATABASE IF NOT EXISTS even for an existing
+// database.
 func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
@@ -106,7 +107,7 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// hasDatabase reports whether the server has a database of this name, as the server itself compares names.
+// hasDatabase reports whether the server has a database of this name. The server compares the names by its own rules.
 func (s *Session) hasDatabase(ctx context.Context, name string) (bool, error) {
 	statement := sql.NullString{}
 	err := s.queryRow(ctx, []sql.Scanner{&sql.NullString{}, &statement}, "SHOW CREATE DATABASE "+Quote(name))

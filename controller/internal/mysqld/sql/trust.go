@@ -16,9 +16,9 @@ type Trust struct {
 	Authorities *x509.CertPool
 	Name        string
 	AnyName     bool
-	// This field accepts any server: at a socket of this container, or if the platform allows plaintext connections.
-	// TLS is used if the server offers it. This protects against listeners, but not against a server that
-	// impersonates the instance.
+	// Anybody accepts any server. It is used for a socket of this container, or if the platform allows plaintext
+	// connections. TLS is used if the server offers it. This protects against listeners, but not against a server
+	// that impersonates the instance.
 	Anybody bool
 }
 
@@ -46,7 +46,7 @@ func (t Trust) check() error {
 // config returns the TLS configuration for the server.
 func (t Trust) config() *tls.Config {
 	if t.Anybody {
-		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // Anybody accepts any server.
+		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // With Anybody, any server is accepted.
 	}
 	c := &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
 	if t.AnyName {

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/hostile"
 )
 
-// A heard conn records what the client sends.
+// A heard is a connection that records what the client sends.
 type heard struct {
 	net.Conn
 

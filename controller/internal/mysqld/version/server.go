@@ -127,7 +127,7 @@ func FromBanner(text string) (Server, error) {
 
 // Read reads the version in a version.json.
 func Read(path string) (Version, error) {
-	f, err := os.Open(path) //nolint:gosec // The caller says which file.
+	f, err := os.Open(path) //nolint:gosec // The caller chooses the file.
 	if err != nil {
 		return Version{}, err
 	}

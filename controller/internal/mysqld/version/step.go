@@ -68,7 +68,7 @@ func Between(source, target Version) (Step, error) {
 	return None, fmt.Errorf("the data is from %s, and an upgrade to %s in one step is not supported", source, target)
 }
 
-// reaches reports whether no station lies between two known series, of which target is the later one.
+// reaches reports whether no station is between two known series, of which target is the later one.
 func reaches(source, target series) bool {
 	from, end := index(source), index(target)
 	if from < 0 || end < 0 {

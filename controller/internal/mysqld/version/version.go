@@ -73,7 +73,8 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s %d.%d.%d", names[v.Flavour], v.Major, v.Minor, v.Patch)
 }
 
-// ValidatesConfig reports whether the server knows --validate-config (MySQL 8.0.16; MariaDB has nothing like it).
+// ValidatesConfig reports whether the server supports --validate-config. MySQL does since 8.0.16, and MariaDB does
+// not.
 func (v Version) ValidatesConfig() bool {
 	return v.Flavour == MySQL && (v.Major > 8 || v.Major == 8 && (v.Minor > 0 || v.Patch >= 16))
 }

@@ -140,7 +140,7 @@ func parse(t *testing.T, text string) Version {
 	return v
 }
 
-// TestAsk uses programs that answer like real servers.
+// TestAsk runs programs that respond like real servers.
 func TestAsk(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\n[ \"$*\" = '--no-defaults --version' ] && echo '/usr/sbin/mysqld  Ver 8.4.6 for Linux on " +
