@@ -34,7 +34,7 @@ func hasFetched(req *fnv1.RunFunctionRequest) bool {
 func noteFetched(req *fnv1.RunFunctionRequest, wanted map[string]compose.Requirement) *structpb.Struct {
 	for key := range wanted {
 		if !hasRequired(req, key) {
-			out := &structpb.Struct{Fields: maps.Clone(req.GetContext().GetFields())} // Must not be changed.
+			out := &structpb.Struct{Fields: maps.Clone(req.GetContext().GetFields())} // The request must not change.
 			if out.Fields == nil {
 				out.Fields = map[string]*structpb.Value{}
 			}

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// checkController ends a message about a fact that the controller has not reported.
+// checkController is the last sentence of a message about a fact that the controller has not reported.
 const checkController = "Check that the controller is running"
 
 // chooseStart returns what a new instance starts from.
@@ -123,7 +123,7 @@ func waitsForProtection(r *resolved) (start, bool) {
 	return start{}, false
 }
 
-// waitsForChoice reports whether the facts for the choice are not known yet.
+// waitsForChoice reports whether the function must wait for facts before it can choose a restore source.
 func waitsForChoice(r *resolved, password string) (start, bool) {
 	if s, ok := waitsForProtection(r); ok {
 		return s, true

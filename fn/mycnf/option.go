@@ -83,8 +83,8 @@ func boolean(value string) (on, ok bool) {
 	return false, false
 }
 
-// defaultLogName is the base name of the binary log if the setting has no name. mysqld would use the host name, which
-// differs in each pod, and would begin a new log with each pod.
+// defaultLogName is the base name of the binary log if the setting has no name. mysqld would use the host name. That
+// name differs in each pod, so each pod would begin a new log.
 const defaultLogName = "binlog"
 
 // SettingLine returns the line of my.cnf for a setting.
