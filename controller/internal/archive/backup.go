@@ -85,7 +85,7 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	var finished *archiveManifest
-	if b.Remote == nil { // In a store a backup that is finished has a manifest, and no Job can be run for it.
+	if b.Remote == nil { // In a store, the gateway refuses to write to a finished backup.
 		finished, err = b.finishedManifest()
 	}
 	switch {

@@ -62,7 +62,7 @@ type Client struct {
 // NewClient returns a client for the gateway that the files in a directory describe. It writes a line to output for
 // each retry.
 func NewClient(folder string, output io.Writer) (*Client, error) {
-	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller says which folder.
+	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller chooses the directory.
 	if err != nil {
 		return nil, err
 	}
