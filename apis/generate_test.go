@@ -144,7 +144,8 @@ func newGenerator(t *testing.T) *generator {
 	return &generator{parser: p, pkg: roots[0], roots: roots, col: col}
 }
 
-// amountSchema returns the schema of an Amount: that of resource.Quantity, which no marker can express, with limits.
+// amountSchema returns the schema of an Amount. It is the schema of resource.Quantity with limits, which markers
+// cannot express.
 func amountSchema() extv1.JSONSchemaProps {
 	return extv1.JSONSchemaProps{
 		Description:  "An Amount is a number, or a text such as 1Gi.",

@@ -68,7 +68,7 @@ func TestNamesStayApart(t *testing.T) {
 	}
 }
 
-// objectsOf returns the objects that the function composes for a claim and those that the controller creates.
+// objectsOf returns the objects that the function and the controller create for a claim.
 func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
 	t.Helper()
 	i := v1.Instance{Kind: kind, Namespace: namespace, Name: name, XR: "uid"}

@@ -637,8 +637,8 @@ func (g *guard) volume(o map[string]any) {
 	}
 }
 
-// annotations checks that an object has only this product's annotations. A Service may have those that the platform
-// allows.
+// annotations checks that an object has only this product's annotations. A Service may also have annotations that the
+// platform allows.
 func (g *guard) annotations(name string, meta map[string]any) {
 	all, _ := meta["annotations"].(map[string]any)
 	for key := range all {

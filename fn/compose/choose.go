@@ -330,7 +330,7 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 func checkFits(r *resolved, b *v1.BackupRecord) error {
 	current, err := v1.ParseSize(b.Spec.StorageSize)
 	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {
-		return nil //nolint:nilerr // A backup without a size sets no bound; the restore Job checks the room itself.
+		return nil //nolint:nilerr // A backup without a size sets no minimum. The restore Job checks the space.
 	}
 	_, field := r.spec.Size()
 	return newRefusal(v1.ReasonInvalid,

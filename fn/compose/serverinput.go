@@ -92,7 +92,7 @@ func readFacts(in Input) (facts, error) {
 }
 
 // A serverInput contains the wish and the facts, from which the server's pod is built. It does not contain the spec.
-// A field of the spec can affect the pod only if it is added to the wish.
+// A field of the spec must therefore be in the wish to affect the pod.
 type serverInput struct {
 	facts
 

@@ -130,7 +130,7 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 		}
 	}
 	if out == nil {
-		return nil, nil //nolint:nilnil // No choice has been made yet; that is no error.
+		return nil, nil //nolint:nilnil // No choice has been made yet, which is no error.
 	}
 	if j != nil {
 		out.Phase = restorePhase(r, j)

@@ -239,7 +239,7 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 
 type objectReader struct {
 	client *Client
-	ctx    context.Context //nolint:containedctx // It is the reader's own, as that of a request.
+	ctx    context.Context //nolint:containedctx // The reader is part of one request.
 	key    string
 	offset int64
 	body   io.ReadCloser
