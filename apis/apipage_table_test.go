@@ -12,8 +12,8 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// table of a type's fields, and the tables of the types of these. The first schema has the names of types, and the
-// second one what the API server has.
+// table returns the table of a type's fields. It also creates the tables of the types of these fields. The first
+// schema contains the names of types, and the second one is the schema of the API server.
 func (p *page) table(typ, s *extv1.JSONSchemaProps, kind string) string {
 	var out strings.Builder
 	out.WriteString("\n| field | type | default | allowed | description |\n|---|---|---|---|---|\n")
@@ -41,7 +41,8 @@ func (p *page) table(typ, s *extv1.JSONSchemaProps, kind string) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// typeOf a field, in words, with a link to the table of an object. Its table is made if there is none yet.
+// typeOf returns the type of a field in words. For an object, it is a link to the table of its type, which it creates
+// if needed.
 func (p *page) typeOf(typ, s *extv1.JSONSchemaProps, kind string) string {
 	resolved, name, foreign := p.follow(typ)
 	switch {
@@ -72,14 +73,14 @@ func (p *page) typeOf(typ, s *extv1.JSONSchemaProps, kind string) string {
 	return s.Type
 }
 
-// addType makes the table of a type, and returns its title: its name, and the kind where another kind has other fields
-// in a type of this name.
+// addType creates the table of a type and returns its title. The title includes the kind if another kind has other
+// fields in a type of the same name.
 func (p *page) addType(name string, typ, s *extv1.JSONSchemaProps, kind string) string {
 	if name == "" {
 		name = "Object"
 	}
 	bare := s.DeepCopy()
-	bare.Description, bare.Default = "", nil // They are the field's.
+	bare.Description, bare.Default = "", nil // These belong to the field.
 	raw, _ := json.Marshal(bare)             //nolint:errchkjson // A schema can be written.
 	for _, title := range []string{name, name + " of " + kind} {
 		switch made, found := p.schemas[title]; {
@@ -99,7 +100,7 @@ func (p *page) addType(name string, typ, s *extv1.JSONSchemaProps, kind string) 
 	return name
 }
 
-// allowed values of a field.
+// allowed returns the allowed values of a field.
 func allowed(s *extv1.JSONSchemaProps) []string {
 	var out []string
 	if len(s.Enum) > 0 {
@@ -119,7 +120,7 @@ func allowed(s *extv1.JSONSchemaProps) []string {
 		out = append(out, "`"+strings.ReplaceAll(s.Pattern, "|", `\|`)+"`")
 	}
 	for _, rule := range s.XValidations {
-		if rule.Message != "" && len(s.Properties) == 0 { // An object has its rules below its table.
+		if rule.Message != "" && len(s.Properties) == 0 { // The rules of an object follow its table.
 			out = append(out, cell(rule.Message, ""))
 		}
 	}
@@ -131,7 +132,7 @@ func allowed(s *extv1.JSONSchemaProps) []string {
 	return slices.DeleteFunc(out, func(text string) bool { return text == "" })
 }
 
-// span between two bounds, either of which may be missing.
+// span describes the range between two bounds. Either bound may be empty.
 func span(least, most, unit string) string {
 	switch {
 	case least == "" && most == "":
@@ -158,10 +159,10 @@ func lengthText(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// defaultSentence of a description.
+// defaultSentence matches the sentence about the default in a description.
 var defaultSentence = regexp.MustCompile(`(?:^|\s)Default ([^\n]+?)\.(?:\s|$)`)
 
-// splitDefault takes the sentence that names the default out of a description.
+// splitDefault splits a description into the default and the other text.
 func splitDefault(description string) (rest, byDefault string) {
 	joined := strings.Join(strings.Fields(description), " ")
 	m := defaultSentence.FindStringSubmatchIndex(joined)
@@ -171,10 +172,11 @@ func splitDefault(description string) (rest, byDefault string) {
 	return strings.TrimSpace(joined[:m[0]] + " " + joined[m[1]:]), joined[m[2]:m[3]]
 }
 
-// markup that a text of Go comments does not mean.
+// markup escapes characters that have a meaning in Markdown but not in Go comments.
 var markup = strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`)
 
-// cell of a table, or a paragraph. A description begins with the Go name of its field; the page has the field's name.
+// cell returns a description as the cell of a table or as a paragraph. It replaces the Go name of the field at the
+// beginning by the name in JSON.
 func cell(description, name string) string {
 	out := strings.Join(strings.Fields(description), " ")
 	if first, rest, _ := strings.Cut(out, " "); name != "" && strings.EqualFold(strings.TrimRight(first, ",:."), name) {
@@ -186,7 +188,7 @@ func cell(description, name string) string {
 	return markup.Replace(out)
 }
 
-// anchor of a heading.
+// anchor returns the anchor of a heading.
 func anchor(title string) string {
 	return strings.NewReplacer(" ", "-", "(", "", ")", "").Replace(strings.ToLower(title))
 }

@@ -16,8 +16,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pageAPI is the reference of all kinds. github.com/elastic/crd-ref-docs reads Go types only: it would show neither the
-// XRDs, nor what the schemas here have beyond the types. So the page is made from the schemas.
+// pageAPI is the reference of all kinds. The test writes it from the schemas. github.com/elastic/crd-ref-docs reads
+// only Go types, so it would omit the XRDs, and all validations that the schemas have in addition to the types.
 const pageAPI = "../docs/reference/api.md"
 
 const pageHead = `---
@@ -35,14 +35,14 @@ use the fields.
 
 // A kindSchema is a kind with the schema of its objects.
 type kindSchema struct {
-	// title of the kind on the page, and where it is.
+	// title is the title of the kind on the page. scope is where its objects are.
 	title, apiVersion, kind, scope string
 	schema                         extv1.JSONSchemaProps
-	// types are the Go types of spec and status, or of the object where it has neither.
+	// types are the Go types of spec and status, or of the whole object if it has neither.
 	types map[string]string
 }
 
-// kindSchemas of all APIs, in the order of the page.
+// kindSchemas returns all kinds with their schemas, in the order of the page.
 func (g *generator) kindSchemas(t *testing.T) []kindSchema {
 	t.Helper()
 	mysql := map[string]string{"spec": "MySQLSpec", "status": "MySQLStatus"}
@@ -111,8 +111,8 @@ func TestReference(t *testing.T) {
 	golden(t, pageAPI, "The page must have each field of each kind.", []byte(out.String()))
 }
 
-// TestReferenceIsComplete: the page has a heading for the kind of each CRD and each XRD of this repository, and each of
-// their fields has a row.
+// TestReferenceIsComplete checks that the page has a heading for the kind of each CRD and XRD, and a row for each of
+// their fields.
 func TestReferenceIsComplete(t *testing.T) {
 	page := text(t, pageAPI)
 	files, err := filepath.Glob("*.yaml")
@@ -157,21 +157,21 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
-// A page of the reference: a table of each type.
+// A page is the reference with a table for each type.
 type page struct {
 	*generator
 
-	// tables of types by their names, and the schemas that these were made from.
+	// tables are the tables by title. schemas are the schemas that they were created from.
 	tables, schemas map[string]string
 }
 
-// typeNamed returns the schema of a type of this API as the generator keeps it: with references to other types.
+// typeNamed returns the generator's schema of a type of this API, with references to other types.
 func (p *page) typeNamed(name string) *extv1.JSONSchemaProps {
 	s := p.parser.Schemata[crd.TypeIdent{Package: p.pkg, Name: name}]
 	return &s
 }
 
-// follow a reference to a type of this API. The name of a type of Kubernetes has its package.
+// follow resolves a reference to a type of this API. For a type of Kubernetes, foreign is its name with the package.
 func (p *page) follow(s *extv1.JSONSchemaProps) (resolved *extv1.JSONSchemaProps, name, foreign string) {
 	for resolved = s; resolved != nil && resolved.Ref != nil; {
 		typ, pkg, err := crd.RefParts(*resolved.Ref)
@@ -186,7 +186,7 @@ func (p *page) follow(s *extv1.JSONSchemaProps) (resolved *extv1.JSONSchemaProps
 	return resolved, name, ""
 }
 
-// property of a type, also of the types that are inlined in it.
+// property returns the schema of a field of a type or of the types that it inlines.
 func (p *page) property(s *extv1.JSONSchemaProps, name string) *extv1.JSONSchemaProps {
 	s, _, _ = p.follow(s)
 	if s == nil {

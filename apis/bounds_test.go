@@ -19,9 +19,9 @@ const (
 	typeObject = "object"
 )
 
-// TestSpecsAreBounded: every list, map and text that users or the platform team write has a bound, so that one object
-// cannot become as large as etcd allows. A BackupRecord is not among them: the controller writes it from what was
-// accepted before, and a refusal would stop a deletion.
+// TestSpecsAreBounded checks that every list, map and text in a spec has a maximum size, so that an object cannot
+// become as large as etcd allows. BackupRecords are an exception. The controller writes them from accepted objects,
+// and a refusal would stop a deletion.
 func TestSpecsAreBounded(t *testing.T) {
 	g := newGenerator(t)
 	platform, store := g.platformCRD(t), g.crd(t, v1.KindBackupStore)
@@ -41,7 +41,7 @@ func TestSpecsAreBounded(t *testing.T) {
 	}
 }
 
-// unbounded fields of a schema, each with the bound that it lacks.
+// unbounded returns the fields of a schema without a maximum size, and what each of them lacks.
 func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 	var out []string
 	lacks := func(present bool, bound string) {
@@ -63,7 +63,7 @@ func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 	}
 	for name, p := range s.Properties {
 		if path == "spec" && (name == "apiVersion" || name == "kind") {
-			continue // They are the same for every object of a kind.
+			continue // Both are constant for all objects of a kind.
 		}
 		out = append(out, unbounded(path+"."+name, &p)...)
 	}
@@ -71,7 +71,7 @@ func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 	return out
 }
 
-// specOf an XRD, as Crossplane has it.
+// specOf returns the schema of the spec in an XRD.
 func specOf(t *testing.T, xrd *xapiextv1.CompositeResourceDefinition) extv1.JSONSchemaProps {
 	t.Helper()
 	root := extv1.JSONSchemaProps{}

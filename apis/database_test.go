@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// database of a spec over the original one; nil removes a field.
+// database returns a Database with changes to its spec. The value nil removes a field.
 func database(changes map[string]any) map[string]any {
 	spec := map[string]any{"type": "mongo"}
 	maps.Copy(spec, changes)
@@ -22,15 +22,14 @@ func database(changes map[string]any) map[string]any {
 		"metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
-// stored in a volume, with these fields besides.
+// stored returns the spec of a Database with a volume and more fields.
 func stored(changes map[string]any) map[string]any {
 	spec := map[string]any{"type": "mysql", "storageSize": "1Gi"}
 	maps.Copy(spec, changes)
 	return spec
 }
 
-// TestDatabaseSchema: what the API server accepts of a new Database and of a
-// change.
+// TestDatabaseSchema checks which Databases and which changes the API server accepts.
 func TestDatabaseSchema(t *testing.T) {
 	type m = map[string]any
 	v := newValidator(t, xrdDatabase)
@@ -118,7 +117,7 @@ func TestDatabaseSchema(t *testing.T) {
 	}
 }
 
-// TestAsMySQL: a field that both APIs have means the same in both, so that AsMySQL copies it.
+// TestAsMySQL checks that AsMySQL copies each field that both APIs have.
 func TestAsMySQL(t *testing.T) {
 	database := v1.XDatabaseSpec{}
 	fill(reflect.ValueOf(&database).Elem())
@@ -131,9 +130,9 @@ func TestAsMySQL(t *testing.T) {
 	}
 }
 
-// fill all fields of a value.
+// fill sets all fields of a value.
 func fill(v reflect.Value) {
-	switch v.Kind() { //nolint:exhaustive // A spec has no others.
+	switch v.Kind() { //nolint:exhaustive // A spec has no other kinds.
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())

@@ -1,5 +1,5 @@
-// Package apis_test writes and checks the files that are made from the Go types
-// of package v1: the XRDs, the Compositions, the CRD and the deep copy methods.
+// Package apis_test writes and checks the files that are generated from the Go types of package v1: the XRDs, the
+// Compositions, the CRDs and the deep copy functions.
 package apis_test
 
 import (
@@ -23,15 +23,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// header of every golden file in YAML. It ends a document that is before it: `helm show crds` puts nothing in between.
+// header begins every golden YAML file. It also ends the previous document, because `helm show crds` adds no
+// separator.
 const header = "---\n# Made from the Go types in apis/v1 by `go test ./apis -update`. Do not edit.\n"
 
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
 func init() { flag.Bool("update", false, "write the golden files instead of comparing them") } //nolint:gochecknoinits // The flag must exist before the test binary parses its flags.
 
-// TestGolden compares the files in this folder with what the types say, and
-// writes them with -update.
+// TestGolden compares the files in this directory with the Go types, and writes them with -update.
 func TestGolden(t *testing.T) {
 	g := newGenerator(t)
 	xrd := g.xrd(t)
@@ -112,7 +112,7 @@ func marshal(t *testing.T, o any) []byte {
 	return append([]byte(header), b...)
 }
 
-// A generator makes schemas from the types of package v1.
+// A generator generates schemas from the types of package v1.
 type generator struct {
 	parser *crd.Parser
 	pkg    *loader.Package
@@ -144,8 +144,8 @@ func newGenerator(t *testing.T) *generator {
 	return &generator{parser: p, pkg: roots[0], roots: roots, col: col}
 }
 
-// amountSchema is that of resource.Quantity, which no marker can write, with
-// bounds.
+// amountSchema returns the schema of an Amount. It is the schema of resource.Quantity with limits, which markers
+// cannot express.
 func amountSchema() extv1.JSONSchemaProps {
 	return extv1.JSONSchemaProps{
 		Description:  "An Amount is a number, or a text such as 1Gi.",
@@ -156,7 +156,7 @@ func amountSchema() extv1.JSONSchemaProps {
 	}
 }
 
-// schema of a type, with every reference resolved.
+// schema returns the schema of a type, with all references resolved.
 func (g *generator) schema(t *testing.T, name string) extv1.JSONSchemaProps {
 	t.Helper()
 	id := crd.TypeIdent{Package: g.pkg, Name: name}
@@ -178,8 +178,8 @@ func (g *generator) crd(t *testing.T, kind string) extv1.CustomResourceDefinitio
 	return g.parser.CustomResourceDefinitions[gk]
 }
 
-// settingsCRD describes the function's input. No object of this kind is stored. Editors and `crossplane resource
-// validate` check the input of Compositions with it.
+// settingsCRD returns a CRD for the function's input. No object of this kind is stored. Editors and `crossplane
+// resource validate` use it to check the input of Compositions.
 func (g *generator) settingsCRD(t *testing.T) extv1.CustomResourceDefinition {
 	t.Helper()
 	out := g.crd(t, v1.KindSettings)
@@ -187,7 +187,7 @@ func (g *generator) settingsCRD(t *testing.T) extv1.CustomResourceDefinition {
 	return out
 }
 
-// platformCRD has amounts that may be numbers or texts.
+// platformCRD returns the CRD of the Platform, whose amounts may be numbers or texts.
 func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
 	t.Helper()
 	out := g.crd(t, v1.KindPlatform)
@@ -198,7 +198,7 @@ func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
 	return out
 }
 
-// deepCopies is the file that controller-tools generates.
+// deepCopies returns the file that controller-tools generates.
 func (g *generator) deepCopies(t *testing.T) []byte {
 	t.Helper()
 	out := &memory{}
@@ -214,7 +214,7 @@ func (g *generator) deepCopies(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// memory is an output rule that keeps the one generated file.
+// memory is an output rule that keeps the generated file in memory.
 type memory struct{ bytes.Buffer }
 
 func (m *memory) Open(*loader.Package, string) (io.WriteCloser, error) { return m, nil }

@@ -18,12 +18,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// claimsOnly are the fields of a MySQLSpec that an API without claims does not have: the original operators' spelling
-// of the size, a password in clear text, and a field of Crossplane's claims.
+// claimsOnly returns the fields of a MySQLSpec that the API without claims omits: the legacy name of the size, a
+// plaintext password, and a field of Crossplane's claims.
 func claimsOnly() []string { return []string{"storage_size", "password", "compositeDeletePolicy"} }
 
-// xrdNamespaced of the API without claims. It has the columns of the claims. Its names in kubectl are others: kubectl
-// would take mysql, mysqls and ms for this group, which comes first in the alphabet, and find no claim any more.
+// xrdNamespaced returns the XRD of the API without claims. It has the same columns as claims, but other names for
+// kubectl. With the names mysql, mysqls or ms, kubectl would use this group, because it comes first in the alphabet,
+// and would no longer find claims.
 func (g *generator) xrdNamespaced(t *testing.T) *xapiextv2.CompositeResourceDefinition {
 	t.Helper()
 	claims := g.xrd(t)
@@ -47,7 +48,7 @@ func (g *generator) xrdNamespaced(t *testing.T) *xapiextv2.CompositeResourceDefi
 	}
 }
 
-// namespacedSchema is that of the claims without the fields that only they have, and without the rules about these.
+// namespacedSchema returns the schema of the claims without the fields that only claims have, and their rules.
 func (g *generator) namespacedSchema(t *testing.T) runtime.RawExtension {
 	t.Helper()
 	root := g.mysqlSchema(t)
@@ -80,7 +81,7 @@ func (g *generator) namespacedSchema(t *testing.T) runtime.RawExtension {
 	return raw(t, root)
 }
 
-// compositionNamespaced of the API without claims.
+// compositionNamespaced returns a Composition of the API without claims.
 func compositionNamespaced(name string, mode v1.VolumeMode) *xapiextv1.Composition {
 	c := composition(name, mode)
 	c.Spec.CompositeTypeRef = xapiextv1.TypeReference{APIVersion: v1.GroupVersion.String(), Kind: v1.KindMySQL}
@@ -88,7 +89,7 @@ func compositionNamespaced(name string, mode v1.VolumeMode) *xapiextv1.Compositi
 	return c
 }
 
-// specOfNamespaced is the schema of spec in an XRD.
+// specOfNamespaced returns the schema of the spec in an XRD.
 func specOfNamespaced(t *testing.T, x *xapiextv2.CompositeResourceDefinition) extv1.JSONSchemaProps {
 	t.Helper()
 	root := extv1.JSONSchemaProps{}
@@ -98,7 +99,7 @@ func specOfNamespaced(t *testing.T, x *xapiextv2.CompositeResourceDefinition) ex
 	return root.Properties["spec"]
 }
 
-// namespaced is a MySQL without a claim: a good spec with changes; nil removes a field.
+// namespaced returns a MySQL without a claim, with changes to its spec. The value nil removes a field.
 func namespaced(changes map[string]any) map[string]any {
 	spec := map[string]any{"image": "mysql:8.4", "database": "shop", "storageSize": "2Gi"}
 	maps.Copy(spec, changes)
@@ -107,7 +108,7 @@ func namespaced(changes map[string]any) map[string]any {
 		"metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
-// TestNamespacedSchema: what the API server accepts of a new MySQL without a claim, and of a change.
+// TestNamespacedSchema checks which MySQL objects without a claim, and which changes, the API server accepts.
 func TestNamespacedSchema(t *testing.T) {
 	type m = map[string]any
 	v := newValidator(t, xrdNamespaced)
@@ -152,8 +153,8 @@ func TestNamespacedSchema(t *testing.T) {
 	}
 }
 
-// TestClaimsOnly: the API server does not know the fields that only claims have. It reports an unknown field to kubectl
-// and removes it from the object.
+// TestClaimsOnly checks that the fields that only claims have are unknown in the API without claims. The API server
+// reports an unknown field to kubectl and removes it from the object.
 func TestClaimsOnly(t *testing.T) {
 	claims, without := newValidator(t, xrdMySQL), newValidator(t, xrdNamespaced)
 	for _, field := range claimsOnly() {

@@ -13,11 +13,10 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// The API server reads a quantity in a rule outside the rule's budget: one of ten
-// bytes costs it minutes. So each is held against a pattern first.
+// The cost limits of the API server do not include the parsing of a quantity in a rule. A quantity of ten bytes can
+// take minutes. So each rule must match the text against a pattern first.
 
-// TestRulesMatchFirst: no rule of any schema reads a quantity that it has not
-// matched.
+// TestRulesMatchFirst checks that no rule in any schema parses a quantity before it has matched it against a pattern.
 func TestRulesMatchFirst(t *testing.T) {
 	read := 0
 	for file, root := range schemas(t) {
@@ -37,7 +36,7 @@ func TestRulesMatchFirst(t *testing.T) {
 	}
 }
 
-// TestReadsUnmatched: the eyes of TestRulesMatchFirst.
+// TestReadsUnmatched checks the function that TestRulesMatchFirst relies on.
 func TestReadsUnmatched(t *testing.T) {
 	const good, open = `'^[0-9]{1,9}(e[0-9]{1,2})?$'`, `'^[0-9]+(e-?[0-9]+)?$'`
 	cases := map[string]struct {
@@ -81,7 +80,7 @@ func TestReadsUnmatched(t *testing.T) {
 	}
 }
 
-// schemas of all that is installed, by their files.
+// schemas returns the schemas of all installed CRDs and XRDs by file.
 func schemas(t *testing.T) map[string]*extv1.JSONSchemaProps {
 	t.Helper()
 	backup := &extv1.CustomResourceDefinition{}
@@ -95,7 +94,7 @@ func schemas(t *testing.T) map[string]*extv1.JSONSchemaProps {
 	}
 }
 
-// walk a schema and all below it; [] is any key or item.
+// walk calls a function for a schema and everything below it. [] stands for any key or item.
 func walk(path string, s *extv1.JSONSchemaProps, see func(string, *extv1.JSONSchemaProps)) {
 	see(path, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -110,7 +109,7 @@ func walk(path string, s *extv1.JSONSchemaProps, see func(string, *extv1.JSONSch
 	}
 }
 
-// operands of a rule that are known to match a pattern.
+// operands are operands of a rule that are known to match a pattern.
 type operands map[string]bool
 
 func (o operands) with(extra operands) operands {
@@ -119,16 +118,16 @@ func (o operands) with(extra operands) operands {
 	return out
 }
 
-// A ruleReader goes through a rule in the order in which it is evaluated.
+// A ruleReader visits a rule in the order of its evaluation.
 type ruleReader struct {
 	source *ast.SourceInfo
-	// unmatched operands that are read, and how many reads there are.
+	// unmatched are operands that the rule parses without a match. reads counts all parsed operands.
 	unmatched []string
 	reads     int
 }
 
-// readsUnmatched are the operands that a rule reads as quantities although they
-// need not match any pattern, and how many it reads.
+// readsUnmatched returns the operands that a rule parses as quantities although they may not match a pattern, and the
+// number of all parsed operands.
 func readsUnmatched(t *testing.T, rule string) ([]string, int) {
 	t.Helper()
 	env, err := cel.NewEnv(cel.EnableMacroCallTracking())
@@ -144,9 +143,9 @@ func readsUnmatched(t *testing.T, rule string) ([]string, int) {
 	return r.unmatched, r.reads
 }
 
-// visit an expression that is evaluated where these operands match.
+// visit visits an expression that is evaluated only if these operands match.
 func (r *ruleReader) visit(e ast.Expr, matched operands) {
-	switch e.Kind() { //nolint:exhaustive // The others have nothing below them.
+	switch e.Kind() { //nolint:exhaustive // Other kinds contain no expressions.
 	case ast.CallKind:
 		r.visitCall(e.AsCall(), matched)
 	case ast.SelectKind:
@@ -198,7 +197,7 @@ func (r *ruleReader) visitCall(c ast.CallExpr, matched operands) {
 	}
 }
 
-// matched operands wherever an expression is true, or false.
+// matched returns the operands that must match if an expression has this truth value.
 func (r *ruleReader) matched(e ast.Expr, truth bool) operands {
 	if e.Kind() != ast.CallKind {
 		return nil
@@ -220,7 +219,7 @@ func (r *ruleReader) matched(e ast.Expr, truth bool) operands {
 	return nil
 }
 
-// text of an expression, by which operands are told apart.
+// text returns an expression as text, which identifies an operand.
 func (r *ruleReader) text(e ast.Expr) string {
 	text, err := parser.Unparse(e, r.source)
 	if err != nil {
@@ -229,8 +228,7 @@ func (r *ruleReader) text(e ast.Expr) string {
 	return text
 }
 
-// refusesEndless is true if a pattern lets no number through whose exponent has
-// three digits or more.
+// refusesEndless reports whether a pattern refuses all numbers with an exponent of three or more digits.
 func refusesEndless(pattern string) bool {
 	p, err := regexp.Compile(pattern)
 	return err == nil && !slices.ContainsFunc(endless(), p.MatchString)

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// endless numbers: what a quantity parser that was given them would work on for
-// seconds, minutes or ever, and shorter ones of the same kind.
+// endless returns numbers with exponents that would keep a quantity parser busy for seconds or longer, and shorter
+// numbers of the same form.
 func endless() []string {
 	var out []string
 	for digits := 3; digits <= 40; digits++ {
@@ -32,7 +32,8 @@ func endless() []string {
 	return out
 }
 
-// written by us alone are these quantities. Who reads one uses v1.ParseQuantity or v1.ParseSize.
+// written lists quantities that only the function or the controller writes. They are read with v1.ParseQuantity or
+// v1.ParseSize.
 var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	"crd-backuprecords.yaml .spec.storageSize":     true,
 	"crd-backuprecords.yaml .spec.archive.size":    true,
@@ -46,8 +47,8 @@ var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	xrdDatabase + " .status.internal.backupNeeds":  true,
 }
 
-// TestQuantitiesAreBounded: every quantity that a user may write has a short text
-// and a short exponent, also in a map.
+// TestQuantitiesAreBounded checks that every quantity that a user may write has a limited length and exponent,
+// including values of maps.
 func TestQuantitiesAreBounded(t *testing.T) {
 	seen := 0
 	for file, root := range schemas(t) {
@@ -64,13 +65,13 @@ func TestQuantitiesAreBounded(t *testing.T) {
 			}
 		})
 	}
-	if want := 3 + 4; seen != want { // The sizes, and limits and requests of both kinds.
+	if want := 3 + 4; seen != want { // Three are sizes. Four are limits and requests of both kinds.
 		t.Errorf("%d quantities were seen, not %d: say in isQuantity how one is known, or count them again", seen, want)
 	}
 }
 
-// isQuantity is true for what holds a quantity: a resource.Quantity does by its
-// type, a text by a rule, by what is said of it or by its name.
+// isQuantity reports whether a field contains a quantity. A resource.Quantity is recognized by its type, a text by a
+// rule, its description or its name.
 func isQuantity(path string, s *extv1.JSONSchemaProps) bool {
 	if s.XIntOrString {
 		return true
@@ -87,7 +88,7 @@ func isQuantity(path string, s *extv1.JSONSchemaProps) bool {
 	return strings.Contains(strings.ToLower(s.Description), "quantity") || strings.HasSuffix(name, "size")
 }
 
-// patterned by the schema, or first of all by a rule.
+// patterned reports whether the schema, or the first part of a rule, matches the field against a pattern.
 func patterned(t *testing.T, s *extv1.JSONSchemaProps) bool {
 	t.Helper()
 	if s.Pattern != "" {
@@ -101,9 +102,9 @@ func patterned(t *testing.T, s *extv1.JSONSchemaProps) bool {
 	return false
 }
 
-// TestQuantityAttack: who creates or patches a claim with an endless number, in
-// any field, is refused, and the API server calculates with none, also with one
-// that was stored before. That is counted in bytes: who calculates needs them.
+// TestQuantityAttack checks that a claim with an endless number in any field is refused, on creation and on update.
+// The API server must not calculate with such a number, even if it was stored before. The test counts allocated
+// bytes, because such a calculation needs many.
 func TestQuantityAttack(t *testing.T) {
 	for file, root := range schemas(t) {
 		if file != xrdMySQL && file != xrdDatabase {
@@ -157,7 +158,7 @@ func attackField(t *testing.T, v *validator, file, path string) {
 	}
 }
 
-// with a value in a quantity's field of a good object.
+// with returns a valid object with a value in a quantity field.
 func with(file, path string, value any) map[string]any {
 	object := claim(map[string]any{})
 	if file == xrdDatabase {
@@ -177,9 +178,9 @@ func with(file, path string, value any) map[string]any {
 	return object
 }
 
-// allocated bytes of a call. Small ones are counted some time later, megabytes of
-// them, so a limit has room for that; who calculates with an endless number needs
-// tens. How long it takes says nothing on a busy machine.
+// allocated returns the bytes that a call allocates. The runtime counts small allocations later, by up to some
+// megabytes, so limits need a margin. Calculating with an endless number takes tens of megabytes. The duration of the
+// call is not a useful measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

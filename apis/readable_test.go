@@ -14,7 +14,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// odd values for a field, whatever its type is.
+// odd returns unusual values for a field of any type.
 func odd() []any {
 	return []any{
 		map[string]any{}, map[string]any{"a": map[string]any{"b": int64(1)}}, []any{}, []any{"a", nil, map[string]any{}}, nil,
@@ -22,8 +22,8 @@ func odd() []any {
 	}
 }
 
-// TestAcceptedIsReadable puts odd values into every field of the spec of each API: what the API server accepts, our
-// types can hold.
+// TestAcceptedIsReadable puts unusual values into every field of each spec. The Go types must be able to decode each
+// object that the API server accepts.
 func TestAcceptedIsReadable(t *testing.T) {
 	for name, api := range map[string]struct {
 		file   string
@@ -57,7 +57,7 @@ func TestAcceptedIsReadable(t *testing.T) {
 	}
 }
 
-// pathsOf all fields of a schema, with those below lists and maps.
+// pathsOf returns the paths of all fields of a schema, including fields in lists and maps.
 func pathsOf(s *schema.Structural, path []string) [][]string {
 	out := [][]string{path}
 	if s.Items != nil {
@@ -73,7 +73,7 @@ func pathsOf(s *schema.Structural, path []string) [][]string {
 	return out
 }
 
-// put a value at a path, and what is missing on the way.
+// put sets a value at a path, and creates missing parents.
 func put(object map[string]any, path []string, value any) {
 	for i := len(path) - 1; i > 0; i-- {
 		if path[i] == "[]" {
@@ -89,7 +89,7 @@ func put(object map[string]any, path []string, value any) {
 	object[path[0]] = value
 }
 
-// lookUp a map that is there already.
+// lookUp returns the existing map at a path.
 func lookUp(object map[string]any, path []string) (map[string]any, bool) {
 	for _, step := range path {
 		next, ok := object[step].(map[string]any)

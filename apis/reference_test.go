@@ -17,18 +17,18 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Pages that users read about fields.
+// These pages document fields for users.
 const (
 	pageDatabase = "../docs/reference/database-claim.md"
 	pagePlatform = "../docs/how-to/platform-policy.md"
 	pageSettings = "../docs/reference/composition-input.md"
 )
 
-// refused are fields that are there to be refused.
+// refused lists fields that exist only to be refused.
 var refused = []string{"resources.claims", "defaultResources.claims"}
 
-// fieldsOf returns all fields of a type of this API, such as networkPolicy.from.ipBlock, in JSON. The fields of a type
-// of Kubernetes are documented there.
+// fieldsOf returns the paths of all fields of a type of this API in JSON, such as networkPolicy.from.ipBlock. It
+// omits the fields of Kubernetes types, which Kubernetes documents.
 func fieldsOf(typ reflect.Type, path string) []string {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
 		typ = typ.Elem()
@@ -53,7 +53,8 @@ func fieldsOf(typ reflect.Type, path string) []string {
 	return out
 }
 
-// A row of a table of fields: the names in its first cell, and all names in it and in the head of the table.
+// A row is a row of a table of fields. first contains the names in its first cell. all contains all names in the row
+// and in the header of the table.
 type row struct{ first, all []string }
 
 var (
@@ -65,7 +66,7 @@ func namesIn(text string) []string {
 	return name.FindAllString(strings.Join(codeSpan.FindAllString(text, -1), " "), -1)
 }
 
-// rowsOf the tables of a page of fields or settings.
+// rowsOf returns the rows of all tables of fields on a page.
 func rowsOf(page string) []row {
 	var out []row
 	head := ""
@@ -95,14 +96,14 @@ func isDocumented(field string, rows []row) bool {
 	})
 }
 
-// TestEveryFieldIsDocumented: the pages have a row of each field of a Database, of the Platform and of a Composition's
-// input. TestReferenceIsComplete has the fields of all kinds in the generated reference.
+// TestEveryFieldIsDocumented checks that the pages have a row for each field of a Database, the Platform and the
+// input of a Composition. TestReferenceIsComplete checks the generated reference of all kinds.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	for _, c := range []struct {
 		typ  reflect.Type
 		page string
 		rows []row
-		// top is true if only the fields that no other field contains have a row there.
+		// top is true if the page has rows only for top-level fields.
 		top bool
 	}{
 		{typ: reflect.TypeFor[v1.DatabaseSpec](), page: pageDatabase, rows: rowsOf(text(t, pageDatabase)), top: true},
@@ -118,8 +119,8 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	}
 }
 
-// TestChartHasEveryField: the schema of the Helm chart's values has the fields of the Platform. Without it
-// Kubernetes drops a field that it does not know, and Helm says nothing.
+// TestChartHasEveryField checks that the schema of the Helm chart's values has all fields of the Platform. Otherwise
+// Kubernetes would drop a misspelled field without an error from Helm.
 func TestChartHasEveryField(t *testing.T) {
 	const file = "../package/chart/values.schema.json"
 	schema := map[string]any{}
@@ -146,10 +147,10 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// yamlBlock of a page.
+// yamlBlock matches a YAML block of a page.
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// specsOn returns the MySQL specs that a page shows, as YAML: of whole objects and of parts.
+// specsOn returns the MySQL specs of all objects and fragments in the YAML blocks of a page.
 func specsOn(t *testing.T, page string) []string {
 	t.Helper()
 	var out []string
@@ -175,8 +176,8 @@ func specsOn(t *testing.T, page string) []string {
 	return out
 }
 
-// TestEveryFieldHasAnExample: users find each field of a claim in an example, or in a page. The API server accepts what
-// a page shows.
+// TestEveryFieldHasAnExample checks that each field of a claim is used in an example or on a page. The API server
+// must accept the specs on pages.
 func TestEveryFieldHasAnExample(t *testing.T) {
 	files, err := filepath.Glob("../examples/*/claim.yaml")
 	if err != nil || len(files) == 0 {
@@ -202,7 +203,7 @@ func TestEveryFieldHasAnExample(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(shown), &part); err != nil {
 				t.Fatal(err)
 			}
-			object := claim(runtime.DeepCopyJSON(part["spec"])) // The defaults that are filled in are in no example.
+			object := claim(runtime.DeepCopyJSON(part["spec"])) // Validation adds defaults, which the examples omit.
 			for field, other := range map[string]string{"passwordSecretRef": "password", "storage_size": "storageSize"} {
 				if part["spec"][field] != nil {
 					delete(object["spec"].(map[string]any), other)
@@ -223,7 +224,7 @@ func TestEveryFieldHasAnExample(t *testing.T) {
 	}
 }
 
-// occurs reports whether a value has a field, in any item of its lists.
+// occurs reports whether a value has a field at a path, in any item of its lists.
 func occurs(value any, path []string) bool {
 	switch v := value.(type) {
 	case []any:

@@ -26,23 +26,23 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Files of the APIs.
+// These are the files of the XRDs.
 const (
 	xrdMySQL      = "xrd-xmysqls.yaml"
 	xrdDatabase   = "xrd-xdatabases.yaml"
 	xrdNamespaced = "xrd-mysqls.yaml"
 )
 
-// A validator holds objects against a schema with the API server's own code:
-// defaults, OpenAPI and CEL rules with their cost limits.
+// A validator validates objects with the API server's own code: defaults, OpenAPI and CEL rules with their cost
+// limits.
 type validator struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// claimCRD is the CRD that Crossplane makes of an XRD for the claim, or for the XR if the API has no claims, without
-// Crossplane's own fields.
+// claimCRD returns the CRD that Crossplane creates from an XRD, without Crossplane's own fields. It is the CRD of the
+// claim, or of the XR if the API has no claims.
 func claimCRD(t *testing.T, file string) *extv1.CustomResourceDefinition {
 	t.Helper()
 	xrd := map[string]any{}
@@ -78,7 +78,7 @@ func read(t *testing.T, path string, target any) {
 	}
 }
 
-// established is the CRD as the API server would store it, if it would.
+// established returns the CRD as the API server stores it. The test fails if the API server would refuse it.
 func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	extv1.SetDefaults_CustomResourceDefinition(crd)
@@ -95,7 +95,7 @@ func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensio
 	return internal
 }
 
-// TestEstablish: the API server accepts all CRDs, with the cost of their rules.
+// TestEstablish checks that the API server accepts all CRDs, with the cost of their rules.
 func TestEstablish(t *testing.T) {
 	established(t, claimCRD(t, xrdMySQL))
 	established(t, claimCRD(t, xrdDatabase))
@@ -121,7 +121,7 @@ func newValidator(t *testing.T, file string) *validator {
 		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
 }
 
-// validate a new object, or a change of an old one, as the API server does.
+// validate validates a new object, or a change of an old one, as the API server does.
 func (v *validator) validate(object, old map[string]any) string {
 	for _, o := range []map[string]any{object, old} {
 		if o != nil { // As unstructuredDefaulter does (k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
@@ -144,7 +144,7 @@ func (v *validator) validate(object, old map[string]any) string {
 	return errs.ToAggregate().Error()
 }
 
-// claim of a spec over a good one; nil removes a field.
+// claim returns a valid claim with changes to its spec. The value nil removes a field.
 func claim(changes map[string]any) map[string]any {
 	spec := map[string]any{"image": "mysql:8.4", "database": "shop", "password": "secret", "storageSize": "2Gi"}
 	maps.Copy(spec, changes)
@@ -153,7 +153,7 @@ func claim(changes map[string]any) map[string]any {
 		"metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
-// TestSchema: what the API server accepts of a new claim and of a change.
+// TestSchema checks which claims and which changes the API server accepts.
 func TestSchema(t *testing.T) {
 	type m = map[string]any
 	v := newValidator(t, xrdMySQL)
@@ -309,8 +309,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestManifests: every example's claim, and the manifests that the original
-// operators' users wrote, are accepted as they are.
+// TestManifests checks that the claim of every example and the manifests for the original operators are accepted
+// unchanged.
 func TestManifests(t *testing.T) {
 	validators := map[k8sschema.GroupKind]*validator{}
 	for _, a := range v1.APIs() {
@@ -343,7 +343,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// integers as the API server has them; YAML read through JSON has floats.
+// integers converts whole numbers to integers as in the API server. YAML that is decoded through JSON has floats.
 func integers(m map[string]any) map[string]any {
 	for k, v := range m {
 		switch v := v.(type) {

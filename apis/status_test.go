@@ -10,12 +10,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// maxStatusFields is how many fields of a status are for people. The conditions, which Crossplane adds to the schema, are
-// among them.
+// maxStatusFields is the maximum number of status fields for users. It includes the conditions, which Crossplane adds
+// to the schema.
 const maxStatusFields = 12
 
-// TestStatusIsForPeople: a status has few fields that people read. What the function and the controller remember is
-// in status.internal.
+// TestStatusIsForPeople checks that a status has few fields for users. State of the function and the controller is in
+// status.internal.
 func TestStatusIsForPeople(t *testing.T) {
 	g := newGenerator(t)
 	status := g.schema(t, "MySQLStatus")
@@ -36,14 +36,14 @@ func TestStatusIsForPeople(t *testing.T) {
 	}
 }
 
-// notOurs are fields of a BackupStore's adoption and of a restore's archive that are copied from other objects as they
-// are named there.
+// notOurs returns fields of BackupStores and archives that are copied from other objects. They keep their names.
 func notOurs() []string {
 	return []string{v1.KindBackupStore + " status.adoption.backups[].announcedAt",
 		v1.KindMySQL + " status.restore.archive.dataBytes"}
 }
 
-// checkReadable: a time has a name that ends with Time, a size is a quantity, and a list says how it is merged.
+// checkReadable checks that the name of a time ends with Time, that a size is a quantity, and that a list has a merge
+// strategy.
 func checkReadable(t *testing.T, path string, s *extv1.JSONSchemaProps) {
 	t.Helper()
 	if slices.Contains(notOurs(), path) {

@@ -16,14 +16,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// functionName is the name that Crossplane's package manager gives a Function
-// that is installed as a dependency of ghcr.io/crossplane-mysql/function-mysql.
+// functionName is the name of the Function that Crossplane's package manager installs as a dependency of
+// ghcr.io/crossplane-mysql/function-mysql.
 const functionName = "crossplane-mysql-function-mysql"
 
-// connectionKeys are what a claim's connection Secret holds.
+// connectionKeys are the keys of a claim's connection Secret.
 var connectionKeys = []string{"username", "password", "host", "port", "database", "uri", "ca.crt", "endpoint", "type", "provider"} //nolint:gochecknoglobals // A constant list.
 
-// xrd has no scope: on Crossplane 2 that means LegacyCluster, the only scope
+// xrd returns the XRD of the MySQL claims. It sets no scope. Crossplane 2 then uses LegacyCluster, the only scope
 // with claims.
 func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 	t.Helper()
@@ -59,7 +59,7 @@ func (g *generator) xrSchema(t *testing.T) *xapiextv1.CompositeResourceValidatio
 	return &xapiextv1.CompositeResourceValidation{OpenAPIV3Schema: raw(t, g.mysqlSchema(t))}
 }
 
-// mysqlSchema of a claim.
+// mysqlSchema returns the schema of a MySQL claim.
 func (g *generator) mysqlSchema(t *testing.T) extv1.JSONSchemaProps {
 	t.Helper()
 	spec := g.spec(t, "MySQLSpec")
@@ -75,8 +75,8 @@ func (g *generator) mysqlSchema(t *testing.T) extv1.JSONSchemaProps {
 	}
 }
 
-// spec of either API, or the Settings. An amount may be a number or a text, and the generator
-// makes a text of it wherever it is used.
+// spec returns the schema of the spec of either API, or of Settings. An amount may be a number or a text, but the
+// generator would only allow a text.
 func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	t.Helper()
 	spec := g.schema(t, name)
@@ -94,8 +94,8 @@ func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	return spec
 }
 
-// Messages of the API server about a setting that is not one. They end with "Required value" or begin with "Unsupported
-// value".
+// These are messages of the API server about an invalid setting. The API server adds "Required value" after the
+// message or "Unsupported value" before it.
 const (
 	notASection = "a setting must be a string, a number or a boolean, and not a map. Write settings directly under " +
 		"config"
@@ -103,11 +103,12 @@ const (
 		"ANSI,TRADITIONAL"
 )
 
-// settingSchema refuses maps and lists. A setting may be a string, a number or a boolean, which a structural schema can
-// only allow without a type, and rules in CEL do not see a value without a type (SchemaDeclType in
-// k8s.io/apiserver/pkg/cel/common). What is left are validations that apply to one type only: no map has at least one
-// and at most no property. The name of a required property and the allowed item of a list are the only texts that the
-// API server repeats. It drops null itself.
+// settingSchema returns a schema that refuses maps and lists. A setting may be a string, a number or a boolean. A
+// structural schema can only allow this without a type, and CEL rules do not see values without a type
+// (SchemaDeclType in k8s.io/apiserver/pkg/cel/common). So the schema uses validations that apply to one type only.
+// For example, no map has at least one and at most zero properties. The error messages of the API server contain only
+// the name of a required property and the allowed items of a list. So these contain the messages for users. The API
+// server itself drops null.
 func settingSchema() *extv1.JSONSchemaProps {
 	preserve := true
 	return &extv1.JSONSchemaProps{
@@ -121,7 +122,7 @@ func settingSchema() *extv1.JSONSchemaProps {
 	}
 }
 
-// boundForeign bounds fields whose types are Kubernetes' own, and values of maps: no marker of package v1 reaches them.
+// boundForeign limits fields with Kubernetes types and values of maps, which markers in package v1 cannot limit.
 func boundForeign(field string, s *extv1.JSONSchemaProps) {
 	lists := map[string]int64{
 		"preferredDuringSchedulingIgnoredDuringExecution": 32, "requiredDuringSchedulingIgnoredDuringExecution": 32,
@@ -155,7 +156,7 @@ func boundForeign(field string, s *extv1.JSONSchemaProps) {
 	}
 }
 
-// xrdDatabase of the second API.
+// xrdDatabase returns the XRD of the Database API.
 func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 	t.Helper()
 	xrd := g.xrd(t)
@@ -181,8 +182,8 @@ func (g *generator) xrdDatabase(t *testing.T) *xapiextv1.CompositeResourceDefini
 	return xrd
 }
 
-// columns that kubectl prints, the wide ones of one API among them. Crossplane adds SYNCED, READY and AGE to all, and
-// CONNECTION-SECRET to claims (pkg/xcrd/schemas.go in crossplane-runtime v2.4.0).
+// columns returns the columns for kubectl, including the wide columns of one API. Crossplane adds SYNCED, READY and
+// AGE to all kinds, and CONNECTION-SECRET to claims (pkg/xcrd/schemas.go in crossplane-runtime v2.4.0).
 func columns(wide ...extv1.CustomResourceColumnDefinition) []extv1.CustomResourceColumnDefinition {
 	wide = append(wide, extv1.CustomResourceColumnDefinition{Name: "STORE", JSONPath: ".status.backups.store"},
 		extv1.CustomResourceColumnDefinition{Name: "MESSAGE", JSONPath: ".status.message"})
@@ -196,8 +197,8 @@ func columns(wide ...extv1.CustomResourceColumnDefinition) []extv1.CustomResourc
 	}, wide...)
 }
 
-// compositionDatabase has no hostPath: its volumes are of a StorageClass, or go
-// with the pod.
+// compositionDatabase returns the Composition of Databases. It supports no hostPath. Volumes have a StorageClass, or
+// the data is lost with the pod.
 func compositionDatabase() *xapiextv1.Composition {
 	c := composition("database", v1.VolumesStorageClass)
 	c.Spec.CompositeTypeRef = xapiextv1.TypeReference{APIVersion: v1.GroupVersionDatabase.String(), Kind: v1.KindXDatabase}
@@ -205,7 +206,7 @@ func compositionDatabase() *xapiextv1.Composition {
 	return c
 }
 
-// composition that calls the function with the settings of a volume mode.
+// composition returns a Composition that calls the function with the settings of a volume mode.
 func composition(name string, mode v1.VolumeMode) *xapiextv1.Composition {
 	namespace := "crossplane-system"
 	input, _ := json.Marshal(map[string]any{ //nolint:errchkjson // Strings only.

@@ -51,7 +51,7 @@ const maxDonorFile = 4096
 func readDonor(folder string) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"host", "port", "username", "password", "page-size", "lower-case-table-names"} {
-		raw, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // The caller says which folder.
+		raw, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // The caller chooses the directory.
 		switch {
 		case err != nil:
 			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %w", err)

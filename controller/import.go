@@ -136,7 +136,7 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"username", "password", "ca.crt"} {
-		raw, err := os.ReadFile(filepath.Join(c.Account, name)) //nolint:gosec // The caller says which folder.
+		raw, err := os.ReadFile(filepath.Join(c.Account, name)) //nolint:gosec // The caller chooses the directory.
 		switch {
 		case err != nil:
 			return clone.Donor{}, fmt.Errorf("the Secret of the import account has no %s: %w", name, err)

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkRunFunction is one call for an instance that runs and needs nothing.
+// BenchmarkRunFunction measures one call for a running instance without changes.
 func BenchmarkRunFunction(b *testing.B) {
 	for _, example := range []string{"running", "restore-during", "hostpath"} {
 		b.Run(example, func(b *testing.B) {
@@ -36,8 +36,8 @@ func BenchmarkRunFunction(b *testing.B) {
 	}
 }
 
-// BenchmarkServer calls the function's own process over gRPC: one caller, 64
-// callers at once, and 100,000 calls in all, with the memory of the process.
+// BenchmarkServer runs the function as a process and calls it over gRPC. It measures one caller, 64 concurrent
+// callers, and the memory of the process after 100,000 calls.
 func BenchmarkServer(b *testing.B) {
 	const many, calls = 64, 100_000
 	pid, conn := startServer(b)
@@ -58,8 +58,8 @@ func BenchmarkServer(b *testing.B) {
 	b.Logf("resident memory after %d calls: %d KiB, at most %d KiB", calls, resident(b, pid), peak(b, pid))
 }
 
-// startServer builds the function and starts it on a free loopback port; it ends
-// with the benchmark.
+// startServer builds the function and starts it on a free loopback port. The process is stopped at the end of the
+// benchmark.
 func startServer(b *testing.B) (int, *grpc.ClientConn) {
 	b.Helper()
 	bin := filepath.Join(b.TempDir(), "function")
@@ -86,8 +86,8 @@ func startServer(b *testing.B) (int, *grpc.ClientConn) {
 	return cmd.Process.Pid, conn
 }
 
-// wire sends and receives messages as they are on the wire, so that the load
-// costs the machine little beside the function that it measures.
+// wire is a gRPC codec that passes messages through as encoded bytes. The load generator then uses little CPU next to
+// the function that it measures.
 type wire struct{}
 
 func (wire) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
@@ -99,8 +99,8 @@ func (wire) Unmarshal(data []byte, v any) error {
 
 func (wire) Name() string { return "proto" }
 
-// call the function once with a message, and hold the answer against the one
-// that is expected in size: a refusal is far smaller.
+// call sends a message to the function and checks that the response has at least atLeast bytes. A refusal is much
+// smaller than a normal response.
 func call(ctx context.Context, conn *grpc.ClientConn, message []byte, atLeast int) error {
 	var answer []byte
 	if err := conn.Invoke(ctx, fnv1.FunctionRunnerService_RunFunction_FullMethodName, &message, &answer); err != nil {
@@ -112,8 +112,7 @@ func call(ctx context.Context, conn *grpc.ClientConn, message []byte, atLeast in
 	return nil
 }
 
-// callAll makes the calls from so many callers at once and returns how long it
-// took in all, and each call.
+// callAll distributes the calls over concurrent callers. It returns the total time and the time of each call.
 func callAll(b *testing.B, conn *grpc.ClientConn, message []byte, callers, calls int) (time.Duration, []time.Duration) {
 	b.Helper()
 	times := make([][]time.Duration, callers)
@@ -142,13 +141,13 @@ func quantile(times []time.Duration, percent int) time.Duration {
 	return times[min(len(times)*percent/100, len(times)-1)].Round(10 * time.Microsecond)
 }
 
-// resident memory of a process, in KiB.
+// resident returns the resident memory of a process, in KiB.
 func resident(b *testing.B, pid int) int {
 	b.Helper()
 	return status(b, pid, "VmRSS:")
 }
 
-// peak resident memory of a process, in KiB.
+// peak returns the peak resident memory of a process, in KiB.
 func peak(b *testing.B, pid int) int {
 	b.Helper()
 	return status(b, pid, "VmHWM:")

@@ -22,21 +22,21 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A caller does what Crossplane does: it calls the function again and again with
-// what it requires, until its requirements are stable.
+// A caller calls the function as Crossplane does. It repeats the call with the required resources until the
+// requirements are stable.
 type caller struct {
 	xr       map[string]any
 	input    map[string]any
 	observed []map[string]any
 	cluster  []map[string]any
-	// legacy callers know only extra_resources.
+	// legacy callers support only extra_resources.
 	legacy bool
-	// seeding callers remember what the function required in the reconcile before, and send that with the first call, as
-	// Crossplane 2.4 does with realtime compositions.
+	// seeding callers remember the requirements of the previous reconcile and send these resources with the first call.
+	// Crossplane 2.4 does so with realtime compositions.
 	seeding bool
 }
 
-// maxPasses is MaxRequirementsIterations in Crossplane.
+// maxPasses is the value of MaxRequirementsIterations in Crossplane.
 const maxPasses = 5
 
 // examples lists the directories of all examples.
@@ -55,7 +55,7 @@ func examples(tb testing.TB) []string {
 	return names
 }
 
-// load an example.
+// load returns a caller with the documents of an example.
 func load(tb testing.TB, example string) *caller {
 	tb.Helper()
 	dir := filepath.Join("..", "examples", example)
@@ -77,7 +77,7 @@ func load(tb testing.TB, example string) *caller {
 	return c
 }
 
-// at a path of maps, or nil.
+// at returns the value at a path of maps, or nil.
 func at(m map[string]any, path ...string) any {
 	var v any = m
 	for _, p := range path {
@@ -87,7 +87,7 @@ func at(m map[string]any, path ...string) any {
 	return v
 }
 
-// documents of a YAML file; none where it does not exist.
+// documents returns the documents of a YAML file, or nil if the file does not exist.
 func documents(tb testing.TB, path string) []map[string]any {
 	tb.Helper()
 	b, err := os.ReadFile(path)
@@ -110,10 +110,10 @@ func documents(tb testing.TB, path string) []map[string]any {
 	}
 }
 
-// newFunction of the release of the sources.
+// newFunction returns a function of the current release.
 func newFunction() *Function { return &Function{log: logging.NewNopLogger(), release: v1.Release} }
 
-// request of the first pass.
+// request returns the request of the first call.
 func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
 	tb.Helper()
 	req := &fnv1.RunFunctionRequest{
@@ -135,8 +135,7 @@ func (c *caller) request(tb testing.TB) *fnv1.RunFunctionRequest {
 	return req
 }
 
-// run the function until its requirements are stable, and return the last response and
-// the request that it answers.
+// run calls the function until its requirements are stable. It returns the last response and its request.
 func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunctionResponse) {
 	tb.Helper()
 	req := c.request(tb)
@@ -165,7 +164,8 @@ func (c *caller) run(tb testing.TB) (*fnv1.RunFunctionRequest, *fnv1.RunFunction
 	return nil, nil
 }
 
-// documentedEventsOnly are sent: what Crossplane makes events of has the reasons that the API has.
+// documentedEventsOnly checks that the API documents the reason of each warning. Crossplane turns warnings into
+// events.
 func documentedEventsOnly(tb testing.TB, rsp *fnv1.RunFunctionResponse) {
 	tb.Helper()
 	for _, r := range rsp.GetResults() {
@@ -179,7 +179,7 @@ func (c *caller) answer(tb testing.TB, req *fnv1.RunFunctionRequest, needs *fnv1
 	tb.Helper()
 	selectors, target := needs.GetResources(), &req.RequiredResources
 	if c.legacy {
-		selectors, target = needs.GetExtraResources(), &req.ExtraResources //nolint:staticcheck // What Crossplane 1 knows.
+		selectors, target = needs.GetExtraResources(), &req.ExtraResources //nolint:staticcheck // For Crossplane 1.
 	}
 	*target = map[string]*fnv1.Resources{}
 	for key, s := range selectors {
@@ -224,7 +224,7 @@ func toStruct(tb testing.TB, m map[string]any) *structpb.Struct {
 	return s
 }
 
-// fatal message of a response, or nothing.
+// fatal returns the message of the Fatal result of a response, or "".
 func fatal(rsp *fnv1.RunFunctionResponse) string {
 	for _, r := range rsp.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
@@ -234,7 +234,7 @@ func fatal(rsp *fnv1.RunFunctionResponse) string {
 	return ""
 }
 
-// replicas of the Deployment that a response wants; -1 where it wants none.
+// replicas returns the replicas of the desired Deployment, or -1 if the response has none.
 func replicas(rsp *fnv1.RunFunctionResponse) int {
 	d, ok := rsp.GetDesired().GetResources()["deployment"]
 	if !ok {
@@ -243,7 +243,7 @@ func replicas(rsp *fnv1.RunFunctionResponse) int {
 	return int(d.GetResource().GetFields()["spec"].GetStructValue().GetFields()["replicas"].GetNumberValue())
 }
 
-// set a value of the XR's spec; nil removes it.
+// set sets a field of the XR's spec. The value nil removes the field.
 func (c *caller) set(key string, value any) *caller {
 	spec := maps.Clone(c.xr["spec"].(map[string]any))
 	if spec[key] = value; value == nil {
@@ -253,7 +253,7 @@ func (c *caller) set(key string, value any) *caller {
 	return c
 }
 
-// yamlOf a message, as people write it.
+// yamlOf returns a message as YAML.
 func yamlOf(tb testing.TB, m proto.Message) string {
 	tb.Helper()
 	b, err := marshal.Marshal(m)

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Typed objects are read from and written to protobuf structs directly. With the libraries a call takes 1.3 to 2.8
-// times as long, and their errors do not name the field (docs/decisions/own-codec.md). Tests compare both directions
+// The function converts typed objects from and to protobuf structs itself. With the libraries, a call takes 1.3 to
+// 2.8 times as long, and errors do not name the field (docs/decisions/own-codec.md). Tests compare both directions
 // with the libraries.
 
-// A codec knows how a Go type stands in JSON.
+// A codec describes how a Go type is represented in JSON.
 type codec struct {
 	kind   codecKind
 	fields []jsonField
@@ -27,15 +27,15 @@ type codecKind int
 const (
 	// plain types are encoded by their reflect.Kind.
 	plain codecKind = iota
-	// fields: a struct of fields.
+	// fields is a struct that is encoded field by field.
 	fields
-	// quantity of Kubernetes, which is a string.
+	// quantity is a Quantity of Kubernetes. It is a string in JSON.
 	quantity
-	// custom types read and write themselves, such as Time and IntOrString.
+	// custom types implement their own JSON encoding, such as Time and IntOrString.
 	custom
 )
 
-// A jsonField is a field of a struct. Its index goes through inlined structs.
+// A jsonField is a field of a struct. Its index is a path through inlined structs.
 type jsonField struct {
 	name                string
 	index               []int
@@ -43,7 +43,7 @@ type jsonField struct {
 	omitEmpty, omitZero bool
 }
 
-// codecs of types; a type never changes.
+// codecs caches the codec of each reflect.Type.
 var codecs sync.Map
 
 var (
@@ -68,8 +68,8 @@ func newCodec(t reflect.Type) *codec {
 	case t == quantityType:
 		return &codec{kind: quantity}
 	case t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(objectType):
-		// An object is read field by field, also where its type reads JSON more leniently for the controller: what the
-		// function cannot read it refuses.
+		// The function reads an API object field by field, even if its type has a lenient UnmarshalJSON for the controller.
+		// The function must refuse a field that it cannot read.
 	case t.Kind() != reflect.Pointer && (t.Implements(marshalerType) || reflect.PointerTo(t).Implements(unmarshalerType)):
 		return &codec{kind: custom}
 	case t.Kind() != reflect.Struct:
@@ -82,7 +82,7 @@ func newCodec(t reflect.Type) *codec {
 	return c
 }
 
-// structFields of a type, those of inlined structs among them.
+// structFields returns the fields of a struct type, including the fields of inlined structs.
 func structFields(t reflect.Type, parents []int) []jsonField {
 	var out []jsonField
 	for i := range t.NumField() {
@@ -103,8 +103,8 @@ func structFields(t reflect.Type, parents []int) []jsonField {
 	return out
 }
 
-// elementCodec is that of a field's type. A struct is resolved when it is met,
-// because a type may hold itself.
+// elementCodec returns the codec of a field's type. It returns nil for a struct, because a type may contain itself.
+// codecFor resolves such a struct when it is used.
 func elementCodec(t reflect.Type) *codec {
 	if t.Kind() == reflect.Struct {
 		return nil
@@ -112,7 +112,7 @@ func elementCodec(t reflect.Type) *codec {
 	return codecOf(t)
 }
 
-// codecFor a value: the field's codec, or that of its type.
+// codecFor returns the field's codec, or the codec of the value's type if the field has none.
 func (f *jsonField) codecFor(v reflect.Value) *codec {
 	if f.codec != nil {
 		return f.codec

@@ -18,8 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// TestEncode holds our encoder against the libraries', on every object and
-// status of every example.
+// TestEncode compares the encoder with the libraries, for every object and status of every example.
 func TestEncode(t *testing.T) {
 	compared := 0
 	for _, name := range examples(t) {
@@ -31,7 +30,7 @@ func TestEncode(t *testing.T) {
 		in.Release = v1.Release
 		out, err := compose.Compose(*in)
 		if err != nil {
-			continue // A refusal has no objects.
+			continue // A refused request has no objects.
 		}
 		objects := map[string]any{"status": &out.Status}
 		for name, r := range out.Resources {
@@ -61,7 +60,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// dropNulls of times that are not set; we leave them out.
+// dropNulls removes null values of times that are not set. The encoder omits them.
 func dropNulls(m map[string]any) map[string]any {
 	for k, v := range m {
 		if child, ok := v.(map[string]any); ok {
@@ -74,8 +73,7 @@ func dropNulls(m map[string]any) map[string]any {
 	return m
 }
 
-// TestDecode holds our decoder against encoding/json, on every document of every
-// example.
+// TestDecode compares the decoder with encoding/json, for every document of every example.
 func TestDecode(t *testing.T) {
 	files, err := filepath.Glob("../examples/*/*.yaml")
 	if err != nil {
@@ -119,7 +117,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeErrors name the field, whatever the type, and pick the first by name.
+// TestDecodeErrors checks that an error names the field, for each type. Of several fields with errors, it names the
+// first one in alphabetical order.
 func TestDecodeErrors(t *testing.T) {
 	type m = map[string]any
 	cases := map[string]struct {

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A fieldError says which field of an object cannot be read, and why.
+// A fieldError reports which field of an object cannot be read, and why.
 type fieldError struct {
 	path  string
 	cause error
@@ -24,7 +24,7 @@ func (e *fieldError) Error() string { return strings.TrimPrefix(e.path, ".") + "
 // Unwrap returns the cause.
 func (e *fieldError) Unwrap() error { return e.cause }
 
-// inField names the field that an error is in.
+// inField adds a step to the path of the field that an error is about.
 func inField(step string, err error) error {
 	if f := (*fieldError)(nil); errors.As(err, &f) {
 		return &fieldError{path: step + f.path, cause: f.cause}
@@ -32,17 +32,16 @@ func inField(step string, err error) error {
 	return &fieldError{path: step, cause: err}
 }
 
-// decodeObject reads a struct into a typed object. Names are taken as they are
-// written; fields that the type does not have are passed over, or are an error in
-// strict mode. Errors name the field.
+// decodeObject converts a protobuf struct to a typed object. Names are case-sensitive. Fields that the type does not
+// have are ignored, or are an error in strict mode. Errors name the field.
 func decodeObject(s *structpb.Struct, target any, strict bool) error {
 	v := reflect.ValueOf(target).Elem()
 	return decodeFields(codecOf(v.Type()), s, v, strict)
 }
 
-// decodeOnly the named fields of an object, and its metadata's name and
-// namespace. Each is named by one step or two. What an API server sends is
-// mostly what nothing asks for.
+// decodeOnly decodes only the named fields of an object and the name and namespace in its metadata. A field is named
+// by one or two steps, such as data or spec.replicas. The function needs few fields of the objects that an API server
+// sends.
 func decodeOnly(s *structpb.Struct, target any, names []string) error {
 	m := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for _, path := range append(names, "metadata.name", "metadata.namespace") {
@@ -68,8 +67,8 @@ func decodeOnly(s *structpb.Struct, target any, names []string) error {
 	return decodeObject(m, target, false)
 }
 
-// decodeFields reports the first field by name that cannot be read, so that the
-// same request gets the same answer.
+// decodeFields decodes the fields of a struct. If several fields have errors, it reports the first one in
+// alphabetical order, so that the same request always has the same response.
 func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) error {
 	first, reason := "", error(nil)
 	for name, value := range s.GetFields() {
@@ -93,7 +92,7 @@ func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) er
 }
 
 func decodeValue(c *codec, value *structpb.Value, v reflect.Value, strict bool) error {
-	// A type that reads itself says what null is, as in JSON.
+	// A type with its own decoding decides what null means, as in encoding/json.
 	if _, null := value.GetKind().(*structpb.Value_NullValue); null && c.kind != custom {
 		return nil
 	}
@@ -135,7 +134,7 @@ func decodeQuantity(value *structpb.Value, v reflect.Value) error {
 }
 
 func decodePlain(value *structpb.Value, v reflect.Value, strict bool) error {
-	switch v.Kind() { //nolint:exhaustive // What no type here has is an error below.
+	switch v.Kind() { //nolint:exhaustive // Kinds that no type here has are an error below.
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		return decodeValue(codecOf(v.Type().Elem()), value, v.Elem(), strict)
@@ -161,8 +160,8 @@ func decodePlain(value *structpb.Value, v reflect.Value, strict bool) error {
 	return errors.Errorf("cannot read a %s", v.Type())
 }
 
-// decodeInt refuses what is no whole number of the type's size: a cluster's
-// numbers come as floating point.
+// decodeInt decodes a whole number. JSON numbers are floating-point numbers, so it refuses fractions and numbers that
+// do not fit the type.
 func decodeInt(value *structpb.Value, v reflect.Value) error {
 	n, ok := value.GetKind().(*structpb.Value_NumberValue)
 	if !ok || n.NumberValue != math.Trunc(n.NumberValue) || math.Abs(n.NumberValue) >= 1<<63 ||

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// encodeObject of a type as a struct, without the named fields.
+// encodeObject converts a typed object to a protobuf struct, without the named fields.
 func encodeObject(o any, without ...string) (*structpb.Struct, error) {
 	v := reflect.ValueOf(o).Elem()
 	return encodeFields(codecOf(v.Type()), v, without)
@@ -38,13 +38,13 @@ func skipped(f *jsonField, v reflect.Value, without []string) bool {
 	if slices.Contains(without, f.name) || f.omitEmpty && empty(v) || f.omitZero && v.IsZero() {
 		return true
 	}
-	// A time that is not set would be null.
+	// A zero time would be encoded as null.
 	return v.Kind() == reflect.Struct && v.Type() == timeType && v.IsZero()
 }
 
-// empty as encoding/json means it: a struct never is.
+// empty reports whether encoding/json treats a value as empty. A struct is never empty.
 func empty(v reflect.Value) bool {
-	switch v.Kind() { //nolint:exhaustive // Everything else is empty when it is zero.
+	switch v.Kind() { //nolint:exhaustive // All other kinds are empty if they are zero.
 	case reflect.Slice, reflect.Map:
 		return v.Len() == 0
 	case reflect.Struct:
@@ -59,7 +59,7 @@ func encodeValue(c *codec, v reflect.Value) (*structpb.Value, error) {
 		s, err := encodeFields(c, v, nil)
 		return structpb.NewStructValue(s), err
 	case quantity:
-		q := v.Interface().(resource.Quantity) //nolint:forcetypeassert // The codec says so.
+		q := v.Interface().(resource.Quantity) //nolint:forcetypeassert // Only this type has that kind of codec.
 		return structpb.NewStringValue(q.String()), nil
 	case custom:
 		return encodeCustom(v)
@@ -68,7 +68,7 @@ func encodeValue(c *codec, v reflect.Value) (*structpb.Value, error) {
 	return encodePlain(v)
 }
 
-// encodeCustom leaves types that write themselves to do so.
+// encodeCustom encodes a type with its own JSON encoding.
 func encodeCustom(v reflect.Value) (*structpb.Value, error) {
 	b, err := json.Marshal(v.Interface())
 	if err != nil {
@@ -79,7 +79,7 @@ func encodeCustom(v reflect.Value) (*structpb.Value, error) {
 }
 
 func encodePlain(v reflect.Value) (*structpb.Value, error) {
-	switch v.Kind() { //nolint:exhaustive // What no Kubernetes type has is an error below.
+	switch v.Kind() { //nolint:exhaustive // Kinds that no Kubernetes type has are an error below.
 	case reflect.Pointer:
 		if v.IsNil() {
 			return structpb.NewNullValue(), nil

@@ -58,8 +58,8 @@ func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) tim
 	switch {
 	case out.Settled && hearsAll(req, now):
 		return ttlSettled
-	// The delay is as long as nothing has changed, so that many instances that cannot start cause no more calls than
-	// others.
+	// The TTL is the time since the last change, up to ttl. Many instances that cannot start then cause no more calls
+	// than other instances.
 	case !out.Ready:
 		return min(max(now.Sub(lastChange(req, now)), ttlMoving), ttl)
 	}
@@ -128,8 +128,9 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	return rsp
 }
 
-// circuitTime is how long Crossplane's circuit breaker drops events after there were many. It is twice the default of
-// five minutes (--circuit-breaker-cooldown), in case the flag has a higher value.
+// circuitTime is how long hearsAll believes the condition Responsive. Crossplane's circuit breaker drops the events
+// of an XR for five minutes by default (--circuit-breaker-cooldown). The constant is twice that, in case the flag is
+// set to a higher value.
 const circuitTime = 10 * time.Minute
 
 // hearsAll reports whether Crossplane delivers all events of this XR. It drops events if there were many (condition

@@ -30,8 +30,8 @@ var (
 	marshal = protojson.MarshalOptions{UseProtoNames: true}
 )
 
-// TestExamples compares the response to each example with its golden file, and
-// what a caller of Crossplane 1 gets with what today's gets.
+// TestExamples compares the response to each example with its golden file. It also checks that a caller of Crossplane
+// 1 gets the same response as a current one.
 func TestExamples(t *testing.T) {
 	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +68,8 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestStaleStatus: a status that came to an XR from an earlier one of its name says nothing of this one, which would
-// take itself for started, or restored.
+// TestStaleStatus checks that a status from a previous XR of the same name is refused. The function would otherwise
+// treat the instance as started or restored.
 func TestStaleStatus(t *testing.T) {
 	for _, example := range []string{"running", "restore-after", "restore-before"} {
 		c := load(t, example)
@@ -86,8 +86,8 @@ func TestStaleStatus(t *testing.T) {
 	}
 }
 
-// TestBackupNodes: where only some nodes can use the volume of the backups, each pod that first uses the data is to run
-// on one of them; but for a server whose data goes with its pod.
+// TestBackupNodes checks that a pod that first uses the data runs on a node that can use the backup volume. This does
+// not apply to a server whose data is deleted with its pod.
 func TestBackupNodes(t *testing.T) {
 	nodes := map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{
 		map[string]any{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []any{"a"}},
@@ -107,14 +107,14 @@ func TestBackupNodes(t *testing.T) {
 	}
 }
 
-// TestPure runs every example twice on the same request: the response is the
-// same, and the request is as it was.
+// TestPure calls the function twice with the same request, for every example. The responses must be equal, and the
+// request must not change.
 func TestPure(t *testing.T) {
 	f := newFunction()
 	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			req, first := load(t, name).run(t)
-			// Something that an earlier function of the pipeline wants.
+			// These are desired resources of an earlier function in the pipeline.
 			req.Desired = &fnv1.State{
 				Composite: &fnv1.Resource{Resource: toStruct(t, map[string]any{"status": map[string]any{"other": "kept"}})},
 				Resources: map[string]*fnv1.Resource{
@@ -159,8 +159,7 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestEmptyDesired: an earlier function of the pipeline may want an XR without
-// anything in it.
+// TestEmptyDesired checks that an earlier function of the pipeline may return a desired XR without fields.
 func TestEmptyDesired(t *testing.T) {
 	f := newFunction()
 	for name, xr := range map[string]*fnv1.Resource{
@@ -184,8 +183,8 @@ func TestEmptyDesired(t *testing.T) {
 	}
 }
 
-// controllersStatus are the fields of a status that the controller writes, as the comments of v1.MySQLStatus and
-// v1.InternalStatus name them. Server-side apply merges the structs that both write to.
+// controllersStatus returns the paths of the status fields that the controller writes, as documented at
+// v1.MySQLStatus and v1.InternalStatus. Server-side apply merges the structs that both write to.
 func controllersStatus() [][]string {
 	internal := []string{"previousBackup", "heldBackup", "restoreSource", "backupNumber", "firstBackupNumber",
 		"backupNeeds", "backupWarning", "outsideData", "backupNodes", "restoredBy", "blockedBy", "crossplaneWarning",
@@ -198,8 +197,8 @@ func controllersStatus() [][]string {
 	return append(out, []string{"backups", "recent"}, []string{"tls"}, []string{"deletion"})
 }
 
-// TestControllersStatus: what a function says in the status, it owns. The
-// controller's subtrees must never be among it.
+// TestControllersStatus checks that the function writes no status field of the controller. The function would own
+// each field that it writes.
 func TestControllersStatus(t *testing.T) {
 	for _, name := range []string{"running", "fenced", "restore-after"} {
 		_, rsp := load(t, name).run(t)
@@ -215,8 +214,8 @@ func TestControllersStatus(t *testing.T) {
 	}
 }
 
-// TestRefusedPods: what refuses a server's pod, such as a quota, stands in the
-// Deployment's conditions, and so in the message.
+// TestRefusedPods checks that the message contains the reason why pods of the server are rejected, such as a quota.
+// Kubernetes reports it in the Deployment's conditions.
 func TestRefusedPods(t *testing.T) {
 	c := load(t, "running")
 	c.observed = edit(c.observed, "Deployment", map[string]any{"conditions": []any{
@@ -233,7 +232,7 @@ func messageOf(rsp *fnv1.RunFunctionResponse) string {
 		GetFields()["message"].GetStringValue()
 }
 
-// TestMessagesArePrintable: webhooks and Jobs say what they like, on as many lines as they like.
+// TestMessagesArePrintable checks messages of webhooks and Jobs that contain line breaks and control characters.
 func TestMessagesArePrintable(t *testing.T) {
 	const text, want = "denied by policy:\n\x1b[2J\tno\u202esecond line", "denied by policy: [2J no second line"
 	cases := map[string]struct {
@@ -270,11 +269,11 @@ func TestMessagesArePrintable(t *testing.T) {
 	}
 }
 
-// TestRecordsMadeAgain at one moment keep their order: what they say of their time
-// counts, as it does for the controller.
+// TestRecordsMadeAgain checks that records with the same creation time are ordered by the time in their spec, as in
+// the controller.
 func TestRecordsMadeAgain(t *testing.T) {
 	c := load(t, "restore-before")
-	name := "mysql-instance-00c0ffee" // The older of two, by its creation.
+	name := "mysql-instance-00c0ffee" // The older of the two, by its creation time.
 	c.xr = setIn(c.xr, name, "status", "internal", "previousBackup")
 	for i, d := range c.cluster {
 		created := "2025-01-01T00:00:00Z"
@@ -292,8 +291,7 @@ func TestRecordsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestPassword must stand in the root Secret and the connection details, and
-// nowhere else.
+// TestPassword checks that the password is only in the root Secret and the connection details.
 func TestPassword(t *testing.T) {
 	_, rsp := load(t, "running").run(t)
 	delete(rsp.GetDesired().GetResources(), "root-password")
@@ -306,8 +304,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestFirstPass: while nothing is known of the cluster, nothing is made, and
-// what is observed stays.
+// TestFirstPass checks the first call, when the state of the cluster is unknown. The function must not create
+// objects, and must keep all observed ones.
 func TestFirstPass(t *testing.T) {
 	f := newFunction()
 	cases := map[string]struct {
@@ -342,8 +340,8 @@ func TestFirstPass(t *testing.T) {
 	}
 }
 
-// TestKeptConditions: a refused change must not make a running server look
-// unknown.
+// TestKeptConditions checks that a refused change of the spec does not set the conditions of a running server to
+// Unknown.
 func TestKeptConditions(t *testing.T) {
 	c := load(t, "running").set("image", "")
 	status := maps.Clone(c.xr["status"].(map[string]any))
@@ -367,8 +365,8 @@ func TestKeptConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsExist: each condition exists from the first visit on, whatever becomes of the spec, so that `kubectl wait`
-// for it ends.
+// TestConditionsExist checks that each condition exists from the first call on, even for a refused spec. Otherwise
+// `kubectl wait` would not find it.
 func TestConditionsExist(t *testing.T) {
 	want := []string{"Accepted", "Blocked", "LastBackupSucceeded", "PendingRestart", "Restored", "Serving"}
 	for _, example := range examples(t) {
@@ -387,8 +385,7 @@ func TestConditionsExist(t *testing.T) {
 	}
 }
 
-// TestPublished: while the connection Secret cannot be seen, what was published
-// stays.
+// TestPublished checks that the connection details stay while the connection Secret cannot be read.
 func TestPublished(t *testing.T) {
 	c := load(t, "running")
 	c.cluster = without(c.cluster, "Secret")
@@ -404,8 +401,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestConditionsAreOurs: Crossplane passes over a condition of a function that has the name of one
-// of its own (IsSystemConditionType in apis/core/v2/condition.go and apiextensions/v1/conditions.go).
+// TestConditionsAreOurs checks that no condition has the name of a condition of Crossplane. Crossplane ignores such a
+// condition of a function (IsSystemConditionType in apis/core/v2/condition.go and apiextensions/v1/conditions.go).
 func TestConditionsAreOurs(t *testing.T) {
 	for _, example := range []string{"running", "update-waits"} {
 		_, rsp := load(t, example).run(t)
@@ -417,7 +414,8 @@ func TestConditionsAreOurs(t *testing.T) {
 	}
 }
 
-// TestRestoredBy: the end of a restore whose Job never ends is the controller's word about this very Job.
+// TestRestoredBy checks that the controller's report ends a restore whose Job never completes, but only if it names
+// this very Job.
 func TestRestoredBy(t *testing.T) {
 	for job, want := range map[string]string{"job-1": "Succeeded", "job-0": "Running"} {
 		c := load(t, "restore-during")

@@ -14,13 +14,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// fuzzed examples, each of another state.
+// fuzzed lists the examples to change. Each has another state.
 var fuzzed = []string{"fresh-instance", "running", "restore-before", "restore-during", "restore-after",
 	"restore-failed", "backup-unfinished", "backup-failed", "hostpath", "fenced", "restore-named", "volume-claim-vanished"}
 
-// FuzzRunFunction changes an example by arbitrary JSON, merged over the XR, the
-// observed and required resources, and drops some of them; drop has a bit for
-// each, in the order of their names.
+// FuzzRunFunction merges arbitrary JSON into the XR, the observed and the required resources of an example. It also
+// removes some of the resources: drop has a bit for each, in the order of their names.
 //
 //	go test ./fn -fuzz FuzzRunFunction -fuzztime 5m
 func FuzzRunFunction(f *testing.F) {
@@ -78,8 +77,7 @@ func FuzzRunFunction(f *testing.F) {
 	})
 }
 
-// fuzzRequest is an example's last request with the changes; nil where they are
-// no JSON objects.
+// fuzzRequest applies the changes to the last request of an example. It returns nil if a change is not a JSON object.
 func fuzzRequest(t *testing.T, base *fnv1.RunFunctionRequest, changes [3][]byte, drop uint32) *fnv1.RunFunctionRequest {
 	t.Helper()
 	var docs [3]map[string]any
@@ -113,7 +111,7 @@ func fuzzRequest(t *testing.T, base *fnv1.RunFunctionRequest, changes [3][]byte,
 	return req
 }
 
-// fuzzRequired has the items, each merged over the one that was there.
+// fuzzRequired returns the items, each merged into the previous one at the same position.
 func fuzzRequired(t *testing.T, previous *fnv1.Resources, items []any) *fnv1.Resources {
 	t.Helper()
 	out := &fnv1.Resources{}
@@ -128,7 +126,7 @@ func fuzzRequired(t *testing.T, previous *fnv1.Resources, items []any) *fnv1.Res
 	return out
 }
 
-// merge JSON as RFC 7386 says.
+// merge applies a JSON merge patch (RFC 7386).
 func merge(base, change map[string]any) map[string]any {
 	for k, v := range change {
 		child, isMap := v.(map[string]any)
@@ -154,8 +152,8 @@ func sorted[T any](m map[string]T) []string {
 	return keys
 }
 
-// mayNotStart says why invariants 3 and 9 forbid the server to run, or nothing.
-// It reads the request as it is and shares nothing with the function.
+// mayNotStart returns why invariants 3 and 9 forbid the server to run, or "". It reads the request itself and shares
+// no code with the function.
 func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	xr := req.GetObserved().GetComposite().GetResource().AsMap()
 	observed := func(name string) map[string]any {
@@ -196,7 +194,7 @@ func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	return historyForbids(req, xr)
 }
 
-// historyForbids a start from nothing.
+// historyForbids returns why an empty server must not be started, or "".
 func historyForbids(req *fnv1.RunFunctionRequest, xr map[string]any) string {
 	previous, _ := at(xr, "status", "internal", "previousBackup").(string)
 	records, known := req.GetRequiredResources()["records"]

@@ -14,7 +14,6 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// setIn a copy of a document.
 // named is a reference to an object.
 func named(name string) map[string]any { return map[string]any{"name": name} }
 
@@ -35,6 +34,7 @@ func retention(field string, value any) map[string]any {
 	return map[string]any{"retention": map[string]any{field: value}}
 }
 
+// setIn returns a copy of a document with a value at a path.
 func setIn(m map[string]any, value any, path ...string) map[string]any {
 	m = maps.Clone(m)
 	if m == nil {
@@ -51,15 +51,15 @@ func setIn(m map[string]any, value any, path ...string) map[string]any {
 	return m
 }
 
-// kindOf a document.
+// kindOf returns the kind of a document.
 func kindOf(m map[string]any) string { s, _ := m["kind"].(string); return s }
 
-// without the documents of a kind.
+// without returns the documents that are not of a kind.
 func without(docs []map[string]any, kind string) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(docs), func(d map[string]any) bool { return kindOf(d) == kind })
 }
 
-// edit the documents of a kind.
+// edit sets a value in all documents of a kind.
 func edit(docs []map[string]any, kind string, value any, path ...string) []map[string]any {
 	out := make([]map[string]any, len(docs))
 	for i, d := range docs {
@@ -70,7 +70,7 @@ func edit(docs []map[string]any, kind string, value any, path ...string) []map[s
 	return out
 }
 
-// pullSecrets of these names, as a claim has them.
+// pullSecrets returns image pull secrets as in the spec of a claim.
 func pullSecrets(names ...string) []any {
 	out := make([]any, 0, len(names))
 	for _, name := range names {
@@ -79,8 +79,8 @@ func pullSecrets(names ...string) []any {
 	return out
 }
 
-// TestBadInput: each of these is Fatal, which leaves all that exists as it is,
-// and the message names the field and says what to do.
+// TestBadInput checks that each invalid input causes a Fatal result, which leaves all existing objects unchanged. The
+// message must name the field and how to fix it.
 func TestBadInput(t *testing.T) {
 	spec := func(key string, value any) func(*caller) { return func(c *caller) { c.set(key, value) } }
 	config := func(key string, value any) func(*caller) { return spec("config", map[string]any{key: value}) }
@@ -467,15 +467,15 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// hostPathToClass is a hostPath instance under the other Composition.
+// hostPathToClass moves a hostPath instance to the Composition for storage classes.
 func hostPathToClass(c *caller) {
 	c.observed = []map[string]any{{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": map[string]any{"name": "x",
 		"annotations": map[string]any{"crossplane.io/composition-resource-name": "data-volume"}}}}
 	c.input = setIn(c.input, "StorageClass", "volumes")
 }
 
-// TestRefusedOptions: every option that would move data or weaken the promise is
-// refused, in each spelling that mysqld takes.
+// TestRefusedOptions checks that all options are refused that would move the data or make writes less durable, in
+// each spelling that mysqld accepts.
 func TestRefusedOptions(t *testing.T) {
 	f := newFunction()
 	values := map[string]string{"log_bin": "/elsewhere/binlog", "innodb_flush_log_at_trx_commit": "2",

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestParseXR: the function composes the XRs of each API, and nothing else under their kinds or groups.
+// TestParseXR checks that the function accepts the XRs of each API, but no other combination of API group and kind.
 func TestParseXR(t *testing.T) {
 	for name, tc := range map[string]struct {
 		apiVersion, kind string

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// endless numbers: a parser of quantities would work on them for seconds, minutes
-// or ever, and use so much memory.
+// endless returns quantities with huge exponents or many digits. A usual parser would take seconds or more for each
+// of them, and much memory.
 func endless() []string {
 	var out []string
 	for digits := 3; digits <= 40; digits++ {
@@ -21,9 +21,9 @@ func endless() []string {
 	return append(out, strings.Repeat("9", 100_000)+"e-999", "1e"+strings.Repeat("0", 1000)+"9")
 }
 
-// allocated bytes of a call. Small ones are counted some time later, megabytes of
-// them, so a limit has room for that; who calculates with an endless number needs
-// tens. How long it takes says nothing on a busy machine.
+// allocated returns the bytes that a call allocates. The runtime counts small allocations later, by up to some
+// megabytes, so limits need a margin. Calculating with an endless number takes tens of megabytes. The duration of the
+// call is not a useful measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -33,14 +33,14 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// A placed quantity is one that a request has somewhere.
+// A placed quantity is put into a certain field of a request.
 type placed struct {
-	// named is how the refusal names its field; empty where it need not be refused.
+	// named is the name of the field in the refusal. It is empty if the function may ignore the quantity.
 	named string
 	put   func(t *testing.T, req *fnv1.RunFunctionRequest, text string)
 }
 
-// placedInXR at a path, which the refusal names.
+// placedInXR puts the quantity at a path of the XR.
 func placedInXR(named string, path ...string) placed {
 	return placed{named: named, put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func placedInXR(named string, path ...string) placed {
 	}}
 }
 
-// placedInInput of the Composition.
+// placedInInput puts the quantity into the input of the Composition.
 func placedInInput(field, value string) placed {
 	return placed{named: field + "." + value + "[memory]",
 		put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
@@ -62,7 +62,7 @@ func placedInInput(field, value string) placed {
 		}}
 }
 
-// placedInObserved resource of ours, which its owner may edit.
+// placedInObserved puts the quantity into an observed resource, which the owner of the namespace may edit.
 func placedInObserved(name, kind string, path ...string) placed {
 	return placed{put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func placedInObserved(name, kind string, path ...string) placed {
 	}}
 }
 
-// placedInRequired of the cluster.
+// placedInRequired puts the quantity into a required resource.
 func placedInRequired(key string, path ...string) placed {
 	return placed{put: func(t *testing.T, req *fnv1.RunFunctionRequest, text string) {
 		t.Helper()
@@ -84,9 +84,9 @@ func placedInRequired(key string, path ...string) placed {
 	}}
 }
 
-// TestQuantityAttack: an endless number, wherever a request may have one, is
-// refused by the name of its field or does nothing, and the function calculates
-// with none. That is counted in bytes: who calculates needs them.
+// TestQuantityAttack puts endless numbers into each field of a request that may contain a quantity. The function must
+// refuse the field by name or ignore the number, and must never calculate with it. The test counts allocated bytes,
+// because such a calculation needs many.
 func TestQuantityAttack(t *testing.T) {
 	cases := map[string]struct {
 		placed
@@ -133,7 +133,7 @@ func TestQuantityAttack(t *testing.T) {
 	}
 }
 
-// attacked function: what it refuses, and how many bytes it takes.
+// attacked returns the message of the refusal and the bytes that the function allocates.
 func attacked(t *testing.T, base *fnv1.RunFunctionRequest, p placed, text string) (string, uint64) {
 	t.Helper()
 	req := proto.CloneOf(base)
@@ -150,8 +150,7 @@ func attacked(t *testing.T, base *fnv1.RunFunctionRequest, p placed, text string
 	return message, cost
 }
 
-// TestEveryQuantityIsAttacked: no field of a claim that holds a quantity is
-// forgotten above.
+// TestEveryQuantityIsAttacked checks that TestQuantityAttack includes every quantity of a claim.
 func TestEveryQuantityIsAttacked(t *testing.T) {
 	attackedFields := map[string]bool{"storage_size": true, "storageSize": true, "resources.limits[]": true,
 		"resources.requests[]": true}

@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// excerpt of a file in a page: its name in a comment, and then a code block.
+// excerpt matches an excerpt of a file in a page: a comment with the name of the file, and a code block.
 var excerpt = regexp.MustCompile("(?s)<!-- (\\S+) -->\n```[a-z]*\n(.*?)```")
 
-// target of make, and example, that a page names.
+// These match targets of make, examples and links in a page.
 var (
 	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)")
 	example = regexp.MustCompile(`EXAMPLE=([a-z-]+)`)
 	link    = regexp.MustCompile(`\]\(([a-zA-Z.][a-zA-Z0-9./-]*)(?:#[a-z0-9-]+)?\)`)
 )
 
-// TestReadme: what README.md and docs show is what the files say, and what they
-// name exists.
+// TestReadme checks that excerpts of files in README.md and docs are current, and that targets, examples and links
+// exist.
 func TestReadme(t *testing.T) {
 	makefile := file(t, "../Makefile")
 	pages := []string{"../test/cluster/README.md"}

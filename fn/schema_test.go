@@ -15,8 +15,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestDefaults: a CLI that renders has no API server that fills in the defaults of the schema. So the function must do
-// the same for an XR with the defaults and for one without them.
+// TestDefaults checks that an XR with the defaults of the schema and one without them have the same result. With
+// crossplane render, there is no API server that sets defaults.
 func TestDefaults(t *testing.T) {
 	for _, name := range examples(t) {
 		c := load(t, name)
@@ -59,7 +59,7 @@ func withDefaults(schema map[string]any, value any) any {
 	return value
 }
 
-// desiredBy a response: its status and resources, without copies of the spec as it was written.
+// desiredBy returns the status and resources of a response, without fields that repeat the spec literally.
 func desiredBy(rsp *fnv1.RunFunctionResponse) map[string]any {
 	out := map[string]any{"message": fatal(rsp),
 		"composite": setIn(rsp.GetDesired().GetComposite().GetResource().AsMap(), nil, "status", "restore", "import")}
@@ -69,12 +69,12 @@ func desiredBy(rsp *fnv1.RunFunctionResponse) map[string]any {
 	return out
 }
 
-// lenient are fields of which the function accepts what the schema refuses: the API server refuses it of the object
-// that has it.
+// lenient lists fields for which the function accepts values that the schema refuses. The API server refuses them in
+// the composed object.
 var lenient = []string{"service.annotations[]", "storageClassName"}
 
-// TestRefusesWhatTheSchemaRefuses: a CLI that renders has no API server that refuses a value of one field. So the
-// function does.
+// TestRefusesWhatTheSchemaRefuses checks that the function refuses values of single fields that the schema refuses.
+// With crossplane render, there is no API server that validates them.
 func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 	tried := 0
 	for example, xrd := range map[string]string{"fresh-instance": "xrd-xmysqls.yaml",
@@ -100,8 +100,8 @@ func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 	}
 }
 
-// refusedBy a schema: some values. An empty value is none of them: the function cannot tell it from a field that is not
-// set.
+// refusedBy adds some values that a schema refuses. An empty value is not one of them, because the function cannot
+// distinguish it from an unset field.
 func refusedBy(schema map[string]any, values []any) []any {
 	var out []any
 	if schema["enum"] != nil {

@@ -10,8 +10,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestSettled: an instance to which nothing happens is asked for less often, where Crossplane watches what it depends
-// on, one that is on its way more often, and all others once a minute.
+// TestSettled checks the TTL of a response. It is long for an instance without changes if Crossplane watches all its
+// dependencies, short for an instance that changes, and one minute otherwise.
 func TestSettled(t *testing.T) {
 	watched := func(c *caller) *caller {
 		c.seeding = true
@@ -29,7 +29,7 @@ func TestSettled(t *testing.T) {
 			"lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
 		}}, "conditions")
 	}
-	// moving is an instance of which a condition has changed, and whose server is down or not.
+	// moving returns a change: a condition has changed recently, and the server is down if down is set.
 	moving := func(condition string, ago time.Duration, down bool) func(*caller) *caller {
 		return func(c *caller) *caller {
 			c = status([]any{map[string]any{"type": condition, "status": "True", "reason": "Any",
@@ -84,7 +84,7 @@ func TestSettled(t *testing.T) {
 				c = tc.change(c)
 			}
 			_, rsp := c.run(t)
-			// It is the time since then, and some of that has passed.
+			// The TTL is the time since the change, and a few seconds may have passed.
 			if got := rsp.GetMeta().GetTtl().AsDuration(); got < tc.want || got >= tc.want+5*time.Second {
 				t.Errorf("%s Want %s, got %s", tc.reason, tc.want, got)
 			}
@@ -92,8 +92,9 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestPasswordVersion: a changed Secret is another status, which the controller sees without a right to watch Secrets.
-// What is in it is not told, and nothing is where nobody watches.
+// TestPasswordVersion checks that a changed Secret changes the status, so that the controller notices it without
+// permission to watch Secrets. The status contains no data of the Secret. It does not change if Crossplane does not
+// watch the Secret.
 func TestPasswordVersion(t *testing.T) {
 	for _, watches := range []bool{true, false} {
 		c := load(t, "password-from-secret")
@@ -111,8 +112,8 @@ func TestPasswordVersion(t *testing.T) {
 	}
 }
 
-// TestUpdateWaits: the example of a server that an earlier release started shows that it keeps its pod, although this
-// release would give it other resources and another my.cnf.
+// TestUpdateWaits checks the example of a server that an earlier release started. The server keeps its pod, although
+// this release would create it with other resources and another my.cnf.
 func TestUpdateWaits(t *testing.T) {
 	_, rsp := load(t, "update-waits").run(t)
 	i := slices.IndexFunc(rsp.GetConditions(), func(c *fnv1.Condition) bool { return c.GetType() == v1.ConditionPendingRestart })

@@ -9,8 +9,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestOthersRecord: a record that has our label, and that even the status says is
-// the one to restore, is not ours if its spec says so.
+// TestOthersRecord checks that a record with another instance in its spec is not restored. Its label and the status
+// of the XR name this instance.
 func TestOthersRecord(t *testing.T) {
 	c := load(t, "restore-before")
 	c.cluster = append(c.cluster, strangers()...)
@@ -21,10 +21,9 @@ func TestOthersRecord(t *testing.T) {
 	}
 }
 
-// TestNamesStayApart: claims of hostile names, of both kinds and in namespaces
-// whose names run together with theirs, have no object in common, but for the
-// Deployment and the Service of a MySQL and a Database of one name, and leave the
-// volumes and Secrets that others make for their instances alone.
+// TestNamesStayApart checks claims with hostile names, of both kinds and in namespaces with similar names. They must
+// have no object in common, except the Deployment and the Service of a MySQL and a Database with the same name. They
+// must not use volumes and Secrets that other users create for their instances.
 func TestNamesStayApart(t *testing.T) {
 	long := strings.Repeat("a", 52)
 	names := []string{
@@ -69,8 +68,7 @@ func TestNamesStayApart(t *testing.T) {
 	}
 }
 
-// objectsOf a claim: those that are composed for it, and those that the
-// controller makes.
+// objectsOf returns the objects that the function and the controller create for a claim.
 func objectsOf(t *testing.T, c *caller, kind, namespace, name string) []string {
 	t.Helper()
 	i := v1.Instance{Kind: kind, Namespace: namespace, Name: name, XR: "uid"}

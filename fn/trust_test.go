@@ -17,9 +17,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A claim is written by somebody who may only create claims, in one namespace.
+// These tests assume that a claim is written by a user who may only create claims, in one namespace.
 
-// odd values for every field that takes text.
+// odd lists unusual values for every field that accepts text.
 var odd = []any{
 	"", ".", "..", "../x", "../../kube-system/token", "/etc/shadow", "other/x", marker, "other:x", "-x", "--help", "a b",
 	"a\nb", "a\x00b", "$(HOME)", "${HOME}", "$(id)", "`id`",
@@ -28,20 +28,19 @@ var odd = []any{
 	[]any{"x"}, map[string]any{"namespace": "other", "name": "x"},
 }
 
-// What a field can reach, and values that would reach further.
+// A reach describes what a field can influence, and values that would influence more.
 type reach struct {
-	// target describes it for people.
+	// target is a description for readers.
 	target string
-	// odd values that belong to this field only.
+	// odd lists additional values for this field only.
 	odd []any
-	// keys of a map; those of the odd values otherwise.
+	// keys are the keys of a map field. If empty, the odd values are used as keys.
 	keys []string
-	// form of all values that the function accepts, if no text of a user fits into it.
+	// form describes all accepted values, if none of them can contain arbitrary text.
 	form string
 }
 
-// reaches of every field that a claim of either kind has. Who adds a field says
-// here what it can reach.
+// reaches has an entry for every field of both kinds of claims. Add an entry for each new field.
 var reaches = withCoreTypes(map[string]reach{
 	"backup.beforeUpgrade": {target: "whether this instance's server is stopped for a backup",
 		odd: []any{"Always", true}},
@@ -165,7 +164,7 @@ var reaches = withCoreTypes(map[string]reach{
 	"type": {target: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
 })
 
-// withCoreTypes adds the fields of Kubernetes' own types.
+// withCoreTypes adds the fields of the core types of Kubernetes.
 func withCoreTypes(out map[string]reach) map[string]reach {
 	word := func(target string, odd ...any) reach {
 		return reach{form: "a word of Kubernetes", target: target, odd: odd}
@@ -224,7 +223,7 @@ func withCoreTypes(out map[string]reach) map[string]reach {
 	return out
 }
 
-// fieldsOf a schema, by their paths: [] is any key or any item.
+// fieldsOf returns the fields of a schema by their paths. [] stands for any key or any item.
 func fieldsOf(prefix string, schema map[string]any) map[string]map[string]any {
 	if properties, ok := schema["properties"].(map[string]any); ok {
 		out := map[string]map[string]any{}
@@ -234,7 +233,7 @@ func fieldsOf(prefix string, schema map[string]any) map[string]map[string]any {
 		return out
 	}
 	for _, keyword := range []string{"items", "additionalProperties"} {
-		// A setting is never a list: its items are there to be refused.
+		// A setting is never a list. The schema has items only to refuse them.
 		if child, ok := schema[keyword].(map[string]any); ok && fmt.Sprint(schema["maxItems"]) != "0" {
 			return fieldsOf(prefix+"[]", child)
 		}
@@ -242,13 +241,13 @@ func fieldsOf(prefix string, schema map[string]any) map[string]map[string]any {
 	return map[string]map[string]any{prefix: schema}
 }
 
-// claimFields of the XRD of a kind.
+// claimFields returns the paths of the spec's fields in an XRD.
 func claimFields(t *testing.T, xrd string) []string {
 	t.Helper()
 	return slices.Sorted(maps.Keys(fieldsOf("", claimSchema(t, xrd))))
 }
 
-// claimSchema is the schema of the spec in an XRD.
+// claimSchema returns the schema of the spec in an XRD.
 func claimSchema(t *testing.T, xrd string) map[string]any {
 	t.Helper()
 	d := documents(t, filepath.Join("..", "apis", xrd))[0]
@@ -257,8 +256,7 @@ func claimSchema(t *testing.T, xrd string) map[string]any {
 	return spec
 }
 
-// TestEveryFieldHasAReach: somebody has said of each field of a claim what it
-// can reach.
+// TestEveryFieldHasAReach checks that reaches has an entry for each field of a claim.
 func TestEveryFieldHasAReach(t *testing.T) {
 	fields := append(claimFields(t, "xrd-xmysqls.yaml"), claimFields(t, "xrd-xdatabases.yaml")...)
 	slices.Sort(fields)
@@ -267,7 +265,7 @@ func TestEveryFieldHasAReach(t *testing.T) {
 	}
 }
 
-// with a value at a field's path.
+// with sets the value at a field's path.
 func (c *caller) with(field, key string, value any) *caller {
 	for _, rival := range [][]string{{"password", "passwordSecretRef"}, {"storage_size", "storageSize"}} {
 		for i, name := range rival {
@@ -281,7 +279,7 @@ func (c *caller) with(field, key string, value any) *caller {
 		value = below(after, field, key, value)
 		steps = strings.Split(before, ".")
 	}
-	if kind, ok := strings.CutPrefix(field, "restore.import."); ok { // One of them, and all of it.
+	if kind, ok := strings.CutPrefix(field, "restore.import."); ok { // With exactly one source.
 		kind, _, _ = strings.Cut(kind, ".")
 		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec",
 			"restore")
@@ -302,10 +300,11 @@ func (c *caller) with(field, key string, value any) *caller {
 	return c
 }
 
-// allowedTaint is what claims may tolerate in this test.
+// allowedTaint is the taint that claims may tolerate in this test.
 const allowedTaint = marker
 
-// siblings of a field without which what it is in would be refused whatever it says, by what that is in.
+// siblings are fields that must be set next to another field, by the name of their parent. Without them, any value of
+// that field would be refused.
 var siblings = map[string]map[string]any{
 	"matchExpressions": {"key": "disk", "operator": "In", "values": []any{"ssd"}},
 	"matchFields":      {"key": "metadata.name", "operator": "In", "values": []any{"node-1"}},
@@ -328,7 +327,7 @@ var siblings = map[string]map[string]any{
 	"ipBlock":     {"cidr": "10.0.0.0/7"},
 }
 
-// giveSiblings to all that is in a value under a key and has some missing.
+// giveSiblings adds missing siblings to all values below a key.
 func giveSiblings(key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -339,7 +338,7 @@ func giveSiblings(key string, value any) {
 		}
 		for name, child := range v {
 			if key == "nodeAffinity" || key == "podAffinity" || key == "podAntiAffinity" {
-				name = key + "." + name // Their terms have the same name, and differ.
+				name = key + "." + name // Their terms have the same name, but different fields.
 			}
 			giveSiblings(name, child)
 		}
@@ -350,14 +349,14 @@ func giveSiblings(key string, value any) {
 	}
 }
 
-// imports that the platform allows.
+// imports are import sources that the platform allows.
 var imports = map[string]func() any{
 	"volume": func() any { return map[string]any{"pvcRef": map[string]any{"name": "theirs"}} },
 	"server": func() any { return map[string]any{"host": "db.allowed", "secretRef": map[string]any{"name": "ours"}} },
 	"dump":   func() any { return map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "a.sql"} },
 }
 
-// below an item, or a key, what a field's path goes on with.
+// below wraps a value in the rest of a field's path, after a [] in it.
 func below(path, field, key string, value any) any {
 	if path == "" && len(reaches[field].keys) > 0 {
 		return map[string]any{key: value}
@@ -376,8 +375,7 @@ func below(path, field, key string, value any) any {
 	return []any{value}
 }
 
-// strangers are objects of others that a claim must not reach: they are there for
-// whoever asks for them.
+// strangers returns objects of other users that a claim must not reach. The test's cluster contains them.
 func strangers() []map[string]any {
 	record := func(name, namespace, label string) map[string]any {
 		return map[string]any{
@@ -413,9 +411,8 @@ func strangers() []map[string]any {
 	}
 }
 
-// TestNoFieldReachesFurther gives each field of a claim hostile values: what is
-// composed and asked for stays in the claim's namespace, and what runs has no
-// more rights than with any other value.
+// TestNoFieldReachesFurther sets each field of a claim to hostile values. The composed and required objects must stay
+// in the claim's namespace. The pods must have no more privileges than with any other value.
 func TestNoFieldReachesFurther(t *testing.T) {
 	bases := map[string]func(*caller){"StorageClass": func(*caller) {}, "HostPath": onHostPath}
 	examples := map[string]string{
@@ -440,7 +437,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 						}
 						_, rsp := c.run(t)
 						seen.count(base, rsp)
-						// What is refused leaves that one running.
+						// A refused change leaves the server of that example running.
 						if _, ok := rsp.GetDesired().GetResources()[v1.ResourceDeployment]; ok && example != "running" {
 							seen.servers[field]++
 							seen.texts[field] += strings.Count(h.key+fmt.Sprint(h.value), marker)
@@ -463,7 +460,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 	seen.check(t)
 }
 
-// commandsOf the containers of a Job.
+// commandsOf returns the commands of a Job's containers.
 func commandsOf(o map[string]any) []string {
 	var out []string
 	for _, field := range []string{"initContainers", "containers"} {
@@ -477,7 +474,7 @@ func commandsOf(o map[string]any) []string {
 	return out
 }
 
-// letImport what the platform allows in this test.
+// letImport adds what this test's platform allows to the Platform.
 func (c *caller) letImport() {
 	for i, o := range c.cluster {
 		if kindOf(o) == v1.KindPlatform {
@@ -491,7 +488,7 @@ func (c *caller) letImport() {
 
 func onHostPath(c *caller) { c.input = setIn(c.input, "HostPath", "volumes") }
 
-// A hostile value of a field, under a key where the field is a map.
+// A hostileValue is a value for a field. It has a key if the field is a map.
 type hostileValue struct {
 	key   string
 	value any
@@ -499,7 +496,7 @@ type hostileValue struct {
 
 func hostile(field string) []hostileValue {
 	if field == "" {
-		return []hostileValue{{}} // The example as it is.
+		return []hostileValue{{}} // This is the unchanged example.
 	}
 	r := reaches[field]
 	var out []hostileValue
@@ -517,7 +514,7 @@ func hostile(field string) []hostileValue {
 	return out
 }
 
-// beyond looks for what in a response reaches further than its claim may.
+// beyond checks all parts of a response for what exceeds the rights of its claim.
 func beyond(c *caller, rsp *fnv1.RunFunctionResponse) *guard {
 	g := &guard{caller: c, hostPath: at(c.input, "volumes") == "HostPath"}
 	ref := at(c.xr, "spec", "claimRef").(map[string]any)
@@ -532,7 +529,7 @@ func beyond(c *caller, rsp *fnv1.RunFunctionResponse) *guard {
 	return g
 }
 
-// A guard looks at what is composed for an instance.
+// A guard checks the objects that are composed for an instance.
 type guard struct {
 	*caller
 
@@ -545,7 +542,7 @@ func (g *guard) complainf(format string, args ...any) {
 	g.complaints = append(g.complaints, fmt.Sprintf(format, args...))
 }
 
-// need is what the function asks Crossplane's core to read for it.
+// need checks a resource that the function requires from Crossplane.
 func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	cluster := []string{"PersistentVolume", "StorageClass", "Namespace", v1.KindBackupRecord, v1.KindPlatform}
 	switch {
@@ -563,20 +560,20 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	}
 }
 
-// isBeside is true of the key of the instance, and of another one of its namespace that it names.
+// isBeside reports whether a key belongs to the instance, or to the one in its namespace that it restores from.
 func (g *guard) isBeside(key string) bool {
 	other := g.instance
 	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
 	return key == g.instance.Key() || other.Name != "" && key == other.Key()
 }
 
-// isNamed is true of the key of the backup that the instance names, in its own namespace.
+// isNamed reports whether a key belongs to the backup that the instance names, in its own namespace.
 func (g *guard) isNamed(key string) bool {
 	name, _ := at(g.xr, "spec", "restore", "backup").(string)
 	return name != "" && key == v1.BackupKey(g.instance.Namespace, name)
 }
 
-// kinds that may be composed.
+// kinds lists the kinds that may be composed.
 var kinds = []string{"PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Deployment", "Service", "Job",
 	"NetworkPolicy"}
 
@@ -595,7 +592,7 @@ func (g *guard) object(name string, o map[string]any) {
 		g.complainf("%s has the finalizers %v", name, f)
 	}
 	g.annotations(name, meta)
-	if name == v1.ResourceDeployment { // A Job has annotations for service meshes.
+	if name == v1.ResourceDeployment { // A Job has annotations for service meshes, too.
 		g.annotations(name, mapAt(o, "spec", "template", "metadata"))
 	}
 	g.labels(name, o)
@@ -617,15 +614,14 @@ func (g *guard) object(name string, o map[string]any) {
 	}
 }
 
-// isObserved reports whether a pod is as it is observed, and so is not made now.
+// isObserved reports whether a pod is unchanged from an observed one. Such a pod is not checked.
 func (g *guard) isObserved(pod map[string]any) bool {
 	return slices.ContainsFunc(g.observed, func(o map[string]any) bool {
 		return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod))
 	})
 }
 
-// volume on a node: in a folder of its own below the platform's, for this claim
-// and no other.
+// volume checks that a hostPath volume has its own directory below the platform's, and is reserved for this claim.
 func (g *guard) volume(o map[string]any) {
 	name, _ := at(o, "metadata", "name").(string)
 	root, _ := g.input["hostPathRoot"].(string)
@@ -641,7 +637,8 @@ func (g *guard) volume(o map[string]any) {
 	}
 }
 
-// annotations of ours, and on a Service those that the platform allows.
+// annotations checks that an object has only this product's annotations. A Service may also have annotations that the
+// platform allows.
 func (g *guard) annotations(name string, meta map[string]any) {
 	all, _ := meta["annotations"].(map[string]any)
 	for key := range all {
@@ -653,10 +650,10 @@ func (g *guard) annotations(name string, meta map[string]any) {
 	}
 }
 
-// outOfMeshes is what service meshes are told of Jobs.
+// outOfMeshes are annotations that exclude Jobs from service meshes.
 var outOfMeshes = map[string]string{"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
 
-// labels are the instance's, whatever its spec says.
+// labels checks that labels and selectors are those of the instance, whatever its spec contains.
 func (g *guard) labels(name string, o map[string]any) {
 	for _, path := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"},
 		{"spec", "selector"}, {"spec", "selector", "matchLabels"}} {
@@ -684,7 +681,7 @@ func (g *guard) labels(name string, o map[string]any) {
 	}
 }
 
-// forbidden keys of any object, wherever they are.
+// forbidden lists keys that no object may contain at any level.
 var forbidden = []string{
 	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName",
 	"serviceAccountName", "serviceAccount", "externalIPs", "externalName",
@@ -693,13 +690,13 @@ var forbidden = []string{
 	"runtimeClassName", "hostAliases", "hostname", "generateName", "livenessProbe", "args",
 }
 
-// walk all of an object.
+// walk checks all values of an object.
 func (g *guard) walk(name, key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for k, child := range v {
 			if key == "data" || key == "annotations" || key == "labels" || key == "matchLabels" {
-				continue // Text, which is looked at elsewhere.
+				continue // These are texts, which other functions check.
 			}
 			if slices.Contains(forbidden, k) {
 				g.complainf("%s has %s: %v", name, k, child)
@@ -729,7 +726,7 @@ func (g *guard) walk(name, key string, value any) {
 	}
 }
 
-// tolerations are of the taint that claims may tolerate.
+// tolerations checks that a pod tolerates only the taint that claims may tolerate.
 func (g *guard) tolerations(name string, value any) {
 	all, _ := value.([]any)
 	if slices.ContainsFunc(all, func(one any) bool { return at(one.(map[string]any), "key") != allowedTaint }) {
@@ -737,7 +734,7 @@ func (g *guard) tolerations(name string, value any) {
 	}
 }
 
-// pod of the server or of a Job.
+// pod checks the pod of the server or of a Job.
 func (g *guard) pod(name string, pod map[string]any) {
 	onNode := g.hostPath && hasVolume(pod)
 	security, _ := pod["securityContext"].(map[string]any)
@@ -794,7 +791,7 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	case ours && user != nil && (!onNode || c["name"] != "own"):
 		g.complainf("container %v of %s runs as %v", c["name"], name, user)
 	}
-	// Whatever the server's image is, what runs with the backup is the agent.
+	// For any image of the server, the containers that use the backup have the job image.
 	if n := c["name"]; name == v1.ResourceRestore &&
 		!slices.Contains([]any{"version", "import-server", "import-dump"}, n) && !ours {
 		g.complainf("container %v of %s is %v", n, name, c["image"])
@@ -812,7 +809,8 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	g.mounts(name, c, ours)
 }
 
-// mounts of a container: the backups and what is imported to be read, and what leads to a store for ours only.
+// mounts checks the mounts of a container. Backups and imported volumes are read-only. Only containers with the job
+// image mount the files for access to a store.
 func (g *guard) mounts(name string, c map[string]any, ours bool) {
 	mounts, _ := c["volumeMounts"].([]any)
 	for _, m := range mounts {
@@ -843,7 +841,7 @@ func (g *guard) resource(name, kind string) {
 	}
 }
 
-// mounted volumes are this instance's, and the backups that it is made from.
+// mounted checks that a volume belongs to this instance or to a backup that it is restored from.
 func (g *guard) mounted(name string, v map[string]any) {
 	delete(v, "name")
 	kind := slices.Sorted(maps.Keys(v))
@@ -862,11 +860,11 @@ func (g *guard) mounted(name string, v map[string]any) {
 	source := mapAt(v, kind[0])
 	if n, ok := at(g.xr, "spec", "restore", "import", "volume", "pvcRef", "name").(string); ok && source["claimName"] == n &&
 		source["readOnly"] == true && n != "" && !slices.Contains([]string{i.DataPVCName(), i.BackupPVCName()}, n) {
-		return // It is of the namespace, as the names of all PersistentVolumeClaims of a pod are.
+		return // It is in the namespace, because a pod can only use PersistentVolumeClaims of its own namespace.
 	}
 	if items, _ := source["items"].([]any); slices.Contains([]any{"ours", marker}, source["secretName"]) &&
 		len(items) == 3 {
-		return // The account, and no other key.
+		return // Only the keys of the account are mounted.
 	}
 	if name == v1.ResourceRestore && at(g.xr, "spec", "restore", "import", "dump") != nil {
 		allowed = append(allowed, i.TLSSecretName(), i.Accesses().Restore())

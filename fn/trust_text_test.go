@@ -14,18 +14,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// marker is a text that hostile values have, and nothing else.
+// marker is a text that is only in hostile values.
 const marker = "zq7marker"
 
-// A place is where a claim's text may stand: the beginning of a path in a response, and the beginning of the names of
-// the fields that may put text there.
+// A place allows a claim's text at a path. It has the prefix of the path in a response, and the prefix of the names
+// of the fields whose text may be there.
 type place struct{ path, field string }
 
-// anyField but the password.
+// anyField stands for all fields except the password.
 const anyField = ""
 
-// places are all of them. A field that puts text into another place makes TestNoFieldReachesFurther red: if the text
-// does no harm there, add the place here.
+// places lists all places. TestNoFieldReachesFurther fails if a field's text is at another place. If the text does no
+// harm there, add the place here.
 var places = []place{
 	{"config data.my.cnf", "config[]"},
 	{"settings-check spec.template.metadata.annotations.crossplane-mysql.io/config", "config[]"},
@@ -68,7 +68,7 @@ var places = []place{
 	{"status.restore.", "restore."},
 }
 
-// texts complains about the text of a field in each other place of a response, and notes the places that it uses.
+// texts complains about a field's text at other places of a response, and marks the places that it uses.
 func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[place]bool) {
 	for name, r := range rsp.GetDesired().GetResources() {
 		g.text(used, field, name+" ", r.GetResource().AsMap())
@@ -88,7 +88,7 @@ func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[plac
 	}
 }
 
-// text complains about the text of a field in a value, or below it.
+// text complains about a field's text in a value or below it.
 func (g *guard) text(used map[place]bool, field, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -112,7 +112,7 @@ func (g *guard) text(used map[place]bool, field, path string, value any) {
 	}
 }
 
-// textAt complains about the text of a field at a path, unless it may stand there.
+// textAt complains about a field's text at a path, unless a place allows it.
 func (g *guard) textAt(used map[place]bool, field, path string) {
 	if _, inPod, ok := strings.Cut(path, " spec.template.spec."); ok {
 		path = "pod " + inPod
@@ -127,7 +127,7 @@ func (g *guard) textAt(used map[place]bool, field, path string) {
 	g.complainf("its text stands in %s, which is not among the places (trust_text_test.go)", path)
 }
 
-// takesText reports whether the schema has a field for text.
+// takesText reports whether the schema allows arbitrary text in a field.
 func takesText(t *testing.T, field string) bool {
 	t.Helper()
 	for _, xrd := range []string{"xrd-xmysqls.yaml", "xrd-xdatabases.yaml"} {
@@ -139,15 +139,15 @@ func takesText(t *testing.T, field string) bool {
 	return false
 }
 
-// isUnnoticed reports whether the server's pod is another one, although the digest of the wish is the same: a server
-// that runs would ignore the change, and the platform's policy would not apply to it.
+// isUnnoticed reports whether the server's pod changed although the digest of the wish did not. A running server
+// would ignore such a change, and the platform's policy would not apply to it.
 func isUnnoticed(before, after *fnv1.RunFunctionResponse) bool {
 	wishBefore, podBefore := serverIn(before)
 	wish, pod := serverIn(after)
 	return podBefore != nil && pod != nil && wish == wishBefore && !proto.Equal(pod, podBefore)
 }
 
-// serverIn a response: the digest of the wish, and the template of the pod.
+// serverIn returns the digest of the wish and the pod template in a response.
 func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) {
 	d := rsp.GetDesired().GetResources()[v1.ResourceDeployment].GetResource().GetFields()
 	annotations := d["metadata"].GetStructValue().GetFields()["annotations"].GetStructValue().GetFields()
@@ -155,19 +155,19 @@ func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) 
 	return wish, d["spec"].GetStructValue().GetFields()["template"]
 }
 
-// cannotChange reports whether the API server refuses each change of a field, as it does for type, and whether a
-// Database has a volume.
+// cannotChange reports whether the API server refuses each change of a field. It does so for type, and for
+// storageSize, because the volume of a Database is fixed.
 func cannotChange(xrd, field string) bool {
 	return xrd == "xrd-xdatabases.yaml" && (field == "type" || field == "storageSize")
 }
 
-// A tally of what TestNoFieldReachesFurther has looked at.
+// A tally counts what TestNoFieldReachesFurther has checked.
 type tally struct {
-	// composed resources, and commands of containers, each after the name of the base.
+	// composed counts resources and commands of containers, each with the name of the base as a prefix.
 	composed map[string]int
-	// servers that were composed with a hostile value, and those with a text in it, by fields.
+	// servers counts servers that were composed with a hostile value, by field. texts counts texts in such values.
 	servers, texts map[string]int
-	// places where a text was.
+	// places are the places at which the test found a text.
 	places map[place]bool
 }
 
@@ -180,7 +180,7 @@ func (c *tally) count(base string, rsp *fnv1.RunFunctionResponse) {
 	}
 }
 
-// check that enough was looked at.
+// check checks that the test covered enough fields, places and objects.
 func (c *tally) check(t *testing.T) {
 	t.Helper()
 	for field, r := range reaches {
@@ -210,9 +210,9 @@ func (c *tally) check(t *testing.T) {
 			least := 100
 			switch name {
 			case v1.ResourceServerPolicy:
-				least = 30 // Only its own fields make one.
+				least = 30 // Only the fields for a policy create one.
 			case v1.ResourceSettingsCheck:
-				least = 10 // Only new settings of the one example that runs make one.
+				least = 10 // Only new settings of the example with a running server create one.
 			}
 			if n := c.composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) &&
 				(base != "HostPath" || name != v1.ResourceSettingsCheck) {

@@ -10,31 +10,31 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// Crossplane watches what functions require since 2.4, and only with realtime compositions. No capability says so: 2.4
-// advertises the same ones as 2.2 (SupportedCapabilities in internal/xfn/capabilities.go). What shows it is how the
-// required resources arrive. The tracker behind the watches remembers them, and Crossplane sends them with the first
-// call of the next reconcile (composition_functions.go, "Seed the resources"). Without the tracker, the first call has
-// none of them. Crossplane then fetches them and calls the function again, with the context that the function returned
-// (FetchingFunctionRunner in internal/xfn/required_resources.go, since 1.15). So the function leaves a mark in the
-// context when it asks for a resource that the request did not have.
+// Crossplane watches required resources since v2.4, and only with realtime compositions. No capability indicates
+// this. v2.4 advertises the same capabilities as v2.2 (SupportedCapabilities in internal/xfn/capabilities.go). The
+// function detects it from how required resources arrive. With watches, Crossplane remembers the requirements and
+// sends these resources with the first call of the next reconcile (composition_functions.go, "Seed the resources").
+// Without watches, the first call contains none of them. Crossplane then fetches them and calls the function again
+// with the context that it returned (FetchingFunctionRunner in internal/xfn/required_resources.go, since v1.15). So
+// the function adds a key to the context if the request lacks a required resource.
 //
-// Each answer still follows from its request alone. After a restart of Crossplane the first answer has the mark, and the
-// next one does not.
+// Each response still depends only on its request. After a restart of Crossplane, the first response contains the
+// key, and the next one does not.
 
-// fetchedKey of the context marks a reconcile in which the function had to ask for a resource.
+// fetchedKey is the key in the context of a reconcile in which the function had to require a missing resource.
 const fetchedKey = v1.Group + "/fetched"
 
-// hasFetched reports whether the function asked for resources earlier in this reconcile. Nothing watches these yet.
+// hasFetched reports whether Crossplane fetched resources in this reconcile. It does not watch them yet.
 func hasFetched(req *fnv1.RunFunctionRequest) bool {
 	_, found := req.GetContext().GetFields()[fetchedKey]
 	return found
 }
 
-// noteFetched returns the context of the response, with the mark if the request lacks a required resource.
+// noteFetched returns the context of the response. It contains fetchedKey if the request lacks a required resource.
 func noteFetched(req *fnv1.RunFunctionRequest, wanted map[string]compose.Requirement) *structpb.Struct {
 	for key := range wanted {
 		if !hasRequired(req, key) {
-			out := &structpb.Struct{Fields: maps.Clone(req.GetContext().GetFields())} // The request is not ours to change.
+			out := &structpb.Struct{Fields: maps.Clone(req.GetContext().GetFields())} // The request must not change.
 			if out.Fields == nil {
 				out.Fields = map[string]*structpb.Value{}
 			}
@@ -45,7 +45,7 @@ func noteFetched(req *fnv1.RunFunctionRequest, wanted map[string]compose.Require
 	return req.GetContext()
 }
 
-// hasRequired reports whether a request has a required resource, in the field that the caller knows.
+// hasRequired reports whether a request contains a required resource, in the field that the caller supports.
 func hasRequired(req *fnv1.RunFunctionRequest, key string) bool {
 	if _, found := req.GetRequiredResources()[key]; found {
 		return true

@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// TestNoteFetched: a response that asks for what the request has not leaves a mark in the context, beside what others have
-// put there.
+// TestNoteFetched checks that the context has fetchedKey if the request lacks a required resource. Keys of other
+// functions must stay.
 func TestNoteFetched(t *testing.T) {
 	wanted := map[string]compose.Requirement{"platform": {}, "records": {}}
 	resources := func(keys ...string) map[string]*fnv1.Resources {

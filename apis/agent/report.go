@@ -101,7 +101,7 @@ func (r *Report) Save(path string) error {
 	if path != TerminationLog {
 		flags |= os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flags, 0o644) //nolint:gosec // The caller says which file, and it holds no secret.
+	f, err := os.OpenFile(path, flags, 0o644) //nolint:gosec // The caller chooses the file, and it contains no secret.
 	if errors.Is(err, fs.ErrNotExist) && path == TerminationLog {
 		return nil
 	}

@@ -1,7 +1,8 @@
-// Package redact keeps secrets out of logs and messages. A struct that holds a secret embeds one of its types.
+// Package redact keeps secrets out of logs and messages. A struct that contains a secret embeds a type of this
+// package.
 //
-// A field that is not exported needs more care: package fmt calls no method of its value. So the struct that has the
-// field embeds a type of this package as well (TestNoSecretIsPrinted finds the structs that need it).
+// Package fmt does not call methods of an unexported field's value. So a struct with an unexported field of such a
+// type must also embed a type of this package. TestNoSecretIsPrinted finds the structs that need it.
 package redact
 
 import (
@@ -24,8 +25,8 @@ func (All) MarshalText() ([]byte, error) { return []byte(text), nil }
 // MarshalLog implements logr.Marshaler.
 func (All) MarshalLog() any { return text }
 
-// Logs makes the struct that embeds it print and log as [redacted]. Its JSON has all fields, because that is how it is
-// stored.
+// Logs makes the struct that embeds it print and log as [redacted]. Its JSON contains all fields, because the struct
+// is stored as JSON.
 type Logs struct{}
 
 // Format implements fmt.Formatter for all verbs.

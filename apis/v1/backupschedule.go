@@ -225,7 +225,7 @@ func PlannedName(minute time.Time) string { return minute.UTC().Format(plannedFo
 
 const plannedFormat = "2006-01-02T15:04Z"
 
-// PlannedAt returns the minute of such a name. It is zero if the name is not that of a minute.
+// PlannedAt returns the minute of such a name. It is zero if the name is invalid.
 func PlannedAt(name string) time.Time {
 	planned, _ := time.Parse(plannedFormat, name) // The time is zero if parsing fails.
 	return planned

@@ -10,7 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// TestSchedule: what CronJobs take is taken, but for what says in itself when it is.
+// TestSchedule checks that schedules of CronJobs are accepted, except @every and schedules with a time zone.
 func TestSchedule(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schedule, zone string
@@ -60,7 +60,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestLastOf: of the minutes that were missed, one counts.
+// TestLastOf checks that only the last of several missed minutes is returned.
 func TestLastOf(t *testing.T) {
 	s, err := ParseSchedule("*/10 * * * *", "")
 	if err != nil {
@@ -81,21 +81,21 @@ func TestLastOf(t *testing.T) {
 	}
 }
 
-// countedSchedule counts how often it is asked for its next minute.
+// countedSchedule counts the calls of Next.
 type countedSchedule struct {
 	cron.Schedule
 
 	asked int
 }
 
-// Next minute of the schedule.
+// Next returns the next minute of the schedule.
 func (s *countedSchedule) Next(after time.Time) time.Time {
 	s.asked++
 	return s.Schedule.Next(after)
 }
 
-// TestLastOfIsCheap: the last minute that is due is found in a few steps, however long ago the first one was due, and
-// it is the one that stepping through all of them finds.
+// TestLastOfIsCheap checks that LastOf needs few steps, even if the first missed minute is years ago. The result must
+// be the same as with a loop over all minutes.
 func TestLastOfIsCheap(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for _, text := range []string{"* * * * *", "*/7 * * * *", "* * * 1 *", "0 3 * * *", "30 2 * * *", "0 0 29 2 *",
@@ -114,7 +114,7 @@ func TestLastOfIsCheap(t *testing.T) {
 				t.Errorf("%q, due %s ago: the schedule was asked %d times", text, ago, counted.asked)
 			}
 			if ago > 400*24*time.Hour {
-				continue // The loop below takes seconds.
+				continue // The loop below would take seconds.
 			}
 			want := from
 			for {
@@ -131,7 +131,7 @@ func TestLastOfIsCheap(t *testing.T) {
 	}
 }
 
-// TestIsPlanned: only the minutes of a schedule are planned.
+// TestIsPlanned checks that only minutes of the schedule are planned.
 func TestIsPlanned(t *testing.T) {
 	s, err := ParseSchedule("0 3 * * *", "Europe/Berlin")
 	if err != nil {
@@ -145,7 +145,7 @@ func TestIsPlanned(t *testing.T) {
 	}
 }
 
-// TestKeepFor in all its units, and nothing for what is none.
+// TestKeepFor checks ParseMinAge with all units and with invalid texts.
 func TestKeepFor(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "48h": 48 * time.Hour, "30d": 720 * time.Hour,
 		"4w": 672 * time.Hour, "5": 0, "d": 0, "-1d": 0, "1m": 0, "99999999999d": 0, "99999w": math.MaxInt64} {
@@ -155,8 +155,8 @@ func TestKeepFor(t *testing.T) {
 	}
 }
 
-// TestMostBackupsOfSchedule: how many backups a schedule plans within the time that they are kept for, and how close
-// together.
+// TestMostBackupsOfSchedule checks the maximum number of backups of a schedule within a duration, and the shortest
+// time between two backups.
 func TestMostBackupsOfSchedule(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schedule, keepFor string

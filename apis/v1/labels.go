@@ -135,8 +135,8 @@ const (
 	AnnotationPruned = Group + "/pruned"
 	// AnnotationAccessTo of the Secret of a restore is the object in a store that the Secret gives access to.
 	AnnotationAccessTo = Group + "/access-to"
-	// AnnotationAccessUntil of the Secret of a backup Job is when its access to a store expires, in RFC 3339. The
-	// controller renews it while the Job runs.
+	// AnnotationAccessUntil of the Secret of a backup Job is the time at which the Job's access to the store expires, in
+	// RFC 3339. The controller renews the access while the Job runs.
 	AnnotationAccessUntil = Group + "/access-until"
 	// AnnotationRemoves of a Job names the PersistentVolumeClaim that it mounts and the volume that the claim was bound
 	// to. The result of the Job is valid for this volume only.

@@ -460,7 +460,7 @@ func (b *BackupSpec) ScheduledMethod() BackupMethod {
 	return b.Schedule.Method
 }
 
-// A BackupMethod specifies how a backup of an instance is taken that is not being deleted.
+// A BackupMethod specifies whether the server keeps running during a scheduled or on-demand backup.
 type BackupMethod string
 
 // Methods of backups.

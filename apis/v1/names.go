@@ -37,7 +37,7 @@ const (
 
 // Names and paths inside the server's pod.
 const (
-	// Port of the server, and its name in the container and in the Service.
+	// Port and PortName are the port of a MySQL server and its name in the container and in the Service.
 	Port          = 3306
 	PortName      = "mysql"
 	PortMongo     = 27017

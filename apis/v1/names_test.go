@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// kindNamespaced is that of an instance without a claim.
+// kindNamespaced is the kind of an instance without a claim.
 const kindNamespaced = "MySQL.crossplane-mysql.io"
 
-// names that come from the name of an instance.
+// names returns the names that are derived from the name of an instance.
 func names(i Instance) map[string]string {
 	return map[string]string{
 		"Deployment": i.DeploymentName(), "Service": i.ServiceName(), "DataPVC": i.DataPVCName(),
@@ -32,8 +32,8 @@ func names(i Instance) map[string]string {
 	}
 }
 
-// TestNames freezes every name, label, annotation and condition: a database
-// outlives any release. A change here orphans the data of every instance.
+// TestNames freezes every name, label, annotation and condition, because databases outlive releases. A change would
+// orphan the data of every instance.
 func TestNames(t *testing.T) {
 	short := Instance{Kind: KindMySQL, Namespace: "default", Name: "mysql-instance",
 		XR: "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"}
@@ -229,7 +229,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesAreAllFrozen: no annotation or condition is forgotten above. Labels are there by their values.
+// TestNamesAreAllFrozen checks that TestNames includes all annotations and conditions. It includes labels by value.
 func TestNamesAreAllFrozen(t *testing.T) {
 	frozen, err := os.ReadFile("names_test.go")
 	if err != nil {
@@ -249,8 +249,9 @@ func TestNamesAreAllFrozen(t *testing.T) {
 	}
 }
 
-// TestNamesAreValid for claims of every length, and differ where the claims do.
-// The names of a Database, and of an instance without a claim, have a dot in them, which a Service may not have.
+// TestNamesAreValid checks that the names are valid for claims with names of every length, and differ for different
+// claims. Names of a Database, and of an instance without a claim, contain a dot, which is not allowed in the name of
+// a Service.
 func TestNamesAreValid(t *testing.T) {
 	t.Run(KindMySQL, func(t *testing.T) { namesAreValid(t, KindMySQL, validation.IsDNS1123Label) })
 	t.Run(KindDatabase, func(t *testing.T) { namesAreValid(t, KindDatabase, validation.IsDNS1123Subdomain) })
@@ -287,8 +288,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 	}
 }
 
-// TestLives: each life of an instance has a volume of its own, and all share a
-// key.
+// TestLives checks that each instance of a claim name has its own volume, and that all of them share a key.
 func TestLives(t *testing.T) {
 	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a",
 		Name: "b", XR: "2"}
@@ -304,8 +304,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestKindsShareNothing: the names of volumes, Jobs and passwords have the mark of the kind. The dot of the mark cannot
-// be in the name of a claim, so two instances of different kinds share no such name, however a user calls them.
+// TestKindsShareNothing checks that the names of volumes, Jobs and Secrets contain the mark of the kind. The name of
+// a claim cannot contain the dot of the mark. Two instances of different kinds therefore never share such a name.
 func TestKindsShareNothing(t *testing.T) {
 	for kind, mark := range map[string]string{KindDatabase: ".database-", kindNamespaced: ".mysql-"} {
 		for _, name := range []string{"a", "a-database", "a-mysql", "backup-a", strings.Repeat("x", 60)} {
@@ -325,8 +325,9 @@ func TestKindsShareNothing(t *testing.T) {
 	}
 }
 
-// TestNamesInCommon: an instance without a claim has the names of a claim only for what clients use. A server has one
-// address whether it has a claim or not, and the function refuses to start a second server under the same name.
+// TestNamesInCommon checks that an instance without a claim shares only the names that clients use with a claim of
+// the same name. A server has the same address with or without a claim. The function refuses to start a second server
+// with the same name.
 func TestNamesInCommon(t *testing.T) {
 	claim := names(Instance{Kind: KindMySQL, Namespace: "default", Name: "shop", XR: "uid"})
 	var common []string
@@ -342,7 +343,7 @@ func TestNamesInCommon(t *testing.T) {
 	}
 }
 
-// TestAPIs: each kind of instance, and each kind of composite resource, is of one API.
+// TestAPIs checks that each kind of instance and of composite resource belongs to exactly one API.
 func TestAPIs(t *testing.T) {
 	kinds := map[string]bool{}
 	for _, a := range APIs() {
@@ -362,7 +363,7 @@ func TestAPIs(t *testing.T) {
 	}
 }
 
-// TestInstanceOfXR: an XR without a claim is an instance under its own name.
+// TestInstanceOfXR checks that an XR without a claim is an instance with its own name.
 func TestInstanceOfXR(t *testing.T) {
 	x := &XMySQL{}
 	x.SetGroupVersionKind(GroupVersion.WithKind(KindMySQL))

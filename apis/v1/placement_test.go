@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestPrefer: a Job tolerates what the server does, and is bound to no node that may be gone when it comes.
+// TestPrefer checks that a Job tolerates the same taints as the server, and that it prefers nodes but requires none.
 func TestPrefer(t *testing.T) {
 	requirement := func(key string, values ...string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}

@@ -40,7 +40,7 @@ const (
 )
 
 // SetReleases sets the releases of the controller and the function, and returns the condition that results from them.
-// An empty function is unknown, with the cause in why.
+// If function is empty, its release is unknown, and why is the cause.
 func (s *PlatformStatus) SetReleases(controller, function, why string) metav1.Condition {
 	s.ControllerRelease, s.FunctionRelease = controller, function
 	switch {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestParseQuantity: what is read, and what is not even looked at.
+// TestParseQuantity checks which texts are parsed, and which are refused without a calculation.
 func TestParseQuantity(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -52,7 +52,7 @@ func TestParseQuantity(t *testing.T) {
 	}
 }
 
-// TestStorageOf: what the API server keeps as it was written costs nothing.
+// TestStorageOf checks that extreme quantities in stored objects are refused without a calculation.
 func TestStorageOf(t *testing.T) {
 	storage := func(text string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
@@ -77,7 +77,7 @@ func TestStorageOf(t *testing.T) {
 	}
 }
 
-// TestAmount: a number or a text, kept as it is.
+// TestAmount checks that an Amount keeps the text of a number or a string.
 func TestAmount(t *testing.T) {
 	r := Resources{}
 	if err := json.Unmarshal([]byte(`{"limits":{"a":2,"b":"1Gi","c":0.5,"d":"1e-99999999","e":true,"f":1e-99999999}}`),
@@ -97,8 +97,8 @@ func TestAmount(t *testing.T) {
 	}
 }
 
-// TestNothingDecodesQuantities: no type of ours has a quantity that the decoder of
-// JSON would calculate with before anybody has looked at it.
+// TestNothingDecodesQuantities checks that no API type contains a resource.Quantity. The JSON decoder would calculate
+// with it before any check.
 func TestNothingDecodesQuantities(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var visit func(path string, typ reflect.Type)
@@ -110,7 +110,7 @@ func TestNothingDecodesQuantities(t *testing.T) {
 			return
 		}
 		seen[typ] = true
-		switch typ.Kind() { //nolint:exhaustive // The others hold nothing.
+		switch typ.Kind() { //nolint:exhaustive // Other kinds contain no types.
 		case reflect.Pointer, reflect.Slice, reflect.Array:
 			visit(path, typ.Elem())
 		case reflect.Map:
@@ -129,9 +129,9 @@ func TestNothingDecodesQuantities(t *testing.T) {
 	}
 }
 
-// allocated bytes of a call. Small ones are counted some time later, megabytes of
-// them, so a limit has room for that; who calculates with an endless number needs
-// tens. How long it takes says nothing on a busy machine.
+// allocated returns the bytes that a call allocates. The runtime counts small allocations later, by up to some
+// megabytes, so limits need a margin. Calculating with an endless number takes tens of megabytes. The duration of the
+// call is not a useful measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -141,8 +141,8 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// FuzzQuantity: whatever is read is cheap, and so is what is done with it. What
-// the guard lets through the library can read: the schema's rules rely on it.
+// FuzzQuantity checks that parsing a text, and calculating with the result, is cheap. The Kubernetes library must be
+// able to parse all texts that the check accepts, because rules in the schemas rely on it.
 //
 //	go test ./apis/v1 -fuzz FuzzQuantity -fuzztime 1m
 func FuzzQuantity(f *testing.F) {

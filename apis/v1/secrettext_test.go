@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutSecrets: the cause of an error stays, and passwords and rows do not.
+// TestWithoutSecrets checks that a text keeps the cause of an error, but no passwords and no rows.
 func TestWithoutSecrets(t *testing.T) {
 	const secret = "s3cr3t"
 	cases := map[string]struct{ text, want string }{

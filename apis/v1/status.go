@@ -632,7 +632,7 @@ func (s *TLSStatus) End() *metav1.Time {
 	return s.ExpirationTime
 }
 
-// Warning describes what is wrong. It is empty if nothing is.
+// Warning returns the messages about the certificate and its issuer, or "" if there are none.
 func (s *TLSStatus) Warning() string {
 	if s == nil {
 		return ""

@@ -17,7 +17,7 @@ func TestPrintableText(t *testing.T) {
 		"Plain": {reason: "What prints is left as it is.",
 			text: "Access denied for user 'root'@'10.0.0.1'  (using password: YES)", most: 100,
 			want: "Access denied for user 'root'@'10.0.0.1'  (using password: YES)"},
-		"OtherScript": {reason: "So are letters of all scripts.", text: "пароль 密码 é 😀", most: 100, want: "пароль 密码 é 😀"}, //nolint:gosmopolitan // That is what is tried.
+		"OtherScript": {reason: "So are letters of all scripts.", text: "пароль 密码 é 😀", most: 100, want: "пароль 密码 é 😀"}, //nolint:gosmopolitan // The test needs it.
 		"Lines":       {reason: "A message is one line.", text: "one\r\n\ttwo\n", most: 100, want: "one two"},
 		"Terminal": {reason: "A terminal would obey.", text: "\x1b[2J\x1b]0;owned\x07end", most: 100,
 			want: "[2J ]0;owned end"},

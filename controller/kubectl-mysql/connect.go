@@ -107,7 +107,7 @@ func mayServe(all []metav1.Condition) bool {
 }
 
 // ends are the signals that end this program while a client handles Ctrl-C. SIGHUP is sent when the terminal is
-// closed, unless the program was started with nohup. SIGQUIT is sent by Ctrl-\\, and the client gets it, too.
+// closed, unless the program was started with nohup. SIGQUIT is sent by Ctrl-\, and the client also receives it.
 func ends() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
 }
@@ -183,7 +183,7 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ca := ""
 	if len(secret.Data[v1.CAKey]) == 0 {
-		fmt.Fprintf(s.progress, "Secret %s/%s has no %s: the server's certificate is not verified\n", secret.Namespace, secret.Name, v1.CAKey) //nolint:errcheck // It is for people.
+		fmt.Fprintf(s.progress, "Secret %s/%s has no %s: the server's certificate is not verified\n", secret.Namespace, secret.Name, v1.CAKey) //nolint:errcheck // A lost line is no reason to fail.
 	}
 	if raw := secret.Data[v1.CAKey]; len(raw) > 0 {
 		ca = filepath.Join(dir, v1.CAKey)
@@ -195,7 +195,7 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 	if err := os.WriteFile(options, []byte(clientOptions(secret.Data, port, ca)), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-file=" + options}, c.Args...)...) //nolint:gosec // The caller says which.
+	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-file=" + options}, c.Args...)...) //nolint:gosec // The user chooses the client.
 	// The client reads this file last. The user's own file may be for another server.
 	cmd.Env = append(os.Environ(), "MYSQL_TEST_LOGIN_FILE="+filepath.Join(dir, "none"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out, os.Stderr

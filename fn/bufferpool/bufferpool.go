@@ -1,36 +1,37 @@
-// Package bufferpool sizes the buffer pool of MySQL by the memory limit of its container.
+// Package bufferpool derives the size of MySQL's buffer pool from the memory limit of the container.
 package bufferpool
 
 import "fmt"
 
-// Amounts in MiB. The pool leaves the rest of the server at least rest: connections, temporary tables and the performance
-// schema.
+// These constants are in MiB, except percent. The pool leaves at least rest for the other parts of the server:
+// connections, temporary tables and the performance schema.
 const (
 	percent = 70
 	rest    = 512
-	// chunk is innodb_buffer_pool_chunk_size by default. It is also the default size of the pool.
+	// chunk is the default of innodb_buffer_pool_chunk_size. It is also the default size of the pool.
 	chunk = 128
-	// leastInstance is the least memory of each instance of the pool.
+	// leastInstance is the minimum memory of each buffer pool instance.
 	leastInstance = 1024
 	mostInstances = 8
 )
 
-// Settings are options that decide together how large the pool is.
+// Settings returns the options that together determine the size of the pool.
 func Settings() []string {
 	return []string{"innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size",
 		"innodb_dedicated_server"}
 }
 
-// Config returns the lines of my.cnf for a memory limit in bytes. The prefix loose_ tells them from lines of a claim, and
-// lets servers ignore what they do not know, such as instances in MariaDB since 10.6.
+// Config returns the lines of my.cnf for a memory limit in bytes. The prefix loose_ distinguishes them from lines of
+// a claim. A server ignores loose_ options that it does not have, such as the instances in MariaDB since 10.6.
 func Config(limit int64) string {
 	size, instances := sizeOf(limit >> 20)
 	return fmt.Sprintf("loose_innodb_buffer_pool_size = %dM\nloose_innodb_buffer_pool_instances = %d\n", size, instances)
 }
 
-// sizeOf the pool for a memory limit, and the number of its instances. MySQL rounds the size up to whole chunks of each
-// instance, and chooses the number by itself: 1408 MiB would become 2 GiB with the 8 instances of 8.0. So the number is
-// set, and the size is rounded down.
+// sizeOf returns the size of the pool for a memory limit, and the number of its instances. MySQL rounds the size up
+// to a multiple of the chunk size times the number of instances. It also chooses that number if it is not set. MySQL
+// 8.0 would choose 8 instances and round 1408 MiB up to 2 GiB. So this function sets the number and rounds the size
+// down.
 func sizeOf(limit int64) (size, instances int64) {
 	size = max(min(limit*percent/100, limit-rest), chunk)
 	for instances = 1; instances < mostInstances && size >= 2*instances*leastInstance; {

@@ -2,8 +2,8 @@ package bufferpool
 
 import "testing"
 
-// TestSizeOf: the pool takes most of the memory, in whole chunks of each instance, and leaves the rest of the server
-// enough.
+// TestSizeOf checks that the pool takes most of the memory, is a multiple of the chunk size times the number of
+// instances, and leaves enough for the rest of the server.
 func TestSizeOf(t *testing.T) {
 	cases := map[string]struct{ limit, size, instances int64 }{
 		"LessThanAServer": {64, 128, 1},
@@ -23,7 +23,8 @@ func TestSizeOf(t *testing.T) {
 			}
 		})
 	}
-	// MySQL rounds up to whole chunks of all instances (buf_pool_size_align in buf0buf.h): what it takes is what was set.
+	// MySQL rounds up to whole chunks of all instances (buf_pool_size_align in buf0buf.h). It must not change these
+	// sizes.
 	for limit := int64(640); limit < 64<<10; limit += 37 {
 		size, instances := sizeOf(limit)
 		switch whole := instances * 128; {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// The server's certificate has an ECDSA key. The controller, which has to log in, supports TLS 1.2 and 1.3
+// The server's certificate has an ECDSA key. The controller must be able to log in, and supports TLS 1.2 and 1.3
 // (controller/internal/certificate and controller/internal/mysqld/sql).
 
-// servedSuites are the cipher suites of TLS 1.3 that the controller knows (crypto/tls in Go).
+// servedSuites are the cipher suites of TLS 1.3 that the controller supports (crypto/tls in Go).
 var servedSuites = []string{"tls_aes_128_gcm_sha256", "tls_aes_256_gcm_sha384", "tls_chacha20_poly1305_sha256"}
 
-// Refused returns why no client can log in with these settings, and which of them is to blame; empty if clients
-// can.
+// Refused returns why the controller cannot log in with these settings, and the name of the setting that prevents it.
+// Both are empty if the controller can log in.
 func Refused(values map[string]string) (reason, name string) {
 	versions, hasVersions := values["tls_version"]
 	list, hasCiphers := values["ssl_cipher"]
@@ -43,12 +43,12 @@ func hasToken(list, separator, token string) bool {
 	})
 }
 
-// otherKeys are words of OpenSSL for ciphers that no key for ECDSA serves (openssl-ciphers(1)).
+// otherKeys are keywords of OpenSSL for ciphers that do not work with an ECDSA key (openssl-ciphers(1)).
 var otherKeys = []string{"", "rsa", "arsa", "krsa", "dss", "adss", "psk", "apsk", "kpsk", "anull", "enull", "null",
 	"adh", "aecdh", "srp", "kdhe", "dhe", "edh", "kedh"}
 
-// fitsKey reports whether a list of ciphers may have one for a key for ECDSA. OpenSSL's words for many ciphers count as
-// such, unless all of them are for other keys.
+// fitsKey reports whether a list of ciphers may contain one for an ECDSA key. A keyword of OpenSSL for a group of
+// ciphers is assumed to contain one, unless it is in otherKeys.
 func fitsKey(list string) bool {
 	tokens := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(":, ", r) })
 	if slices.ContainsFunc(tokens,

@@ -2,7 +2,7 @@ package ciphers
 
 import "testing"
 
-// TestCiphersFitTheKey: the server's key is one for ECDSA, and the controller must be able to log in.
+// TestCiphersFitTheKey checks which settings let the controller log in. The server's certificate has an ECDSA key.
 func TestCiphersFitTheKey(t *testing.T) {
 	cases := map[string]struct {
 		settings map[string]string

@@ -7,8 +7,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestScheduleIsBounded: what a schedule and keepFor keep is checked with the arithmetic when it is accepted. A server
-// that runs goes on.
+// TestScheduleIsBounded checks that a schedule and a retention that keep too many backups are refused for a new
+// instance. A running server is not affected.
 func TestScheduleIsBounded(t *testing.T) {
 	planned := func(schedule, keepFor string) func(*Input) {
 		return func(in *Input) {

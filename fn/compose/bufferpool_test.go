@@ -7,7 +7,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestPoolConfig: my.cnf has the size of the pool, unless the claim decides on it.
+// TestPoolConfig checks that my.cnf sets the size of the buffer pool, unless the claim sets it.
 func TestPoolConfig(t *testing.T) {
 	limit := func(amount v1.Amount) func(*Input) {
 		return func(in *Input) { in.XR.Spec.Resources = memoryLimit(amount) }

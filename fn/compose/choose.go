@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// checkController ends a message about a fact that the controller has not reported.
+// checkController is the last sentence of a message about a fact that the controller has not reported.
 const checkController = "Check that the controller is running"
 
 // chooseStart returns what a new instance starts from.
@@ -123,7 +123,7 @@ func waitsForProtection(r *resolved) (start, bool) {
 	return start{}, false
 }
 
-// waitsForChoice reports whether the facts for the choice are not known yet.
+// waitsForChoice reports whether the function must wait for facts before it can choose a restore source.
 func waitsForChoice(r *resolved, password string) (start, bool) {
 	if s, ok := waitsForProtection(r); ok {
 		return s, true
@@ -330,7 +330,7 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 func checkFits(r *resolved, b *v1.BackupRecord) error {
 	current, err := v1.ParseSize(b.Spec.StorageSize)
 	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {
-		return nil //nolint:nilerr // A backup without a size sets no bound; the restore Job checks the room itself.
+		return nil //nolint:nilerr // A backup without a size sets no minimum. The restore Job checks the space.
 	}
 	_, field := r.spec.Size()
 	return newRefusal(v1.ReasonInvalid,

@@ -9,7 +9,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// checkCiphers refuses TLS settings that leave no cipher for the server's key: no client could log in.
+// checkCiphers refuses TLS settings with which no client could log in, because no cipher fits the server's key.
 func checkCiphers(r *resolved, path *field.Path) field.ErrorList {
 	if !mayBeCertified(r.serverInput) {
 		return nil

@@ -84,7 +84,7 @@ func TestRenderConfig(t *testing.T) {
 	}
 }
 
-// composed is the output for an input, which must be accepted.
+// composed returns the output for an input, which must be accepted.
 func composed(t *testing.T, in Input) *Output {
 	t.Helper()
 	out, err := tryCompose(t, in)
@@ -94,7 +94,7 @@ func composed(t *testing.T, in Input) *Output {
 	return out
 }
 
-// tryCompose composes an input twice. The same input must give the same output, and it must not change.
+// tryCompose composes an input twice. Both outputs must be equal, and the input must not change.
 func tryCompose(t *testing.T, in Input) (*Output, error) {
 	t.Helper()
 	before := jsonOf(t, in)
@@ -109,7 +109,7 @@ func tryCompose(t *testing.T, in Input) (*Output, error) {
 	return out, err
 }
 
-// jsonOf a value, with an indent for a readable difference.
+// jsonOf returns a value as indented JSON, for a readable diff.
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.MarshalIndent(v, "", " ")
@@ -128,8 +128,7 @@ func container(t *testing.T, out *Output) corev1.Container {
 	return d.Spec.Template.Spec.Containers[0]
 }
 
-// TestImage: an instance keeps the image of its creation until its owner says
-// otherwise.
+// TestImage checks that an instance keeps the image of its creation until its spec names another one.
 func TestImage(t *testing.T) {
 	cases := map[string]struct {
 		reason       string
@@ -155,8 +154,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRootPassword: what the server was started with stays, so that somebody
-// always knows what it was given.
+// TestRootPassword checks that the root Secret keeps the password that the server was started with. The server's
+// initial password is then always known.
 func TestRootPassword(t *testing.T) {
 	observed := func(in *Input) {
 		in.Observed.RootPassword = &corev1.Secret{Data: map[string][]byte{v1.PasswordKey: []byte("first")}}
@@ -193,7 +192,7 @@ func fromSecret(in *Input) {
 	in.XR.Spec.Password, in.XR.Spec.PasswordSecretRef = nil, &v1.SecretKeySelector{Name: "s", Key: "k"}
 }
 
-// TestStorage: what is observed of a volume stays what it is.
+// TestStorage checks that an existing data volume never changes to another class, kind or smaller size.
 func TestStorage(t *testing.T) {
 	class := func(expands bool) func(*Input) {
 		return func(in *Input) {
@@ -267,7 +266,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestOwns: an object is ours only by the UID of its controller.
+// TestOwns checks that an object belongs to the XR only if the UID of its controller matches.
 func TestOwns(t *testing.T) {
 	object := func(owners ...metav1.OwnerReference) func(*Input) {
 		return func(in *Input) {
@@ -303,8 +302,8 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// TestLargerBackup: the advice that a refusal gives must help, also where the
-// volume claim was made too small and cannot be resized.
+// TestLargerBackup checks that a user can follow the advice of a refusal, even if the PVC was created too small and
+// cannot be resized.
 func TestLargerBackup(t *testing.T) {
 	larger := record("b1", 1, v1.BackupProven, func(r *v1.BackupRecord) { r.Spec.StorageSize = "2Gi" })
 	small := func(in *Input) {
@@ -323,8 +322,7 @@ func TestLargerBackup(t *testing.T) {
 	}
 }
 
-// TestWarning: what cannot be carried out does not stop what can, once the
-// server has started.
+// TestWarning checks that an error in one part does not stop other changes after the server has started.
 func TestWarning(t *testing.T) {
 	missing := func(in *Input) { fromSecret(in); in.Required.Password.Known = true }
 	foreign := func(in *Input) {
@@ -362,7 +360,7 @@ func TestWarning(t *testing.T) {
 	}
 }
 
-// generatedSecret of the Database "db" in which the controller keeps a password.
+// generatedSecret returns the Secret with the password that the controller generated for the Database "db".
 func generatedSecret(password string) Required[corev1.Secret] {
 	return Required[corev1.Secret]{Known: true, Items: []corev1.Secret{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db.database-password",
@@ -371,8 +369,8 @@ func generatedSecret(password string) Required[corev1.Secret] {
 	}}}
 }
 
-// TestEphemeralPassword: where the data goes with the pod, the next pod starts
-// with the wanted password; on a volume it stays what the server was started with.
+// TestEphemeralPassword checks that an ephemeral server gets the wanted password with the next pod. With a volume,
+// the root Secret keeps the password of the first start.
 func TestEphemeralPassword(t *testing.T) {
 	cases := map[string]struct {
 		reason string

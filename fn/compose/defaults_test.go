@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// containerOf an instance that is composed: the container of its Deployment, and its my.cnf.
+// containerOf returns the server's container in the Deployment, and the my.cnf.
 func containerOf(t *testing.T, in Input) (corev1.Container, string) {
 	t.Helper()
 	out := composed(t, in)
@@ -24,7 +24,7 @@ func containerOf(t *testing.T, in Input) (corev1.Container, string) {
 	return pod.Containers[0], config.Data[v1.ConfigKey]
 }
 
-// amountsOf a container, as a claim would write them.
+// amountsOf returns the resources of a container as text, as in a claim.
 func amountsOf(c corev1.Container) map[string]string {
 	out := map[string]string{}
 	for kind, list := range map[string]corev1.ResourceList{"requests.": c.Resources.Requests, "limits.": c.Resources.Limits} {
@@ -39,8 +39,8 @@ func memoryLimit(amount v1.Amount) *v1.Resources {
 	return &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: amount}}
 }
 
-// TestDefaultResources: a claim without resources gets those of the Composition, of the Platform or of this release, in
-// this order.
+// TestDefaultResources checks that a claim without resources gets them from the Composition, the Platform or this
+// release, in this order.
 func TestDefaultResources(t *testing.T) {
 	ofClaim := func(r *v1.Resources) func(*Input) { return func(in *Input) { in.XR.Spec.Resources = r } }
 	ofComposition := func(r *v1.Resources) func(*Input) { return func(in *Input) { in.Settings.DefaultResources = r } }
@@ -86,7 +86,7 @@ func TestDefaultResources(t *testing.T) {
 	}
 }
 
-// TestDefaultsRestartNothing: a server that runs keeps its pod and its my.cnf when the defaults change.
+// TestDefaultsRestartNothing checks that a running server keeps its pod and its my.cnf if the defaults change.
 func TestDefaultsRestartNothing(t *testing.T) {
 	earlier := madeEarlier(t)
 	for name, change := range map[string]func(*v1.PlatformSpec){
@@ -105,7 +105,8 @@ func TestDefaultsRestartNothing(t *testing.T) {
 	}
 }
 
-// TestDefaultImage: a claim without an image gets that of the Composition, of the Platform or of this release.
+// TestDefaultImage checks that a claim without an image gets it from the Composition, the Platform or this release,
+// in this order.
 func TestDefaultImage(t *testing.T) {
 	none := func(in *Input) { in.XR.Spec.Image, in.Settings.DefaultImage = nil, "" }
 	ofPlatform := platform(func(s *v1.PlatformSpec) { s.DefaultImage = "mysql:9.1" })
@@ -132,7 +133,8 @@ func TestDefaultImage(t *testing.T) {
 	}
 }
 
-// TestAgentImage: the image of Jobs and init containers is that of the function's release, unless the Platform has one.
+// TestAgentImage checks that Jobs and init containers have the job image of the function's release, unless the
+// Platform sets another one.
 func TestAgentImage(t *testing.T) {
 	without := platform(func(s *v1.PlatformSpec) { s.AgentImage = "" })
 	release := func(text string) func(*Input) { return func(in *Input) { in.Release = text } }

@@ -80,8 +80,8 @@ func checkType(r *resolved, spec *field.Path) field.ErrorList {
 	return nil
 }
 
-// whyNotStored returns why an engine has no volume, and what to do. An instance that an earlier release gave a volume
-// keeps it, and its deletion archives the data.
+// whyNotStored returns why an engine cannot have a volume, and what to do. An instance that got a volume from an
+// earlier release keeps it. The deletion of that instance archives the data.
 func whyNotStored(r *resolved) string {
 	reason := fmt.Sprintf("is supported only for type %s, because restoring a mongod backup is untested", v1.TypeMySQL)
 	if r.XR.Status.Volume != "" || r.Observed.DataPVC != nil {

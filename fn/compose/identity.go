@@ -50,9 +50,9 @@ func settingOf(settings map[string]v1.Setting, name string) (value string, set b
 	return "", false
 }
 
-// startsWithGTIDs reports whether the server of an instance has GTIDs by default. An instance has them from its first
-// start on. One that started without them keeps running without them: a newer release of this function changes nothing.
-// The my.cnf counts too, because the status may never have been written.
+// startsWithGTIDs reports whether the server of an instance has GTIDs by default. An instance that first started
+// without GTIDs stays without them, even with a newer release of this function. The observed my.cnf also shows
+// whether it has them, in case the status was never written.
 func startsWithGTIDs(in Input, started bool) bool {
 	if !started || in.XR.Status.GTIDs {
 		return true
@@ -61,9 +61,9 @@ func startsWithGTIDs(in Input, started bool) bool {
 	return c != nil && strings.Contains(c.Data[v1.ConfigKey], withoutGTIDs[0])
 }
 
-// gtidConfig returns the end of my.cnf: GTIDs, unless the claim says otherwise. MariaDB has its own GTIDs and ignores
-// these settings because of loose_. A server does not start with gtid_mode = ON alone, which is the default of MySQL
-// 9.7.
+// gtidConfig returns the last lines of my.cnf, which turn GTIDs on unless the claim sets gtid_mode. MariaDB has its
+// own GTIDs and ignores these settings because of loose_. A server does not start with only gtid_mode = ON, which is
+// the default of MySQL 9.7.
 func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
 	mode, isModeSet := settingOf(settings, settingGTIDMode)
 	consistency, isConsistencySet := settingOf(settings, settingConsistency)

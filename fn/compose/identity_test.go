@@ -14,7 +14,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// configFrom is the my.cnf that is composed.
+// configFrom returns the my.cnf in an output.
 func configFrom(t *testing.T, out *Output) string {
 	t.Helper()
 	c, ok := out.Resources[v1.ResourceConfig].Object.(*corev1.ConfigMap)
@@ -24,7 +24,7 @@ func configFrom(t *testing.T, out *Output) string {
 	return c.Data[v1.ConfigKey]
 }
 
-// TestServerID: each instance has a server_id of its own, that no release changes.
+// TestServerID checks that instances have different server_ids, which must be the same in every release.
 func TestServerID(t *testing.T) {
 	for uid, want := range map[types.UID]uint32{
 		"6a3f0b52-1c0e-4d8e-9a53-0d0f3c2b1a11": 3080770438,
@@ -44,7 +44,7 @@ func TestServerID(t *testing.T) {
 	}
 }
 
-// TestIdentityInConfig: the claim's own server_id counts, however it is spelled.
+// TestIdentityInConfig checks that a server_id in the claim takes precedence, in each spelling.
 func TestIdentityInConfig(t *testing.T) {
 	own := fmt.Sprintf("server_id = %d\n", serverID(testLife))
 	for key, want := range map[string]bool{"max_connections": true, "server_id": false, "server-id": false,
@@ -63,7 +63,8 @@ const (
 		"OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\nloose_enforce_gtid_consistency = OFF\n"
 )
 
-// TestGTIDsOfSettings: what the claim says of GTIDs counts, and never keeps the server from starting.
+// TestGTIDsOfSettings checks that settings for GTIDs in the claim take precedence, and that the server starts with
+// every combination.
 func TestGTIDsOfSettings(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
@@ -99,8 +100,8 @@ func TestGTIDsOfSettings(t *testing.T) {
 	}
 }
 
-// TestGTIDsFromTheFirstStart: a new or restored instance has GTIDs. One that started without them keeps running without
-// them, also when it is started anew with today's my.cnf.
+// TestGTIDsFromTheFirstStart checks that a new or restored instance has GTIDs. An instance that first started without
+// them stays without them, even if it restarts with the current my.cnf.
 func TestGTIDsFromTheFirstStart(t *testing.T) {
 	stopped := func(in *Input) {
 		inUse(in)

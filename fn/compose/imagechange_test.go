@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ready server of an image, whose data is as one of that image left it.
+// ready adds a ready server of an image, with data that was last used by that image.
 func ready(image string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)
@@ -19,7 +19,7 @@ func ready(image string) func(*Input) {
 	}
 }
 
-// starting server of an image, on data that one of another has left.
+// starting adds a starting server of an image, with data that was last used by the image served.
 func starting(image, served string) func(*Input) {
 	return func(in *Input) {
 		ready(image)(in)
@@ -34,8 +34,8 @@ func changing(c v1.ImageChangeStatus) func(*Input) {
 	return func(in *Input) { in.XR.Status.ImageChange = &c }
 }
 
-// TestImageChange: a server of another series does not start on the data before there is a backup
-// of it, and the one that there is goes on until that is taken.
+// TestImageChange checks that a server of another release series does not start before a backup exists. The current
+// server runs until the backup starts.
 func TestImageChange(t *testing.T) {
 	const old, next, later = "mysql:8.0.36", "mysql:8.4", "mysql:9.7"
 	fence := changing(v1.ImageChangeStatus{From: old, Fence: true, Message: "Backing up the data, 50%"})
@@ -113,7 +113,7 @@ func TestImageChange(t *testing.T) {
 	}
 }
 
-// TestImageChangeOfNothing: what stores nothing has nothing to lose.
+// TestImageChangeOfNothing checks that an instance without stored data changes its image without a backup.
 func TestImageChangeOfNothing(t *testing.T) {
 	in := given(ready("mysql:8.0"), wants("mysql:8.4"), func(in *Input) {
 		in.XR.Kind, in.Type, in.XR.Spec.StorageSize, in.Observed.DataPVC = v1.KindXDatabase, v1.TypeMySQL, nil, nil

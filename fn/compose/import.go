@@ -31,7 +31,7 @@ func chooseImport(r *resolved) (start, error) {
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
-	// The server that loads the dump uses the my.cnf, which names the certificate.
+	// The server that loads the dump uses the my.cnf, which contains the path of the certificate.
 	if from.Dump != nil && mayBeCertified(r.serverInput) && !r.hasCertificate {
 		return holdUntilCertified(r, start{replicas: 1}), nil
 	}
@@ -192,7 +192,7 @@ func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, p
 		load.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: r.spec.Database}}
 	}
 	pod.Volumes = append(pod.Volumes, agent.AccessVolume(r.instance.Accesses().Restore()))
-	for _, volume := range serverVolumes(r.serverInput)[1:] { // The data volume is left out, because the container creates the data.
+	for _, volume := range serverVolumes(r.serverInput)[1:] { // All except the data volume.
 		load.VolumeMounts = append(load.VolumeMounts, volume.mounts...)
 		pod.Volumes = append(pod.Volumes, volume.Volume)
 	}

@@ -24,14 +24,14 @@ func ofVolume(in *Input) {
 	found("old", nil)(in)
 }
 
-// ofServer that the platform allows, with an account.
+// ofServer imports a server that the platform allows, with an account.
 func ofServer(in *Input) {
 	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretRef: v1.LocalReference{Name: "account"}}})(in)
 	platform(func(s *v1.PlatformSpec) { s.AllowedImportServers = []string{"*.old.example"} })(in)
 	found("account", nil)(in)
 }
 
-// found what is to be imported, or the account for it, with labels.
+// found adds the required source of the import or the Secret with its account, with labels.
 func found(name string, labels map[string]string) func(*Input) {
 	return func(in *Input) {
 		in.Required.Import = Required[metav1.PartialObjectMetadata]{Known: true, Items: []metav1.PartialObjectMetadata{{
@@ -54,7 +54,7 @@ func importChosen(in *Input) {
 		Phase: v1.RestoreRunning}
 }
 
-// importJob that somebody may have changed.
+// importJob adds the restore Job with a choice that a user may have changed.
 func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
 	return func(in *Input) {
 		job(conditions...)(in)
@@ -64,7 +64,7 @@ func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
 
 const volumeChoice = `{"import":{"volume":{"pvcRef":{"name":"old"}}},"phase":"Running"}`
 
-// TestChooseImport is the specification of when a database is imported, and which.
+// TestChooseImport specifies when a database is imported, and which one.
 func TestChooseImport(t *testing.T) {
 	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
 	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue,
@@ -194,13 +194,13 @@ func TestChooseImport(t *testing.T) {
 	}
 }
 
-// TestImportPod: the product's own container is the last, and what runs of a tenant's image sees
-// what is imported, and nothing else of anybody's.
+// TestImportPod checks the containers of the Job and their mounts. The product's own container is the last one. A
+// container with the tenant's image may only access the imported data.
 func TestImportPod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in         Input
 		containers []string
-		// of the tenant's image, what it mounts.
+		// mounts are the mounts of each container with the tenant's image.
 		mounts []string
 	}{
 		"Volume": {in: given(ofVolume), containers: []string{"tools", "version", "restore"}},
@@ -252,7 +252,7 @@ func TestImportPod(t *testing.T) {
 
 func onHostPath(in *Input) { in.Settings.Volumes = v1.VolumesHostPath }
 
-// TestImportPolicy: a Job reaches the server that it clones as long as it has to.
+// TestImportPolicy checks that a Job may connect to the imported server, but no longer after the instance started.
 func TestImportPolicy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   Input
@@ -275,7 +275,7 @@ func TestImportPolicy(t *testing.T) {
 	}
 }
 
-// TestImportFailure: each exit code of the agent has its own advice.
+// TestImportFailure checks that each exit code of the job image has its own message.
 func TestImportFailure(t *testing.T) {
 	for code, want := range map[int]string{
 		agent.ExitVersion: "from an unknown version", agent.ExitUnclean: "did not shut down cleanly",
@@ -289,8 +289,8 @@ func TestImportFailure(t *testing.T) {
 	}
 }
 
-// TestImportResources: the server that loads a dump has what the instance's has, whatever the platform says of Jobs,
-// and nothing of the Deployment changes by it.
+// TestImportResources checks the resources of the container that loads a dump, with and without the platform's
+// resources for Jobs. The Deployment must not change.
 func TestImportResources(t *testing.T) {
 	amounts := func(cpu, memory string) *v1.Resources {
 		return &v1.Resources{Requests: map[corev1.ResourceName]v1.Amount{"cpu": v1.Amount(cpu), "memory": v1.Amount(memory)},

@@ -31,7 +31,7 @@ func initContainers(s *serverInput) []corev1.Container {
 			{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 			{Name: "config", MountPath: s.engine.config, ReadOnly: true},
 		}, scratchMounts(s).mounts...), agent.Initialize(s.instance.XR, dataPath, passwordPath, socketsPath)...)
-	if isCertified(s) { // The my.cnf names the certificate.
+	if isCertified(s) { // The my.cnf contains its path.
 		initialize.VolumeMounts = append(initialize.VolumeMounts, tlsMount(s).mounts...)
 	}
 	if s.wish.Database != "" {

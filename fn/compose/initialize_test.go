@@ -24,13 +24,13 @@ func hasPVC(in *Input) {
 	}
 }
 
-// TestInitialize: a new database may be made until somebody has logged in to it,
-// and never where a backup is restored.
+// TestInitialize checks that a database may be initialized until a client has logged in to it, and never for a
+// restore.
 func TestInitialize(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		in     Input
-		// may make a database, and has one.
+		// may is true if a database may be initialized. hasDatabase is true if the status reports one.
 		may, hasDatabase bool
 	}{
 		"Fresh":    {reason: "There is nothing yet.", in: given(), may: true},
@@ -59,8 +59,8 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// TestServerNeverInitializes: the entrypoint in the server's own container is told
-// nothing of how a database is made, so that an empty folder stays one.
+// TestServerNeverInitializes checks that the server's own container gets no variables for initialization. Its
+// entrypoint then never initializes an empty directory.
 func TestServerNeverInitializes(t *testing.T) {
 	c := container(t, composed(t, given(server(1))))
 	taken := make([]string, 0, len(c.Env))
@@ -70,7 +70,7 @@ func TestServerNeverInitializes(t *testing.T) {
 		}
 		taken = append(taken, e.Name)
 	}
-	for _, prefix := range []string{"MYSQL_", "MARIADB_"} { // What an image says itself is taken back.
+	for _, prefix := range []string{"MYSQL_", "MARIADB_"} { // Variables in the image are overridden with empty ones.
 		for _, choice := range []string{"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH",
 			"ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD", "ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD"} {
 			if !slices.Contains(taken, prefix+choice) {
@@ -85,7 +85,7 @@ func TestServerNeverInitializes(t *testing.T) {
 	}
 }
 
-// TestServing: a server takes clients once a login has worked.
+// TestServing checks that an instance is Serving once a login has succeeded.
 func TestServing(t *testing.T) {
 	up := func(in *Input) {
 		server(1)(in)

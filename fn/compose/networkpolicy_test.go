@@ -15,8 +15,8 @@ func reachedBy(from ...networkingv1.NetworkPolicyPeer) func(*Input) {
 	return func(in *Input) { in.XR.Spec.NetworkPolicy = &v1.NetworkPolicySpec{From: from} }
 }
 
-// TestNetworkPolicies: Jobs speak with nobody, and a server is reached by those that its claim names, and by the
-// controller.
+// TestNetworkPolicies checks that Jobs have no network access. Only the peers in the claim and the controller may
+// connect to the server.
 func TestNetworkPolicies(t *testing.T) {
 	web := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	out := composed(t, given(server(1),
@@ -49,7 +49,7 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyOnline: Jobs reach the server that they clone, and nobody else's.
+// TestNetworkPolicyOnline checks that backup Jobs may connect only to the server that they clone.
 func TestNetworkPolicyOnline(t *testing.T) {
 	out := composed(t, given(server(1), reachedBy(), func(in *Input) {
 		in.XR.Spec.Backup.Schedule = &v1.BackupSchedule{Cron: "@daily", Method: v1.MethodOnline}
@@ -74,8 +74,8 @@ func TestNetworkPolicyOnline(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyOfStore: a server is started from a copy of what lies in a store, also where the next backup goes
-// elsewhere.
+// TestNetworkPolicyOfStore checks that Jobs may connect to the gateway if a backup is in a store, even if the next
+// backup is written to a volume. A restore test needs it.
 func TestNetworkPolicyOfStore(t *testing.T) {
 	inStore := func(r *v1.BackupRecord) { r.Spec.Archive = &v1.Archive{Store: "offsite", Path: "p", SHA256: testSum} }
 	for name, tc := range map[string]struct {
@@ -97,7 +97,8 @@ func TestNetworkPolicyOfStore(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyIsWrong: what the API server would refuse for ever is refused by name.
+// TestNetworkPolicyIsWrong checks that a peer is refused with the name of its field if the API server would always
+// refuse it.
 func TestNetworkPolicyIsWrong(t *testing.T) {
 	all := &metav1.LabelSelector{}
 	for name, tc := range map[string]struct {

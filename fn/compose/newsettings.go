@@ -64,7 +64,7 @@ func fixedSettings(settings map[string]v1.Setting) map[string]string {
 	return out
 }
 
-// suffixes of numbers in my.cnf.
+// suffixes are the multipliers of numbers in my.cnf.
 var suffixes = map[string]uint64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 // fixedValue returns a normalized value, so that 16K and 16384 are equal.

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// config of a claim.
+// config sets the settings of the claim.
 func config(pairs ...string) func(*Input) {
 	return func(in *Input) {
 		in.XR.Spec.Config = map[string]v1.Setting{}
@@ -22,7 +22,7 @@ func config(pairs ...string) func(*Input) {
 	}
 }
 
-// serves is a server in use that takes clients, with this my.cnf.
+// serves adds a server that accepts clients with this my.cnf.
 func serves(text string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)
@@ -42,8 +42,8 @@ func madeWith(pairs ...string) func(*Input) {
 	}
 }
 
-// TestFixedSettings: what can only be set when the data directory is initialized is refused, by name, for an instance
-// that has data, and keeps the value that the data was made with.
+// TestFixedSettings checks options that can only be set when the data directory is initialized. For an instance with
+// data, a change is refused with the name of the option, and the value of the data is kept.
 func TestFixedSettings(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
@@ -102,7 +102,8 @@ func TestFixedSettings(t *testing.T) {
 	}
 }
 
-// TestNewSettingsStopNoServer: what a newer release of the function refuses stays with a server that runs with it.
+// TestNewSettingsStopNoServer checks that a running server keeps settings that a newer release of the function
+// refuses.
 func TestNewSettingsStopNoServer(t *testing.T) {
 	pairs := []string{"relay_log", "OFF", "tls_version", ""}
 	if _, err := tryCompose(t, given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") ||

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// outsideWarning says what is wrong outside of the server, such as a load balancer without an address; empty if nothing
-// is. None of it makes the server unready.
+// outsideWarning returns problems outside of the server, such as a load balancer without an address, or "". The
+// server is ready in spite of them.
 func outsideWarning(r *resolved) string {
 	var all []string
 	if refused := refusedService(r); refused != nil {
@@ -96,7 +96,7 @@ func withoutRefused(r *resolved, s *corev1.Service) {
 	}
 }
 
-// checkOwnSecret refuses a Secret of the user that is one of this instance's own: the instance would wait for itself.
+// checkOwnSecret refuses a Secret that the instance itself creates. The instance would wait for it forever.
 func checkOwnSecret(r *resolved, path, name string) error {
 	if name != "" && r.instance.IsOwnSecret(name) {
 		return newRefusal(v1.ReasonInvalid,

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// served is an instance whose server is up and into which the controller has logged in, with a Service of this type.
+// served returns an instance with a ready server, a successful login, and a Service of the observed type.
 func served(want v1.ServiceType, observed corev1.ServiceType, extra ...func(*Input)) Input {
 	in := given(server(1))
 	in.XR.Spec.Service.Type = want
@@ -47,8 +47,8 @@ func conditionServing(t *testing.T, out *Output) Condition {
 	return out.Conditions[n]
 }
 
-// TestOutsideDoesNotStopServing: what is wrong outside of the server is in the message, and the instance is Serving and
-// Ready.
+// TestOutsideDoesNotStopServing checks that the message contains problems outside of the server, and that the
+// instance stays Serving and Ready.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	const quota = `cannot compose resources: cannot apply composed resource "service": services "db" is forbidden: exceeded quota: q`
 	waits := "Running. Service default/db is waiting for an address"
@@ -111,8 +111,8 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	}
 }
 
-// TestRefusedServiceIsRemembered: the server starts with a plain Service, and the refused one is tried again only if
-// the spec changes or the controller removes the status field.
+// TestRefusedServiceIsRemembered checks that the server starts with a plain Service. The refused one is retried only
+// if the spec changes or the controller removes the status field.
 func TestRefusedServiceIsRemembered(t *testing.T) {
 	const quota = `cannot compose resources: cannot apply composed resource "service": no`
 	request := func(in *Input) {
@@ -151,7 +151,7 @@ func TestRefusedServiceIsRemembered(t *testing.T) {
 	}
 }
 
-// TestWaitingSaysCrossplane: a server that may not start yet says what Crossplane cannot do.
+// TestWaitingSaysCrossplane checks that the message of a server that waits contains the warning about Crossplane.
 func TestWaitingSaysCrossplane(t *testing.T) {
 	out := composed(t, given(previous(""),
 		func(in *Input) { in.XR.Status.CrossplaneWarning = "Crossplane cannot do its part" }))
@@ -160,7 +160,7 @@ func TestWaitingSaysCrossplane(t *testing.T) {
 	}
 }
 
-// TestOwnSecretIsRefused: an instance that reads a Secret which it makes itself waits for ever.
+// TestOwnSecretIsRefused checks that a spec must not name a Secret that the instance itself creates.
 func TestOwnSecretIsRefused(t *testing.T) {
 	i := given().XR.Instance()
 	own := []string{i.ConnectionSecretName(), i.PendingSecretName(), i.RootSecretName(), i.TLSSecretName(),

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestResolvePassword: where it comes from, and what the platform says of it.
+// TestResolvePassword checks the source of the password and the platform's rules for it.
 func TestResolvePassword(t *testing.T) {
 	const asIs = "secret"
 	secret := func(name string, labels map[string]string, password string) func(*Input) {
@@ -121,7 +121,7 @@ func TestResolvePassword(t *testing.T) {
 	}
 }
 
-// namespaced makes an XR without a claim of the input's XR.
+// namespaced replaces the XR of an input by one without a claim.
 func namespaced(in *Input) {
 	in.XR.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
 	in.XR.Namespace, in.XR.Name, in.XR.Spec.ClaimRef = "default", "db", nil
@@ -132,8 +132,9 @@ func namespaced(in *Input) {
 			PolicyName: v1.ProtectionPolicy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}}}
 }
 
-// TestUnprotected: no MySQL without a claim starts for the first time where users of its namespace could write its
-// status. One that has started runs on, and so do claims, whose status they cannot reach.
+// TestUnprotected checks that a MySQL without a claim does not start for the first time if users of its namespace
+// could write its status. An instance that has started continues to run. Claims are not affected, because users
+// cannot write the status of their XR.
 func TestUnprotected(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -186,8 +187,8 @@ func TestUnprotected(t *testing.T) {
 	}
 }
 
-// TestGeneratedPasswordIsAwaited: until the controller has generated the password, the function makes neither the
-// Secret of the first start nor a server. It does not refuse the XR.
+// TestGeneratedPasswordIsAwaited checks that the function creates neither the root Secret nor a server before the
+// controller has generated the password. It does not refuse the XR.
 func TestGeneratedPasswordIsAwaited(t *testing.T) {
 	bare := func(in *Input) { in.XR.Spec.Password, in.Required.Password.Known = nil, true }
 	out := composed(t, given(namespaced, bare))
@@ -209,8 +210,8 @@ func TestGeneratedPasswordIsAwaited(t *testing.T) {
 	}
 }
 
-// TestNoHostPathInANamespace: the function refuses hostPath volumes for an XR in a namespace, whether it has started or
-// not.
+// TestNoHostPathInANamespace checks that the function refuses hostPath volumes for an XR in a namespace, whether it
+// has started or not.
 func TestNoHostPathInANamespace(t *testing.T) {
 	for _, in := range []Input{given(onHostPath, namespaced), given(onHostPath, namespaced, server(1))} {
 		out, err := tryCompose(t, in)
@@ -225,7 +226,7 @@ func TestNoHostPathInANamespace(t *testing.T) {
 	}
 }
 
-// TestNotAllowedPassword: a server that runs goes on with what it has, and its claim says so.
+// TestNotAllowedPassword checks that a running server keeps a password that the platform forbids, with a warning.
 func TestNotAllowedPassword(t *testing.T) {
 	forbids := platform(func(s *v1.PlatformSpec) { s.RequirePasswordSecret = true })
 	if _, err := tryCompose(t, given(forbids)); err == nil {

@@ -22,7 +22,7 @@ func inZone() *corev1.NodeSelector {
 		}}}}
 }
 
-// scheduling of a claim that says all there is to say.
+// scheduling returns a scheduling with all fields set.
 func scheduling() *v1.Scheduling {
 	return &v1.Scheduling{
 		NodeSelector: map[string]string{"disk": "ssd"},
@@ -71,7 +71,7 @@ func podOf(t *testing.T, out *Output) corev1.PodSpec {
 	return d.Spec.Template.Spec
 }
 
-// TestScheduling: what a claim says is what its pod has, and the Jobs that read its data have what is said of nodes.
+// TestScheduling checks that the server's pod has the scheduling of its claim, and that Jobs have its node placement.
 func TestScheduling(t *testing.T) {
 	batch := podsOf("batch", corev1.LabelHostname)
 	batch.LabelSelector.MatchExpressions = []metav1.LabelSelectorRequirement{
@@ -125,13 +125,13 @@ func TestScheduling(t *testing.T) {
 	}
 }
 
-// TestNodesOfJobs: they are those on which the server last ran, whatever is asked for since.
+// TestNodesOfJobs checks that Jobs get the nodes on which the server last ran, even if the spec has changed since.
 func TestNodesOfJobs(t *testing.T) {
 	ran := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "old"}}
 	wanted := scheduling().NodePlacement().OfJobs()
 	had := func(in *Input) { in.XR.Status.Nodes = ran }
 	defaults := func(in *Input) { in.Settings.DefaultScheduling = scheduling() }
-	// made by what is wanted so far, of which so many pods are ready.
+	// made adds a Deployment that was created with the current spec, with a number of replicas and ready pods.
 	made := func(replicas, ready int32) func(*Input) {
 		return func(in *Input) {
 			in.XR.Status.Started, in.XR.Status.UID, in.XR.Status.Revision, in.XR.Status.Initialized =
@@ -182,7 +182,7 @@ func TestNodesOfJobs(t *testing.T) {
 	}
 }
 
-// TestWithinNodes: of two selectors one term each has to hold.
+// TestWithinNodes checks that a node must match one term of each of the two selectors.
 func TestWithinNodes(t *testing.T) {
 	disks := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}},
@@ -207,7 +207,8 @@ func TestWithinNodes(t *testing.T) {
 	}
 }
 
-// TestCheckScheduling: what the API server would refuse of a Deployment is refused by its name.
+// TestCheckScheduling checks that scheduling is refused with the name of the field if the API server would refuse it
+// in the Deployment.
 func TestCheckScheduling(t *testing.T) {
 	toleration := func(toleration corev1.Toleration) func(*v1.Scheduling) {
 		return func(s *v1.Scheduling) { s.Tolerations = []corev1.Toleration{toleration} }

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestNotAllowed: what the platform allows no more is kept where it is, and refused where it is not.
+// TestNotAllowed checks that a value that the platform no longer allows is kept if it is in use, and refused if not.
 func TestNotAllowed(t *testing.T) {
 	const key = "example.org/key"
 	forbids := platform(func(s *v1.PlatformSpec) {
@@ -97,7 +97,8 @@ func TestNotAllowed(t *testing.T) {
 	}
 }
 
-// TestPlatformMissing: nothing is made before it is known, and nothing is changed where there is none.
+// TestPlatformMissing checks that nothing is created before the Platform is known, and that nothing changes if there
+// is none.
 func TestPlatformMissing(t *testing.T) {
 	unknown := given(func(in *Input) { in.Required.Platform = Required[v1.Platform]{} })
 	out, err := tryCompose(t, unknown)
@@ -112,7 +113,8 @@ func TestPlatformMissing(t *testing.T) {
 	}
 }
 
-// TestLimitResources: a server has no more than the platform allows, whether it says a limit or not.
+// TestLimitResources checks that a server gets no more resources than the platform allows, with or without its own
+// limit.
 func TestLimitResources(t *testing.T) {
 	amounts := func(memory string) map[corev1.ResourceName]v1.Amount {
 		return map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: v1.Amount(memory)}

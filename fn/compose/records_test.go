@@ -59,5 +59,5 @@ func TestMessagesNameTheBackup(t *testing.T) {
 	}
 }
 
-// foundOther is a controller that found another newest backup than the function.
+// foundOther is the status of a controller that found another newest backup than the function.
 func foundOther(in *Input) { in.XR.Status.RestoreSource.NewestBackup = "other" }

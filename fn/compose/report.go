@@ -161,7 +161,7 @@ func observedGeneration(r *resolved) int64 {
 	return 0
 }
 
-// requestWarning says why an on-demand or scheduled backup failed, or how far it is.
+// requestWarning returns why an on-demand or scheduled backup failed, or its progress.
 func requestWarning(status *v1.MySQLStatus) string {
 	out := ""
 	if b := status.BackupUnderWay(); b != nil && b.Message != "" {
@@ -173,7 +173,7 @@ func requestWarning(status *v1.MySQLStatus) string {
 	return out + inSentence(scheduleWarning(status.BackupSchedule))
 }
 
-// scheduleWarning says since when a scheduled backup has been overdue, and why, or returns "".
+// scheduleWarning returns since when a scheduled backup has been overdue, and why, or "".
 func scheduleWarning(status *v1.BackupScheduleStatus) string {
 	switch {
 	case status == nil:

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestBlocked: what keeps a server from running stands in its message, and is a condition.
+// TestBlocked checks that the cause of a blocked server is in its message and in the condition Blocked.
 func TestBlocked(t *testing.T) {
 	cases := map[string]struct {
 		reason string

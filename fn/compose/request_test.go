@@ -13,8 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestRequestedBackup: the server does not run while a backup is taken that its claim asks for, and then as before; why
-// there is none the claim says.
+// TestRequestedBackup checks that the server is stopped during an on-demand backup and runs again afterwards. A
+// failure is in the message.
 func TestRequestedBackup(t *testing.T) {
 	const request = "one"
 	answered := func(b v1.LastBackupStatus) func(*Input) {
@@ -66,7 +66,8 @@ func TestRequestedBackup(t *testing.T) {
 	}
 }
 
-// TestPlannedBackup: a claim says since when there is no backup that was planned, and what is done about one.
+// TestPlannedBackup checks that the message contains since when a scheduled backup has been overdue, and the progress
+// of one that runs.
 func TestPlannedBackup(t *testing.T) {
 	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
 	planned := func(change func(*v1.MySQLStatus)) func(*Input) {
@@ -126,7 +127,8 @@ func TestPlannedBackup(t *testing.T) {
 	}
 }
 
-// TestLastBackup: the condition and the columns say what became of the last backup, also without a schedule.
+// TestLastBackup checks that the condition and the status report the result of the last backup, also without a
+// schedule.
 func TestLastBackup(t *testing.T) {
 	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
 	recent := func(in *Input) {
@@ -182,8 +184,8 @@ func TestLastBackup(t *testing.T) {
 	}
 }
 
-// TestUnplanned: a schedule by which nothing can be planned keeps nobody's server from being started or stopped. Before
-// it has started, it is refused.
+// TestUnplanned checks that an invalid schedule does not prevent a started server from starting or stopping. It is
+// refused before the first start.
 func TestUnplanned(t *testing.T) {
 	nowhere := func(in *Input) {
 		in.XR.Spec.Backup = v1.BackupSpec{Schedule: &v1.BackupSchedule{Cron: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}}

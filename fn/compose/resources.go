@@ -14,9 +14,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// usualResources are the default resources of a server. Without a request, a node without memory evicts the server
-// first. Without a limit, the server can use the memory of others. MySQL takes about 400 MiB with its own defaults.
-// The cache of mongod is half of the limit above 1 GiB, or 256 MiB.
+// usualResources returns the default resources of a server. A node that runs out of memory first evicts pods without
+// a memory request. Without a limit, a server could use the memory of other pods. MySQL takes about 400 MiB with its
+// own defaults. The cache of mongod is half of the limit minus 1 GiB, but at least 256 MiB.
 func usualResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"),

@@ -110,8 +110,8 @@ func isAsMade(r *resolved) bool {
 	return made == digestOf(r.wish)
 }
 
-// isInUse reports whether a server runs and a client has logged in, if this can be known. A server that never got so
-// far may be fixed by a newer release.
+// isInUse reports whether a server runs and a client has logged in, if this can be known. If no client ever has, a
+// newer release may change the server's pod to fix it.
 func isInUse(r *resolved, begin start) bool {
 	current := r.Observed.Deployment.Spec.Replicas
 	return begin.replicas > 0 && current != nil && *current > 0 && r.started &&

@@ -11,13 +11,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// seen is the digest of a template that is observed.
+// seen is the digest of the observed template.
 const seen = "0123456789abcdef0123456789abcdef"
 
 // earlierConfig is a my.cnf of an earlier release.
 const earlierConfig = "[mysqld]\nearlier = ON\n"
 
-// inUse is a server that runs, and that somebody has logged in to.
+// inUse adds a running server to which a client has logged in.
 func inUse(in *Input) {
 	server(1)(in)
 	in.XR.Status.Initialized = true
@@ -26,7 +26,8 @@ func inUse(in *Input) {
 	hasPVC(in)
 }
 
-// madeEarlier for the same spec, by a release that made another template of it.
+// madeEarlier returns a change that adds a server with the same spec, created with the template of an earlier
+// release.
 func madeEarlier(t *testing.T) func(*Input) {
 	t.Helper()
 	wish, _, _ := strings.Cut(markOf(t, given(inUse)), ".")
@@ -37,14 +38,14 @@ func madeEarlier(t *testing.T) func(*Input) {
 	}
 }
 
-// markOf the Deployment that is composed.
+// markOf returns the annotation with the revision in the composed Deployment.
 func markOf(t *testing.T, in Input) string {
 	t.Helper()
 	return composed(t, in).Resources[v1.ResourceDeployment].Object.(*appsv1.Deployment).Annotations[v1.AnnotationRevision]
 }
 
-// TestRevision: a server that runs keeps the template that it was started with, as long as
-// nothing but a newer release or the platform's settings would change it.
+// TestRevision checks that a running server keeps its template if only a newer release or the platform's settings
+// would change it.
 func TestRevision(t *testing.T) {
 	earlier := madeEarlier(t)
 	givenWith := func(changes ...func(*Input)) Input { return given(append([]func(*Input){earlier}, changes...)...) }
@@ -115,7 +116,7 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// TestRevisionIsSeen: what is observed of today's template is noted, for the next release to find.
+// TestRevisionIsSeen checks that the status stores the digest of the observed template, for the next release.
 func TestRevisionIsSeen(t *testing.T) {
 	mark := markOf(t, given(inUse))
 	in := given(inUse, func(in *Input) { in.Observed.Deployment.Annotations[v1.AnnotationRevision] = mark })

@@ -7,9 +7,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A wish is the part of a claim's spec that the server's pod and its my.cnf are made from. A change of the wish
-// restarts the server, and the platform's policy applies to the new wish. The digest of a wish must stay the same in
-// every release, or that release restarts every server: a new field has omitempty.
+// A wish is the part of a claim's spec that determines the server's pod and its my.cnf. A change of the wish restarts
+// the server and applies the current platform policy. Its digest must stay the same in every release, because another
+// digest restarts every server. So each new field needs omitempty.
 type wish struct {
 	// Image is the image that the server runs. It differs from the image of the spec while an image change waits for
 	// a backup.
@@ -23,7 +23,7 @@ type wish struct {
 	ImagePullSecrets []v1.ImagePullSecret `json:"imagePullSecrets,omitempty"`
 }
 
-// wishOf returns the wish of a spec, with the image that the server runs.
+// wishOf returns the wish of a spec and the image that the server runs.
 func wishOf(s v1.MySQLSpec, image string) wish {
 	return wish{
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
@@ -51,20 +51,20 @@ type facts struct {
 	ephemeral bool
 	// hostPath is true if the data is in a directory of the node.
 	hostPath bool
-	// started is true once the function has let the server start. The Deployment has a mark of it too, in case the status
-	// was never written. The replicas of the Deployment are no such mark: a user who scales a Deployment that waits must
-	// not start an empty server.
+	// started is true once the function has set the replicas to 1. An annotation of the Deployment also records this, in
+	// case the status was never written. The replicas themselves do not count, because a user may scale up a Deployment
+	// that waits, and no empty server may start then.
 	started bool
-	// hasCertificate is true if the controller has made the server's certificate.
+	// hasCertificate is true if the controller has created the server's certificate.
 	hasCertificate bool
 	// hasGTIDs is true if the server has GTIDs by default.
 	hasGTIDs bool
-	// backupNodes are the nodes that can use the volume of the backups; nil for all nodes.
+	// backupNodes are the nodes that can use the backup volume, or nil for all nodes.
 	backupNodes *corev1.NodeSelector
 }
 
-// readFacts reads the facts of an Input. Of the spec it reads only whether a Database has a volume, which never
-// changes.
+// readFacts returns the facts of an Input. From the spec, it reads only whether a Database has a volume, which is
+// immutable.
 func readFacts(in Input) (facts, error) {
 	f := facts{engine: engineOf(in), instance: in.XR.Instance(), backupNodes: in.XR.Status.BackupNodes}
 	var err error
@@ -91,21 +91,20 @@ func readFacts(in Input) (facts, error) {
 	return f, nil
 }
 
-// A serverInput contains the inputs of the functions that build the server's pod: its wish and the facts. It does not
-// contain the spec. A function that needs another field of the spec does not compile before that field is in the
-// wish.
+// A serverInput contains the wish and the facts, from which the server's pod is built. It does not contain the spec.
+// A field of the spec must therefore be in the wish to affect the pod.
 type serverInput struct {
 	facts
 
 	wish wish
 	// config is the text of my.cnf.
 	config string
-	// resources are the resources of the server's container, and tooMuch those that the platform does not allow.
+	// resources are the resources of the server's container. tooMuch are errors for those above the platform's maximum.
 	resources corev1.ResourceRequirements
 	tooMuch   field.ErrorList
 }
 
-// newServerInput reads a wish, and returns what is wrong with it.
+// newServerInput resolves the resources and the my.cnf of a wish. It also returns the validation errors.
 func newServerInput(w wish, f facts) (*serverInput, field.ErrorList) {
 	s, spec := &serverInput{facts: f, wish: w}, field.NewPath("spec")
 	asked, badResources := resolveResources(w.Resources, f.defaultResources, spec.Child("resources"))

@@ -14,9 +14,9 @@ import (
 
 // A leaf is a field that contains no other fields.
 type leaf struct {
-	// name in JSON, such as scheduling.tolerations[].key.
+	// name is the path of the field in JSON, such as scheduling.tolerations[].key.
 	name string
-	// change gives the leaf of a value another value.
+	// change sets the leaf of a value to another value.
 	change func(reflect.Value)
 }
 
@@ -33,7 +33,7 @@ func leavesOf(typ reflect.Type, name string) []leaf {
 		change(v.Elem())
 		return v
 	}
-	switch typ.Kind() { //nolint:exhaustive // A spec has no others.
+	switch typ.Kind() { //nolint:exhaustive // A spec has no other kinds.
 	case reflect.Struct:
 		for i := range typ.NumField() {
 			add(typ.Field(i).Type, joinName(name, jsonName(typ.Field(i))),
@@ -62,7 +62,7 @@ func leavesOf(typ reflect.Type, name string) []leaf {
 	return out
 }
 
-// jsonName of a field; empty for one that is inline.
+// jsonName returns the name of a field in JSON, or "" for an inlined struct.
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -75,7 +75,7 @@ func joinName(path, name string) string {
 	return path + "." + name
 }
 
-// serverOf an Input, whether resolve would refuse it or not.
+// serverOf returns the server input of an Input, even if resolve would refuse the Input.
 func serverOf(t *testing.T, in Input) *serverInput {
 	t.Helper()
 	r, _, err := readInput(in)
@@ -85,9 +85,9 @@ func serverOf(t *testing.T, in Input) *serverInput {
 	return r.serverInput
 }
 
-// TestWish changes each field of a spec. If that changes the server's pod, the field must be in the wish: otherwise a
-// server that runs would ignore the change, and the platform's policy would not apply to it. If not, the field must not
-// be in the wish: otherwise the change would restart a server for nothing.
+// TestWish changes each field of a spec. A field that changes the server's pod must be in the wish. Otherwise a
+// running server would ignore the change, and the platform's policy would not apply to it. Any other field must not
+// be in the wish, because its change would restart the server unnecessarily.
 func TestWish(t *testing.T) {
 	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse,
 		"Database": func(in *Input) { inUse(in); asDatabase(in) }} {
@@ -118,11 +118,11 @@ func TestWish(t *testing.T) {
 	}
 }
 
-// TestJobsFollowTheServer changes each field of a spec. If that changes how the server's pod is scheduled, or how its
-// images are pulled, it must change that in each Job of the function, too: the Jobs run the same image, and some use
-// the data volume first.
+// TestJobsFollowTheServer changes each field of a spec. A change of the scheduling or the pull secrets of the
+// server's pod must apply to each Job of the function as well. The Jobs run the same image, and some of them use the
+// data volume first.
 func TestJobsFollowTheServer(t *testing.T) {
-	// podsOf returns the pods without what differs between a server and a Job: containers, volumes and how they are run.
+	// podsOf returns the pods without the fields that differ between a server and a Job.
 	podsOf := func(in Input) map[string]string {
 		r, _, err := readInput(in)
 		if err != nil {
@@ -161,7 +161,8 @@ func TestJobsFollowTheServer(t *testing.T) {
 	}
 }
 
-// TestWishIsFrozen: a release in which the digest of a wish is another one restarts every server that has such a wish.
+// TestWishIsFrozen checks the digests of some wishes. A release with another digest would restart every server with
+// such a wish.
 func TestWishIsFrozen(t *testing.T) {
 	full := func(in *Input) {
 		in.XR.Spec.Image, in.XR.Spec.Config = new("mysql:9.7"), map[string]v1.Setting{"max_connections": "5", "back_log": "7"}

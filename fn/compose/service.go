@@ -32,8 +32,8 @@ func service(r *resolved) *corev1.Service {
 	return s
 }
 
-// checkService refuses what the API server would permanently refuse: a Service cannot change between headless and not
-// headless.
+// checkService refuses a change that the API server would always refuse: a Service cannot become headless later, or
+// stop being headless.
 func checkService(r *resolved) error {
 	s := r.Observed.Service
 	if s == nil || s.Spec.ClusterIP == "" {

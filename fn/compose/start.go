@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A start says whether the server may run, and what it starts from.
+// A start describes whether the server may run, and what it starts from.
 type start struct {
 	// replicas is the number of replicas of the Deployment: 0 or 1.
 	replicas int32
@@ -130,7 +130,7 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 		}
 	}
 	if out == nil {
-		return nil, nil //nolint:nilnil // No choice has been made yet; that is no error.
+		return nil, nil //nolint:nilnil // No choice has been made yet, which is no error.
 	}
 	if j != nil {
 		out.Phase = restorePhase(r, j)

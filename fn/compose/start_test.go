@@ -20,7 +20,7 @@ const (
 	testSum       = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
 
-// given is an instance whose required resources are all known, and what changes it.
+// given returns an instance with known required resources, after some changes.
 func given(changes ...func(*Input)) Input {
 	known := Required[metav1.PartialObjectMetadata]{Known: true}
 	in := Input{
@@ -58,7 +58,7 @@ func previous(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup = name }
 }
 
-// record of an earlier life, made on a day.
+// record adds a BackupRecord of a previous instance, created on the given day.
 func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		r := v1.BackupRecord{
@@ -78,19 +78,19 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.Back
 	}
 }
 
-// announced on an earlier day, and made again.
+// announced sets an earlier day in the spec of a BackupRecord that was created again.
 func announced(day int) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) {
 		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
 	}
 }
 
-// nth backup of the claim, of another instance.
+// nth sets the number of the claim's backup, and the instance that it belongs to.
 func nth(number int64, uid types.UID) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Number, r.Spec.Instance.XR = number, uid }
 }
 
-// named is a record that the spec names.
+// named names a backup in the spec and adds its BackupRecord.
 func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
@@ -100,7 +100,7 @@ func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	}
 }
 
-// from another claim, of which there are records.
+// from names another claim in the spec and adds its BackupRecords.
 func from(name string, changes ...func(*Input)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
@@ -122,7 +122,7 @@ func from(name string, changes ...func(*Input)) func(*Input) {
 	}
 }
 
-// foundSource is what the controller found of the other claim.
+// foundSource sets the controller's report about the other claim.
 func foundSource(source *v1.RestoreSourceStatus) func(*Input) {
 	return func(in *Input) { in.XR.Status.RestoreSource = source }
 }
@@ -131,8 +131,8 @@ func asDatabase(in *Input) {
 	in.XR.Kind, in.Type, in.XR.Spec.ClaimRef.Kind = v1.KindXDatabase, v1.TypeMySQL, v1.KindDatabase
 }
 
-// TestRestoreFromKnowsVolumesAndStores: a BackupRecord of another claim that was deleted is no reason to restore an
-// older one.
+// TestRestoreFromKnowsVolumesAndStores checks that no older backup of another claim is restored if its newest
+// BackupRecord was deleted.
 func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 	newest := record("o2", 2, v1.BackupProven, nth(2, "b"))
 	older := record("o1", 1, v1.BackupProven, nth(1, "a"))
@@ -175,12 +175,12 @@ func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 	}
 }
 
-// ofNobody has the label that it was found by, and says of another claim.
+// ofNobody changes the spec of a BackupRecord to another claim. Its label stays.
 func ofNobody(r *v1.BackupRecord) { r.Spec.Instance.Name = "third" }
 
 func ofEarlier(r *v1.BackupRecord) { r.Spec.Instance.NamespaceUID = "earlier" }
 
-// platform lets claims ask for something.
+// platform changes the Platform.
 func platform(change func(*v1.PlatformSpec)) func(*Input) {
 	return func(in *Input) { change(&in.Required.Platform.Items[0].Spec) }
 }
@@ -200,19 +200,19 @@ func job(conditions ...batchv1.JobCondition) func(*Input) {
 	}
 }
 
-// restoredBy is what the controller has heard of a Job.
+// restoredBy sets the UID of the Job whose success the controller reports.
 func restoredBy(uid types.UID) func(*Input) {
 	return func(in *Input) { in.XR.Status.RestoredBy, in.Observed.Restore.UID = uid, "job" }
 }
 
-// scaled is a Deployment that was never let start.
+// scaled adds a Deployment that the function has never started.
 func scaled(replicas int32) func(*Input) {
 	return func(in *Input) {
 		in.Observed.Deployment = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
 	}
 }
 
-// server is a Deployment that the function let start.
+// server adds a Deployment that the function has started.
 func server(replicas int32) func(*Input) {
 	return func(in *Input) {
 		scaled(replicas)(in)
@@ -220,17 +220,17 @@ func server(replicas int32) func(*Input) {
 	}
 }
 
-// held is what the controller says of a backup without a record.
+// held sets the controller's report about a backup without a BackupRecord.
 func held(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.HeldBackup = v1.PreviousHeld, name }
 }
 
-// began with a choice.
+// began sets the restore source that the instance of the backup started with.
 func began(marker string) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Choice = marker }
 }
 
-// aside is said of the newest one, or of what was that.
+// aside overrides backup b2 in the spec.
 func aside(in *Input) { in.XR.Spec.Restore.InsteadOf = new("b2") }
 
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
@@ -244,7 +244,7 @@ func chosenBefore(phase v1.RestorePhase) func(*Input) {
 	}
 }
 
-// TestDecide is the specification of when a server may run, and what from.
+// TestDecide specifies when a server may run, and what it starts from.
 func TestDecide(t *testing.T) {
 	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
 	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded"}
@@ -589,7 +589,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestRestoreFailure: each exit code of the agent has its own advice.
+// TestRestoreFailure checks that each exit code of the job image has its own message.
 func TestRestoreFailure(t *testing.T) {
 	cases := map[string]struct {
 		message string

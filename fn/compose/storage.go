@@ -106,7 +106,7 @@ func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 				"spec.%s: %s is smaller than the volume, which has %s and cannot shrink. Set it to %s or more", field,
 				r.size.String(), current.String(), current.String())
 		case r.hostPath || c.Status.Phase != corev1.ClaimBound:
-			return current, nil // Neither kind of volume can be resized.
+			return current, nil // A hostPath volume or an unbound PVC cannot be resized.
 		}
 		return r.size, nil
 	}

@@ -13,15 +13,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// uncertified is an instance for which the controller has made no certificate yet.
+// uncertified removes the controller's certificate of the instance.
 func uncertified(in *Input) { in.XR.Status.Authorities = "" }
 
-// plaintext is what the platform allows for the image of the tests.
+// plaintext allows plaintext connections for the image of the tests.
 func plaintext(in *Input) {
 	platform(func(s *v1.PlatformSpec) { s.AllowedPlaintextImages = []string{"mysql:"} })(in)
 }
 
-// TestCertificate: a server has its certificate from its first start on, which waits for it.
+// TestCertificate checks that a server has a certificate from its first start on, and that this start waits for it.
 func TestCertificate(t *testing.T) {
 	requires := func(required bool) func(*Input) { return func(in *Input) { in.XR.Spec.RequireTLS = new(required) } }
 	usually := func(in *Input) { in.Settings.RequireTLS = true }
@@ -89,7 +89,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestCertificateWaits: what an instance is to start from is decided, and kept, while it waits for a certificate.
+// TestCertificateWaits checks that the choice of a backup stays while the instance waits for a certificate.
 func TestCertificateWaits(t *testing.T) {
 	out := composed(t, given(uncertified, chosenBefore(v1.RestoreSucceeded), hasPVC))
 	if out.Status.Started || out.Status.Restore == nil || out.Status.Restore.Backup != "chosen" {
@@ -97,7 +97,7 @@ func TestCertificateWaits(t *testing.T) {
 	}
 }
 
-// TestCertificateIsRefused: what keeps the controller from making one is said.
+// TestCertificateIsRefused checks that the message contains why the controller cannot create a certificate.
 func TestCertificateIsRefused(t *testing.T) {
 	out := composed(t, given(uncertified, func(in *Input) {
 		in.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "it is not let in"}
@@ -107,8 +107,8 @@ func TestCertificateIsRefused(t *testing.T) {
 	}
 }
 
-// TestCertificateLater: a server that an earlier release started gets one with its next restart, and the status says
-// that it has none until then.
+// TestCertificateLater checks that a server of an earlier release gets a certificate at its next restart. Until then,
+// the status reports that it has none.
 func TestCertificateLater(t *testing.T) {
 	out := composed(t, given(madeEarlier(t)))
 	if d := out.Resources[v1.ResourceDeployment]; d.AsObserved == nil || out.Status.Certified {
@@ -116,7 +116,8 @@ func TestCertificateLater(t *testing.T) {
 	}
 }
 
-// TestRequireTLSIsRefused where it would lock everybody out, or where a setting says the opposite.
+// TestRequireTLSIsRefused checks that requireTLS is refused if no client could log in, or if a setting contradicts
+// it.
 func TestRequireTLSIsRefused(t *testing.T) {
 	demanded := func(in *Input) { in.XR.Spec.RequireTLS = new(true) }
 	set := func(key, value string) func(*Input) {
@@ -148,8 +149,7 @@ func TestRequireTLSIsRefused(t *testing.T) {
 	}
 }
 
-// TestTLSWarning: a claim says that its server cannot be told from another one, and what the controller says of its
-// certificate.
+// TestTLSWarning checks the warnings about a server that clients cannot verify, and about its certificate.
 func TestTLSWarning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   Input
@@ -169,7 +169,7 @@ func TestTLSWarning(t *testing.T) {
 	}
 }
 
-// serving clients, who have a password.
+// serving adds a server that accepts clients, with a connection Secret.
 func serving(in *Input) {
 	inUse(in)
 	in.XR.Status.Started = true

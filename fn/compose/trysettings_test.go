@@ -13,14 +13,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A rig is an instance as Crossplane keeps it: what the function wants is what it observes next.
+// A rig simulates Crossplane: the desired resources of a call are the observed resources of the next one.
 type rig struct {
 	t   *testing.T
 	in  Input
 	out *Output
 }
 
-// newRig is an instance that serves with these settings.
+// newRig returns an instance that accepts clients with these settings.
 func newRig(t *testing.T, pairs ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, in: given(inUse, config(pairs...))}
@@ -35,7 +35,7 @@ func newRig(t *testing.T, pairs ...string) *rig {
 	return r
 }
 
-// pass of the function, after which all that it wants is there.
+// pass calls the function and applies its output.
 func (r *rig) pass() {
 	r.t.Helper()
 	r.out = composed(r.t, r.in)
@@ -76,7 +76,7 @@ func (r *rig) ready(ready bool) {
 	}
 }
 
-// ends the Job that validates.
+// ends finishes the Job that validates the settings.
 func (r *rig) ends(change batchv1.JobConditionType) {
 	r.t.Helper()
 	if r.in.Observed.SettingsCheck == nil {
@@ -93,7 +93,7 @@ func (r *rig) set(pairs ...string) {
 
 func (r *rig) configMap() map[string]string { return r.in.Observed.Config.Data }
 
-// is where the settings are to be: with this phase, and the server with this setting.
+// is checks the phase of the settings, and that the server runs with a setting.
 func (r *rig) is(phase v1.SettingsPhase, runsWith string) {
 	r.t.Helper()
 	got := v1.SettingsPhase("")
@@ -124,8 +124,8 @@ func (r *rig) says(want string) {
 	}
 }
 
-// TestNewSettingsAreValidatedFirst: a server that runs gets new settings only after a Job has started another one with
-// them.
+// TestNewSettingsAreValidatedFirst checks that a running server gets new settings only after a Job has started
+// another server with them.
 func TestNewSettingsAreValidatedFirst(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6")
@@ -155,7 +155,8 @@ func TestNewSettingsAreValidatedFirst(t *testing.T) {
 	}
 }
 
-// TestRefusedSettingsStopNoServer: it goes on with the old settings, and the claim says why, until it asks for others.
+// TestRefusedSettingsStopNoServer checks that the server keeps the old settings, and that the message contains the
+// reason, until the settings change again.
 func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6", "no_such_setting", "1")
@@ -186,12 +187,12 @@ func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r.set("max_connections", "8", "no_such_setting", "1")
 	r.ends(batchv1.JobFailed)
 	r.pass()
-	r.set("max_connections", "7") // As it was: nothing to do.
+	r.set("max_connections", "7") // These are the settings in use.
 	r.is("", "max_connections = 7")
 }
 
-// TestSettingsAreTakenBack: the server kept exiting with the new settings, and gets the last ones that served, until
-// the claim asks for others.
+// TestSettingsAreTakenBack checks a server that keeps exiting with the new settings. It gets the last settings that
+// accepted clients, until the settings change again.
 func TestSettingsAreTakenBack(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6", "bad", "1")
@@ -199,7 +200,7 @@ func TestSettingsAreTakenBack(t *testing.T) {
 	r.pass()
 	r.is(v1.SettingsOnTrial, "bad = 1")
 	r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
-	r.pass() // It listens for a moment whenever it starts.
+	r.pass() // The server listens for a moment after each start.
 	r.is(v1.SettingsOnTrial, "bad = 1")
 	trial := *r.out.Status.Settings
 	if trial.ConfigHash != r.in.Observed.Template.ConfigHash {
@@ -215,7 +216,7 @@ func TestSettingsAreTakenBack(t *testing.T) {
 		r.pass()
 		r.is(v1.SettingsTakenBack, "max_connections = 5")
 	}
-	r.in.Required.Platform.Known = false // Nothing is forgotten where Crossplane has not sent everything yet.
+	r.in.Required.Platform.Known = false // Nothing is removed while required resources are unknown.
 	r.pass()
 	r.in.Required.Platform.Known = true
 	r.pass()
@@ -234,8 +235,8 @@ func TestSettingsAreTakenBack(t *testing.T) {
 	r.is("", "max_connections = 7")
 }
 
-// TestLastSettingsSurviveSeveralTrials: settings on trial that are replaced by others before they serve never become
-// the last that served.
+// TestLastSettingsSurviveSeveralTrials checks several settings on trial that never accept clients. None of them
+// becomes the settings to revert to.
 func TestLastSettingsSurviveSeveralTrials(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	for _, bad := range []string{"1", "2", "3"} {
@@ -250,8 +251,8 @@ func TestLastSettingsSurviveSeveralTrials(t *testing.T) {
 	}
 }
 
-// TestValidationDelaysNothingElse: a server that is stopped, not started, or not changed by its settings waits for no
-// Job.
+// TestValidationDelaysNothingElse checks that a server waits for the Job only if it runs and the new settings change
+// it.
 func TestValidationDelaysNothingElse(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -295,7 +296,7 @@ func TestValidationDelaysNothingElse(t *testing.T) {
 	}
 }
 
-// TestSettingsJob has neither the data of the instance nor its password, and the limits of its server.
+// TestSettingsJob checks that the Job has the limits of the server, but neither the data nor the password.
 func TestSettingsJob(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "256Mi"}}
@@ -316,7 +317,8 @@ func TestSettingsJob(t *testing.T) {
 	}
 }
 
-// TestForeignJobIsNotTaken: a Job of that name that belongs to somebody else is left alone, and the claim says so.
+// TestForeignJobIsNotTaken checks that a Job with that name from another owner stays unchanged. The message reports
+// it.
 func TestForeignJobIsNotTaken(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.in.Required.Existing[v1.ResourceSettingsCheck] = Required[metav1.PartialObjectMetadata]{Known: true,

@@ -1,4 +1,4 @@
-// Package mycnf reads and writes the settings of a my.cnf as mysqld does.
+// Package mycnf parses and writes settings of my.cnf as mysqld does.
 package mycnf
 
 import (
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// flagList names the options that mysqld takes without a value, one a line, as `mysqld --verbose --help` of MySQL 9.7
-// and MariaDB 10.11 prints them, and those of earlier releases.
+// flagList contains the options that mysqld accepts without a value, one per line. The source is `mysqld --verbose
+// --help` of MySQL 9.7, MariaDB 10.11 and earlier releases.
 //
 //go:embed flags.txt
 var flagList string
@@ -21,29 +21,29 @@ var flags = sync.OnceValue(func() []string {
 	return names
 })
 
-// isFlag reports whether mysqld takes an option without a value.
+// isFlag reports whether mysqld accepts an option without a value.
 func isFlag(name string) bool {
 	_, found := slices.BinarySearch(flags(), name)
 	return found
 }
 
-// An option is what mysqld reads in the key of a setting.
+// An option is the parsed key of a setting.
 type option struct {
-	// name without modifiers, in lower case and with underscores.
+	// name is without modifiers, in lower case and with underscores.
 	name string
 	// turned is true if the key has a modifier that turns the option on or off: skip_, disable_ or enable_.
 	turned bool
-	// negated is true if such modifiers turn it off.
+	// negated is true if these modifiers turn the option off.
 	negated bool
 	// bounded is true if the key has the modifier maximum_.
 	bounded bool
 }
 
-// modifiers that mysqld takes before the name of an option (MySQL manual, 6.2.2.4).
+// modifiers are the prefixes that mysqld accepts before the name of an option (MySQL manual, 6.2.2.4).
 var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
 
-// readOption reads a key as mysqld does: '-' is '_', and modifiers do not belong to the name, so that skip_grant_tables
-// is grant_tables. Upper case is folded, so that no spelling slips through.
+// readOption parses a key as mysqld does. '-' is the same as '_', and modifiers are not part of the name. The name of
+// skip_grant_tables is grant_tables. Upper case is converted to lower case, so that no spelling evades a check.
 func readOption(key string) option {
 	name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, m := range modifiers {
@@ -65,14 +65,14 @@ func readOption(key string) option {
 	return option{name: name}
 }
 
-// OptionName returns the name of the option in a key, and reports whether a modifier changes what the value means, as
-// all modifiers but loose_ do.
+// OptionName returns the name of the option in a key. It also reports whether a modifier changes the meaning of the
+// value. All modifiers except loose_ do.
 func OptionName(key string) (name string, modified bool) {
 	o := readOption(key)
 	return o.name, o.turned || o.bounded
 }
 
-// boolean returns what a value says if it is a boolean of my.cnf. A setting without a value turns its option on.
+// boolean parses a boolean value of my.cnf. A setting without a value turns its option on.
 func boolean(value string) (on, ok bool) {
 	switch strings.ToLower(value) {
 	case "", "1", "on", "true", "yes":
@@ -83,11 +83,11 @@ func boolean(value string) (on, ok bool) {
 	return false, false
 }
 
-// defaultLogName is the base name of a binary log that is turned on without a name. mysqld itself would take the name
-// of the host, which is another one in each pod, and begin a new log with each.
+// defaultLogName is the base name of the binary log if the setting has no name. mysqld would use the host name. That
+// name differs in each pod, so each pod would begin a new log.
 const defaultLogName = "binlog"
 
-// SettingLine is the line of my.cnf for a setting.
+// SettingLine returns the line of my.cnf for a setting.
 func SettingLine(key, value string) string {
 	o := readOption(key)
 	on, isBoolean := boolean(value)
@@ -98,7 +98,7 @@ func SettingLine(key, value string) string {
 		return binaryLogLine(on != o.negated)
 	case o.turned && isBoolean && on:
 		return key
-	case o.turned && isBoolean: // mysqld reads only 0 as false after skip_: skip_x = OFF turns x off (my_getopt.cc).
+	case o.turned && isBoolean: // After skip_, mysqld accepts only 0 as false: skip_x = OFF turns x off.
 		return key + " = 0"
 	case value == "" && isFlag(o.name):
 		return key
@@ -108,7 +108,7 @@ func SettingLine(key, value string) string {
 	return key + " = " + quoted(value)
 }
 
-// binaryLogLine turns the binary log on or off. The option takes a name: OFF would be one.
+// binaryLogLine turns the binary log on or off. The value of log_bin is a name, so log_bin = OFF would not work.
 func binaryLogLine(on bool) string {
 	if on {
 		return "log_bin = " + defaultLogName
@@ -116,7 +116,7 @@ func binaryLogLine(on bool) string {
 	return "skip_log_bin"
 }
 
-// namedFiles are options whose value is the name of a file, a directory or a table. mysqld takes OFF for such a name.
+// namedFiles are options whose value is the name of a file, a directory or a table. mysqld would use OFF as a name.
 var namedFiles = []string{
 	"admin_ssl_ca", "admin_ssl_capath", "admin_ssl_cert", "admin_ssl_crl", "admin_ssl_crlpath", "admin_ssl_key",
 	"character_sets_dir", "ft_stopword_file", "general_log_file", "innodb_buffer_pool_filename", "innodb_ft_aux_table",
@@ -130,8 +130,8 @@ var namedFiles = []string{
 	"ssl_crlpath", "tmpdir",
 }
 
-// RefusedNewSetting returns why a setting is refused for a claim that did not have it before; empty if it is not.
-// A server that already runs with such a setting keeps it.
+// RefusedNewSetting returns why a setting is refused, or "". It applies only to settings that a claim did not have
+// before. A running server keeps its settings.
 func RefusedNewSetting(key, value string) string {
 	o := readOption(key)
 	_, isBoolean := boolean(value)
@@ -145,8 +145,8 @@ func RefusedNewSetting(key, value string) string {
 	return ""
 }
 
-// quoted value of an option file. Quotes keep spaces and '#', which would begin
-// a comment.
+// quoted returns a value for an option file. It adds quotes if they are needed to keep spaces and '#', which begins a
+// comment.
 func quoted(value string) string {
 	if strings.ContainsAny(value, "#'; ") {
 		return `"` + value + `"`

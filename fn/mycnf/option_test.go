@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestSettingIsWrittenAsMeant: an empty value is an empty value, off is off and on is on, however a claim spells it.
+// TestSettingIsWrittenAsMeant checks that empty and boolean values keep their meaning in each spelling of a claim.
 func TestSettingIsWrittenAsMeant(t *testing.T) {
 	cases := map[string]struct{ key, value, want string }{
 		"EmptyMode":         {"sql_mode", "", "sql_mode ="},
@@ -49,7 +49,8 @@ func TestSettingIsWrittenAsMeant(t *testing.T) {
 	}
 }
 
-// TestBooleanIsNoName: mysqld would take OFF for the name of a file where it wants a name.
+// TestBooleanIsNoName checks that a boolean is refused for an option whose value is a name. mysqld would use OFF as
+// the name of a file.
 func TestBooleanIsNoName(t *testing.T) {
 	cases := map[string]struct {
 		key, value string

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// killAfter is how long a command may clean up once it was told to end.
+// killAfter is how long a command may clean up after SIGINT before it is killed.
 const killAfter = 10 * time.Second
 
-// A builder makes all packages, or none.
+// A builder builds all packages. If one fails, it changes none.
 type builder struct {
 	options
 
@@ -22,7 +22,7 @@ type builder struct {
 	start time.Time
 }
 
-// Build works in a folder inside the output directory, because a rename is atomic only within one file system.
+// Build works in a directory inside the output directory, because a rename is atomic only within one file system.
 func (b *builder) Build(ctx context.Context) error {
 	if err := os.MkdirAll(b.out, 0o750); err != nil {
 		return fmt.Errorf("cannot make the output directory: %w", err)
@@ -31,7 +31,7 @@ func (b *builder) Build(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot make a folder to work in: %w", err)
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // A rest of it is hidden, and harmless.
+	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftovers do no harm.
 
 	for _, p := range b.packages() {
 		if err := b.pack(ctx, p, tmp); err != nil {
@@ -67,8 +67,8 @@ func (b *builder) pack(ctx context.Context, p pkg, tmp string) error {
 	return nil
 }
 
-// packWithCLI as a user would. The CLI looks for examples in the current directory unless told otherwise. Ours are test
-// cases, not samples.
+// packWithCLI builds a package as a user would. By default, the CLI includes the directory examples in the current
+// directory. The examples of this repository are test cases, not samples.
 func (b *builder) packWithCLI(ctx context.Context, c content) error {
 	args := []string{
 		"xpkg", "build", "--package-root", c.root, "--examples-root", c.examples(), "--package-file", c.file,
@@ -82,14 +82,14 @@ func (b *builder) packWithCLI(ctx context.Context, c content) error {
 	return nil
 }
 
-// runtime compiles the function and returns the tarball of an image that holds it.
+// runtime compiles the function and returns the tarball of an image that contains it.
 func (b *builder) runtime(ctx context.Context, p pkg, tmp string) (string, error) {
 	b.sayf("compiling the function for linux/%s, some minutes the first time", p.arch)
 	bin := filepath.Join(tmp, "function-"+p.arch)
 	cmd := b.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags=-s -w -X=main.version="+b.version, "-o", bin, "./fn")
 	cmd.Dir = b.root
-	// The go command leaves its own temporary files when it is interrupted; in tmp they go with ours.
+	// When the go command is interrupted, it leaves temporary files. In tmp, they are deleted with the other files.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+p.arch, "GOWORK=off", "GOTMPDIR="+tmp)
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("cannot compile the function for linux/%s: %w", p.arch, err)
@@ -101,7 +101,8 @@ func (b *builder) runtime(ctx context.Context, p pkg, tmp string) (string, error
 	return tarball, nil
 }
 
-// command has a process group of its own, which is ended as one: the go command does not end its compilers.
+// command returns a command with its own process group. The go command does not stop its compilers, so the whole
+// group must be stopped.
 func (b *builder) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = b.log, b.log
@@ -134,7 +135,7 @@ func (b *builder) publish(ctx context.Context, tmp string) error {
 	return nil
 }
 
-// sayf is progress; that nobody reads it must not stop the work.
+// sayf prints the progress. An error while printing must not stop the build.
 func (b *builder) sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(b.log, "[%4.0fs] %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, a...))
 }

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// write makes files below a folder, with their parents.
+// write creates files below a directory, with their parents.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -119,8 +119,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestDependencies: where a package of a release depends on another one, it accepts the same version and later ones of the
-// same API, by the rules with which Crossplane resolves dependencies.
+// TestDependencies checks the dependencies between packages of a release. They accept the same version and later
+// versions of the same API, by the rules with which Crossplane resolves dependencies.
 func TestDependencies(t *testing.T) {
 	cases := map[string]struct {
 		reason            string
@@ -189,7 +189,7 @@ func dependenciesOf(t *testing.T, p pkg, version string) []dependency {
 	return meta.Spec.DependsOn
 }
 
-// TestBuildAllOrNothing lets a build fail late, and at once: the go command stands for a CLI that knows no xpkg.
+// TestBuildAllOrNothing checks builds that fail early or late. The go command replaces a CLI without xpkg.
 func TestBuildAllOrNothing(t *testing.T) {
 	gocmd, err := exec.LookPath("go")
 	if err != nil {

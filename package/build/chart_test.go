@@ -17,10 +17,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubeVersion that helm is told, which knows none of its own where it is built from its module.
+// kubeVersion is the Kubernetes version for helm. A helm that is built from its module has no default version.
 const kubeVersion = "1.36.0"
 
-// An object of a manifest.
+// An object is an object of a manifest.
 type object = map[string]any
 
 func keyOf(o object) string {
@@ -58,13 +58,13 @@ func mustRead(t *testing.T, path string) []byte {
 	return raw
 }
 
-// helm is told something about the chart.
+// helm runs helm with these arguments in the repository.
 func helm(t *testing.T, args ...string) (out []byte, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), fromEnv(t, "HELM"), args...)
 	c.Dir = repository
 	var complaint strings.Builder
-	c.Stderr = &complaint // It says of each link that it follows it.
+	c.Stderr = &complaint // For each symbolic link, helm reports that it follows it.
 	out, err = c.Output()
 	if err != nil {
 		err = errors.Join(err, errors.New(complaint.String()))
@@ -72,10 +72,10 @@ func helm(t *testing.T, args ...string) (out []byte, err error) {
 	return out, err
 }
 
-// systemNamespace is the only namespace that a release may have.
+// systemNamespace is the only namespace in which the chart can be installed.
 const systemNamespace = "crossplane-mysql-system"
 
-// render the chart with values, as key=value. A value in braces or brackets is JSON.
+// render renders the chart with values of the form key=value. A value in braces or brackets is JSON.
 func render(t *testing.T, values ...string) (map[string]object, error) {
 	t.Helper()
 	set := make([]string, 0, 2*len(values))
@@ -103,13 +103,13 @@ func mustRender(t *testing.T, values ...string) map[string]object {
 	return all
 }
 
-// helmLabels are the labels that the chart adds to all its objects.
+// helmLabels returns the labels that the chart adds to all its objects.
 func helmLabels() []string {
 	return []string{"helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/version"}
 }
 
-// withoutHelm removes what the chart adds to the metadata of an object, and reports whether Helm keeps the object. The
-// manifests have the label app.kubernetes.io/name only on some of their objects.
+// withoutHelm removes the chart's metadata from an object, and reports whether Helm keeps the object on
+// uninstallation. Only some objects of the manifests have the label app.kubernetes.io/name.
 func withoutHelm(t *testing.T, o, manifest object) (isKept bool) {
 	t.Helper()
 	meta, _ := o["metadata"].(map[string]any)
@@ -134,7 +134,7 @@ func withoutHelm(t *testing.T, o, manifest object) (isKept bool) {
 	return isKept
 }
 
-// manifests that kubectl applies, without the namespace that Helm creates for the release.
+// manifests returns the objects that kubectl applies, without the namespace that Helm creates for the release.
 func manifests(t *testing.T) map[string]object {
 	t.Helper()
 	out := readObjects(t, mustRead(t, filepath.Join(repository, "package", "install.yaml")))
@@ -167,13 +167,14 @@ func rawKustomization(t *testing.T, folder string) []byte {
 	return out
 }
 
-// everything is what enables all optional parts that the manifests have.
+// everything returns values that enable all optional parts of the manifests.
 func everything() []string {
 	return []string{"gateway.enabled=true", "monitoring.podMonitor.enabled=true", "monitoring.prometheusRule.enabled=true",
 		"monitoring.dashboard.enabled=true"}
 }
 
-// TestChartIsManifests: the chart installs the objects that kubectl applies, apart from Helm's labels and annotations.
+// TestChartIsManifests checks that the chart installs the same objects as kubectl, apart from Helm's labels and
+// annotations.
 func TestChartIsManifests(t *testing.T) {
 	want := manifests(t)
 	got := mustRender(t, everything()...)
@@ -200,8 +201,8 @@ func TestChartIsManifests(t *testing.T) {
 	}
 }
 
-// outliving are the objects that no uninstallation of the controller deletes, apart from CRDs and the namespace of the
-// release.
+// outliving returns the objects that must remain when the controller is uninstalled, apart from CRDs and the
+// namespace of the release.
 func outliving() []string {
 	return []string{
 		"Configuration//crossplane-mysql-configuration-mysql", "DeploymentRuntimeConfig//crossplane-mysql-function-mysql",
@@ -219,7 +220,7 @@ const (
 	functionRuntime      = "DeploymentRuntimeConfig//crossplane-mysql-function-mysql"
 )
 
-// component is what has the same values as the others.
+// A component is a part of the chart that shares values with the others.
 type component struct {
 	name   string // In the values.
 	object string
@@ -246,7 +247,7 @@ func ofEach(value string) []string {
 	return out
 }
 
-// TestChartComponents: the values that controller, gateway and function share have their place in each of them.
+// TestChartComponents checks that the values that all components share have an effect on each of them.
 func TestChartComponents(t *testing.T) {
 	container := []any{"spec", "containers", 0}
 	cases := map[string]struct {
@@ -286,7 +287,7 @@ func TestChartComponents(t *testing.T) {
 	}
 }
 
-// TestChartGoMemory: GOMEMLIMIT of each component is a value.
+// TestChartGoMemory checks that GOMEMLIMIT of each component can be set.
 func TestChartGoMemory(t *testing.T) {
 	all := mustRender(t, "gateway.enabled=true", "controller.goMemoryLimit=401MiB", "gateway.goMemoryLimit=402MiB",
 		"function.goMemoryLimit=403MiB")
@@ -299,7 +300,7 @@ func TestChartGoMemory(t *testing.T) {
 	}
 }
 
-// TestChartBudgets: each component can have a PodDisruptionBudget, which selects its pods.
+// TestChartBudgets checks that each component can have a PodDisruptionBudget that selects its pods.
 func TestChartBudgets(t *testing.T) {
 	values := append(ofEach("podDisruptionBudget.enabled=true"), "gateway.enabled=true")
 	least := mustRender(t, values...)
@@ -322,8 +323,8 @@ func TestChartBudgets(t *testing.T) {
 	}
 }
 
-// TestChartUserIDs: with pinUserIDs=false no pod sets what OpenShift's SCC restricted-v2 assigns, and each pod still has
-// what that SCC and the Pod Security Standard "restricted" require.
+// TestChartUserIDs checks pinUserIDs=false. No pod then sets a field that OpenShift's SCC restricted-v2 assigns. Each
+// pod still has the fields that this SCC and the Pod Security Standard "restricted" require.
 func TestChartUserIDs(t *testing.T) {
 	pods := func(values ...string) map[string]object {
 		out := map[string]object{}
@@ -357,7 +358,8 @@ func TestChartUserIDs(t *testing.T) {
 	}
 }
 
-// TestChartCommon: common labels and annotations are on each object, and common labels on each pod, but in no selector.
+// TestChartCommon checks that common labels and annotations are on each object. Common labels are also on each pod,
+// but in no selector.
 func TestChartCommon(t *testing.T) {
 	all := mustRender(t, append(everything(), "commonLabels.team=db", "commonAnnotations.owner=me",
 		`commonLabels.app\.kubernetes\.io/name=other`, "controller.podDisruptionBudget.enabled=true")...)
@@ -382,7 +384,7 @@ func TestChartCommon(t *testing.T) {
 	}
 }
 
-// TestChartNetworkPolicies: a value removes all of them.
+// TestChartNetworkPolicies checks that a value removes all NetworkPolicies.
 func TestChartNetworkPolicies(t *testing.T) {
 	count := func(values ...string) (n int) {
 		for _, o := range mustRender(t, append(values, everything()...)...) {
@@ -397,7 +399,8 @@ func TestChartNetworkPolicies(t *testing.T) {
 	}
 }
 
-// TestChartCrossplaneNamespace: no object names the default namespace if Crossplane has another one.
+// TestChartCrossplaneNamespace checks that no object contains the default namespace of Crossplane if another one is
+// set.
 func TestChartCrossplaneNamespace(t *testing.T) {
 	moved := 0
 	for key, o := range mustRender(t, append(everything(), "crossplane.namespace=upbound-system",
@@ -418,7 +421,7 @@ func TestChartCrossplaneNamespace(t *testing.T) {
 	}
 }
 
-// TestChartValues: each other value has its place.
+// TestChartValues checks that each of the other values has an effect.
 func TestChartValues(t *testing.T) {
 	image := []any{"spec", "template", "spec", "containers", 0, "image"}
 	digest := "sha256:" + strings.Repeat("0a", 32)
@@ -518,7 +521,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// TestChartRefuses: what is no value is refused with its name.
+// TestChartRefuses checks that an invalid value is refused with its name.
 func TestChartRefuses(t *testing.T) {
 	for value, says := range map[string]string{
 		"imgae=x": "imgae", "image=x": "image", "image.repository=a b": "repository", "image.repository=a@b": "repository",
@@ -543,7 +546,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// TestChartLint: helm lint has no complaint about the chart with all its parts.
+// TestChartLint checks that helm lint has no complaints about the chart with all its parts.
 func TestChartLint(t *testing.T) {
 	out, err := helm(t, append([]string{"lint", "package/chart", "--strict", "--namespace", systemNamespace, "--kube-version",
 		kubeVersion, "--set"}, strings.Join(everything(), ","))...)
@@ -552,7 +555,8 @@ func TestChartLint(t *testing.T) {
 	}
 }
 
-// TestChartVersion: it is that of the packages, and Artifact Hub is told the images and CRDs of this version.
+// TestChartVersion checks that the chart has the version of the packages. The annotations for Artifact Hub must list
+// the images and CRDs of this version.
 func TestChartVersion(t *testing.T) {
 	var chart struct {
 		Version     string            `yaml:"version"`
@@ -597,7 +601,7 @@ func TestChartVersion(t *testing.T) {
 	}
 }
 
-// at a path of keys and indices, the last of which is -1.
+// at returns the value at a path of keys and indices. The index -1 is the last item.
 func at(in any, path []any) any {
 	for _, step := range path {
 		switch node := in.(type) {

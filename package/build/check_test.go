@@ -17,19 +17,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Crossplane finds the package in the layer that has this annotation.
+// Crossplane reads the package from the layer with this annotation.
 const (
 	xpkgAnnotation = "io.crossplane.xpkg"
 	xpkgBase       = "base"
 	xpkgFile       = "package.yaml"
 )
 
-// machine is what an ELF header says for an architecture of Go.
+// machine returns the machine in an ELF header for an architecture of Go.
 func machine(arch string) elf.Machine {
 	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]
 }
 
-// platforms are the images of an index by os/architecture.
+// platforms returns the images of an index by os/architecture.
 func platforms(idx v1.ImageIndex) (map[string]v1.Image, error) {
 	m, err := idx.IndexManifest()
 	if err != nil {
@@ -51,7 +51,7 @@ func platforms(idx v1.ImageIndex) (map[string]v1.Image, error) {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// checkRuntime says what would keep the kubelet from running an image on a node of an architecture.
+// checkRuntime returns an error if the kubelet could not run an image on a node of an architecture.
 func checkRuntime(img v1.Image, arch string) error {
 	c, err := img.ConfigFile()
 	if err != nil {
@@ -91,7 +91,7 @@ func checkBinary(bin []byte, arch string) error {
 	return nil
 }
 
-// checkContent compares the package in an image with the files it is made from, as YAML and in any order.
+// checkContent compares the package in an image with its source files, as YAML and in any order.
 func checkContent(img v1.Image, sources []string) error {
 	var want []map[string]any
 	for _, s := range sources {
@@ -139,7 +139,7 @@ func decode(b []byte) ([]map[string]any, error) {
 	}
 }
 
-// byName keeps doubles apart, so that an object that is there twice is a difference.
+// byName groups objects by name. A duplicate object is therefore a difference.
 func byName(objects []map[string]any) map[string][]map[string]any {
 	m := map[string][]map[string]any{}
 	for _, o := range objects {
@@ -150,7 +150,7 @@ func byName(objects []map[string]any) map[string][]map[string]any {
 	return m
 }
 
-// dropEmptyStatus removes what the CLI adds: it writes Go structs, and they have a status without any value in it.
+// dropEmptyStatus removes an empty status. The CLI adds it, because it writes Go structs.
 func dropEmptyStatus(o map[string]any) {
 	if status, ok := o["status"]; ok && allZero(status) {
 		delete(o, "status")
@@ -170,7 +170,7 @@ func allZero(v any) bool {
 	return true
 }
 
-// packageYAML reads the package the way Crossplane does: by the annotation of its layer.
+// packageYAML reads the package as Crossplane does, by the annotation of its layer.
 func packageYAML(img v1.Image) ([]byte, error) {
 	m, err := img.Manifest()
 	if err != nil {
@@ -210,7 +210,7 @@ func readLayer(l v1.Layer, file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot unpack a layer: %w", err)
 	}
-	defer r.Close() //nolint:errcheck // Only read.
+	defer r.Close() //nolint:errcheck // The file is only read.
 	for t := tar.NewReader(r); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {

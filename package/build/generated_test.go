@@ -23,7 +23,7 @@ var (
 	deploy = filepath.Join(repository, "controller", "deploy")
 )
 
-// hasContent compares a generated file of the chart with its content, or writes it.
+// hasContent compares a generated file of the chart with its expected content, or writes it with -update.
 func hasContent(t *testing.T, path, want string) {
 	t.Helper()
 	if *update {
@@ -37,8 +37,8 @@ func hasContent(t *testing.T, path, want string) {
 	}
 }
 
-// generated are the kinds whose templates are generated from a manifest, and their files. All other templates have
-// values in them, and TestChartIsManifests compares what they render.
+// generated lists the kinds whose templates are generated from a manifest, and their files. All other templates
+// contain values, and TestChartIsManifests compares their output.
 var generated = []struct {
 	part string
 	kind string
@@ -76,10 +76,10 @@ func TestGeneratedTemplates(t *testing.T) {
 	}
 }
 
-// metadata of a document, as a block of its own.
+// metadata matches the metadata of a document.
 var metadata = regexp.MustCompile(`(?m)^metadata:\n( .*\n)+`)
 
-// templateOf a document, whose metadata gets the namespace, labels and annotations of the chart.
+// templateOf returns the template for a document, with the namespace, labels and annotations of the chart.
 func templateOf(t *testing.T, o object, document string, isKept bool) string {
 	t.Helper()
 	if strings.Contains(document, "{{") {
@@ -116,7 +116,7 @@ func templateOf(t *testing.T, o object, document string, isKept bool) string {
 	return strings.TrimSuffix(metadata.ReplaceAllLiteralString(document, out.String()), "\n")
 }
 
-// TestGeneratedSchema: platform.spec of the schema is that of the CRD, and no value is without a type.
+// TestGeneratedSchema checks that platform.spec in the schema is the spec of the CRD, and that each value has a type.
 func TestGeneratedSchema(t *testing.T) {
 	path := filepath.Join(chart, "values.schema.json")
 	var schema map[string]any
@@ -152,7 +152,8 @@ func TestGeneratedSchema(t *testing.T) {
 	}
 }
 
-// jsonSchemaOf a schema of a CRD: without what only Kubernetes knows, and with no other fields than its own.
+// jsonSchemaOf converts a schema of a CRD to JSON Schema. It removes the extensions of Kubernetes and refuses unknown
+// fields.
 func jsonSchemaOf(in map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range in {
@@ -175,7 +176,7 @@ func jsonSchemaOf(in map[string]any) map[string]any {
 	return out
 }
 
-// holes of a schema: values of any type, and objects of the chart that take any key.
+// holes returns values without a type, and objects of the chart that accept any key.
 func holes(path string, node any) (out []string) {
 	schema, _ := node.(map[string]any)
 	switch {
@@ -198,7 +199,7 @@ func holes(path string, node any) (out []string) {
 	return out
 }
 
-// TestGeneratedReadme: the table of values in the chart's README has the comments of values.yaml.
+// TestGeneratedReadme checks that the table of values in the chart's README contains the comments of values.yaml.
 func TestGeneratedReadme(t *testing.T) {
 	const begin, end = "<!-- values: generated from values.yaml -->\n", "<!-- end of values -->\n"
 	path := filepath.Join(chart, "README.md")
@@ -219,8 +220,8 @@ func TestGeneratedReadme(t *testing.T) {
 	hasContent(t, path, before+begin+"\n| value | default | meaning |\n|---|---|---|\n"+strings.Join(rows, "")+"\n"+end+after)
 }
 
-// rowsOf the values of a mapping, and the values that have no comment. A mapping whose first value has no comment is
-// one value.
+// rowsOf returns the table rows of the values in a mapping, and the values without a comment. A mapping whose first
+// value has no comment is one value.
 func rowsOf(prefix string, mapping *yaml.Node) (rows, undescribed []string) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
@@ -239,7 +240,7 @@ func rowsOf(prefix string, mapping *yaml.Node) (rows, undescribed []string) {
 	return rows, undescribed
 }
 
-// defaultOf a value, as JSON in one line.
+// defaultOf returns a value as JSON in one line.
 func defaultOf(node *yaml.Node) string {
 	var value any
 	if err := node.Decode(&value); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMetadata: each package says what catalogues show of it, and has the icon.
+// TestMetadata checks that each package has the metadata that catalogs show, and the icon.
 func TestMetadata(t *testing.T) {
 	icon, err := os.ReadFile(filepath.Join(repository, "package", "icon.svg"))
 	if err != nil {

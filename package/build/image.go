@@ -21,16 +21,16 @@ const (
 	entrypoint = "/usr/local/bin/function"
 	port       = "9443/tcp"
 
-	// nonroot is numeric, because Crossplane runs functions with runAsNonRoot and the kubelet cannot look names up.
+	// nonroot is numeric. Crossplane runs functions with runAsNonRoot, and the kubelet cannot resolve user names.
 	nonroot = "65532:65532"
 
 	versionLabel = "org.opencontainers.image.version"
 )
 
-// epoch is the time of everything in an image, so that the same source gives the same digest.
+// epoch is the modification time of all files in an image, so that the same source gives the same digest.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// writeImage packs a static binary as a docker-style tarball.
+// writeImage writes an image with a static binary as a tarball in the format of docker.
 func writeImage(target, bin, arch, version string) error {
 	b, err := os.ReadFile(bin)
 	if err != nil {
@@ -40,7 +40,7 @@ func writeImage(target, bin, arch, version string) error {
 	if err != nil {
 		return err
 	}
-	// The name stays in the tarball: the package gets its own when it is pushed.
+	// This name is only in the tarball. The package gets its own name when it is pushed.
 	tag, err := name.NewTag("function-mysql:" + version)
 	if err != nil {
 		return fmt.Errorf("cannot name the image: %w", err)
@@ -51,7 +51,8 @@ func writeImage(target, bin, arch, version string) error {
 	return nil
 }
 
-// image holds one file. The function is static and calls nobody, so it needs no shell, no passwd and no certificates.
+// image returns an image with one file. The function is static and makes no connections, so it needs no shell, no
+// passwd and no certificates.
 func image(bin []byte, arch, version string) (v1.Image, error) {
 	l, err := layer(entrypoint, bin)
 	if err != nil {
@@ -87,7 +88,7 @@ func imageConfig(c *v1.ConfigFile, arch, version string) *v1.ConfigFile {
 	return c
 }
 
-// layer holds one file, which everybody may run, and the folders above it.
+// layer returns a layer with one executable file and its parent directories.
 func layer(file string, content []byte) (v1.Layer, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -116,7 +117,7 @@ func layer(file string, content []byte) (v1.Layer, error) {
 	return l, nil
 }
 
-// parents are the folders above an absolute path, the topmost first, without the leading slash.
+// parents returns the parent directories of an absolute path, the topmost first, without the leading slash.
 func parents(file string) []string {
 	var dirs []string
 	for d := path.Dir(file); d != "/"; d = path.Dir(d) {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// program is the smallest file that says which machine it is for.
+// program returns a minimal ELF file for a machine.
 func program(t *testing.T, m elf.Machine) []byte {
 	t.Helper()
 	h := elf.Header64{
@@ -39,7 +39,7 @@ func mustImage(t *testing.T, bin []byte, arch string) v1.Image {
 	return img
 }
 
-// TestCheckRuntime shows that the image is right, and that the check which the push test relies on can go red.
+// TestCheckRuntime checks that the image is correct, and that checkRuntime, which the push tests use, finds errors.
 func TestCheckRuntime(t *testing.T) {
 	amd64, arm64 := program(t, elf.EM_X86_64), program(t, elf.EM_AARCH64)
 	cases := map[string]struct {

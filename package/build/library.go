@@ -16,15 +16,15 @@ import (
 	"github.com/spf13/afero"
 )
 
-// The content of a package: a folder of YAML files, the tarball of the function's image if it is a function, and the
-// file to write.
+// content describes a package: the directory with its YAML files, the tarball of the function's image if it is a
+// function, and the file to write.
 type content struct{ root, runtime, file string }
 
-// examples is a folder that is not there: our examples are test cases.
+// examples returns a directory that does not exist, because the examples of this repository are test cases.
 func (c content) examples() string { return filepath.Join(c.root, "examples") }
 
-// packWithLibrary calls the library that the CLI itself calls, with the options that the CLI sets. A cluster on this
-// machine does not need the CLI, which takes minutes to build; TestLibraryPacksLikeCLI compares the two.
+// packWithLibrary calls the library that the CLI calls, with the same options. A local cluster therefore does not
+// need the CLI, which takes minutes to build. TestLibraryPacksLikeCLI compares both.
 func (c content) packWithLibrary(ctx context.Context) error {
 	objects, err := yaml.New()
 	if err != nil {
@@ -51,14 +51,14 @@ func (c content) packWithLibrary(ctx context.Context) error {
 		return fmt.Errorf("cannot write the package: %w", err)
 	}
 	if err := tarball.Write(nil, img, f); err != nil {
-		_ = f.Close() // Half of a package is of no use.
+		_ = f.Close() // An incomplete package is useless.
 		return fmt.Errorf("cannot write the package: %w", err)
 	}
 	return f.Close()
 }
 
-// pushAll packages to a registry, as crossplane xpkg push does with one file. The name of the repository is the
-// folder's, so that there is one architecture.
+// pushAll pushes the packages to a registry, as crossplane xpkg push does for one file. It supports only one
+// architecture.
 func (b *builder) pushAll(ctx context.Context) error {
 	for _, p := range b.packages() {
 		tag, err := name.NewTag(b.push + "/" + p.repository() + ":" + b.version)

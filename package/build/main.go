@@ -1,4 +1,4 @@
-// Command build makes the Crossplane packages of this repository.
+// Command build builds the Crossplane packages of this repository.
 package main
 
 import (
@@ -28,10 +28,10 @@ packages appear when all of them are done; Ctrl-C leaves those that were there.
 Flags:
 `
 
-// versionPattern is what a tag must look like for Crossplane to find it as a dependency.
+// versionPattern matches tags that Crossplane can resolve as the version of a dependency.
 var versionPattern = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
-// options are the command line, with every path absolute.
+// options are the options of the command line. Every path is absolute.
 type options struct {
 	cli     string
 	root    string
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	b := &builder{options: o, log: out, start: time.Now()}
 	if err := b.Build(ctx); err != nil {
-		// Whatever was running has only said that it was killed.
+		// The error of a command would only report that it was killed.
 		if ctx.Err() != nil {
 			return errors.New("interrupted, no package was changed")
 		}

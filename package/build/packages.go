@@ -9,26 +9,27 @@ import (
 	"strings"
 )
 
-// A pkg is one file in the output directory.
+// A pkg is a package, which is one file in the output directory.
 type pkg struct {
 	file string
 
-	// meta is the folder below package/ with the metadata.
+	// meta is the directory below package/ with the metadata.
 	meta string
 
-	// objects are generated files in the repository. They are copied when a package is built, so that nothing is kept twice.
+	// objects are generated files in the repository. They are copied when a package is built, so that there is no second
+	// copy in the repository.
 	objects []string
 
-	// arch is the architecture of the runtime image inside; empty for packages without one.
+	// arch is the architecture of the runtime image, or "" for packages without one.
 	arch string
 }
 
-// inputCRD describes the function's input. Crossplane installs it with the function. Editors and `crossplane resource
-// validate` check the input of a Composition with it.
+// inputCRD is the CRD of the function's input. Crossplane installs it with the function. Editors and `crossplane
+// resource validate` use it to check the input of a Composition.
 const inputCRD = "package/input/crossplane-mysql.io_settings.yaml"
 
-// packages are all packages of this repository. The CRD of the backups is in none: a Configuration may not hold one,
-// and the records must outlive a Function that is uninstalled.
+// packages returns all packages of this repository. None contains the CRD of the backups. A Configuration must not
+// contain a CRD, and BackupRecords must outlive the uninstallation of a Function.
 func packages() []pkg {
 	return []pkg{
 		{file: "function-mysql-amd64.xpkg", meta: "function", arch: "amd64", objects: []string{inputCRD}},
@@ -44,12 +45,12 @@ func packages() []pkg {
 	}
 }
 
-// repository is the name that a package has in a registry.
+// repository returns the name of the package's repository in a registry.
 func (p pkg) repository() string {
 	return strings.TrimSuffix(strings.TrimSuffix(p.file, ".xpkg"), "-"+p.arch)
 }
 
-// architectures that the function is built for.
+// architectures returns the architectures that the function is built for.
 func architectures() []string {
 	var all []string
 	for _, p := range packages() {
@@ -60,12 +61,12 @@ func architectures() []string {
 	return all
 }
 
-// packages that the command line asks for.
+// packages returns the packages that the command line selects.
 func (o *options) packages() []pkg {
 	return slices.DeleteFunc(packages(), func(p pkg) bool { return o.arch != "" && p.arch != "" && p.arch != o.arch })
 }
 
-// sources are the files that a package is made of.
+// sources returns the source files of a package.
 func (p pkg) sources(root string) []string {
 	s := make([]string, 0, 1+len(p.objects))
 	s = append(s, filepath.Join(root, "package", p.meta, "crossplane.yaml"))
@@ -75,14 +76,15 @@ func (p pkg) sources(root string) []string {
 	return s
 }
 
-// thisVersion is the version of the sources. The sources name its range where one package depends on another one.
+// thisVersion is the version of the sources. Dependencies between packages in the sources have its range.
 const thisVersion = "v0.1.0"
 
-// dependencyRange returns the versions of a dependency that fit a package of a version: the same version or a newer one,
-// but no version that may change the API. Before 1.0 that is the next minor version, and then the next major one.
+// dependencyRange returns the versions of a dependency that fit a package of a version. The range starts with the
+// same version and ends before the next version that may change the API. Before 1.0, that is the next minor version.
+// From 1.0 on, it is the next major version.
 //
-// Crossplane accepts a prerelease for a range only if each end of the range names a prerelease. A release therefore never
-// installs a prerelease, and a prerelease accepts later prereleases and the release.
+// Crossplane accepts a prerelease for a range only if each end of the range names a prerelease. A release therefore
+// never installs a prerelease, and a prerelease accepts later prereleases and the release.
 func dependencyRange(version string) string {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "v%d.%d.", &major, &minor); err != nil {
@@ -98,8 +100,8 @@ func dependencyRange(version string) string {
 	return fmt.Sprintf(">=%s <%s", version, next)
 }
 
-// stage makes the package root that the CLI wants: one folder with everything in it, and nothing else. The ranges of
-// the dependencies become those of the version.
+// stage creates the package root for the CLI: one directory with exactly the files of the package. It sets the ranges
+// of the dependencies for the version.
 func (p pkg) stage(root, dir, version string) error {
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("cannot make the package root: %w", err)
@@ -118,7 +120,7 @@ func (p pkg) stage(root, dir, version string) error {
 	return nil
 }
 
-// dependencyLine returns the line of a package's metadata that has the range.
+// dependencyLine returns the line with the range in a package's metadata.
 func dependencyLine(version string) []byte {
 	return fmt.Appendf(nil, "version: %q\n", dependencyRange(version))
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// The push tests work on real packages with the real CLI. Without them they fail: a skip would look like success.
+// The push tests use real packages and the real CLI. Without them, the tests fail, because a skipped test looks like
+// success.
 const howTo = `make the packages and run the tests again, in the repository:
     go run -C package/build . --cli "$(go run ./test/tools cli)"
     CROSSPLANE_CLI="$(go run ./test/tools cli)" DIST="$PWD/dist" go test -C package/build ./...`
@@ -41,7 +42,7 @@ func fromEnv(t *testing.T, key string) string {
 	return path
 }
 
-// A target is a registry that lives as long as a test, and the real CLI that pushes to it.
+// A target is a registry for the duration of a test, and the real CLI that pushes to it.
 type target struct {
 	host string
 	cli  string
@@ -63,7 +64,7 @@ func (r target) tag(t *testing.T, repo string) name.Tag {
 	return tag
 }
 
-// push runs the CLI with an empty docker configuration, so that nobody's credentials are used.
+// push runs the CLI with an empty docker configuration, so that it uses no credentials.
 func (r target) push(t *testing.T, tag name.Tag, files ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), r.cli, "xpkg", "push", "--package-files", strings.Join(files, ","),
@@ -119,7 +120,7 @@ func TestPushFunction(t *testing.T) {
 	}
 }
 
-// checkRuns starts the function as it came out of the registry.
+// checkRuns starts the function from an image of the registry.
 func checkRuns(t *testing.T, img v1.Image) {
 	t.Helper()
 	c, err := img.ConfigFile()
@@ -163,7 +164,7 @@ func TestPushConfigurations(t *testing.T) {
 	}
 }
 
-// TestReadmePush types what docs/how-to/private-registry.md says of pushing, with a registry of this machine for REGISTRY.
+// TestReadmePush runs the commands of docs/how-to/private-registry.md with a local registry as REGISTRY.
 func TestReadmePush(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "private-registry.md"))
@@ -194,7 +195,7 @@ func TestReadmePush(t *testing.T) {
 	}
 }
 
-// TestPushRefusesHalf is about an interrupted copy or download: it must not reach a registry.
+// TestPushRefusesHalf checks that a truncated package is not pushed. A copy or download may have been interrupted.
 func TestPushRefusesHalf(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	for _, p := range packages() {
@@ -214,7 +215,7 @@ func TestPushRefusesHalf(t *testing.T) {
 			if _, err := remote.Head(tag); err == nil {
 				t.Errorf("half of %s is in the registry", p.file)
 			}
-			// The same way with the whole file, or the refusal would prove nothing.
+			// The complete file must be accepted in the same way. Otherwise the refusal would prove nothing.
 			r.mustPush(t, tag, filepath.Join(dist, p.file))
 		})
 	}

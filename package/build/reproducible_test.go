@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReproducible: the same source gives the same packages, and the same program of the controller's image, whatever
-// folder it lies in, with empty caches, and files that are an hour older.
+// TestReproducible checks that the same source gives the same packages and the same program for the controller's
+// image. It builds in different directories, with empty caches, and with files that are an hour older.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("ALL") == "" {
 		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has " +
@@ -30,7 +30,7 @@ func TestReproducible(t *testing.T) {
 		t.Fatalf("cannot list the source: %v", err)
 	}
 	dirs := []string{filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "in", "some", "other", "folder")}
-	for i, dir := range dirs { // Both before the first build, which takes minutes, in which somebody may write.
+	for i, dir := range dirs { // Users may edit the source during the first build.
 		for name := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
 			copySource(t, filepath.Join("..", "..", name), filepath.Join(dir, name), time.Now().Add(-time.Hour*time.Duration(i)))
 		}
@@ -48,7 +48,7 @@ func copySource(t *testing.T, from, target string, modified time.Time) {
 	t.Helper()
 	raw, err := os.ReadFile(from)
 	if os.IsNotExist(err) {
-		return // It is deleted, and not committed yet.
+		return // The file is deleted, but the deletion is not committed yet.
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func copySource(t *testing.T, from, target string, modified time.Time) {
 	}
 }
 
-// buildIn a folder what is released, and the sums of it.
+// buildIn builds the released files in a directory, and returns their checksums.
 func buildIn(t *testing.T, dir, cli string) map[string]string {
 	t.Helper()
 	for _, command := range [][]string{
@@ -95,7 +95,7 @@ func sumOf(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // It was read.
+	defer f.Close() //nolint:errcheck // The file was only read.
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		t.Fatal(err)

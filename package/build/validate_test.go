@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// coreSchemas is where the CLI caches the schemas of Crossplane's own kinds. With an entry there it downloads none, and
-// does not check the Composition around the input.
+// coreSchemas is the path in the CLI's cache for the schemas of Crossplane's own kinds. With an entry there, the CLI
+// downloads none, and does not check the Composition around the input.
 const coreSchemas = "xpkg.crossplane.io/crossplane/crossplane@stable"
 
-// acceptedInput is what the CLI prints for an input that it accepts.
+// acceptedInput is the CLI's output for an input that it accepts.
 const acceptedInput = "[✓] crossplane-mysql.io/v1alpha1, Kind=Settings"
 
-// TestValidateInput: the real CLI gets the CRD of the input from the function's package in a registry, accepts the
-// Compositions of this repository, and refuses wrong ones.
+// TestValidateInput checks that the real CLI reads the CRD of the input from the function's package in a registry. It
+// must accept the Compositions of this repository and refuse invalid ones.
 func TestValidateInput(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	tag := r.tag(t, "function-mysql")
@@ -68,7 +68,7 @@ func TestValidateInput(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	// The command of docs/how-to/compositions.md.
+	// This is the command of docs/how-to/compositions.md.
 	if out, err := validate(t, "resource", "validate", inputCRD, "apis/composition-mysql.yaml"); err != nil ||
 		!strings.Contains(out, acceptedInput) {
 		t.Errorf("want it accepted with the CRD, got %v\n%s", err, out)

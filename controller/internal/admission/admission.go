@@ -1,4 +1,4 @@
-// Package admission has the policies of controller/deploy judge what a test writes, with the API server's own plugin.
+// Package admission tests the admission policies in controller/deploy with the API server's own plugin.
 package admission
 
 import (
@@ -34,16 +34,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// controller is the name under which the API server knows the controller.
+// controller is the name of the controller's ServiceAccount for the API server.
 const controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 
-// A Write of an object: Old is nil for one that is made, and New for one that is deleted. A Scale is that of a
-// Deployment.
+// A Write is a write of an object. Old is nil for a creation, and New is nil for a deletion. A Scale is always the
+// scale of a Deployment.
 type Write struct {
 	New, Old client.Object
-	// By a user; empty for the controller.
+	// By is the user who writes, or "" for the controller.
 	By string
-	// Subresource that is written; empty for the object itself.
+	// Subresource is the written subresource, or "" for the object itself.
 	Subresource string
 }
 
@@ -54,7 +54,7 @@ type Grant struct {
 	Rules           []rbacv1.PolicyRule
 }
 
-// allows reports whether the grant covers a request, as RBAC has it.
+// allows reports whether the grant covers a request, by the rules of RBAC.
 func (g Grant) allows(a authorizer.Attributes) bool {
 	if a.GetUser().GetName() != g.User || g.Namespace != "" && g.Namespace != a.GetNamespace() {
 		return false
@@ -70,14 +70,14 @@ func (g Grant) allows(a authorizer.Attributes) bool {
 	})
 }
 
-// Policies that are in force.
+// Policies are active policies.
 type Policies struct {
 	plugin  *validating.Plugin
 	objects admission.ObjectInterfaces
 }
 
-// Read the policies of a manifest file and put them in force, until the context ends. A policy that asks what a user
-// may do gets the answer from the grants. If there are none, no policy may ask.
+// Read activates the policies of a manifest file until the context ends. If a policy checks the permissions of a
+// user, the grants decide. Without grants, such a check is an error.
 func Read(ctx context.Context, file string, grants ...Grant) (*Policies, error) {
 	objects, err := decode(file)
 	if err != nil {
@@ -121,9 +121,9 @@ func Read(ctx context.Context, file string, grants ...Grant) (*Policies, error) 
 	return p, nil
 }
 
-// decode the policies and their bindings of a file, with what the API server adds.
+// decode returns the policies and bindings in a file, with the defaults of the API server.
 func decode(file string) ([]runtime.Object, error) {
-	raw, err := os.ReadFile(file) //nolint:gosec // A test says which.
+	raw, err := os.ReadFile(file) //nolint:gosec // The test chooses the file.
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func decode(file string) ([]runtime.Object, error) {
 	return out, nil
 }
 
-// Refusal of a write; nil where nothing is said against it.
+// Refusal returns the error with which the policies refuse a write, or nil if they allow it.
 func (p *Policies) Refusal(ctx context.Context, w Write) error {
 	o, operation, options := w.New, admission.Create, runtime.Object(&metav1.CreateOptions{})
 	switch {
@@ -158,7 +158,7 @@ func (p *Policies) Refusal(ctx context.Context, w Write) error {
 		operation, options = admission.Update, &metav1.UpdateOptions{}
 	}
 	kind, err := apiutil.GVKForObject(o, clientgoscheme.Scheme)
-	if err != nil { // It is one of ours.
+	if err != nil { // The scheme does not contain the product's own types.
 		kind = o.GetObjectKind().GroupVersionKind()
 	}
 	resource := v1.ResourceOf(kind)

@@ -48,7 +48,7 @@ type Adoption struct {
 	AgentImage string
 	// Resources are the resources of the Job, or nil for the default.
 	Resources *corev1.ResourceRequirements
-	// DryRun reads and writes nothing.
+	// DryRun is true if the backups are only listed and not imported.
 	DryRun bool
 	// Output receives the findings, and Progress the progress.
 	Output, Progress io.Writer

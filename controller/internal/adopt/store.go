@@ -30,7 +30,7 @@ type StoreAdoption struct {
 	Store string
 	// Namespaces maps the original namespaces of the backups to namespaces of this cluster.
 	Namespaces map[string]string
-	// DryRun reads and writes nothing.
+	// DryRun is true if the backups are only listed and not imported.
 	DryRun bool
 	// Output receives the findings, and Progress the progress.
 	Output, Progress io.Writer

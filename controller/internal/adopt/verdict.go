@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A Verdict says what happens to the contents of a directory.
+// A Verdict is the decision about the contents of a directory.
 type Verdict string
 
 // Verdicts.

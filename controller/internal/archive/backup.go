@@ -22,8 +22,8 @@ type Backup struct {
 
 	// Volume is the mount path of the data volume. Directory is the directory in its root that contains the data.
 	Volume, Directory string
-	// Archive is the path of the archive to create. The archive has a directory of its own, which is created if it
-	// is missing. With a Remote, Archive is the prefix of the backup's objects.
+	// Archive is the path of the archive to create. Each archive has its own directory, which is created if it is
+	// missing. With a Remote, Archive is the prefix of the backup's objects.
 	Archive string
 	// Remote is the store that the archive is sent to. It is nil if the archive is a file.
 	Remote *Remote
@@ -85,7 +85,7 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	var finished *archiveManifest
-	if b.Remote == nil { // In a store a backup that is finished has a manifest, and no Job can be run for it.
+	if b.Remote == nil { // In a store, the gateway refuses to write to a finished backup.
 		finished, err = b.finishedManifest()
 	}
 	switch {

@@ -22,9 +22,9 @@ const maxSurveyed = 1000
 
 // A Survey reads the archives on a backup volume and changes nothing.
 type Survey struct {
-	// Volume is where the backup volume is mounted.
+	// Volume is the mount path of the backup volume.
 	Volume string
-	// Output takes a line for each archive, as agent.ParseFound reads it.
+	// Output receives a line for each archive, in the format of agent.ParseFound.
 	Output io.Writer
 }
 

@@ -87,7 +87,7 @@ func (t tree) statEntry(name string) (*entry, error) {
 	}
 	if e.isSymlink() && !staysInside(e.name, e.link) {
 		if t.withoutOutside {
-			return nil, nil //nolint:nilnil // Restored, the link would lead nowhere.
+			return nil, nil //nolint:nilnil // A restored link would have no target.
 		}
 		return nil, exit.With(agent.ExitOutside,
 			"%.100q is a symbolic link to %.100q, outside of the data directory, and data there is not backed up. %s", e.name,

@@ -210,7 +210,7 @@ func isMissing(s *instance.State) bool {
 	return f != nil && f.Missing
 }
 
-// wasMissing reports whether the BackupRecord already says that the store does not contain the archive of this Job.
+// wasMissing reports whether the BackupRecord already records that the store does not contain this Job's archive.
 func wasMissing(s *instance.State) bool {
 	status := &s.Record().Status
 	return s.Store() != "" && status.Phase == v1.BackupFailed &&

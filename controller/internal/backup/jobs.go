@@ -41,7 +41,7 @@ func NewJob(s *instance.State) *batchv1.Job {
 		Instance: s.Life, NamespaceUID: s.NamespaceUID(), Version: serverVersion(s),
 		Announced: r.CreationTimestamp.Time, Number: r.Spec.Number, StorageSize: r.Spec.StorageSize,
 		WithoutOutside: s.DeletionIntent().LeavesOutside(),
-		// Only the data of this kind shows whether the initialization completed.
+		// The data of a Database does not show whether its initialization completed.
 		NeverServed: s.Orphan == nil && !knownData(s) && s.Life.Kind != v1.KindDatabase,
 	}
 	volume := ArchivePodVolume(s)

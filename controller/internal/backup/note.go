@@ -20,7 +20,7 @@ import (
 // The backup is verified once the catalog entry exists. The controller creates a missing BackupRecord again from the
 // entry. The data is released when the BackupRecord, too, is verified.
 
-// WriteIndex updates the BackupRecord from the catalog entry on the volume, which says that the backup is verified.
+// WriteIndex updates the BackupRecord from the catalog entry of a verified backup.
 func WriteIndex(s *instance.State) steps.Step {
 	step := steps.Step{Action: steps.MarkProven, Attempt: steps.AttemptRunning, Percent: 100,
 		Message: "The backup is verified"}

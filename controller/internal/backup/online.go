@@ -54,8 +54,8 @@ func Withdrawal(s *instance.State) change.Change {
 	return change.InServer(change.WithdrawClone, s.XR.Unstructured, serverOf(s))
 }
 
-// withdrawClone removes the account from the server first: a Secret without its account is useless. If the server
-// refuses the connection until the time for the backup is over, the account remains. It does not prevent other
+// withdrawClone removes the account from the server first, because a Secret without its account is useless. If the
+// server refuses the connection until the time for the backup is over, the account remains. It does not prevent other
 // backups.
 func withdrawClone(s *instance.State, step steps.Step) []change.Change {
 	in := Withdrawal(s)

@@ -42,7 +42,7 @@ func RemovalJob(a *instance.Archives, r *v1.BackupRecord, v *corev1.PersistentVo
 // changesOnArchive returns all changes of a step.
 func changesOnArchive(a *instance.Archives, step ArchiveStep) []change.Change {
 	r := step.Record
-	switch step.Action { //nolint:exhaustive // The others are those of lives.
+	switch step.Action { //nolint:exhaustive // The other actions are for existing instances.
 	case NoteRecord:
 		return []change.Change{WriteNote(step.Volume, r)}
 	case HoldRecord:

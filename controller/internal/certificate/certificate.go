@@ -1,5 +1,5 @@
-// Package certificate makes certificates, and says when one has to be made again. All of them are of servers within the
-// cluster, with keys of P-256, which each client of TLS 1.2 knows.
+// Package certificate creates certificates and decides when to renew them. All of them are certificates of servers in
+// the cluster. Their keys are P-256 keys, which all TLS 1.2 clients support.
 package certificate
 
 import (
@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// AuthorityLife is how long an authority is there.
+	// AuthorityLife is the lifetime of a certificate authority.
 	AuthorityLife = 10 * 365 * 24 * time.Hour
-	// Life of a certificate. One that is older than two thirds of it is made again.
+	// Life is the lifetime of a certificate. It is renewed after two thirds of this time.
 	Life = 90 * 24 * time.Hour
-	// Slack is how much clocks may differ: what is made now holds since then.
+	// Slack is the maximum difference between clocks. A certificate is valid from this time before its creation.
 	Slack = time.Hour
 )
 
-// A Pair is a certificate with its key, as PEM.
+// A Pair is a certificate with its private key, both as PEM.
 type Pair struct {
 	Certificate []byte
 	Key         PrivateKey
 }
 
-// Names by which a server is known.
+// Names are the host names and IP addresses of a server.
 type Names struct {
 	DNS []string
 	IPs []net.IP
 }
 
-// All names, as clients write them.
+// All returns all names as text.
 func (n Names) All() []string {
 	out := slices.Clone(n.DNS)
 	for _, ip := range n.IPs {
@@ -47,7 +47,7 @@ func (n Names) All() []string {
 	return out
 }
 
-// NewAuthority that signs certificates, by the name that people read.
+// NewAuthority returns a self-signed certificate authority with a name for users.
 func NewAuthority(now time.Time, name string) (Pair, error) {
 	return newPair(now, &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(AuthorityLife),
@@ -55,7 +55,7 @@ func NewAuthority(now time.Time, name string) (Pair, error) {
 	}, nil)
 }
 
-// Sign a certificate of a server, and make its key. It does not outlive the authority.
+// Sign returns a new certificate of a server with its key. It expires with its certificate authority at the latest.
 func (p Pair) Sign(now time.Time, names Names) (Pair, error) {
 	authority, _, err := p.parse()
 	if err != nil {
@@ -71,7 +71,7 @@ func (p Pair) Sign(now time.Time, names Names) (Pair, error) {
 	return newPair(now, c, &p)
 }
 
-// newPair that an authority signs, or itself.
+// newPair returns a certificate with a new key. It is self-signed if there is no issuer.
 func newPair(now time.Time, c *x509.Certificate, issuer *Pair) (Pair, error) {
 	made, err := NewPrivateKey()
 	if err != nil {
@@ -104,7 +104,7 @@ func (p Pair) Check() error {
 	return err
 }
 
-// Parse the first certificate of a PEM.
+// Parse returns the first certificate in a PEM text.
 func Parse(raw []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
@@ -128,7 +128,7 @@ func parseDER(raw []byte) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// WhyRenew a certificate of a server that has these names; empty where it is good for a while.
+// WhyRenew returns why the certificate of a server with these names must be renewed, or "".
 func (p Pair) WhyRenew(issuer Pair, now time.Time, names Names) string {
 	authority, _, err := p.parse()
 	if err != nil {
@@ -165,7 +165,7 @@ func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return c, key, nil
 }
 
-// sameNames is true for these names and no others.
+// sameNames reports whether a certificate has exactly these names, in this order.
 func sameNames(dns []string, ips []net.IP, names Names) bool {
 	return slices.Equal(dns, names.DNS) && slices.EqualFunc(ips, names.IPs, net.IP.Equal)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
-// A PrivateKey is one as PEM.
+// A PrivateKey is a private key as PEM.
 type PrivateKey []byte
 
-// NewPrivateKey of P-256.
+// NewPrivateKey returns a new P-256 key.
 func NewPrivateKey() (PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -34,19 +34,19 @@ func NewPrivateKey() (PrivateKey, error) {
 // Format prints [redacted] for all formatting verbs.
 func (PrivateKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
-// MarshalText returns [redacted]: no key is stored as JSON.
+// MarshalText returns [redacted], because no key is stored as JSON.
 func (PrivateKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
 
 // MarshalLog returns [redacted] to loggers.
 func (PrivateKey) MarshalLog() any { return redact.All{}.MarshalLog() }
 
-// Check that it is one of ours.
+// Check returns an error if the key is not of the type that the controller creates.
 func (k PrivateKey) Check() error {
 	_, err := k.parse()
 	return err
 }
 
-// Request of a certificate for it, as PEM (PKCS #10).
+// Request returns a certificate signing request for the key, as PEM (PKCS #10).
 func (k PrivateKey) Request(names Names) ([]byte, error) {
 	key, err := k.parse()
 	if err != nil {
@@ -70,7 +70,7 @@ func commonName(names Names) string {
 	return names.DNS[0]
 }
 
-// Asks is true for a request of a certificate for this key and these names.
+// Asks reports whether a certificate signing request is for this key and exactly these names.
 func (k PrivateKey) Asks(csr []byte, names Names) bool {
 	key, err := k.parse()
 	block, _ := pem.Decode(csr)
@@ -97,7 +97,7 @@ func (k PrivateKey) parse() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// ParseAll certificates of a PEM. What cannot be read is left out.
+// ParseAll returns all certificates in a PEM text. It skips unreadable ones.
 func ParseAll(raw []byte) []*x509.Certificate {
 	var out []*x509.Certificate
 	for {
@@ -111,7 +111,7 @@ func ParseAll(raw []byte) []*x509.Certificate {
 	}
 }
 
-// Encode certificates as PEM.
+// Encode returns certificates as PEM.
 func Encode(certificates []*x509.Certificate) []byte {
 	out := &bytes.Buffer{}
 	for _, c := range certificates {
@@ -124,7 +124,8 @@ func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Verify a server's certificate, which others may follow that lead to an authority, for each of some names.
+// Verify returns an error unless the first certificate of the chain is valid for all names. The rest of the chain are
+// intermediate certificates up to one of the certificate authorities.
 func Verify(chain, authorities []*x509.Certificate, now time.Time, names ...string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range authorities {

@@ -11,24 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Tolerance is how far the two clocks may differ. It is far below what a backup, a certificate or a schedule is counted
-// in.
+// Tolerance is the maximum difference between the two clocks. It is far smaller than the periods of backups,
+// certificates and schedules.
 const Tolerance = 5 * time.Minute
 
-// slowAnswer is how long an answer may take from its request on. The time in one that took longer says too little.
+// slowAnswer is the maximum duration of a request. The time in a slower response is too old to be used.
 const slowAnswer = 30 * time.Second
 
-// A Skew is how far the clock of this process is ahead of the API server's; negative if it is behind.
+// A Skew is the time by which the clock of this process is ahead of the API server's clock. It is negative if behind.
 type Skew struct {
 	Ahead time.Duration
-	// Unknown is true if the API server has not told its time.
+	// Unknown is true if the API server has not reported its time.
 	Unknown bool
 }
 
-// IsTrusted reports whether both clocks agree, so that what has expired may be removed.
+// IsTrusted reports whether both clocks agree. Only then may expired objects be deleted.
 func (s Skew) IsTrusted() bool { return !s.Unknown && s.Ahead.Abs() <= Tolerance }
 
-// String says by how much the clocks differ, in the same words until that changes much.
+// String describes the difference. The text changes only if the difference changes considerably.
 func (s Skew) String() string {
 	switch {
 	case s.Unknown:
@@ -39,31 +39,31 @@ func (s Skew) String() string {
 	return fmt.Sprintf("The controller's clock is %s ahead of the API server's", duration.HumanDuration(s.Ahead))
 }
 
-// A Watch knows the time of the API server from the Date header of each response. Between two responses it uses the
-// monotonic clock, which cannot be set, so that a step of the wall clock is detected immediately.
+// A Watch reads the time of the API server from the Date header of each response. Between two responses it uses the
+// monotonic clock, which cannot be set. A step of the wall clock is therefore detected immediately.
 type Watch struct {
 	wall      func() time.Time
 	monotonic func() time.Duration
 
 	mu sync.Mutex
-	// told is the API server's time in its last answer, which came at the monotonic time at.
+	// told is the API server's time in its last response. toldAt is the monotonic time at which the response arrived.
 	told   time.Time
 	toldAt time.Duration
 }
 
-// NewWatch of the clock of this process.
+// NewWatch returns a Watch for the clock of this process.
 func NewWatch() *Watch {
 	start := time.Now()
 	return &Watch{wall: time.Now, monotonic: func() time.Duration { return time.Since(start) }}
 }
 
-// Wrap the transport to the API server, to read its time from its answers.
+// Wrap returns a transport that reads the API server's time from its responses.
 func (w *Watch) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{watch: w, next: next}
 }
 
-// Now is the time of this process, or the API server's if the two do not agree: what is compared with it was mostly
-// written there.
+// Now returns the time of this process. If the clocks disagree, it returns the API server's time, because callers
+// mostly compare the result with times that the API server has set.
 func (w *Watch) Now() time.Time {
 	now, skew := w.read()
 	if skew.Unknown || skew.IsTrusted() {
@@ -72,7 +72,7 @@ func (w *Watch) Now() time.Time {
 	return now.Round(0).Add(-skew.Ahead)
 }
 
-// Skew of the two clocks now.
+// Skew returns the current difference between the two clocks.
 func (w *Watch) Skew() Skew {
 	_, skew := w.read()
 	return skew
@@ -85,15 +85,15 @@ func (w *Watch) read() (time.Time, Skew) {
 	if w.told.IsZero() {
 		return now, Skew{Unknown: true}
 	}
-	// Round(0) drops the monotonic reading: the wall clocks are compared.
+	// Round(0) removes the monotonic reading, so that the wall clocks are compared.
 	return now, Skew{Ahead: now.Round(0).Sub(w.told.Add(w.monotonic() - w.toldAt))}
 }
 
-// note the time in an answer to a request that was sent at a monotonic time.
+// note stores the time in the response to a request that was sent at a monotonic time.
 func (w *Watch) note(date string, sent time.Duration) {
 	told, err := http.ParseTime(date)
 	if err != nil {
-		return // Such as of an answer that switches protocols.
+		return // For example, a response that switches protocols has no date.
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *Watch) note(date string, sent time.Duration) {
 	}
 }
 
-// A transport notes the time of each answer.
+// A transport stores the time in each response.
 type transport struct {
 	watch *Watch
 	next  http.RoundTripper
@@ -118,5 +118,5 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper is how client-go finds the settings of TLS beneath.
+// WrappedRoundTripper returns the wrapped transport, in which client-go finds the TLS settings.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -163,12 +163,11 @@ func readNote(root *os.Root, name string) ([]byte, error) {
 // maxUID is the maximum length of a UID from the volume in a message. The volume is not trusted.
 const maxUID = 64
 
-// CheckOwner returns an error if the marker says that the data belongs to another XR.
+// CheckOwner returns an error if the data belongs to another XR according to its marker.
 func (v *Volume) CheckOwner(xr types.UID) error { return CheckOwner(v.Root, xr) }
 
-// CheckOwner returns an error if the volume says that its data belongs to another XR. The product never starts,
-// archives or empties another instance's directory that is in the place of its own. Without an XR, nothing is
-// checked.
+// CheckOwner returns an error if the data belongs to another XR according to the volume. The product never starts,
+// archives or empties the directory of another instance. Without an XR, nothing is checked.
 func CheckOwner(root *os.Root, xr types.UID) error {
 	if xr == "" {
 		return nil

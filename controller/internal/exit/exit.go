@@ -1,4 +1,4 @@
-// Package exit has the errors with which a program of a Job ends: each has the exit code that its cause calls for.
+// Package exit contains the errors with which the program of a Job ends. Each has the exit code for its cause.
 package exit
 
 import (
@@ -18,13 +18,13 @@ func With(code int, format string, args ...any) error {
 	return &agent.ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Damaged returns the error of an archive that is not as it was written.
+// Damaged returns the error for an archive that was changed after it was written.
 func Damaged(format string, args ...any) error {
 	return With(agent.ExitDamaged, format, args...)
 }
 
-// Report runs a command, and returns its report. The report is complete also if the command fails, and the error has
-// an exit code then.
+// Report runs a command and returns its report. If the command fails, the report is complete as well, and the error
+// has an exit code.
 func Report(ctx context.Context, command string, run func(context.Context, *agent.Report) error) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: command}
@@ -33,8 +33,7 @@ func Report(ctx context.Context, command string, run func(context.Context, *agen
 	return r, err
 }
 
-// CodeOf returns an error with the exit code for its cause. After the end of the context, it always returns the code
-// for that.
+// CodeOf adds the exit code for its cause to an error. If the context has ended, the code is always ExitStopped.
 func CodeOf(ctx context.Context, err error) error {
 	running, coded := new(datadir.RunningError), new(agent.ExitError)
 	switch {

@@ -62,7 +62,7 @@ type Client struct {
 // NewClient returns a client for the gateway that the files in a directory describe. It writes a line to output for
 // each retry.
 func NewClient(folder string, output io.Writer) (*Client, error) {
-	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller says which folder.
+	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller chooses the directory.
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 
 type objectReader struct {
 	client *Client
-	ctx    context.Context //nolint:containedctx // It is the reader's own, as that of a request.
+	ctx    context.Context //nolint:containedctx // The reader is part of one request.
 	key    string
 	offset int64
 	body   io.ReadCloser

@@ -29,7 +29,7 @@ type Signer ed25519.PrivateKey
 // Format prints [redacted] for all formatting verbs.
 func (Signer) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
-// MarshalText returns [redacted]: no key is stored as JSON.
+// MarshalText returns [redacted], because no key is stored as JSON.
 func (Signer) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
 
 // MarshalLog returns [redacted] to loggers.

@@ -3,7 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // For its size.
+	"crypto/md5" //nolint:gosec // Only md5.Size is used.
 	"encoding/base64"
 	"encoding/json"
 	"errors"

@@ -16,7 +16,7 @@ import (
 // - If previous instances have backups on the backup volume, the server is scheduled to the nodes that can use it.
 // - If the backup volume is empty, it is replaced. The first pod that mounts both volumes binds the new one.
 // - If the StorageClass binds immediately, the volumes may not match. The server is then unschedulable, and the status
-// says so before there is any data.
+// reports this before there is any data.
 
 // backupNodes returns the nodes that can use the backup volume. It returns nil if all nodes can, or if the volume
 // does not exist yet.

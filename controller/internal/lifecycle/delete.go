@@ -136,8 +136,9 @@ func wasNeverBound(s *instance.State) bool {
 	return c != nil && c.Spec.VolumeName == "" || c == nil && !s.Identity().Started
 }
 
-// stopForBackup fences the data: after it, the server can acknowledge no write. It is checked before every later step
-// until the data is released. Crossplane must finish first, because it could create again what is stopped here.
+// stopForBackup stops the server and everything else that can change the data, and waits until no pod uses the
+// volume. decideDelete calls it again before every later step until the data is released, because another client may
+// start the server again. It first waits for Crossplane, which could otherwise create the stopped objects again.
 func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 	stopping := steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Phase: v1.DeletionStopping}
 	d := s.Deployment

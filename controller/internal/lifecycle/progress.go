@@ -84,7 +84,7 @@ func showInLife(s *instance.State, step steps.Step) []change.Change {
 		percent         int32
 	}
 	var before shown
-	switch status := &s.XR.Status; s.Attempt().Origin { //nolint:exhaustive // No other is of an instance that goes on.
+	switch status := &s.XR.Status; s.Attempt().Origin { //nolint:exhaustive // Other backups are not of a running instance.
 	case v1.OriginRequest:
 		before = shown{status.RequestedBackup.Backup, status.RequestedBackup.Message, status.RequestedBackup.Percent}
 	case v1.OriginSchedule:

@@ -43,7 +43,7 @@ func TurnsOf(records []v1.BackupRecord, but v1.Instance, now time.Time) Turns {
 }
 
 // mayRun reports whether one more test may run. A namespace can have one test at a time, and one more that a deletion
-// waits for. The two do not take turns from each other.
+// waits for. Neither counts towards the limit of the other.
 func (t Turns) mayRun(namespace string, awaited bool, atOnce int) bool {
 	if awaited {
 		return t.awaited[namespace] == 0

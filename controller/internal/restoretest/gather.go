@@ -70,7 +70,7 @@ func readAccess(ctx context.Context, g *instance.Gatherer, instance v1.Instance)
 		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", instance.Namespace, instance.Accesses().RestoreTest(), err)
 	}
 	if m.Labels[v1.LabelInstance] != instance.Key() {
-		return nil, nil //nolint:nilnil // None of ours.
+		return nil, nil //nolint:nilnil // It belongs to another owner.
 	}
 	return m, nil
 }

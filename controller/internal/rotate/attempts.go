@@ -40,7 +40,7 @@ type serverAttempts struct {
 
 type digest [sha256.Size]byte
 
-// attemptsLeftError says that one more refused password would lock root.
+// attemptsLeftError is the error if one more refused password would lock root.
 type attemptsLeftError struct{ limit, left int }
 
 // Error returns the message with the next step.
@@ -51,7 +51,8 @@ func (e *attemptsLeftError) Error() string {
 		"count", e.limit, e.left)
 }
 
-// decideAttempt reports whether the server has refused the password already. An error says that it must not be tried.
+// decideAttempt reports whether the server has refused the password already. It returns an error if the password must
+// not be tried.
 func (s *serverAttempts) decideAttempt(d digest) (refused bool, err error) {
 	switch {
 	case s.refused[d]:
@@ -95,7 +96,8 @@ func (a *attempts) digestOf(p sql.Password) digest {
 	return digest(mac.Sum(nil))
 }
 
-// mayTry reports whether the server refused the password before. An error says that it must not be tried.
+// mayTry reports whether the server refused the password before. It returns an error if the password must not be
+// tried.
 func (a *attempts) mayTry(in *Input, p sql.Password) (refused bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

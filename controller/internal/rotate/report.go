@@ -123,7 +123,7 @@ func (p *pass) changedAt() *metav1.Time {
 	return &metav1.Time{Time: timestamp.Truncate(time.Second)}
 }
 
-// windowText says how long a server without dual passwords accepted only a password that no client had.
+// windowText returns how long a server without dual passwords accepted only a password that no client had.
 func (p *pass) windowText() string {
 	if p.kept.connection == nil || p.kept.connection.Annotations[v1.AnnotationPasswordWindow] == "" {
 		return ""

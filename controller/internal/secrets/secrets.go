@@ -1,4 +1,4 @@
-// Package secrets reads the Secrets of instances, and tells whose they are.
+// Package secrets reads the Secrets of instances and checks their owners.
 package secrets
 
 import (
@@ -14,39 +14,39 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A ForeignError says that a Secret has the name of ours.
+// A ForeignError is the error for a Secret with the name of an instance's Secret and another owner.
 type ForeignError struct {
 	text string
-	// Goes by itself, because what it belonged to is gone.
+	// Goes is true if Kubernetes deletes the Secret, because the composite resource that owned it was deleted.
 	Goes bool
 }
 
-// Error says what to do.
+// Error returns the message with the next step.
 func (e *ForeignError) Error() string { return e.text }
 
-// A KubeError is the API server's, and not the database server's.
+// A KubeError is an error of the API server, as opposed to an error of the database server.
 type KubeError struct{ error }
 
 // Unwrap returns the cause.
 func (e *KubeError) Unwrap() error { return e.error }
 
-// A NotLetInError says that the controller has no right on the Secrets of a namespace: it may be
-// installed so that each namespace lets it in (controller/deploy/opted-in).
+// A NotLetInError means that the controller has no permission to read the Secrets of a namespace. It may be installed
+// so that the platform team opts in each namespace (controller/deploy/opted-in).
 type NotLetInError struct{ Namespace string }
 
-// Error says how.
+// Error returns the message with the command that opts in the namespace.
 func (e *NotLetInError) Error() string {
 	return fmt.Sprintf("The controller may not read Secrets in namespace %q. Ask the platform team to opt the "+
 		"namespace in (kubectl create rolebinding crossplane-mysql --namespace %s --clusterrole "+
 		"crossplane-mysql-contents --serviceaccount crossplane-mysql-system:crossplane-mysql)", e.Namespace, e.Namespace)
 }
 
-// Read a Secret; nil where there is none.
+// Read returns a Secret, or nil if it does not exist.
 func Read(ctx context.Context, kube client.Reader, namespace, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	switch err := kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, s); {
 	case kerrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // There is no such Secret; that is no error.
+		return nil, nil //nolint:nilnil // A missing Secret is no error.
 	case kerrors.IsForbidden(err):
 		return nil, &NotLetInError{namespace}
 	case err != nil:
@@ -55,7 +55,7 @@ func Read(ctx context.Context, kube client.Reader, namespace, name string) (*cor
 	return s, nil
 }
 
-// Failed is the error of something that was done to a Secret.
+// Failed returns the error for a failed operation on a Secret.
 func Failed(err error, doing, namespace, name string) error {
 	return &KubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
 }
@@ -81,9 +81,10 @@ func Own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*
 		i.Namespace, name, i.Kind, i.Namespace, name)}
 }
 
-// Meta of a Secret of an instance. It dies with the XR, which owns it and does not control it, nor waits for it:
-// Crossplane, which does what a controller's reference means, knows nothing of it. An XR in a namespace owns nothing in
-// another one: the garbage collector would delete that at once. The deletion of the instance does, by its name.
+// Meta returns the metadata of a Secret of an instance. The XR owns the Secret, so that it is deleted with the XR.
+// The XR is not its controller, because Crossplane does not compose the Secret. An XR in a namespace cannot own a
+// Secret in another one, because the garbage collector would delete the Secret immediately. The controller deletes
+// such a Secret by its name when the instance is deleted.
 func Meta(i v1.Instance, xr metav1.OwnerReference, namespace, name string) metav1.ObjectMeta {
 	if i.IsNamespaced() && namespace != i.Namespace {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: i.Labels()}

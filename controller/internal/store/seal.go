@@ -45,7 +45,7 @@ func (k SealKey) Text() string { return base64.StdEncoding.EncodeToString(k[:]) 
 // Format prints [redacted] for all formatting verbs.
 func (SealKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
-// MarshalText returns [redacted]: no key is stored as JSON.
+// MarshalText returns [redacted], because no key is stored as JSON.
 func (SealKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
 
 // MarshalLog returns [redacted] to loggers.

@@ -66,7 +66,7 @@ func (c *Create) newIdentity() (identity, recipient string, err error) {
 
 // writeNew creates a file that only its owner can read. It fails if the file exists.
 func writeNew(path string, raw []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // Who types it says where.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // The user chooses the path.
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) erro
 	return c.askHeld(ctx, name, func(s *Store) error { return s.publishArchived(ctx, n) })
 }
 
-// publishArchived publishes a note if its archive is there.
+// publishArchived publishes a catalog entry if its archive exists.
 func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 	a := n.Spec.Archive
 	o, err := s.Stat(ctx, a.Path)

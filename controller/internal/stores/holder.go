@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// One cluster at a time publishes and deletes backups below a prefix. The holder object there says which cluster.
+// Only one cluster at a time publishes and deletes backups below a prefix. The holder object there identifies it.
 //
 // No data in etcd distinguishes a cluster from its copy, so the holder has a nonce that changes with each probe. The
 // controller writes a new nonce to the status of the BackupStore first. It then writes it to the store, on the

@@ -39,7 +39,7 @@ type Secrets struct {
 	Credentials, Key *corev1.Secret
 }
 
-// Open opens a BackupStore without a call to it. The error says which setting is invalid.
+// Open opens a BackupStore without a call to it. An error names the invalid setting.
 func Open(s *v1.BackupStore, secrets Secrets) (*Store, error) {
 	if s.Unreadable.Has("spec") { // Neither the prefix nor the recipients are known.
 		return nil, fmt.Errorf("%s. To repair it: %s", s.Unreadable, s.Unreadable.Edit("backupstore "+s.Name))

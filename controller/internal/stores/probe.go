@@ -146,11 +146,11 @@ func howToAnswer(name string) string {
 		"jsonpath='{.status.challenge.text}' | age --decrypt --identity FILE)\"", name, v1.AnnotationAnswer)
 }
 
-// nextChallenge returns nil if archives are not encrypted, or if the cluster has the identity itself. A proof of
-// possession is valid only for these recipients.
+// nextChallenge returns the challenge with which a user proves possession of the identity. It returns nil if archives
+// are not encrypted, or if the cluster has the identity itself. An answer is valid only for these recipients.
 func (s *Store) nextChallenge(backupStore *v1.BackupStore) (*v1.StoreChallenge, error) {
 	if len(s.recipients) == 0 || len(s.identities) > 0 {
-		return nil, nil //nolint:nilnil // No question, and no error.
+		return nil, nil //nolint:nilnil // No challenge, and no error.
 	}
 	if q := backupStore.Status.Challenge; q != nil && q.Recipients == sumOf(strings.Join(s.Recipients, "\n")) {
 		next := *q

@@ -1,4 +1,4 @@
-// Command release makes what is published with a version, and publishes it.
+// Command release builds the files of a release and publishes them.
 package main
 
 import (
@@ -39,14 +39,14 @@ func main() {
 	}
 }
 
-// A workshop is where a release is made.
+// A workshop builds a release in a directory.
 type workshop struct {
 	root, dir, version string
 	tools              tools
 	start              time.Time
 }
 
-// tools that it takes, by their paths.
+// tools are the paths of the required programs.
 type tools struct {
 	CLI       string `help:"Today's crossplane CLI: go run ./test/tools cli."         name:"cli"       required:"" type:"existingfile"`
 	Helm      string `help:"Helm: go run ./test/tools helm."                          name:"helm"      required:"" type:"existingfile"`
@@ -64,7 +64,7 @@ type makeCmd struct {
 	Out     string `default:"../../dist/release" help:"Folder for the release, which is replaced." type:"path"`
 }
 
-// Run it. The folder has its name only once all is in it.
+// Run builds the release. The directory gets its final name only when it is complete.
 func (c *makeCmd) Run(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(c.Out), 0o750); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *makeCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // A rest of it is hidden, and harmless.
+	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftovers do no harm.
 	w := &workshop{root: c.Root, dir: tmp, version: c.Version, tools: c.tools, start: time.Now()}
 	for _, step := range []struct {
 		subject string
@@ -96,7 +96,7 @@ func (c *makeCmd) Run(ctx context.Context) error {
 			return errors.New("interrupted, nothing was changed")
 		}
 	}
-	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // It is for everybody.
+	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // All users may read it.
 		return err
 	}
 	if err := os.RemoveAll(c.Out); err != nil {
@@ -113,7 +113,7 @@ func (w *workshop) sayf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, "[%4.0fs] %s\n", time.Since(w.start).Seconds(), fmt.Sprintf(format, a...))
 }
 
-// command in the repository, which ends with what it has started.
+// command returns a command that runs in the repository. Its child processes are stopped with it.
 func (w *workshop) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stderr = w.root, os.Stderr
@@ -123,12 +123,12 @@ func (w *workshop) command(ctx context.Context, name string, args ...string) *ex
 	return cmd
 }
 
-// run a command for what it leaves.
+// run runs a command.
 func (w *workshop) run(ctx context.Context, name string, args ...string) error {
 	return ran(w.command(ctx, name, args...).Run(), name, args)
 }
 
-// output of a command.
+// output runs a command and returns its output.
 func (w *workshop) output(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := w.command(ctx, name, args...).Output()
 	return out, ran(err, name, args)
@@ -141,10 +141,10 @@ func ran(err error, name string, args []string) error {
 	return nil
 }
 
-// file of the release.
+// file returns the path of a file of the release.
 func (w *workshop) file(name string) string { return filepath.Join(w.dir, name) }
 
-// bare version, as Helm and archives have it.
+// bare returns the version without the leading v, as Helm and archives need it.
 func (w *workshop) bare() string { return strings.TrimPrefix(w.version, "v") }
 
 func (w *workshop) write(name string, content []byte) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// notes are what CHANGELOG.md says of the version.
+// notes writes the section of CHANGELOG.md about the version.
 func (w *workshop) notes(context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(w.root, "CHANGELOG.md"))
 	if err != nil {
@@ -33,7 +33,7 @@ func (w *workshop) notes(context.Context) error {
 
 var heading = regexp.MustCompile(`(?m)^## (.*)\n`)
 
-// notesOf a version: the part of the changes under its heading.
+// notesOf returns the section below the heading of a version.
 func notesOf(changes, version string) (string, error) {
 	found := heading.FindAllStringSubmatchIndex(changes, -1)
 	for i, span := range found {
@@ -51,13 +51,13 @@ func notesOf(changes, version string) (string, error) {
 	return "", fmt.Errorf("CHANGELOG.md says nothing of it: write it below a heading %q", "## "+version)
 }
 
-// imageFile of a release: an OCI layout in one archive.
+// imageFile returns the name of the archive with the image of a release, as an OCI layout.
 func imageFile(version string) string { return "crossplane-mysql-image_" + version + ".tar" }
 
-// architectures that must be in it.
+// architectures lists the architectures that the image must have.
 var architectures = []string{"amd64", "arm64"} //nolint:gochecknoglobals // A constant list.
 
-// image for each architecture, as it was built.
+// image writes the image with all architectures.
 func (w *workshop) image(from string) error {
 	index, err := layout.ImageIndexFromPath(from)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *workshop) image(from string) error {
 		}
 	}
 	folder := w.file(".image")
-	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal finds what is left.
+	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal detects leftovers.
 	path, err := layout.Write(folder, emptyIndex())
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (w *workshop) image(from string) error {
 	return tarFolder(w.file(imageFile(w.version)), folder)
 }
 
-// tarFolder into an archive; the same content makes the same one.
+// tarFolder writes a directory to an archive. The same content always gives the same archive.
 func tarFolder(target, folder string) error {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -103,7 +103,7 @@ func tarFolder(target, folder string) error {
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // It was just written.
+		content, err := os.ReadFile(path) //nolint:gosec // The file was just written.
 		if err != nil {
 			return err
 		}
@@ -123,16 +123,16 @@ func tarFolder(target, folder string) error {
 	return os.WriteFile(target, out.Bytes(), 0o644)
 }
 
-// packages of Crossplane, of each architecture, with what they say of themselves.
+// packages builds the Crossplane packages of each architecture.
 func (w *workshop) packages(ctx context.Context) error {
 	return w.run(ctx, "go", "run", "-C", "package/build", ".", "--cli", w.tools.CLI, "--version", w.version, "--out",
 		w.dir)
 }
 
-// chart with the files that the one of the sources links.
+// chart builds the chart. It copies the files that are symbolic links in the sources.
 func (w *workshop) chart(ctx context.Context) error {
 	from, target := filepath.Join(w.root, "package", "chart"), w.file(".chart")
-	defer os.RemoveAll(target) //nolint:errcheck // The rehearsal finds what is left.
+	defer os.RemoveAll(target) //nolint:errcheck // The rehearsal detects leftovers.
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (w *workshop) chart(ctx context.Context) error {
 		if d.IsDir() {
 			return os.Mkdir(filepath.Join(target, name), 0o750)
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+		content, err := os.ReadFile(path) //nolint:gosec // It is a file of the repository.
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (w *workshop) chart(ctx context.Context) error {
 		w.dir)
 }
 
-// manifests that are applied with kubectl, by the folder that each is built from.
+// manifests builds the manifests for kubectl from their directories.
 func (w *workshop) manifests(ctx context.Context) error {
 	for name, folder := range map[string]string{
 		"records.yaml": "records", "controller.yaml": "controller", "controller-opted-in.yaml": "opted-in",
@@ -181,16 +181,16 @@ func (w *workshop) manifests(ctx context.Context) error {
 
 var ownTag = regexp.MustCompile(`(ghcr\.io/crossplane-mysql/[a-z-]+:)[^\s"']+`)
 
-// ofVersion are manifests that ask for what is released with them. The sources name one, too, which may be an earlier
-// one.
+// ofVersion sets the version of images and packages in manifests to the released one. The sources may contain an
+// earlier version.
 func ofVersion(manifests []byte, version string) []byte {
 	return ownTag.ReplaceAll(manifests, []byte("${1}"+version))
 }
 
-// programs whose parts are listed, by the folders of their main packages.
+// programs maps the programs with an SBOM to the directories of their main packages.
 var programs = map[string]string{"crossplane-mysql": "controller", "function-mysql": "fn", "kubectl-mysql": "controller/kubectl-mysql"} //nolint:gochecknoglobals // A constant table.
 
-// materials of each program: an SBOM in CycloneDX's JSON, of the modules that are linked into it.
+// materials writes an SBOM for each program, in CycloneDX's JSON, with the modules that are linked into it.
 func (w *workshop) materials(ctx context.Context) error {
 	for name, folder := range programs {
 		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", folder, "-output",

@@ -13,19 +13,20 @@ import (
 	"time"
 )
 
-// A platform of kubectl.
+// A platform is an operating system and an architecture for kubectl.
 type platform struct{ OS, Arch string }
 
-// platforms that the plugin is built for. It shares packages with the controller, which know signals and process
-// groups.
+// platforms returns the platforms of the plugin. It has no Windows, because the plugin shares packages with the
+// controller, which use signals and process groups.
 func platforms() []platform {
 	return []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}}
 }
 
-// pluginName is how kubectl finds it.
+// pluginName is the file name by which kubectl finds the plugin.
 const pluginName = "kubectl-mysql"
 
-// plugins of kubectl, each in an archive with the license, and the manifest by which krew finds them.
+// plugins builds the kubectl plugin for each platform, in an archive with the license. It also writes the manifest
+// for krew.
 func (w *workshop) plugins(ctx context.Context) error {
 	type archive struct {
 		platform
@@ -70,7 +71,7 @@ func (w *workshop) plugins(ctx context.Context) error {
 	return w.write("mysql.krew.yaml", out.Bytes())
 }
 
-// krew manifest of the plugin (krew's developer guide, plugin-manifest).
+// krew is the template of the plugin's manifest for krew (krew's developer guide, plugin-manifest).
 var krew = template.Must(template.New("krew").Parse(`apiVersion: krew.googlecontainertools.github.com/v1alpha2
 kind: Plugin
 metadata:
@@ -94,7 +95,7 @@ spec:
 {{- end}}
 `))
 
-// archiveOf files that anybody may run. The same content gives the same archive.
+// archiveOf returns an archive of files that all users may execute. The same content always gives the same archive.
 func archiveOf(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// pushCmd is `release push`.
+// pushCmd is the command `release push`.
 type pushCmd struct {
 	Version string `help:"Version of the release."                                      required:""`
 	From    string `default:"../../dist/release" help:"Folder of the release."            type:"existingdir"`
@@ -28,7 +28,8 @@ type pushCmd struct {
 	Helm    string `help:"Helm."                                                         name:"helm" required:"" type:"existingfile"`
 }
 
-// Run it: what is there already by the same name is replaced by the same. The sums are checked first.
+// Run pushes the release after it has verified the checksums. It can be repeated, because it replaces existing
+// artifacts by identical ones.
 func (c *pushCmd) Run(ctx context.Context) error {
 	if err := checkSums(c.From); err != nil {
 		return err
@@ -40,7 +41,7 @@ func (c *pushCmd) Run(ctx context.Context) error {
 	return err
 }
 
-// repositories of packages, with the files of each.
+// repositories returns the files of each package by the name of its repository.
 func repositories() map[string][]string {
 	return map[string][]string{
 		"function-mysql":                 {"function-mysql-amd64.xpkg", "function-mysql-arm64.xpkg"},
@@ -51,7 +52,7 @@ func repositories() map[string][]string {
 	}
 }
 
-// push all, and return the names by which it is there, with digests.
+// push pushes all artifacts and returns their names with digests.
 func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 	digest, err := c.pushImage(ctx)
 	if err != nil {
@@ -76,7 +77,7 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 	chart := "crossplane-mysql-" + strings.TrimPrefix(c.Version, "v") + ".tgz"
 	args := []string{"push", filepath.Join(c.From, chart), "oci://" + c.To + "/charts"}
 	if ref, err := name.NewRepository(c.To + "/charts"); err == nil && ref.Scheme() == "http" {
-		args = append(args, "--plain-http") // A registry of this machine.
+		args = append(args, "--plain-http") // The registry is on this machine.
 	}
 	if err := run(ctx, c.Helm, args...); err != nil {
 		return pushed, err
@@ -85,13 +86,13 @@ func (c *pushCmd) push(ctx context.Context) ([]string, error) {
 	return append(pushed, c.To+"/charts/crossplane-mysql@"+chartDigest), err
 }
 
-// pushImage of each architecture, under one name.
+// pushImage pushes the images of all architectures as one index.
 func (c *pushCmd) pushImage(ctx context.Context) (digest string, err error) {
 	folder, err := os.MkdirTemp("", "crossplane-mysql-image-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // A rest of it is harmless.
+	defer os.RemoveAll(folder) //nolint:errcheck // Leftovers do no harm.
 	if err := run(ctx, "tar", "-C", folder, "-xf", filepath.Join(c.From, imageFile(c.Version))); err != nil {
 		return "", err
 	}
@@ -126,14 +127,14 @@ func digestOf(ctx context.Context, tag string) (string, error) {
 	return d.Digest.String(), nil
 }
 
-// run a program for what it does.
+// run runs a program.
 func run(ctx context.Context, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return ran(cmd.Run(), path, args)
 }
 
-// theIndex with the images of the architectures, which a layout has inside of its own.
+// theIndex returns the index with the images of the architectures, which an OCI layout nests in its own index.
 func theIndex(index v1.ImageIndex) (v1.ImageIndex, error) {
 	m, err := index.IndexManifest()
 	if err != nil {

@@ -35,7 +35,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestNotesOfNow: there are some of the version that is next.
+// TestNotesOfNow checks that CHANGELOG.md has a section for the next version.
 func TestNotesOfNow(t *testing.T) {
 	raw, err := os.ReadFile("../../../CHANGELOG.md")
 	if err != nil {
@@ -62,7 +62,8 @@ func TestOfVersion(t *testing.T) {
 	}
 }
 
-// TestArchive: anybody may run the program in it, and the same files make the same archive.
+// TestArchive checks that all users may execute the program in an archive, and that the same files give the same
+// archive.
 func TestArchive(t *testing.T) {
 	files := map[string][]byte{"kubectl-mysql": []byte("program"), "LICENSE": []byte("license")}
 	one, err := archiveOf(files)
@@ -100,7 +101,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestSums: what is pushed is what was made.
+// TestSums checks that only a complete and unchanged release is pushed.
 func TestSums(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a": "one", "b": "two"} {
@@ -134,8 +135,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestChartTemplates: a release takes the version of the packages from the chart's appVersion, and so changes no
-// template.
+// TestChartTemplates checks that the templates take the version of the packages from the chart's appVersion. A
+// release therefore changes no template.
 func TestChartTemplates(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("../../chart/templates", func(path string, d fs.DirEntry, err error) error {
@@ -143,7 +144,7 @@ func TestChartTemplates(t *testing.T) {
 			return err
 		}
 		files++
-		content, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
+		content, err := os.ReadFile(path) //nolint:gosec // It is a file of the repository.
 		if err != nil {
 			return err
 		}

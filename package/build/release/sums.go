@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// sumsFile has a line for each file of a release, as sha256sum --check reads it.
+// sumsFile contains a line for each file of a release, in the format of sha256sum --check.
 const sumsFile = "SHA256SUMS"
 
 func writeSums(dir string) error {
@@ -34,13 +34,13 @@ func sumOf(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkSums of what is in a folder: each file of it, and no other, is as it was released.
+// checkSums checks that a directory contains exactly the files of the release, and that each has its checksum.
 func checkSums(dir string) error {
 	f, err := os.Open(filepath.Join(dir, sumsFile))
 	if err != nil {
 		return fmt.Errorf("this is no release: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // It was only read.
+	defer f.Close() //nolint:errcheck // The file was only read.
 	listed := map[string]bool{sumsFile: true}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

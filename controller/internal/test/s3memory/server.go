@@ -3,7 +3,7 @@ package s3memory
 
 import (
 	"cmp"
-	"crypto/md5" //nolint:gosec // S3 uses MD5 for ETag and Content-MD5.
+	"crypto/md5" //nolint:gosec // S3 uses MD5 for the ETag and Content-MD5.
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"

@@ -36,7 +36,7 @@ func Start(t *testing.T) (*Proxy, store.Settings) {
 	dir := t.TempDir()
 	address := freeAddress(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	c := exec.CommandContext(ctx, program, "--access", Access, "--secret", Secret, "--port", address, "--quiet", "posix", "--sidecar", t.TempDir(), dir) //nolint:gosec // A variable names the program.
+	c := exec.CommandContext(ctx, program, "--access", Access, "--secret", Secret, "--port", address, "--quiet", "posix", "--sidecar", t.TempDir(), dir) //nolint:gosec // The test chooses the program.
 	var log bytes.Buffer
 	c.Stdout, c.Stderr = &log, &log
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -87,6 +87,6 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // The port is free again.
+	defer l.Close() //nolint:errcheck // The port is free after that.
 	return l.Addr().String()
 }
