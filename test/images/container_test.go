@@ -35,7 +35,7 @@ type setup struct {
 	args  []string
 	uid   int
 	data  string            // A directory of the host. If empty, an in-memory directory is used.
-	files map[string]string // Configuration, scripts and secrets. They are mounted in both directories of the image for them.
+	files map[string]string // Configuration, scripts and secrets, for both directories of the image.
 }
 
 const serverTime = 2 * time.Minute

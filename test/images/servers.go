@@ -20,7 +20,7 @@ import (
 // mysqlID is the user and group ID of the server in the official images.
 const mysqlID = 999
 
-// recipes returns the recipes of the servers' images.
+// recipes are the recipes of the servers' images.
 type recipes struct{ *image.Builder }
 
 // A database describes the image of a server with our entrypoint.
@@ -93,7 +93,7 @@ func (r recipes) mariadbOf(ctx context.Context, suite, series, suffix string) (i
 		names:    []string{image.DockerHub + "mariadb:" + series},
 		suite:    suite,
 		packages: []string{"mariadb-server-core" + suffix, "mariadb-client-core" + suffix},
-		alone:    []string{"mariadb-server" + suffix}, // It contains the plugins. Its dependencies, such as Perl, are not needed.
+		alone:    []string{"mariadb-server" + suffix}, // It contains the plugins. Its dependencies are not needed.
 		daemon:   "mariadbd",
 		version:  series,
 		env:      []string{"LANG=C.UTF-8", "MARIADB_MAJOR=" + series},
