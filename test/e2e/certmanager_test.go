@@ -28,7 +28,7 @@ import (
 const systemNamespace = "crossplane-mysql-system"
 
 // TestCertManager checks a server whose certificate cert-manager signs with an intermediate CA. The server starts
-// once the Issuer exists, clients verify it with the CA, its certificate is renewed while clients log in, and it
+// once the Issuer exists, and clients verify it with the CA. Its certificate is renewed while clients log in, and it
 // leaves no objects behind.
 func TestCertManager(t *testing.T) {
 	framework.SetPlatform(t, "certificateIssuer", map[string]any{"name": "between"})

@@ -243,8 +243,8 @@ func (m *mob) told(t *testing.T, trick string) string {
 // A server that refuses the login properly is tried again after pauses that double, beginning with 5 ms, each time
 // with at most two passwords.
 //
-// To this come the first connection, and one for each change of the composite resource since it is serving: two by
-// Crossplane, which is paused, and two by the controller.
+// To this come the first connection, and one for each change of the composite resource since it is serving. There are
+// four such changes: two by Crossplane, which is paused, and two by the controller.
 func allowed(trick string, past time.Duration) int {
 	if slices.Contains([]string{"unprintable", "echo", "key"}, trick) {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)

@@ -18,8 +18,8 @@ import (
 // oneRow inserts one more row with a given ID.
 const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
 
-// TestImageChange changes the image to one that does not start and reverts the change, changes it to one that starts,
-// and restores the backup that was taken before.
+// TestImageChange changes the image to one that does not start, and reverts that. Then it changes the image to one
+// that starts, and restores the backup that was taken before the change.
 func TestImageChange(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and TestChangeInPlace an image that "+

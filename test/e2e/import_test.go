@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A foreignServer is a server that the product does not manage: a pod with the image as its documentation describes
-// it, and its data in the root directory of a volume.
+// A foreignServer is a server that the product does not manage. It is a pod with the image as its documentation
+// describes it. Its data is in the root directory of a volume.
 type foreignServer struct {
 	namespace string
 	pod       *corev1.Pod
@@ -123,8 +123,8 @@ func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
 }
 
 // TestImport imports the database of a foreign server in three ways: from the running server, from a dump, and from
-// its volume after it has stopped. Each row is there before the first client connects, and the source is unchanged. A
-// claim that is created again restores its own backup and does not import twice.
+// the volume of the stopped server. Each row is there before the first client connects, and the source is unchanged.
+// A claim that is created again restores its own backup and does not import twice.
 func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one server, in this order.
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)

@@ -16,9 +16,10 @@ import (
 )
 
 // TestNamespaceLimits uses a namespace whose LimitRange has a default limit below the requests of the Jobs. A claim
-// is backed up there, its backup is restore-tested (requireRestoreTest) and restored. If the Jobs cannot be adapted
-// to the namespace, for example because of a low maximum or a quota without Jobs, the status warns while the instance
-// exists. The warning disappears when the namespace is changed.
+// is backed up there, its backup is restore-tested (requireRestoreTest) and restored.
+//
+// Some namespaces cannot run the Jobs at all, for example because of a low maximum or a quota without Jobs. The
+// status warns about that while the instance exists, until the namespace is changed.
 func TestNamespaceLimits(t *testing.T) {
 	framework.Repeats(t, "TestFit and TestNamespaceRefusesBackup have each rule of a namespace")
 	t.Parallel()

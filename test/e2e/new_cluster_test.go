@@ -20,8 +20,8 @@ import (
 )
 
 // TestNewCluster deletes the cluster with its etcd, its nodes and their disks. Only the bucket and the key file
-// remain. On a new cluster, every row of three instances is restored: two from a namespace that has another name now,
-// one from a namespace of the same name. The test follows docs/how-to/new-cluster.md.
+// remain. On a new cluster, every row of three instances is restored. Two of them are from a namespace that has
+// another name now, one is from a namespace of the same name. The test follows docs/how-to/new-cluster.md.
 //
 // It shares the cluster with no other test.
 func TestNewCluster(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestOutsideDoesNotStopServing checks three problems outside of the instance: a load balancer without an address, a
-// quota that refuses one, and a connection Secret name that is in use. The claim reports each of them. Meanwhile the
-// server serves clients in the cluster, and its password can be changed.
+// TestOutsideDoesNotStopServing checks three problems outside of the instance. A load balancer gets no address, a
+// quota refuses a load balancer, and the name of a connection Secret is in use. The claim reports each of them.
+// Meanwhile the server serves clients in the cluster, and its password can be changed.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	framework.Repeats(t, "TestOutsideDoesNotStopServing of fn/compose has each decision")
 	t.Parallel()

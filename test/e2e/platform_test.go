@@ -130,7 +130,7 @@ func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
 }
 
 // TestClaimTakesNothing checks that a claim cannot reach other tenants' objects through the fields that Crossplane
-// adds: neither their composite resource, even if the claim is deleted, nor their Secret.
+// adds. It cannot use their composite resource, not even when the claim is deleted, and it cannot use their Secret.
 func TestClaimTakesNothing(t *testing.T) {
 	t.Parallel()
 	victim := framework.NewServer(t, framework.ClassComposition)

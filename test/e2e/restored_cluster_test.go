@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestoredCluster deletes all objects and restores them from a backup of the cluster's objects: with new UIDs and
-// without status, but with their labels, finalizers and owners (velero, pkg/restore/restore.go).
+// TestRestoredCluster deletes all objects and restores them from a backup of the cluster's objects. They have new
+// UIDs and no status, but keep their labels, finalizers and owners (velero, pkg/restore/restore.go).
 //
 // The controller does not delete the data of such a volume because of its labels. It verifies each BackupRecord
 // against the volume of the archive. After a user has decided, all rows are there.

@@ -37,8 +37,8 @@ func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 }
 
 // TestSettingsTakeNoServerDown checks that a running server continues in the same pod if its claim gets settings that
-// mysqld refuses, and that the claim reports mysqld's error. Valid settings are applied. Settings with which the
-// server does not start are reverted automatically. A read-only server is restored.
+// mysqld refuses. The claim reports mysqld's error. Valid settings are applied. Settings with which the server does
+// not start are reverted automatically. A read-only server is restored.
 func TestSettingsTakeNoServerDown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)

@@ -29,7 +29,8 @@ import (
 
 // TestStolenToken checks that a stolen token of the controller permits only what the controller does itself. Each
 // attack is tried with the real token, and with a token that has the permissions from before the admission policies
-// existed, which must permit the attack. All requests are dry runs, which are authorized and admitted like others.
+// existed. The second one must permit the attack. All requests are dry runs, which are authorized and admitted like
+// others.
 func TestStolenToken(t *testing.T) { //nolint:tparallel // All attacks use one victim, which is deleted with the test.
 	t.Parallel()
 	v := newVictim(t)

@@ -40,11 +40,13 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never removes its finalizers from
-// the claims and composite resources of that XRD: neither while the XRD waits for them, nor if the installed package
-// removes the finalizers of the XRD, so that the XRD is deleted before them. The controller reports that, and removes
-// no finalizer but its own. A user runs the commands that the claim prints. Then everything that the XRD defined is
-// deleted, after the backup. The test shares the cluster with no other test.
+// TestCrossplaneForsakes checks the case that Crossplane is started while an XRD is being deleted. Crossplane then
+// never removes its finalizers from the claims and composite resources of that XRD, as long as the XRD waits for
+// them. If the installed package removes the finalizers of the XRD, the XRD is deleted before them, and the
+// finalizers stay, too.
+//
+// The controller reports that, and removes no finalizer but its own. A user runs the commands that the claim prints.
+// Then everything that the XRD defined is deleted, after the backup. The test shares the cluster with no other test.
 func TestCrossplaneForsakes(t *testing.T) {
 	framework.Repeats(t, "TestNext has what it decides")
 	t.Run("Deleting", func(t *testing.T) { crossplaneForsakes(t, true) })

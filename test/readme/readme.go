@@ -43,8 +43,8 @@ func Pages(root string) (string, error) {
 	return text.String(), nil
 }
 
-// Commands returns each command that a text tells users to run once, in the order of the text: commands in shell
-// blocks, after a prompt, and in sentences. It joins continued lines and removes comments.
+// Commands returns the commands that a text tells users to run, each once, in the order of the text. It finds
+// commands in shell blocks, after a prompt, and in sentences. It joins continued lines and removes comments.
 func Commands(text string) []string {
 	parts := [][]string{}
 	offset := 0

@@ -41,8 +41,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is a file that runs a command, and words in that file: the command itself, or the name of a test that
-// reads its commands from README.md.
+// A typist is a file that runs a command, and words in that file. The words are the command itself, or the name of a
+// test that reads its commands from README.md.
 type typist struct{ file, words string }
 
 // Tests that read their commands from README.md, and the places that run other commands.

@@ -155,7 +155,7 @@ func cellsOf(line string) []string {
 var reasonsOf = regexp.MustCompile(`^Reasons of (Condition\w+)`)
 
 // TestConditionsAreDocumented checks that the page contains exactly the condition types, reasons, event reasons and
-// deletion phases of the Go constants, and each reason below its condition.
+// deletion phases of the Go constants. Each reason must be below its condition.
 func TestConditionsAreDocumented(t *testing.T) {
 	want := declaredStates(t)
 	if len(want.types) < 10 || len(want.reasons) < 50 || len(want.events) < 50 || len(want.phases) < 7 ||

@@ -34,7 +34,8 @@ type generation struct {
 }
 
 // forV116 are the examples that v1.16 renders in `make test`. There is one for each feature that it passes to or from
-// the function in its own way: required resources by name and by labels, observed resources, and a fatal result.
+// the function in its own way. These are required resources by name and by labels, observed resources, and a fatal
+// result.
 var forV116 = []string{"restore-before", "running", "name-taken"}
 
 // generations returns the supported versions of the CLI. v1.16 renders all examples if all is set, otherwise only

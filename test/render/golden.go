@@ -50,7 +50,7 @@ func (g generation) compare(example string, cmd *exec.Cmd) error {
 }
 
 // returned converts the part of a response that a CLI prints: the XR, its conditions by type, and the composed
-// resources by their names in the Composition. For a fatal result, only that is returned.
+// resources by their names. For a fatal result, only that is returned.
 func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	for _, r := range golden.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {

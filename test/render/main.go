@@ -1,6 +1,6 @@
 // Package main renders the examples with two Crossplane CLIs, today's and v1.16, and compares the output with the
-// golden files, which TestExamples of package fn writes. It starts the function as docs/how-to/render-offline.md
-// describes.
+// golden files. TestExamples of package fn writes these files. The function is started as
+// docs/how-to/render-offline.md describes.
 //
 // If no example is named, it renders all examples, and three of them with v1.16, or all if ALL is set. It also runs
 // the commands of that page unchanged.

@@ -73,8 +73,8 @@ func (o *ownCluster) down(ctx context.Context) error {
 // windUp is how long the kernel may take to release unused resources. A leaked resource is still there afterwards.
 const windUp = 2 * time.Minute
 
-// end deletes the cluster. After a successful run it checks that the cluster has left nothing on the machine: no
-// process in its namespaces, and no new mount, network link, cgroup or loop device.
+// end deletes the cluster. After a successful run it checks that the cluster has left nothing on the machine. This
+// means processes in its namespaces, and new mounts, network links, cgroups or loop devices.
 func (o *ownCluster) end(ctx context.Context, good bool) error {
 	if err := o.down(ctx); err != nil || !good {
 		return err

@@ -1,6 +1,6 @@
 // Command mongod replaces MongoDB's mongod, for which there is no Debian package. It is FerretDB, which implements
-// MongoDB's protocol and stores its data in SQLite. It has the contract of the official image: the name of the
-// program, the port, the data directory, the output of --version, and a clean shutdown on a signal.
+// MongoDB's protocol and stores its data in SQLite. It has the contract of the official image: the program name, port
+// and data directory, the output of --version, and a clean shutdown on a signal.
 package main
 
 import (
