@@ -12,14 +12,14 @@ import (
 
 var deploy = filepath.Join("..", "..", "controller", "deploy", "monitoring") //nolint:gochecknoglobals // A constant path.
 
-// A rule of Prometheus.
+// A rule is an alerting rule of Prometheus.
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
 	Annotations map[string]string `json:"annotations"`
 }
 
-// A ruleFile is what Prometheus reads, and what a PrometheusRule has as its spec.
+// A ruleFile is a rule file of Prometheus, which is also the spec of a PrometheusRule.
 type ruleFile struct {
 	Groups []struct {
 		Name  string `json:"name"`
@@ -52,7 +52,7 @@ func rules(t *testing.T) []rule {
 
 const runbooks = "https://github.com/crossplane-mysql/crossplane-mysql/blob/main/docs/troubleshoot/by-alert.md#"
 
-// TestRunbooks: each alert has a page to read, and no page is of an alert that is gone.
+// TestRunbooks checks that each alert has a section in the runbook, and that no section is about another alert.
 func TestRunbooks(t *testing.T) {
 	page, all := read(t, filepath.Join("..", "..", "docs", "troubleshoot", "by-alert.md")), rules(t)
 	for _, r := range all {
@@ -69,8 +69,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestMetricsAreOurs: each metric that an alert asks for, and that has our name, is one that docs/reference/metrics.md has, which
-// a test compares with what the controller serves.
+// TestMetricsAreOurs checks that docs/reference/metrics.md contains each metric of the product that an alert uses.
+// Another test compares that page with the controller's metrics.
 func TestMetricsAreOurs(t *testing.T) {
 	page, used := read(t, filepath.Join("..", "..", "docs", "reference", "metrics.md")), 0
 	for _, r := range rules(t) {
@@ -85,7 +85,7 @@ func TestMetricsAreOurs(t *testing.T) {
 	}
 }
 
-// TestEachIsTried with what it is for, and with what it is not for.
+// TestEachIsTried checks that each alert is tested in a case in which it fires and in one in which it does not.
 func TestEachIsTried(t *testing.T) {
 	tried := read(t, "rules_test.yaml")
 	for _, r := range rules(t) {

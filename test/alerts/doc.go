@@ -1,2 +1,2 @@
-// Package alerts tries the alerts of controller/deploy/monitoring: with what each is for, and with what it is not for.
+// Package alerts tests the alerts of controller/deploy/monitoring: when each of them fires, and when it does not.
 package alerts

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPromtool has Prometheus itself say when it would wake somebody.
+// TestPromtool tests the alerts with Prometheus' own promtool.
 func TestPromtool(t *testing.T) {
 	var rule struct {
 		Spec map[string]any `json:"spec"`

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An agent is the program of one architecture, and what runs it here.
+// An agent is the program for one architecture, and the emulator that runs it if necessary.
 type agent struct {
 	program string
 	wrapper []string
@@ -39,7 +39,7 @@ func (a *agent) run(t *testing.T, args ...string) {
 	}
 }
 
-// TestAcross: what an agent of one architecture archives, that of the other proves once more and restores, byte for
+// TestAcross checks that the agent of one architecture verifies and restores an archive of the other one, byte for
 // byte.
 func TestAcross(t *testing.T) {
 	amd64, arm64 := build(t, "amd64"), build(t, "arm64", "qemu-aarch64-static")
@@ -52,7 +52,7 @@ func TestAcross(t *testing.T) {
 			for file, size := range map[string]int{"ibdata1": 3 << 20, "mysql.ibd": 1 << 20, "shop/orders.ibd": 5<<20 + 17,
 				"shop/empty.ibd": 0} {
 				content := make([]byte, size)
-				_, _ = noise.Read(content[:size/2]) // The rest stays zero, as in tablespaces.
+				_, _ = noise.Read(content[:size/2]) // The rest remains zero, as in tablespaces.
 				write(t, inDir("volume/data/"+file), content)
 				want[file] = string(content)
 			}

@@ -1,3 +1,3 @@
-// Package arm64 has the agent of one architecture restore what that of the other one has archived. Both run here, one
-// of them under qemu.
+// Package arm64 tests that the agent of one architecture restores an archive of the other one. One of the agents runs
+// under qemu.
 package arm64

@@ -15,14 +15,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// A helmClient calls helm on a cluster, too.
+// A helmClient also runs helm on a cluster.
 type helmClient struct {
 	client.Client
 
 	helm string
 }
 
-// installCrossplane installs the chart of the very version that the image was built from.
+// installCrossplane installs the chart of the same version that the image was built from.
 func installCrossplane(ctx context.Context, c state.Cluster, p *client.Progress) error {
 	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "helm")
 	if err != nil {
@@ -47,7 +47,7 @@ func installCrossplane(ctx context.Context, c state.Cluster, p *client.Progress)
 	return nil
 }
 
-// imageConfig leads packages under their public names to the cluster's registry.
+// imageConfig makes Crossplane pull packages with public names from the cluster's registry.
 const imageConfig = `
 apiVersion: pkg.crossplane.io/v1beta1
 kind: ImageConfig
@@ -68,11 +68,11 @@ func (k *helmClient) install(ctx context.Context, version, chart string) error {
 	cmd := exec.CommandContext(ctx, k.helm, "upgrade", "--install", "crossplane", chart,
 		"--kubeconfig", k.Cluster.Kubeconfig(), "--namespace", "crossplane-system", "--create-namespace",
 		"--set", "image.tag="+version,
-		// Requests of a core that has one CPU core for itself would leave little of two.
+		// The default requests would reserve most of the two CPUs of a small machine.
 		"--set", "resourcesCrossplane.requests.cpu=10m", "--set", "resourcesRBACManager.requests.cpu=10m",
 		"--set", "resourcesCrossplane.limits.cpu=null", "--set", "resourcesRBACManager.limits.cpu=null",
 		"--wait", "--timeout", "5m")
-	// Nothing of the user's own helm, and nothing left behind in it.
+	// The user's own helm is neither used nor changed.
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+k.Cluster.File("helm"), "HELM_CONFIG_HOME="+k.Cluster.File("helm"),
 		"HELM_DATA_HOME="+k.Cluster.File("helm"))
 	_, err := client.Output(cmd)

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// downCmd ends a cluster.
+// downCmd deletes a cluster.
 type downCmd struct{}
 
 func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
@@ -30,7 +30,7 @@ func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
 	return nil
 }
 
-// clean ends what runs of a cluster and removes what is left. It is not interrupted: it is what an interrupt asks for.
+// clean kills the cluster and removes its files. It ignores a cancelled context, because an interrupt calls it, too.
 func clean(ctx context.Context, c state.Cluster) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
@@ -43,7 +43,7 @@ func clean(ctx context.Context, c state.Cluster) error {
 	return removeFiles(c)
 }
 
-// removeFiles keeps the logs: they are what one looks for after a failure. The next boot goes on in them.
+// removeFiles removes all files but the logs, which are needed after a failure. The next boot appends to them.
 func removeFiles(c state.Cluster) error {
 	entries, err := os.ReadDir(c.Dir())
 	if err != nil {

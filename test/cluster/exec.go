@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// execCmd runs a command inside.
+// execCmd runs a command in the cluster.
 type execCmd struct {
 	Node    int      `help:"Number of the node to run it on; 0 is the control plane."`
 	Command []string `arg:"" help:"The command and its arguments." passthrough:""`
@@ -40,7 +40,7 @@ func (e *execCmd) run(ctx context.Context, c state.Cluster) error {
 	return err
 }
 
-// inNamespaces is a command in the namespaces of a process of the cluster.
+// inNamespaces returns a command that runs in the namespaces of a process of the cluster.
 func inNamespaces(ctx context.Context, pid int, command ...string) *exec.Cmd {
 	args := append([]string{"--target", strconv.Itoa(pid), "--net", "--mount", "--pid", "--"}, command...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// TestKilled boots a cluster for real, kills it in different ways, and sees each time that the next command cleans up
-// and that nothing is left.
+// TestKilled boots a real cluster and kills it in different ways. It checks that the next command cleans up each time
+// and leaves nothing.
 func TestKilled(t *testing.T) {
 	c := newTestCluster(t, "killed")
 	c.killLauncher(t)
@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 	c.nothingLeft(t)
 }
 
-// A testCluster is a cluster and the program that works on it.
+// A testCluster is a cluster and the program that manages it.
 type testCluster struct {
 	state.Cluster
 
@@ -86,7 +86,7 @@ func (c *testCluster) mustRun(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// killLauncher lets the program die in the middle of a boot, so that it cannot clean up.
+// killLauncher kills the program during a boot, so that it cannot clean up.
 func (c *testCluster) killLauncher(t *testing.T) {
 	t.Helper()
 	cmd := c.command(t.Context(), "up", "--nodes=1")
@@ -113,7 +113,7 @@ func (c *testCluster) killLauncher(t *testing.T) {
 	}
 }
 
-// gone waits until no process of the cluster is left, though nobody ended them.
+// gone waits until the processes of the cluster have ended by themselves.
 func (c *testCluster) gone(t *testing.T) {
 	t.Helper()
 	for range 100 {
@@ -127,7 +127,7 @@ func (c *testCluster) gone(t *testing.T) {
 
 func (c *testCluster) nothingLeft(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"*", ""} { // Of a controller each, and of all.
+	for _, pattern := range []string{"*", ""} { // The first pattern matches cgroup v1, the second one cgroup v2.
 		cgroups, err := filepath.Glob(filepath.Join(machine.CgroupRoot, pattern, c.Cgroup()))
 		if err != nil || len(cgroups) > 0 {
 			t.Errorf("cgroups are left: %v, %v", cgroups, err)

@@ -21,7 +21,7 @@ const description = `Boots Kubernetes and Crossplane on this machine, inside net
 leaves. It needs root and Debian packages, which it installs. Everything is built from Go modules once, which takes some
 20 minutes, and kept in .cache of the repository.`
 
-// cli is the command line.
+// cli contains the commands and flags.
 type cli struct {
 	client.Flags
 
@@ -32,7 +32,7 @@ type cli struct {
 	Exec   execCmd   `cmd:"" help:"Run a command in the network of the cluster's control plane, or of one of its nodes."`
 }
 
-// insides are the processes of a cluster itself, which are no commands for people.
+// insides are the processes of a cluster. They are not commands for users.
 var insides = map[string]func(inside.Config) error{
 	inside.CommandFirst:   inside.First,
 	inside.CommandControl: inside.Control,
@@ -62,7 +62,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// An exitError passes on how a command inside the cluster ended.
+// An exitError is the exit code of a command that ran in the cluster.
 type exitError struct{ code int }
 
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
@@ -81,7 +81,7 @@ func (c *cli) run(ctx context.Context, command string) error {
 		return c.Down.run(ctx, cluster)
 	case "status":
 		return c.Status.run(cluster)
-	default: // kong knows no other.
+	default: // kong accepts no other command.
 		return c.Exec.run(ctx, cluster)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// memory in bytes of all processes of a cluster. What several share counts once (Pss of proc_pid_smaps(5)).
+// memory returns the memory in bytes of all processes of a cluster. Shared memory is counted once (Pss of
+// proc_pid_smaps(5)).
 func memory(first int) (bytes int64, processes int, err error) {
 	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", first))
 	if err != nil {
@@ -26,7 +27,7 @@ func memory(first int) (bytes int64, processes int, err error) {
 		}
 		pss, err := proportional(filepath.Join(filepath.Dir(filepath.Dir(l)), "smaps_rollup"))
 		if err != nil {
-			continue // It has ended meanwhile.
+			continue // The process has ended.
 		}
 		bytes += pss
 		processes++

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// cleanTime is how long cleaning up may take.
+// cleanTime is the timeout of the cleanup.
 const cleanTime = time.Minute
 
 // upCmd boots a cluster.
@@ -48,7 +48,7 @@ func (u *upCmd) run(ctx context.Context, c state.Cluster) error {
 	return sayHow(os.Stdout, c)
 }
 
-// start boots what is not running. Whatever happens in between, nothing of it stays.
+// start boots the cluster. If it fails, it leaves nothing running.
 func (u *upCmd) start(ctx context.Context, c state.Cluster, p *client.Progress) error {
 	if c.Used() {
 		p.Sayf("an earlier run of cluster %q ended without cleaning up: doing it now", c.Name)
@@ -85,7 +85,7 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, k
 		if err != nil {
 			return fmt.Errorf("cannot listen: %w", err)
 		}
-		defer l.Close() //nolint:errcheck // The cluster has its own by then.
+		defer l.Close() //nolint:errcheck // The cluster has its own descriptor by then.
 		listeners = append(listeners, l)
 	}
 	if err := os.MkdirAll(c.File("logs"), 0o700); err != nil {
@@ -98,7 +98,7 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, k
 	if err != nil {
 		return err
 	}
-	defer launch.Lifeline.Close() //nolint:errcheck // Its end is what it is for.
+	defer launch.Lifeline.Close() //nolint:errcheck // The cluster waits for its end.
 	if err := c.Save(state.Process{PID: launch.PID, Nodes: u.Nodes, API: api, Registry: registry}); err != nil {
 		return err
 	}
@@ -112,12 +112,12 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, k
 	if err := state.WriteFile(c.Kubeconfig(), kubeconfig); err != nil {
 		return err
 	}
-	// From now on the cluster lives without us.
+	// From now on the cluster runs without this program.
 	_, err = launch.Lifeline.WriteString("\n")
 	return err
 }
 
-// follow lets the boot begin and shows how far it is, until it is done.
+// follow starts the boot and prints its progress until it has ended.
 func follow(ctx context.Context, launch *inside.Launch, p *client.Progress) error {
 	defer launch.Reports.Close() //nolint:errcheck // It was read to its end.
 	stop := context.AfterFunc(ctx, func() { _ = launch.Reports.Close() })

@@ -22,20 +22,20 @@ const (
 type api struct {
 	// file is the manifest that the demo applies, and image its image.
 	file, image string
-	// resource is the name of the API at a prompt, and noun the word for one of its objects in a sentence.
+	// resource is the name of the API in kubectl commands, and noun is the word for one of its objects in a sentence.
 	resource, noun string
 	// instanceKind is the kind of its instances, as in the name of a volume and in a BackupRecord.
 	instanceKind string
-	// configuration is the package that offers it, xrd its definition, and offered the condition of the definition that
-	// is true once users can create objects.
+	// configuration is the package that contains the API, and xrd is its XRD. offered is the condition of the XRD
+	// that is true once users can create objects.
 	configuration, xrd, offered string
-	// base is the package whose absence shows that package/install.yaml is not installed.
+	// base is the package whose absence means that package/install.yaml is not installed.
 	base string
 	// stated is true if the manifest contains the password. If it is false, the controller generates one.
 	stated bool
 }
 
-// apis are the APIs by the values of DEMO_API.
+// apis returns the APIs by their DEMO_API value.
 func apis() map[string]*api {
 	namespaced := v1.API{Object: v1.GroupVersion.WithKind(v1.KindMySQL), XR: v1.GroupVersion.WithKind(v1.KindMySQL)}
 	return map[string]*api{
@@ -51,7 +51,7 @@ func apis() map[string]*api {
 	}
 }
 
-// apiOf returns the API with a name. An empty name is that of the claim.
+// apiOf returns the API with this name. An empty name means the claim.
 func apiOf(name string) (*api, error) {
 	if name == "" {
 		name = apiClaim
@@ -63,7 +63,7 @@ func apiOf(name string) (*api, error) {
 	return a, nil
 }
 
-// read the manifest.
+// read reads the manifest of the API.
 func (a *api) read() (claim, error) {
 	var c claim
 	b, err := os.ReadFile(a.file)
@@ -116,7 +116,7 @@ func (d *demo) learnPassword(ctx context.Context) error {
 	})
 }
 
-// shownPassword is how a password stands in a command. A generated one is a shell variable.
+// shownPassword returns the password as commands show it. A generated password is shown as a shell variable.
 func (d *demo) shownPassword(password string) string {
 	if !d.api.stated && password == d.originalPassword {
 		return `"$password"`
@@ -124,7 +124,7 @@ func (d *demo) shownPassword(password string) string {
 	return quote(password)
 }
 
-// changeCommands give the instance another password: in its manifest, or in a Secret.
+// changeCommands returns the commands that change the password, in the manifest or in a Secret.
 func (d *demo) changeCommands() []command {
 	if d.api.stated {
 		return []command{d.patchCommand(fmt.Sprintf(`{"spec":{"password":%q}}`, newPassword))}
@@ -141,8 +141,8 @@ func (d *demo) patchCommand(patch string) command {
 	return c
 }
 
-// configurationObject is the manifest of the API's package. package/install.yaml has it as a comment, because not every
-// platform needs it.
+// configurationObject returns the manifest of the API's package. In package/install.yaml it is commented out, because
+// not every platform needs it.
 func (a *api) configurationObject() (string, error) {
 	raw, err := os.ReadFile(packagesFile)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *api) configurationObject() (string, error) {
 	_, name, _ := strings.Cut(a.configuration, "/")
 	plain := strings.ReplaceAll("\n"+string(raw), "\n# ", "\n")
 	for document := range strings.SplitSeq(plain, "\n---\n") {
-		// The comment on the next document follows this one.
+		// Remove the comment on the next document.
 		document, _, _ = strings.Cut(document, "\nOnly ")
 		if strings.Contains(document, "\n  name: "+name+"\n") {
 			return strings.TrimSpace(document) + "\n", nil
@@ -160,7 +160,7 @@ func (a *api) configurationObject() (string, error) {
 	return "", fmt.Errorf("%s has no %s", packagesFile, a.configuration)
 }
 
-// installCommand installs the API's package.
+// installCommand returns the command that installs the API's package.
 func (d *demo) installCommand() (command, error) {
 	object, err := d.api.configurationObject()
 	c := command{args: []string{"apply", "--server-side", "-f", "-"}, stdin: object}

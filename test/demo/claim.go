@@ -14,13 +14,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// What the demo applies and types: the original's.
+// Files of the original operator's example: the claim and the SQL session.
 const (
 	claimFile   = "examples/original-claim/claim.yaml"
 	sessionFile = "examples/original-claim/session.sql"
 )
 
-// A claim as far as it matters here. A MySQL without a claim has the same fields.
+// A claim contains the fields of a claim that the demo reads. A MySQL without a claim has the same fields.
 type claim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -33,7 +33,7 @@ type claim struct {
 	} `json:"status"`
 }
 
-// line that says how the claim is. A deletion has a step, and how far it is.
+// line returns one line about the state of the claim. For a deletion it contains the phase and the progress.
 func (c claim) line() string {
 	d := c.Status.Deletion
 	if c.DeletionTimestamp == nil || d == nil || d.Phase == "" {
@@ -42,7 +42,7 @@ func (c claim) line() string {
 	return fmt.Sprintf("%-10s %3d%%  %s", d.Phase, d.Percent, d.Message)
 }
 
-// ready is true if Crossplane says so.
+// ready reports whether the condition Ready is True.
 func (c claim) ready() bool {
 	for _, k := range c.Status.Conditions {
 		if k.Type == "Ready" {
@@ -52,16 +52,16 @@ func (c claim) ready() bool {
 	return false
 }
 
-// An event is what `kubectl get --watch` prints.
+// An event is a watch event in the output of kubectl.
 type event struct {
 	Type   string `json:"type"`
 	Object claim  `json:"object"`
 }
 
-// errGone is what became of an object that the demo waits for.
+// errGone means that the object was deleted.
 var errGone = errors.New("the object is deleted")
 
-// follow the claim until it is as it should be, and say each new line of its status.
+// follow watches the claim until done returns true, and prints each new status line.
 func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 		if finished || err != nil {
 			return err
 		}
-		// The API server ends a watch now and then.
+		// The API server ends each watch after a while.
 		if err := pause(ctx); err != nil {
 			return fmt.Errorf("the %s is not as it should be after %s: %w", d.api.noun, d.timeout, err)
 		}
@@ -93,7 +93,7 @@ func (d *demo) watch(ctx context.Context, done func(claim) bool) (finished bool,
 	}
 	finished, err = d.read(out, done)
 	stop()
-	_ = cmd.Wait() // It was stopped, or said why not.
+	_ = cmd.Wait() // It was stopped, or its error output has the reason.
 	if strings.Contains(complaint.String(), "(NotFound)") {
 		return true, errGone
 	}
@@ -105,7 +105,7 @@ func (d *demo) read(events io.Reader, done func(claim) bool) (finished bool, err
 	for {
 		var e event
 		if in.Decode(&e) != nil {
-			return false, nil //nolint:nilerr // The watch was ended.
+			return false, nil //nolint:nilerr // The watch has ended.
 		}
 		if e.Type == "DELETED" {
 			return true, errGone
@@ -120,7 +120,7 @@ func (d *demo) read(events io.Reader, done func(claim) bool) (finished bool, err
 	}
 }
 
-// pause between two looks.
+// pause waits between two checks.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

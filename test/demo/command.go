@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// goodbye is how long a program may take to clean up when it is interrupted.
+// goodbye is how long an interrupted program may take to clean up.
 const goodbye = 90 * time.Second
 
-// program to run. It is in a process group of its own, so that Ctrl-C reaches it once, and all that it has started.
+// program returns a program to run in a process group of its own. Ctrl-C then reaches the program and its children
+// exactly once.
 func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -25,15 +26,15 @@ func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A command is what is typed behind kubectl.
+// A command is a kubectl command.
 type command struct {
 	args  []string
 	stdin string
-	// text that does the same in a shell, where it is not kubectl with the arguments.
+	// text is an equivalent shell command, if it is not simply kubectl with the arguments.
 	text string
 }
 
-// quote a word for a shell, if it needs to be.
+// quote quotes a word for a shell if necessary.
 func quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
@@ -44,19 +45,19 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// A kubectl is typed at.
+// A kubectl runs kubectl commands and shows them.
 type kubectl struct {
-	// path of the program, and what comes before its arguments.
+	// path is the program, and first are the arguments before those of the command.
 	path  string
 	first []string
 	env   []string
-	// namespace of what is typed, unless it is the context's own.
+	// namespace is the namespace of the commands, unless it is that of the context.
 	namespace string
 
 	screen *screen
 }
 
-// findKubectl takes the user's own, or else the one that the repository can build.
+// findKubectl returns the user's kubectl, or the one that is built from this repository.
 func findKubectl(ctx context.Context, s *screen, kubeconfig, cache string) (*kubectl, error) {
 	k := &kubectl{screen: s, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+cache)}
 	path, err := exec.LookPath("kubectl")
@@ -75,7 +76,7 @@ func findKubectl(ctx context.Context, s *screen, kubeconfig, cache string) (*kub
 	return k, nil
 }
 
-// alias for people whose machine has no kubectl.
+// alias returns a shell alias for users without kubectl.
 func (k *kubectl) alias() string {
 	if len(k.first) == 0 {
 		return ""
@@ -83,7 +84,7 @@ func (k *kubectl) alias() string {
 	return "alias kubectl=" + quote(k.path+" "+strings.Join(k.first, " "))
 }
 
-// words of a command behind kubectl.
+// words returns the arguments of a command.
 func (k *kubectl) words(c command) []string {
 	if k.namespace == "" {
 		return c.args
@@ -91,7 +92,7 @@ func (k *kubectl) words(c command) []string {
 	return append([]string{"-n", k.namespace}, c.args...)
 }
 
-// shell text that does what the command does.
+// shell returns the text of an equivalent shell command.
 func (k *kubectl) shell(c command) string {
 	if c.text != "" {
 		return c.text
@@ -103,12 +104,12 @@ func (k *kubectl) shell(c command) string {
 	return strings.Join(words, " ")
 }
 
-// say a command, and what it printed.
+// say shows a command and its output.
 func (k *kubectl) say(c command, printed string) {
 	k.screen.show("$ " + k.shell(c) + "\n" + printed)
 }
 
-// enter a command, and show what it prints while it does.
+// enter shows a command, runs it and shows its output immediately.
 func (k *kubectl) enter(ctx context.Context, args ...string) error {
 	return k.enterCommand(ctx, command{args: args})
 }
@@ -118,12 +119,12 @@ func (k *kubectl) enterCommand(ctx context.Context, c command) error {
 	return k.run(ctx, c, k.screen, k.screen)
 }
 
-// ask without showing it.
+// ask runs a command without showing it, and returns its output.
 func (k *kubectl) ask(ctx context.Context, args ...string) (string, error) {
 	return k.answer(ctx, command{args: args})
 }
 
-// answer to a command. What it complains about is the error.
+// answer runs a command and returns its output. Its error output is part of the error.
 func (k *kubectl) answer(ctx context.Context, c command) (string, error) {
 	var out, complaint bytes.Buffer
 	err := k.run(ctx, c, &out, &complaint)
@@ -133,7 +134,7 @@ func (k *kubectl) answer(ctx context.Context, c command) (string, error) {
 	return out.String(), err
 }
 
-// show a command when it has ended, and return what it printed and complained about.
+// show runs a command, shows it with its output, and returns the output.
 func (k *kubectl) show(ctx context.Context, c command) (string, error) {
 	var printed bytes.Buffer
 	err := k.run(ctx, c, &printed, &printed)
@@ -144,11 +145,11 @@ func (k *kubectl) show(ctx context.Context, c command) (string, error) {
 func (k *kubectl) run(ctx context.Context, c command, out, complaint io.Writer) error {
 	cmd := k.process(ctx, c)
 	cmd.Stdout, cmd.Stderr = out, complaint
-	// Its arguments may hold what nobody should read twice.
+	// The error does not contain the arguments, which may be confidential.
 	return ended(ctx, "kubectl "+c.args[0], cmd.Run())
 }
 
-// ended says why a program did. One that was interrupted did not fail by itself.
+// ended returns the error of a program. If the program was interrupted, the error is that of the context.
 func ended(ctx context.Context, name string, err error) error {
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -168,7 +169,7 @@ func (k *kubectl) process(ctx context.Context, c command) *exec.Cmd {
 	return cmd
 }
 
-// goRun runs a program of this repository, and shows what it says.
+// goRun runs a program of this repository and shows its error output.
 func goRun(ctx context.Context, s *screen, env []string, args ...string) error {
 	cmd := program(ctx, "go", append([]string{"run"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)

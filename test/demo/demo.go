@@ -8,38 +8,39 @@ import (
 	"time"
 )
 
-// newPassword of the claim in the end.
+// newPassword is the password after the change.
 const newPassword = "n3w-password"
 
-// A demo is one run.
+// A demo is one run of the demo.
 type demo struct {
 	screen  *screen
 	timeout time.Duration
 
-	// own is true if the cluster is one that we boot.
+	// own is true if the demo boots a cluster.
 	own                        bool
 	cluster, kubeconfig, cache string
 	kube                       *kubectl
 
-	// asked is the namespace that the user named, namespace the one that it is.
+	// asked is the namespace that the user specified. namespace is the namespace that the demo uses.
 	asked, namespace string
 	// api is the API that the demo uses.
 	api            *api
 	name, database string
-	// image of the server; empty for that of the manifest.
+	// image is the server image. If empty, the image of the manifest is used.
 	image string
-	// originalPassword is the password after the manifest was applied, and password the one that the server accepts.
+	// originalPassword is the password after the manifest was applied. password is the one that the server currently
+	// accepts.
 	originalPassword, password string
 
-	// applied is true as soon as there is a claim of ours, and last the last line about it.
+	// applied is true as soon as the demo has created its object. last is the last printed status line.
 	applied bool
 	last    string
-	// rows of the table before the claim was deleted.
+	// rows contains the rows of the table before the deletion.
 	rows string
-	// withStore is true if a store is shown, too, and certificate that of its server.
+	// withStore is true if the demo shows a store, too. certificate is the certificate of the store's server.
 	withStore   bool
 	certificate string
-	// left is how to end what stays.
+	// left contains the commands that delete what the demo leaves.
 	left []string
 }
 
@@ -73,7 +74,7 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 	return d, err
 }
 
-// A step of the demo.
+// A step is a step of the demo.
 type step struct {
 	title string
 	run   func(context.Context) error
@@ -99,12 +100,12 @@ func (d *demo) steps() []step {
 	return all
 }
 
-// play all steps.
+// play runs all steps.
 func (d *demo) play(ctx context.Context) (err error) {
 	if d.cache, err = os.MkdirTemp("", "demo-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(d.cache) //nolint:errcheck // A temporary folder.
+	defer os.RemoveAll(d.cache) //nolint:errcheck // A temporary directory.
 	steps := d.steps()
 	for i, s := range steps {
 		place := fmt.Sprintf("%d/%d", i+1, len(steps))
@@ -119,7 +120,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	return nil
 }
 
-// failed says what is wrong, and what is left.
+// failed reports the failure and what is left.
 func (d *demo) failed(ctx context.Context, place, title string, err error) {
 	d.screen.show("\n")
 	if ctx.Err() != nil {
@@ -133,7 +134,7 @@ func (d *demo) failed(ctx context.Context, place, title string, err error) {
 	d.goOn()
 }
 
-// message of the claim now, or what was last seen of it.
+// message returns the current status message, or the last one that was printed.
 func (d *demo) message(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -150,14 +151,15 @@ func (d *demo) end() {
 	d.goOn()
 }
 
-// stays what a command ends, in somebody else's cluster: our own ends with all that is in it.
+// stays records a command that deletes something of the demo from an existing cluster. A cluster that the demo has
+// booted is deleted with everything in it.
 func (d *demo) stays(end string) {
 	if !d.own {
 		d.left = append(d.left, end)
 	}
 }
 
-// goOn says how to go on by hand, and how to end what is left.
+// goOn prints commands for further experiments, and the commands that delete what is left.
 func (d *demo) goOn() {
 	var lines []string
 	if d.applied {
@@ -189,7 +191,7 @@ func (d *demo) goOn() {
 	d.screen.show(strings.Join(lines, "\n") + "\n")
 }
 
-// wherePassword says what the password is. A generated one is in a Secret only.
+// wherePassword returns the password, or the Secret that contains the generated one.
 func (d *demo) wherePassword() string {
 	if !d.api.stated && d.password == d.originalPassword {
 		return ", which Secret " + d.connectionSecret() + " has"
@@ -197,7 +199,7 @@ func (d *demo) wherePassword() string {
 	return ": " + d.password
 }
 
-// poll until a check has no complaint. The last one is the error when the time is over.
+// poll repeats check until it returns no error. After the timeout it returns the last error.
 func (d *demo) poll(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestShownIsDone types what is shown into a real shell, and compares what kubectl is called with.
+// TestShownIsDone runs the shown commands in a real shell and compares the calls of kubectl with those of the demo.
 func TestShownIsDone(t *testing.T) {
 	for _, tc := range []struct{ api, namespace, image string }{
 		{api: apiClaim, namespace: defaultNamespace}, {api: apiClaim, namespace: "other"},
@@ -56,7 +56,7 @@ func TestShownIsDone(t *testing.T) {
 	}
 }
 
-// testDemo is a demo at the top of the repository, with a kubectl that notes its calls.
+// testDemo returns a demo in the root of the repository. Its kubectl records its calls.
 func testDemo(t *testing.T, name string) *demo {
 	t.Helper()
 	t.Chdir("../..")
@@ -79,7 +79,7 @@ func testDemo(t *testing.T, name string) *demo {
 	return d
 }
 
-// TestAPI: the two APIs differ in what is typed, and a third one is refused.
+// TestAPI checks the commands for each of the two APIs, and that another name is refused.
 func TestAPI(t *testing.T) {
 	for name, want := range map[string][]string{
 		apiClaim:      {"mysql/mysql-instance", "backup-mysql-instance-pvc", "MySQL", `{"spec":{"password":"n3w-password"}}`},
@@ -102,7 +102,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestConfiguration: a cluster without the namespaced API gets its package, as package/install.yaml names it.
+// TestConfiguration checks that the demo installs the package of the namespaced API as package/install.yaml names it.
 func TestConfiguration(t *testing.T) {
 	log := fake(t)
 	d := testDemo(t, apiNamespaced)
@@ -123,7 +123,7 @@ spec:
 	compareWithShell(t, d, c, log)
 }
 
-// TestGeneratedPassword is read from the connection Secret, and printed nowhere.
+// TestGeneratedPassword checks that a generated password is read from the connection Secret and never printed.
 func TestGeneratedPassword(t *testing.T) {
 	log := fake(t)
 	t.Setenv(answerVariable, "s3cret")
@@ -164,9 +164,9 @@ func compareWithShell(t *testing.T, d *demo, c command, log string) {
 	}
 	shown := calls(t, log)
 	for i := range shown {
-		// A here-string ends its line.
+		// A here-string ends with a newline.
 		shown[i].Stdin, done[i].Stdin = strings.TrimSpace(shown[i].Stdin), strings.TrimSpace(done[i].Stdin)
-		// A shell drops the last end of line of what it puts in.
+		// The shell removes the last newline of a command substitution.
 		shown[i].Args, done[i].Args = trimmed(shown[i].Args), trimmed(done[i].Args)
 	}
 	if diff := cmp.Diff(done, shown); diff != "" {
@@ -182,7 +182,7 @@ func trimmed(args []string) []string {
 	return out
 }
 
-// TestFailure says which step failed, and what of.
+// TestFailure checks that the demo reports the failed step and the reason.
 func TestFailure(t *testing.T) {
 	fake(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "kubeconfig"))
@@ -265,7 +265,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestStamper: another program's lines have our time, whole.
+// TestStamper checks that the lines of another program are printed whole and with the demo's time.
 func TestStamper(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out)
@@ -286,7 +286,7 @@ func TestStamper(t *testing.T) {
 	}
 }
 
-// TestInstall: the packages have the names that the Composition and Crossplane know them by, and one version.
+// TestInstall checks that the packages have the names that the Composition and Crossplane use, and one version.
 func TestInstall(t *testing.T) {
 	t.Chdir("../..")
 	b, err := os.ReadFile(packagesFile)
@@ -314,7 +314,7 @@ func TestInstall(t *testing.T) {
 	want := map[string]string{
 		functionName:      "ghcr.io/crossplane-mysql/function-mysql:v0.1.0",
 		configurationName: "ghcr.io/crossplane-mysql/configuration-mysql:v0.1.0",
-		// How the function runs, and who may ask it.
+		// The runtime of the function, and the clients that may call it.
 		"deploymentruntimeconfig.pkg.crossplane.io/crossplane-mysql-function-mysql": "",
 		"networkpolicy.networking.k8s.io/crossplane-mysql-function-mysql":           "",
 	}
@@ -327,7 +327,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestRemind: a program that says nothing is said to run, and one that speaks is not.
+// TestRemind checks that a program without output is reported to be running, and one with output is not.
 func TestRemind(t *testing.T) {
 	for name, line := range map[string]string{"Quiet": "", "Speaks": "hello\n"} {
 		t.Run(name, func(t *testing.T) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// What another process of this test is: the program itself, or a kubectl that notes how it was called.
+// The test binary also runs as another process: as the demo itself, or as a kubectl that records its calls.
 const (
 	mainVariable = "DEMO_TEST_MAIN"
 	logVariable  = "DEMO_TEST_LOG"
-	// failVariable is the first argument with which that kubectl fails, hangVariable the one with which it hangs.
+	// failVariable is the first argument with which this kubectl fails, and hangVariable the one with which it hangs.
 	failVariable = "DEMO_TEST_FAIL"
 	hangVariable = "DEMO_TEST_HANG"
-	// answerVariable is what it prints.
+	// answerVariable is the output of this kubectl.
 	answerVariable = "DEMO_TEST_ANSWER"
 )
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A call of the fake.
+// A call is a recorded call of the fake kubectl.
 type call struct {
 	Args  []string `json:"args"`
 	Stdin string   `json:"stdin"`
@@ -67,7 +67,7 @@ func fakeKubectl(args []string) int {
 	return 0
 }
 
-// fake puts a kubectl into the way, and returns where it notes its calls.
+// fake puts a fake kubectl into PATH, and returns the file in which it records its calls.
 func fake(t *testing.T) (log string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -84,7 +84,7 @@ func fake(t *testing.T) (log string) {
 	return log
 }
 
-// calls since the last time.
+// calls returns the calls since the last time, and removes them.
 func calls(t *testing.T, log string) []call {
 	t.Helper()
 	b, err := os.ReadFile(log)
@@ -105,7 +105,7 @@ func calls(t *testing.T, log string) []call {
 	return all
 }
 
-// self is the program, as a process.
+// self returns a command that runs the demo as a process.
 func self(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// grace that old passwords have in a cluster of our own, where nobody waits for them but the reader.
+// grace is how long old passwords remain valid in a cluster that the demo has booted, so that the reader does not
+// wait.
 const grace = 10 * time.Second
 
-// Where the product's parts are.
+// Names and files of the product's parts.
 const (
 	controllerNamespace = "crossplane-mysql-system"
 	controllerName      = "deployment/crossplane-mysql"
@@ -27,7 +28,7 @@ const (
 	platformFolder      = "controller/deploy/platform"
 )
 
-// boot a cluster on this machine, or see that somebody else's is there.
+// boot boots a cluster on this machine, or checks that the existing one is reachable.
 func (d *demo) boot(ctx context.Context) error {
 	if d.own {
 		if err := d.bootOwn(ctx); err != nil {
@@ -48,12 +49,12 @@ func (d *demo) boot(ctx context.Context) error {
 	return err
 }
 
-// bootOwn cluster, with the images of the servers that are shown, and of no other. Their packages are downloaded while
-// Kubernetes is compiled.
+// bootOwn boots a cluster with the images that the demo needs. Their packages are downloaded while Kubernetes is
+// compiled.
 func (d *demo) bootOwn(ctx context.Context) error {
 	d.left = append(d.left, d.make("cluster-down")+"   # ends the cluster and leaves nothing")
 	run := func(ctx context.Context, args ...string) error { return goRun(ctx, d.screen, d.clusterEnv(), args...) }
-	// Two that install packages at the same time would be in each other's way.
+	// This runs alone: two processes that install Debian packages block each other.
 	if err := run(ctx, "-C", "test/cluster", ".", "check"); err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func (d *demo) bootOwn(ctx context.Context) error {
 	go func() {
 		err := run(both, "-C", "test/images", ".", "make", "mysql")
 		if err != nil {
-			cancel(err) // Nothing is booted in vain.
+			cancel(err) // The boot is cancelled, because it would be useless.
 		}
 		made <- err
 	}()
@@ -77,7 +78,7 @@ func (d *demo) bootOwn(ctx context.Context) error {
 	return run(ctx, "-C", "test/images", ".", "load", "mysql", "s3")
 }
 
-// install the product where it is not installed yet.
+// install installs the missing parts of the product.
 func (d *demo) install(ctx context.Context) error {
 	if d.own {
 		return d.load(ctx)
@@ -109,7 +110,7 @@ func (d *demo) install(ctx context.Context) error {
 	return d.installed(ctx)
 }
 
-// ensureConfiguration of the API, if package/install.yaml does not install it.
+// ensureConfiguration installs the package of the API if package/install.yaml does not contain it.
 func (d *demo) ensureConfiguration(ctx context.Context) error {
 	if d.api.base == d.api.configuration {
 		return nil
@@ -126,7 +127,7 @@ func (d *demo) ensureConfiguration(ctx context.Context) error {
 	return d.kube.enterCommand(ctx, c)
 }
 
-// exists reports whether an object exists, and shows that it does.
+// exists reports whether an object exists, and prints that it does.
 func (d *demo) exists(ctx context.Context, name string, flags ...string) (bool, error) {
 	out, err := d.kube.ask(ctx, append([]string{"get", name, "--ignore-not-found", "--output=name"}, flags...)...)
 	if err != nil || strings.TrimSpace(out) == "" {
@@ -136,7 +137,7 @@ func (d *demo) exists(ctx context.Context, name string, flags ...string) (bool, 
 	return true, nil
 }
 
-// ensure that an object is there, by a command if it is not.
+// ensure creates an object with a command if it does not exist.
 func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ...string) error {
 	there, err := d.exists(ctx, name, flags...)
 	if err != nil || there {
@@ -149,7 +150,7 @@ func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ..
 	return d.kube.enter(ctx, apply...)
 }
 
-// load the working tree into our own cluster.
+// load installs the working tree in the cluster that the demo has booted.
 func (d *demo) load(ctx context.Context) error {
 	if err := goRun(ctx, d.screen, d.clusterEnv(), "-C", "test/install", ".",
 		"--timeout="+d.timeout.String()); err != nil {
@@ -164,7 +165,7 @@ func (d *demo) load(ctx context.Context) error {
 	return d.installed(ctx)
 }
 
-// installed waits until all parts work.
+// installed waits until all parts are ready.
 func (d *demo) installed(ctx context.Context) error {
 	timeout := "--timeout=" + d.timeout.String()
 	for _, c := range [][]string{
@@ -181,7 +182,7 @@ func (d *demo) installed(ctx context.Context) error {
 
 func (d *demo) clusterEnv() []string { return []string{"CLUSTER=" + d.cluster} }
 
-// make is how to call the Makefile for our cluster.
+// make returns the make command for the demo's cluster.
 func (d *demo) make(target string) string {
 	if d.cluster == "dev" {
 		return "make " + target
@@ -189,7 +190,7 @@ func (d *demo) make(target string) string {
 	return "CLUSTER=" + d.cluster + " make " + target
 }
 
-// ownKubeconfig is where the cluster's program writes it.
+// ownKubeconfig returns the path of the kubeconfig that test/cluster writes.
 func ownKubeconfig(cluster string) (string, error) {
 	root, err := os.Getwd()
 	return filepath.Join(root, ".cache", "cluster", cluster, "kubeconfig"), err

@@ -1,5 +1,6 @@
-// Package main shows on a real cluster what the product is for: a MySQL claim, or a MySQL without a claim, is created,
-// deleted and created again, and every row is there; then its password changes. It types what a person would, and shows what it types.
+// Package main demonstrates the product on a real cluster. A MySQL, with or without a claim, is created, deleted and
+// created again, and every row is there. Then its password is changed. The demo shows the commands that it runs, as a
+// user would type them.
 package main
 
 import (
@@ -22,10 +23,10 @@ again, changes the password, and has the next backup go to a store. What it show
 promised, and says which. The server stays at the end, and the last lines say how to end it. A cluster that is booted
 has the images of MySQL and of the store only: make cluster-up adds the others.`
 
-// interrupted is the exit code of a program that SIGINT ended.
+// interrupted is the exit code after SIGINT.
 const interrupted = 130
 
-// cli is the command line.
+// cli contains the flags.
 type cli struct {
 	Kubeconfig string        `env:"KUBECONFIG" help:"Cluster to use. Without it, one is booted on this machine, which needs Linux and root." placeholder:"FILE"`
 	Cluster    string        `default:"dev" env:"CLUSTER" help:"Name of the cluster that is booted."`
@@ -36,7 +37,7 @@ type cli struct {
 	Patience   time.Duration `default:"10m" help:"How long to wait for any one thing before it counts as broken."`
 }
 
-// Validate the flags.
+// Validate checks the flags.
 func (c *cli) Validate() error {
 	if c.Patience <= 0 {
 		return fmt.Errorf("--patience=%s leaves no time for anything; say 10m, for example", c.Patience)
@@ -61,7 +62,7 @@ func main() {
 	}
 }
 
-// run the demo from the top of the repository, wherever it was started.
+// run runs the demo in the root of the repository, from any directory in it.
 func (c *cli) run(ctx context.Context) error {
 	s := newScreen(os.Stdout)
 	d, err := newDemo(c, s)
@@ -72,7 +73,7 @@ func (c *cli) run(ctx context.Context) error {
 	return d.play(ctx)
 }
 
-// enterRepository looks for its top from here upwards.
+// enterRepository changes to the root of the repository, which is the working directory or one of its parents.
 func enterRepository() error {
 	for range 32 {
 		if _, err := os.Stat(claimFile); err == nil {
@@ -85,7 +86,7 @@ func enterRepository() error {
 	return errors.New("cannot find the repository: run this inside it")
 }
 
-// absolute makes the files of a KUBECONFIG right from everywhere.
+// absolute makes the paths in KUBECONFIG absolute.
 func absolute(kubeconfig string) (string, error) {
 	if kubeconfig == "" {
 		return "", nil

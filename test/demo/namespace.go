@@ -9,10 +9,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// defaultNamespace is kubectl's, where nobody says which.
+// defaultNamespace is the namespace that kubectl uses by default.
 const defaultNamespace = "default"
 
-// choose a namespace in which there is no claim of this name, and no backup of one.
+// choose chooses a namespace without an object and without a backup of this name.
 func (d *demo) choose(ctx context.Context) error {
 	home, err := d.kube.ask(ctx, "config", "view", "--minify", "--output=jsonpath={..namespace}")
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *demo) choose(ctx context.Context) error {
 	}
 }
 
-// candidate for the namespace.
+// candidate returns the nth candidate for the namespace.
 func candidate(asked string, n int) string {
 	switch {
 	case asked != "":
@@ -52,7 +52,7 @@ func candidate(asked string, n int) string {
 	return fmt.Sprintf("demo-%d", n)
 }
 
-// taken is what is in the way.
+// taken returns the object or backup that is in the way, or an empty string.
 func (d *demo) taken(ctx context.Context) (string, error) {
 	instance := v1.Instance{Kind: d.api.instanceKind, Namespace: d.namespace, Name: d.name}
 	out, err := d.kube.ask(ctx, "get", d.api.resource+"/"+d.name, "pvc/"+instance.BackupPVCName(), "--ignore-not-found",
@@ -81,7 +81,7 @@ func (d *demo) makeNamespace(ctx context.Context) error {
 	return typed.enter(ctx, "create", "namespace", d.namespace)
 }
 
-// records of this claim's backups.
+// records returns the BackupRecords of the demo's instance.
 func (d *demo) records(ctx context.Context) ([]v1.BackupRecord, error) {
 	out, err := d.kube.ask(ctx, "get", "backuprecord", "--output=json")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A screen shows what is done, with the seconds since the beginning.
+// A screen prints text, and lines with the seconds since the start.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -20,13 +20,13 @@ type screen struct {
 
 func newScreen(out io.Writer) *screen { return &screen{out: out, start: time.Now()} }
 
-// Write shows what a command prints.
+// Write prints the output of a command.
 func (s *screen) Write(b []byte) (int, error) {
 	s.show(string(b))
 	return len(b), nil
 }
 
-// sayf a line. That nobody reads it must not stop the work.
+// sayf prints a line with the time. A failed write does not stop the demo.
 func (s *screen) sayf(format string, a ...any) {
 	s.show(fmt.Sprintf("[%5.1fs] %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, a...)))
 }
@@ -39,20 +39,20 @@ func (s *screen) show(text string) {
 	_, _ = io.WriteString(s.out, text)
 }
 
-// stamp of a program that has its own clock.
+// stamp matches the time that another program prints in front of its lines.
 var stamp = regexp.MustCompile(`^\[ *[0-9.]+s\] `)
 
-// silence is how long a program may say nothing before the demo says that it still runs.
+// silence is how long a program may print nothing before the demo reports that it is still running.
 const silence = 15 * time.Second
 
-// A stamper shows the lines of another program by our clock.
+// A stamper prints the lines of another program with the demo's time.
 type stamper struct {
 	screen *screen
 	rest   []byte
 	wrote  atomic.Bool
 }
 
-// Write shows the lines that are whole.
+// Write prints all complete lines.
 func (p *stamper) Write(b []byte) (int, error) {
 	if len(b) > 0 {
 		p.wrote.Store(true)
@@ -68,8 +68,8 @@ func (p *stamper) Write(b []byte) (int, error) {
 	}
 }
 
-// remind says that a program still runs, whenever it has said nothing for a while, until stop is called. The go command
-// says nothing while it compiles.
+// remind prints that a program is still running, whenever it has printed nothing for a while, until stop is called.
+// The go command prints nothing while it compiles.
 func (p *stamper) remind(program string, every time.Duration) (stop func()) {
 	done := make(chan struct{})
 	start := time.Now()

@@ -8,12 +8,12 @@ import (
 // mysql is the name of the server's container, and of the client in it.
 const mysql = "mysql"
 
-// login of root, as mysql reads it from a file. No password is on a command line.
+// login is an option file of mysql for root, so that no password is on a command line.
 const login = "[client]\nuser=root\npassword=\"%s\"\nhost=127.0.0.1\n"
 
 func (d *demo) deployment() string { return "deployment/" + d.name }
 
-// client is mysql in the server's own pod.
+// client returns a command that runs a statement with the client in the server's pod.
 func (d *demo) client(statement string) command {
 	return command{args: []string{
 		"exec", "-i", d.deployment(), "-c", mysql, "--",
@@ -21,7 +21,7 @@ func (d *demo) client(statement string) command {
 	}}
 }
 
-// sql is what the shell function does.
+// sql returns a command that runs a statement. It is shown as a call of the shell function sql.
 func (d *demo) sql(password, statement string) command {
 	c := d.client(statement)
 	c.stdin = fmt.Sprintf(login, password)
@@ -29,14 +29,14 @@ func (d *demo) sql(password, statement string) command {
 	return c
 }
 
-// sqlFunction for a shell.
+// sqlFunction returns the definition of the shell function sql.
 func (d *demo) sqlFunction() string {
 	return fmt.Sprintf("$ sql() {\n    printf '[client]\\nuser=root\\npassword=\"%%s\"\\nhost=127.0.0.1\\n' \"$1\" |\n "+
 		"   %s \"$2\"\n  }\n",
 		d.kube.shell(command{args: d.client("").args[:len(d.client("").args)-1]}))
 }
 
-// tableOf what was printed and complained about: kubectl has its own words about a connection beside it.
+// tableOf returns the lines of a table. It removes kubectl's own messages about the connection.
 func tableOf(printed string) string {
 	var out strings.Builder
 	for line := range strings.Lines(printed) {

@@ -24,21 +24,21 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// What the store's part of the demo makes. A real store is elsewhere, and this one goes with its pod.
+// Settings of the demo's store. A real store is outside of the cluster, but this one is deleted with its pod.
 const (
 	storeAccess = "access"
 	storeSecret = "secret-of-the-demo"
 	storeBucket = "backups"
 	storeImage  = "versitygw:v1.8.0"
-	// storeHelper has a shell, which makes the bucket's folder.
+	// storeHelper is an image with a shell, which creates the directory of the bucket.
 	storeHelper   = "mysql:9.7"
 	gatewayFolder = "controller/deploy/gateway"
 )
 
-// storeName of the BackupStore, its Secrets and the namespace of its server.
+// storeName is the name of the BackupStore, its Secrets and the namespace of its server.
 func (d *demo) storeName() string { return "demo-store-" + d.namespace }
 
-// store has the next backup off the cluster, and the rows back from there.
+// store writes the next backup to a store and restores the rows from it.
 func (d *demo) store(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{d.startStore, d.addStore, d.chooseStore, d.removeToStore} {
 		if err := run(ctx); err != nil {
@@ -48,14 +48,14 @@ func (d *demo) store(ctx context.Context) error {
 	return d.again(ctx)
 }
 
-// everywhere types without the namespace of the claim.
+// everywhere returns a kubectl without the namespace of the demo.
 func (d *demo) everywhere() *kubectl {
 	k := *d.kube
 	k.namespace = ""
 	return &k
 }
 
-// startStore with a bucket, in a namespace of its own.
+// startStore starts an S3 server with a bucket, in a namespace of its own.
 func (d *demo) startStore(ctx context.Context) error {
 	k := d.everywhere()
 	if err := k.enter(ctx, "apply", "--server-side", "-k", gatewayFolder); err != nil {
@@ -74,7 +74,7 @@ func (d *demo) startStore(ctx context.Context) error {
 		"--timeout="+d.timeout.String())
 }
 
-// addStore makes the keys, and the BackupStore.
+// addStore creates the keys and the BackupStore.
 func (d *demo) addStore(ctx context.Context) error {
 	k, name := d.everywhere(), d.storeName()
 	file := filepath.Join(d.cache, "store-key.yaml")
@@ -103,7 +103,7 @@ func (d *demo) addStore(ctx context.Context) error {
 	return d.allowStore(ctx)
 }
 
-// allowStore to claims, if the platform does not yet.
+// allowStore allows claims to use the store, if the platform does not allow it yet.
 func (d *demo) allowStore(ctx context.Context) error {
 	k := d.everywhere()
 	out, err := k.ask(ctx, "get", platformName, "--output=jsonpath={.spec.allowedBackupStores[*]}")
@@ -118,7 +118,7 @@ func (d *demo) allowStore(ctx context.Context) error {
 	return k.enter(ctx, "patch", platformName, "--type=merge", "--patch", patch)
 }
 
-// chooseStore in the claim, and wait until its next backup goes there.
+// chooseStore sets the store in the manifest, and waits until the status names it as the target of the next backup.
 func (d *demo) chooseStore(ctx context.Context) error {
 	if err := d.kube.enter(ctx, "patch", d.api.resource, d.name, "--type=merge", "--patch",
 		fmt.Sprintf(`{"spec":{"backup":{"storeRef":{"name":%q}}}}`, d.storeName())); err != nil {
@@ -128,7 +128,7 @@ func (d *demo) chooseStore(ctx context.Context) error {
 		"--timeout="+d.timeout.String())
 }
 
-// removeToStore the claim, whose rows are those that the backup has then.
+// removeToStore deletes the object and checks that its final backup is in the store.
 func (d *demo) removeToStore(ctx context.Context) error {
 	if err := d.delete(ctx); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (d *demo) removeToStore(ctx context.Context) error {
 	return nil
 }
 
-// recipientOf a file of keys, as its first lines say it.
+// recipientOf reads the recipient from the first lines of a key file.
 func recipientOf(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -159,7 +159,7 @@ func recipientOf(file string) (string, error) {
 	return "", fmt.Errorf("%s says no recipient", file)
 }
 
-// backupStore as YAML. Its certificate is that of startStore.
+// backupStore returns the BackupStore as YAML, with the certificate of the demo's server.
 func (d *demo) backupStore(recipient string) string {
 	name := d.storeName()
 	s := v1.BackupStore{
@@ -171,13 +171,13 @@ func (d *demo) backupStore(recipient string) string {
 			Recipients: []string{recipient},
 		},
 	}
-	raw, _ := yaml.Marshal(s) // It has no type that could fail.
+	raw, _ := yaml.Marshal(s) // It contains no type that cannot be marshalled.
 	return string(raw)
 }
 
 func (d *demo) storeHost() string { return "s3." + d.storeName() + ".svc" }
 
-// storeServer as YAML: a server with a certificate of its own, and a bucket.
+// storeServer returns the objects of an S3 server as YAML, with a certificate and a bucket.
 func (d *demo) storeServer() (string, error) {
 	name := d.storeName()
 	certificate, key, err := selfSigned(d.storeHost())
@@ -238,7 +238,7 @@ func (d *demo) storeServer() (string, error) {
 	return out.String(), nil
 }
 
-// selfSigned certificate of a host, with its key, as PEM.
+// selfSigned returns a self-signed certificate of a host, and its key, as PEM.
 func selfSigned(host string) (certificate, private string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

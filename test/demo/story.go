@@ -11,16 +11,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// selectRows is what is asked before and after.
+// selectRows is the query before and after the re-creation.
 const selectRows = "SELECT id, name FROM test"
 
-// accessDenied is what the client says then.
+// accessDenied is the client's error for a wrong password.
 const accessDenied = "ERROR 1045"
 
-// restoredWord is what the original operators said, too.
+// restoredWord is a message of the original operators that the product has kept.
 const restoredWord = "Restoring DB have succeed"
 
-// create the claim in a namespace where nobody has one of this name.
+// create creates the object in a namespace without one of this name.
 func (d *demo) create(ctx context.Context) error {
 	if err := d.choose(ctx); err != nil {
 		return err
@@ -28,7 +28,8 @@ func (d *demo) create(ctx context.Context) error {
 	return d.apply(ctx)
 }
 
-// applyCommand takes the manifest as it is, but for its namespace, and for another image if the user named one.
+// applyCommand returns a command that applies the manifest. Only its namespace is changed, and its image if the user
+// specified one.
 func (d *demo) applyCommand() (command, error) {
 	b, err := os.ReadFile(d.api.file)
 	if err != nil {
@@ -52,7 +53,7 @@ func (d *demo) applyCommand() (command, error) {
 	return c, nil
 }
 
-// apply the claim, and wait until its server takes clients.
+// apply applies the manifest and waits until the server serves clients.
 func (d *demo) apply(ctx context.Context) error {
 	c, err := d.applyCommand()
 	if err != nil {
@@ -75,7 +76,7 @@ func (d *demo) apply(ctx context.Context) error {
 	return d.learnPassword(ctx)
 }
 
-// sessionCommand types what the original operators' users typed.
+// sessionCommand returns the SQL session of the original operator's example.
 func (d *demo) sessionCommand() (command, error) {
 	b, err := os.ReadFile(sessionFile)
 	c := d.sql(d.originalPassword, string(b))
@@ -83,7 +84,7 @@ func (d *demo) sessionCommand() (command, error) {
 	return c, err
 }
 
-// session of the original, and the rows that are there after it.
+// session runs the SQL session and reads the rows that it creates.
 func (d *demo) session(ctx context.Context) error {
 	c, err := d.sessionCommand()
 	if err != nil {
@@ -100,7 +101,7 @@ func (d *demo) session(ctx context.Context) error {
 	return err
 }
 
-// remove the claim, and see what is left.
+// remove deletes the object and shows what is left.
 func (d *demo) remove(ctx context.Context) error {
 	if err := d.delete(ctx); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (d *demo) remove(ctx context.Context) error {
 	return nil
 }
 
-// showBackups, with more arguments for kubectl, and return those of this claim.
+// showBackups lists the backups, with more kubectl arguments, and returns the BackupRecords of the demo's instance.
 func (d *demo) showBackups(ctx context.Context, args ...string) ([]v1.BackupRecord, error) {
 	if err := d.kube.enter(ctx, append([]string{"get", "msb"}, args...)...); err != nil {
 		return nil, err
@@ -127,14 +128,14 @@ func (d *demo) showBackups(ctx context.Context, args ...string) ([]v1.BackupReco
 	return d.records(ctx)
 }
 
-// delete the claim, and say what happens meanwhile.
+// delete deletes the object and prints its status meanwhile.
 func (d *demo) delete(ctx context.Context) error {
 	begin := time.Now()
 	following, stop := context.WithCancel(ctx)
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		_ = d.follow(following, func(claim) bool { return false }) // It is stopped.
+		_ = d.follow(following, func(claim) bool { return false }) // It was stopped.
 	}()
 	waiting, cancel := context.WithTimeout(ctx, d.timeout)
 	err := d.kube.enter(waiting, "delete", d.api.resource, d.name)
@@ -148,7 +149,7 @@ func (d *demo) delete(ctx context.Context) error {
 	return nil
 }
 
-// again creates the claim, and compares what is there with what was.
+// again creates the object again and compares the rows with those before the deletion.
 func (d *demo) again(ctx context.Context) error {
 	if err := d.apply(ctx); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (d *demo) again(ctx context.Context) error {
 	return nil
 }
 
-// change the password in the claim, or in a Secret, and see that the server follows.
+// change changes the password in the manifest or in a Secret, and waits until the server accepts it.
 func (d *demo) change(ctx context.Context) error {
 	if !d.api.stated {
 		d.stays(d.kube.shell(command{args: []string{"delete", "secret", d.passwordSecret()}}))
@@ -207,7 +208,7 @@ func (d *demo) change(ctx context.Context) error {
 	return err
 }
 
-// enterRefusable shows a login that may be refused already: not every server keeps an old password.
+// enterRefusable shows a login that may fail already, because not every server keeps an old password.
 func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	printed, err := d.kube.show(ctx, login)
 	if err != nil && !strings.Contains(printed, accessDenied) {
@@ -219,7 +220,7 @@ func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	return nil
 }
 
-// refused waits until a login is.
+// refused waits until a login is refused.
 func (d *demo) refused(ctx context.Context, login command) error {
 	start := time.Now()
 	return d.poll(ctx, func(ctx context.Context) error {
@@ -238,7 +239,7 @@ func (d *demo) refused(ctx context.Context, login command) error {
 	})
 }
 
-// credentials are what the claim says of them.
+// credentials returns the status message about the password.
 func (d *demo) credentials(ctx context.Context) string {
 	out, err := d.kube.ask(ctx, "get", d.api.resource, d.name, "--output=jsonpath={.status.internal.credentials.message}")
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestAdopt: record, notes, labels and finalizer are lost, as after an etcd of yesterday, and only the archive is
-// there. It is found, what somebody has put beside it is not believed, and the next claim has all rows.
+// TestAdopt checks that `kubectl mysql adopt` imports an archive whose BackupRecord, labels, annotations and
+// finalizer are lost, as after an etcd restore. It refuses forged archives on the same volume. The next claim has all
+// rows.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestSurvey has what lies there, and TestJudge what of it is believed")
@@ -52,7 +53,7 @@ func TestAdopt(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// loseIndex of the backups: nothing in the cluster says any more that their volume is one.
+// loseIndex removes every label, annotation and finalizer by which the cluster recognizes the backup volume.
 func loseIndex(t *testing.T, s *framework.Server) {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), "backup-"+s.Name+"-pvc")
@@ -76,8 +77,8 @@ func loseIndex(t *testing.T, s *framework.Server) {
 	}
 }
 
-// adopt as a person of the platform does, who reads what it says. It ends with an error, as two of the archives are
-// refused.
+// adopt runs `kubectl mysql adopt` and returns its output. The command exits with an error, because it refuses two of
+// the archives.
 func adopt(t *testing.T, s *framework.Server, flags ...string) string {
 	t.Helper()
 	var log bytes.Buffer

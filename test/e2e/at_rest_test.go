@@ -14,15 +14,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// idle claims of which the calls are counted, half of them with their password in a Secret.
+// idle is the number of claims whose API calls are counted. Half of them read their password from a Secret.
 const idle = 6
 
-// TestCallsAtRest counts what an idle claim costs the API server, of all that call it; and how long a changed Secret takes
-// to be the server's password. Crossplane watches what the function looks up. Beside that, what the same objects cost that
-// somebody has applied by hand: the kubelet reads the claims of a pod's volumes all the time. Nothing else may run in the
-// cluster.
+// TestCallsAtRest measures how many API calls an idle claim causes, from all clients, and how long a changed Secret
+// takes to become the server's password. Crossplane watches the objects that the function requests.
+//
+// The test also measures the same objects applied by hand, because the kubelet reads the PVCs of a pod all the time.
+// Nothing else may run in the cluster.
 func TestCallsAtRest(t *testing.T) {
-	time.Sleep(3 * time.Minute) // What a cluster does that was just made.
+	time.Sleep(3 * time.Minute) // A new cluster makes calls of its own for some minutes.
 	without := callsIn(t, 5*time.Minute)
 	servers := make([]*framework.Server, 0, idle)
 	for i := range idle {
@@ -42,9 +43,9 @@ func TestCallsAtRest(t *testing.T) {
 	}
 	fmt.Printf("\n%-40s %18s %32s\n", "an idle claim", "calls in a minute", "a changed Secret is the password")
 	changed := changeSecret(t, servers[0], "another-password")
-	// What the change has to do.
+	// Wait until the password change is complete.
 	time.Sleep(2 * time.Minute)
-	// As long as an answer of the function holds, or longer.
+	// This is at least as long as Crossplane caches a response of the function.
 	calls := callsIn(t, 10*time.Minute)
 	fmt.Printf("%-40s %18.1f %32s\n", "at rest", (calls-without)/idle, changed.Round(100*time.Millisecond))
 	composed := composedOf(t, servers[0])
@@ -54,7 +55,7 @@ func TestCallsAtRest(t *testing.T) {
 	for range idle {
 		ns := framework.NewNamespace(t)
 		applyByHand(t, ns, composed)
-		// It was there all the time.
+		// The Deployment was available during the whole measurement.
 		defer framework.MustKubectl(t, "wait", "--for=condition=Available", "--timeout=1s", "--namespace="+ns,
 			"deployment/"+servers[0].Name)
 	}
@@ -62,7 +63,7 @@ func TestCallsAtRest(t *testing.T) {
 	fmt.Printf("%-40s %18.1f\n", "the same objects by hand", (callsIn(t, 10*time.Minute)-without)/idle)
 }
 
-// changeSecret with the password of a server, and say how long it takes until that lets clients in with it.
+// changeSecret changes the password in the Secret of a server, and returns the time until the server accepts it.
 func changeSecret(t *testing.T, s *framework.Server, password string) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -72,7 +73,7 @@ func changeSecret(t *testing.T, s *framework.Server, password string) time.Durat
 	return time.Since(start)
 }
 
-// callsIn a time, in a minute of it, whoever makes them. Watches are one call each.
+// callsIn returns the number of API calls per minute during a period, from all clients. It does not count watches.
 func callsIn(t *testing.T, period time.Duration) float64 {
 	t.Helper()
 	before := calls(t)
@@ -80,7 +81,7 @@ func callsIn(t *testing.T, period time.Duration) float64 {
 	return (calls(t) - before) / period.Minutes()
 }
 
-// calls that the API server has answered.
+// calls returns the number of requests that the API server has answered, without watches and connections.
 func calls(t *testing.T) float64 {
 	t.Helper()
 	out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "get", "--raw", "/metrics")

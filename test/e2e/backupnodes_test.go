@@ -13,10 +13,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Volumes of the test cluster are of one node each: its two nodes are as far from each other as two zones.
+// Each volume of the test cluster belongs to one node, so its two nodes behave like two zones.
 
-// TestEmptyBackupVolumeElsewhere: an instance that never had data leaves a volume for backups where it would have been.
-// The next one is made elsewhere, and it can be backed up there.
+// TestEmptyBackupVolumeElsewhere checks an instance that never had data and leaves an empty backup volume on its
+// node. The next instance is created on another node and can be backed up there.
 func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
@@ -46,8 +46,9 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	s.Client().SeesRows(t, rows)
 }
 
-// TestBackupsPullTheServer: a server that begins empty runs where the backups of its name are. One that may not says so
-// before it has data. One that is made from another's backup is backed up beside its data.
+// TestBackupsPullTheServer checks that an empty server runs on a node that can use the existing backup volume. If it
+// cannot run there, the claim reports that before there is data. An instance that is cloned from another instance's
+// backup has its backups on the node of its data.
 func TestBackupsPullTheServer(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
@@ -80,14 +81,14 @@ func TestBackupsPullTheServer(t *testing.T) {
 	isOn(t, other, other.BackupPVC(), nodes[1])
 }
 
-// TestVolumesApart: a class that binds at once has put the two volumes on two nodes. Nothing can run beside both, which
-// is said before there is any data, with what to do.
+// TestVolumesApart checks a StorageClass with immediate binding that has placed the two volumes on two nodes, so that
+// no pod can use both. The claim reports this, and the remedy, before there is any data.
 func TestVolumesApart(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	nodes := directServers(t, s)
 	s.Spec["storageClassName"] = "local-immediate"
-	volume := reserveBackups(t, s, nodes[1]) // The class takes the first node.
+	volume := reserveBackups(t, s, nodes[1]) // The StorageClass takes the first node.
 	s.Create(t)
 	s.Says(t, "cannot be scheduled")
 	s.Says(t, "If a StorageClass placed the data volume and the backup volume in different zones, "+
@@ -108,11 +109,11 @@ func TestVolumesApart(t *testing.T) {
 
 const serverPods = "app.kubernetes.io/component=server"
 
-// nodeOfServers is the label of a namespace that says where its servers run.
+// nodeOfServers is the namespace label that names the node of its servers.
 const nodeOfServers = "e2e.crossplane-mysql.io/node"
 
-// directServers of the namespace to the node that its label names, as a scheduler does that has no room elsewhere, and
-// return the names of the nodes.
+// directServers makes the servers of the namespace run on the node that its label names, as if no other node had
+// room. It returns the names of the nodes.
 func directServers(t *testing.T, s *framework.Server) []string {
 	t.Helper()
 	nodes := namesOfNodes(t)
@@ -124,7 +125,7 @@ func directServers(t *testing.T, s *framework.Server) []string {
 	return nodes
 }
 
-// direct servers that are made from now on to a node, or to any.
+// direct makes servers that are created from now on run on a node, or on any node if the name is empty.
 func direct(t *testing.T, s *framework.Server, node string) {
 	t.Helper()
 	if node == "" {
@@ -134,7 +135,7 @@ func direct(t *testing.T, s *framework.Server, node string) {
 	framework.MustKubectl(t, "label", "namespace", s.Namespace, "--overwrite", nodeOfServers+"="+node)
 }
 
-// isOn a node, and on no other, is what a PVC's volume says.
+// isOn checks that the volume of a PVC belongs to this node.
 func isOn(t *testing.T, s *framework.Server, pvc, node string) *corev1.PersistentVolume {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), pvc)
@@ -150,7 +151,8 @@ func isOn(t *testing.T, s *framework.Server, pvc, node string) *corev1.Persisten
 	return v
 }
 
-// reserveBackups on a volume of a node for the PVC of the backups, which a class would have made anywhere.
+// reserveBackups creates a volume on a node for the backup PVC, because the StorageClass would choose the node
+// itself.
 func reserveBackups(t *testing.T, s *framework.Server, node string) string {
 	t.Helper()
 	size, _ := s.Spec["storage_size"].(string)

@@ -14,7 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestScheduledBackups: each minute has its backup, older ones go, and the claim says when the next is.
+// TestScheduledBackups checks that each minute gets its backup, that older backups are pruned, and that the claim
+// reports the time of the next one.
 func TestScheduledBackups(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -55,8 +56,8 @@ func TestScheduledBackups(t *testing.T) {
 	t.Logf("those of %s and %s", first, second)
 }
 
-// TestScheduleIsKept: there is one backup for each minute, whoever leads, and whoever has just ended; and one for all
-// minutes that were missed.
+// TestScheduleIsKept checks that each minute gets exactly one backup, whichever controller pod is the leader and even
+// after a leader was killed. All missed minutes together get one backup.
 func TestScheduleIsKept(t *testing.T) {
 	framework.Repeats(t, "TestScheduled has each step, and the model that what is due is begun")
 	theController.Lock()
@@ -80,7 +81,7 @@ func TestScheduleIsKept(t *testing.T) {
 		last = scheduledAfter(t, s, last)
 	}
 	controllers(t, 0)
-	time.Sleep(150 * time.Second) // Two minutes at least are missed.
+	time.Sleep(150 * time.Second) // At least two minutes are missed.
 	controllers(t, 1)
 	scheduledAfter(t, s, last)
 	minutes, err := scheduled(t.Context(), s)
@@ -109,7 +110,7 @@ func minuteOf(t *testing.T, name string) time.Time {
 	return minute
 }
 
-// isScheduled a backup that is so far.
+// isScheduled returns an error unless the scheduled backup has this phase.
 func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	xr, err := s.XR(ctx)
 	if err != nil {
@@ -122,7 +123,7 @@ func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	return nil
 }
 
-// scheduled backups that are proven, by their minutes.
+// scheduled returns the minutes of the verified scheduled backups.
 func scheduled(ctx context.Context, s *framework.Server) ([]string, error) {
 	records, err := s.Backups().List(ctx)
 	var out []string
@@ -135,7 +136,7 @@ func scheduled(ctx context.Context, s *framework.Server) ([]string, error) {
 	return out, err
 }
 
-// scheduledAfter a minute is the next backup that is proven.
+// scheduledAfter waits for a verified scheduled backup after the given minute, and returns its minute.
 func scheduledAfter(t *testing.T, s *framework.Server, after string) string {
 	t.Helper()
 	var minute string

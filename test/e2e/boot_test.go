@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// agentImage is what the Composition asks for.
+// agentImage is the job image in the Compositions.
 const agentImage = "ghcr.io/crossplane-mysql/crossplane-mysql:v0.1.0"
 
 func TestNodesAreReady(t *testing.T) {
@@ -49,7 +49,8 @@ func TestNamesAreResolved(t *testing.T) {
 	})
 }
 
-// TestVolumes sees what the product counts on: what a pod wrote is there for the next one, and the volume can grow.
+// TestVolumes checks what the product expects from volumes: data that a pod wrote is there for the next pod, and a
+// volume can grow.
 func TestVolumes(t *testing.T) {
 	ns := framework.NewNamespace(t)
 	pvc := &corev1.PersistentVolumeClaim{
@@ -116,7 +117,7 @@ func TestPackagesAreHealthy(t *testing.T) {
 		}
 	}
 	for name, condition := range map[string]string{"xmysqls.otus.homework": "Offered", "xdatabases.zalando.org": "Offered",
-		"mysqlinstances.crossplane-mysql.io": "Established"} { // It offers no claims.
+		"mysqlinstances.crossplane-mysql.io": "Established"} { // This API has no claims.
 		if err := framework.HasCondition(t.Context(),
 			framework.NewObject("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "", name),
 			condition); err != nil {
@@ -125,7 +126,7 @@ func TestPackagesAreHealthy(t *testing.T) {
 	}
 }
 
-// TestOwnPods: what runs for everybody may do nothing to its node, and has room there.
+// TestOwnPods checks that the pods of the function and the controller are unprivileged and request resources.
 func TestOwnPods(t *testing.T) {
 	for namespace, labels := range map[string]client.MatchingLabels{
 		"crossplane-system":       {"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"},
@@ -155,7 +156,7 @@ func TestOwnPods(t *testing.T) {
 	}
 }
 
-// TestImageRuns runs the product's own image, as its Dockerfile made it.
+// TestImageRuns runs the product's image, as the Dockerfile builds it.
 func TestImageRuns(t *testing.T) {
 	ns := framework.NewNamespace(t)
 	p := &corev1.Pod{

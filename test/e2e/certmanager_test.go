@@ -27,9 +27,9 @@ import (
 
 const systemNamespace = "crossplane-mysql-system"
 
-// TestCertManager: a server whose certificate cert-manager signs, with a CA that another one has signed, starts once
-// the issuer is there, is known to clients by the CA, gets another certificate while they log in, and leaves nothing
-// behind.
+// TestCertManager checks a server whose certificate cert-manager signs with an intermediate CA. The server starts
+// once the Issuer exists, and clients verify it with the CA. Its certificate is renewed while clients log in, and it
+// leaves no objects behind.
 func TestCertManager(t *testing.T) {
 	framework.SetPlatform(t, "certificateIssuer", map[string]any{"name": "between"})
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -82,7 +82,7 @@ func TestCertManager(t *testing.T) {
 	})
 }
 
-// startCertManager, which ends with the test.
+// startCertManager starts cert-manager and stops it when the test ends.
 func startCertManager(t *testing.T) {
 	t.Helper()
 	program := builds(t, "certmanager", "github.com/cert-manager/cert-manager", "deploy/crds")
@@ -102,7 +102,7 @@ func startCertManager(t *testing.T) {
 	})
 }
 
-// newIssuer of certificates with a CA that another one has signed, which is returned.
+// newIssuer creates an Issuer with an intermediate CA, and returns the certificate of the root CA.
 func newIssuer(t *testing.T, name string) []byte {
 	t.Helper()
 	authority := func(name string) *x509.Certificate {

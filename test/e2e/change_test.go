@@ -20,10 +20,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestCreateAgainDifferently: what cannot take the data over is refused and changes nothing; another password,
-// database, size and image are taken, and every row is there.
+// TestCreateAgainDifferently checks that a claim which cannot take over the data is refused and changes nothing.
+// Another password, database, size or image is accepted, and every row is there.
 //
-// There is one MySQL to be had, so that the backup's record is made to say that an older or a newer one wrote it.
+// Only one version of MySQL is available, so the test edits the version in the BackupRecord.
 func TestCreateAgainDifferently(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has what is refused, TestRestoreRefuses versions, and TestRealRestored another "+
@@ -70,8 +70,8 @@ func TestCreateAgainDifferently(t *testing.T) {
 	hasGrown(t, s, "backup-"+s.Name+"-pvc")
 }
 
-// TestChangeInPlace: another image, another database and a larger volume for a server that runs; a smaller one is
-// refused.
+// TestChangeInPlace checks another image, another database and a larger volume on a running server. A smaller volume
+// is refused.
 func TestChangeInPlace(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -113,12 +113,12 @@ func TestChangeInPlace(t *testing.T) {
 		return err
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 2) // One before the other image.
+	s.Backups().AreProven(t, 2) // One was taken before the change of the image.
 	hasGrown(t, s, "backup-"+s.Name+"-pvc")
 }
 
-// reachedBy others from now on: the NetworkPolicy of the server says who, and that of its Jobs says nobody. What the
-// API server could not take is refused.
+// reachedBy sets peers in spec.networkPolicy. They are written to the NetworkPolicy of the server and not to the
+// NetworkPolicy of its Jobs. A peer that Kubernetes does not accept is refused.
 func reachedBy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pods := map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "client"}}}
@@ -145,8 +145,7 @@ func reachedBy(t *testing.T, s *framework.Server) {
 	}
 }
 
-// restoreFailsOnCreate creates the claim, waits for its restore to fail with a text, and deletes it. Nothing came of
-// it.
+// restoreFailsOnCreate creates the claim, waits for its restore to fail with a text, and deletes the claim.
 func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	s.Create(t)
@@ -155,10 +154,10 @@ func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 	s.Delete(t)
 }
 
-// larger is the size that volumes grow to.
+// larger is the size to which volumes grow.
 const larger = "2Gi"
 
-// hasGrown waits until a volume is larger.
+// hasGrown waits until a volume has the larger size.
 func hasGrown(t *testing.T, s *framework.Server, pvc string) {
 	t.Helper()
 	framework.Eventually(t, "the size of "+pvc, func(ctx context.Context) error {
@@ -173,7 +172,7 @@ func hasGrown(t *testing.T, s *framework.Server, pvc string) {
 	})
 }
 
-// asksFor complains of a PVC that does not ask for a size.
+// asksFor returns an error unless a PVC requests this size.
 func asksFor(ctx context.Context, s *framework.Server, pvc, want string) error {
 	c := &corev1.PersistentVolumeClaim{}
 	if err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: pvc}, c); err != nil {
@@ -186,7 +185,7 @@ func asksFor(ctx context.Context, s *framework.Server, pvc, want string) error {
 	return nil
 }
 
-// serverSeesRoom complains while the server's own file system has not grown to two GiB.
+// serverSeesRoom returns an error until the file system in the server's container has grown to 2 GiB.
 func serverSeesRoom(ctx context.Context, s *framework.Server) error {
 	p, err := s.Pods().FindServer(ctx)
 	if err != nil {
@@ -211,14 +210,15 @@ func serverSeesRoom(ctx context.Context, s *framework.Server) error {
 	return nil
 }
 
-// findRestoreJob of the server, or nil.
+// findRestoreJob returns the restore Job of the server.
 func findRestoreJob(ctx context.Context, s *framework.Server) (*batchv1.Job, error) {
 	j := &batchv1.Job{}
 	err := framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: "restore-" + s.Name + "-job"}, j)
 	return j, err
 }
 
-// holdsItsData: its PVC and the XR are there, and none of them may go yet.
+// holdsItsData checks that the data PVC and the composite resource exist with their finalizers, and that no backup is
+// verified.
 func holdsItsData(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}

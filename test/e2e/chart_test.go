@@ -17,14 +17,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// inSystem are the flags of the release's namespace.
+// inSystem adds the flags of the release's namespace.
 func inSystem(args ...string) []string {
 	return append(args, "--namespace", framework.SystemNamespace)
 }
 
-// TestChart: the chart in dist, as docs/how-to/install-with-helm.md has it, installs what a claim needs in its own namespace, and
-// `helm test` finds it ready; an upgrade restarts no server; to uninstall it takes the controller away and nothing else,
-// and what was left is the chart's again when it is installed once more.
+// TestChart checks the chart in dist, as docs/how-to/install-with-helm.md describes it. The chart installs everything
+// that a claim needs, and `helm test` succeeds. An upgrade restarts no server. Uninstalling removes only the
+// controller, and a second installation takes over the remaining objects.
 func TestChart(t *testing.T) {
 	removesProduct(t)
 	h := newHelm(t)
@@ -80,7 +80,7 @@ func TestChart(t *testing.T) {
 	s.Delete(t)
 }
 
-// passesTest runs `helm test`, which leaves none of its objects.
+// passesTest checks that `helm test` succeeds and leaves none of its objects.
 func (h *helm) passesTest(t *testing.T) {
 	t.Helper()
 	if out := h.run(t, inSystem("test", "crossplane-mysql", "--timeout", "4m")...); !strings.Contains(out, "Succeeded") {
@@ -93,7 +93,7 @@ func (h *helm) passesTest(t *testing.T) {
 	}
 }
 
-// failsTest runs `helm test` without one of the policies, and repairs it.
+// failsTest checks that `helm test` fails without a policy binding, and restores the binding.
 func (h *helm) failsTest(t *testing.T) {
 	t.Helper()
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-controller-scale")
@@ -109,7 +109,7 @@ func (h *helm) failsTest(t *testing.T) {
 	h.passesTest(t)
 }
 
-// hasKept what belongs to claims.
+// hasKept checks that everything that belongs to claims still exists.
 func hasKept(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, args := range [][]string{
@@ -148,7 +148,7 @@ func controllerNow(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// A helm with a home of its own, and the chart that was built.
+// A helm is Helm with a home directory of its own, and the chart in dist.
 type helm struct{ program, home, chart, crds string }
 
 func newHelm(t *testing.T) *helm {

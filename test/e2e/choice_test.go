@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestChoiceIsUsedOnce: a claim that names an older backup goes back to it once. The life after that one goes on from
-// where it was, although the claim says what it said, until somebody says it again.
+// TestChoiceIsUsedOnce checks that a claim which names an older backup restores it only once. The next instance
+// continues from the newest data although the claim is unchanged, until a user sets the field again.
 func TestChoiceIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has each life")
@@ -56,8 +56,8 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestRivals: two instances of one name lived beside each other, and each has left a backup. The next one does not
-// start from the one that a clock calls the newer: it waits for a person.
+// TestRivals checks that two instances of one name, which existed concurrently, each left a backup. The next instance
+// does not restore the one with the later timestamp. It waits for manual action.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has rivals, and the model never starts from the wrong one")

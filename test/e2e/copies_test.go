@@ -21,23 +21,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// original is a real claim, with a real server, that many are copies of. No other text has its name in it.
+// original is the name of a real claim with a real server, which the copies are made from. It occurs in no other text
+// of these objects.
 const original = "original-of-many"
 
-// composedAs is the annotation by which Crossplane knows which part of an XR an object is.
+// composedAs is the annotation with the name of a composed resource in its composite resource.
 const composedAs = "crossplane.io/composition-resource-name"
 
 // instanceObjects are the objects of an instance that the controller reads.
 type instanceObjects struct {
 	namespace string
-	// paused copies are left alone by Crossplane.
+	// Crossplane does not reconcile paused copies.
 	paused    bool
 	claim, xr *unstructured.Unstructured
 	pvc, pv   *unstructured.Unstructured
 	service   *corev1.Service
 }
 
-// prototype is one real instance at rest.
+// prototype creates one real instance and waits until it is idle.
 func prototype(t *testing.T) *instanceObjects {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-many-"}}
@@ -48,7 +49,7 @@ func prototype(t *testing.T) *instanceObjects {
 		claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
 	o.claim.SetName(original)
 	image, _, _ := unstructured.NestedString(o.claim.Object, "spec", "image")
-	// One server answers for all copies, and has one certificate, where each of them has an authority of its own.
+	// The copies share one server and its certificate, but each has a CA of its own.
 	framework.SetPlatform(t, "allowedPlaintextImages", []any{image})
 	if err := framework.Suite.Kube.Create(t.Context(), o.claim); err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func (o *instanceObjects) read(t *testing.T) {
 	}
 }
 
-// copies of the prototype, so many, a few at a time. It returns their names.
+// copies creates the given number of copies concurrently, and returns their names.
 func (o *instanceObjects) copies(t *testing.T, many int) []string {
 	t.Helper()
 	names := make([]string, many)
@@ -98,7 +99,7 @@ func (o *instanceObjects) copies(t *testing.T, many int) []string {
 	return names
 }
 
-// atOnce does something to eight of many at a time.
+// atOnce calls run for each name, eight at a time.
 func atOnce(t *testing.T, names []string, run func(name string) error) {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -120,20 +121,21 @@ func atOnce(t *testing.T, names []string, run func(name string) error) {
 	}
 }
 
-// copy under another name. The XR is first: the others name its UID.
+// copy creates a copy with another name. It creates the composite resource first, because the other objects contain
+// its UID.
 func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	names := strings.NewReplacer(o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
 	xr, err := o.renamed(o.xr, names)
 	if err != nil {
 		return err
 	}
-	unstructured.RemoveNestedField(xr.Object, "spec", "writeConnectionSecretToRef") // By Crossplane, named for the XR.
+	unstructured.RemoveNestedField(xr.Object, "spec", "writeConnectionSecretToRef") // Set by Crossplane.
 	status, _ := xr.Object["status"].(map[string]any)
 	if err := framework.Suite.Kube.Create(ctx, xr); err != nil {
 		return err
 	}
 	remembered, _ := status["internal"].(map[string]any)
-	// A status of another XR is taken away, and with it the image that may do without TLS.
+	// The controller discards a status with another UID, and with it the permission to use an image without TLS.
 	remembered["uid"] = string(xr.GetUID())
 	delete(status, "tls")
 	delete(remembered, "authorities")
@@ -167,7 +169,8 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	return nil
 }
 
-// renamed copy of an object, without what the API server adds to it, and on volumes of a class that nobody provides.
+// renamed returns a renamed copy of an object without the fields that the API server sets. Its volumes belong to a
+// StorageClass without a provisioner.
 func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.Replacer) (*unstructured.Unstructured,
 	error) {
 	raw, err := json.Marshal(u.Object)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// hanging deletions of one namespace.
+	// hanging is the number of blocked deletions in one namespace.
 	hanging = 200
-	// readsOfCrowd a second that they may cost at most, once all of them hang: those of three looks. There are two, and
-	// some for events.
+	// readsOfCrowd is the maximum of their API reads per second, once all of them are blocked. It corresponds to
+	// three concurrent checks. The controller makes two, and events cause some more.
 	readsOfCrowd = 80
 )
 
-// TestHangingDeletions: two hundred deletions hang in one namespace, because Crossplane is paused for them. A good
-// claim beside them is created, deleted and created again as before, which is printed; and what they cost is asserted.
-// It leaves the cluster unfit for other tests.
+// TestHangingDeletions blocks 200 deletions in one namespace by pausing Crossplane for them. Meanwhile it creates,
+// deletes and recreates a normal claim and prints the times. It asserts how many API reads the blocked deletions
+// cost. The cluster cannot be used for other tests afterwards.
 func TestHangingDeletions(t *testing.T) {
 	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
@@ -48,7 +48,7 @@ func TestHangingDeletions(t *testing.T) {
 	beside := goodClaim(t)
 	must(t, "the deletions", func(ctx context.Context) error { return o.hang(ctx, names) })
 	hangs := time.Since(begun)
-	time.Sleep(time.Minute) // Those that began last are looked at often.
+	time.Sleep(time.Minute) // The most recent deletions are still checked often.
 	before := reads()
 	time.Sleep(time.Minute)
 	cost := (reads() - before) / 60
@@ -63,7 +63,7 @@ func TestHangingDeletions(t *testing.T) {
 	}
 }
 
-// goodClaim is how many seconds a claim takes until it answers, is gone, and answers again.
+// goodClaim returns how many seconds a claim takes to be created, deleted and created again.
 func goodClaim(t *testing.T) [3]float64 {
 	t.Helper()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -79,7 +79,7 @@ func goodClaim(t *testing.T) [3]float64 {
 	}
 }
 
-// delete claim and XR of a copy, as Crossplane would.
+// delete deletes the claim and the composite resource of a copy, as Crossplane would.
 func (o *instanceObjects) delete(name string) error {
 	ctx := context.Background()
 	return errors.Join(
@@ -87,7 +87,7 @@ func (o *instanceObjects) delete(name string) error {
 		framework.Suite.Kube.Delete(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name)))
 }
 
-// hang is nil once each copy waits for Crossplane, which it will for ever.
+// hang returns nil once every copy waits for Crossplane, which never continues.
 func (o *instanceObjects) hang(ctx context.Context, names []string) error {
 	list := framework.NewList("otus.homework/v1/XMySQL")
 	if err := framework.Suite.Kube.List(ctx, list); err != nil {

@@ -26,9 +26,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestDashboard: what Grafana would ask for each panel, a real Prometheus answers, which finds all targets by the
-// configuration that docs/reference/metrics.md shows; and what it has of each metric lies between what its source says before and
-// after it was asked.
+// TestDashboard sends the query of each panel to a real Prometheus, which discovers its targets with the
+// configuration of docs/reference/metrics.md. The value of each metric must lie between two values that its source
+// reports before and after the query.
 func TestDashboard(t *testing.T) {
 	exporter := output(t, framework.Repository(), "go", "run", "./test/tools", "exporter")
 	program := output(t, framework.Repository(), "go", "run", "./test/tools", "prometheus")
@@ -67,11 +67,11 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// selectors of metrics in a query, with what they want of their labels.
+// selectors matches the metrics of a query with their label selectors.
 var selectors = regexp.MustCompile(
 	`\b(crossplane_mysql|mysql|process|grpc|rest|controller_runtime)_[a-z0-9_]+(\{[^}]*\})?`)
 
-// A dashboard, as far as it is asked.
+// A dashboard contains the fields of a Grafana dashboard that the test reads.
 type dashboard struct {
 	Panels []struct {
 		Title   string `json:"title"`
@@ -95,10 +95,11 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// A prometheusPod is a real one.
+// A prometheusPod is a pod with a real Prometheus.
 type prometheusPod struct{ namespace, token string }
 
-// startPrometheus with the configuration that the page of the metrics shows, and looks twice a second.
+// startPrometheus starts Prometheus with the configuration of docs/reference/metrics.md and a scrape interval of 2
+// seconds.
 func startPrometheus(t *testing.T, program string) *prometheusPod {
 	t.Helper()
 	p := &prometheusPod{namespace: framework.NewNamespace(t)}
@@ -133,7 +134,7 @@ func startPrometheus(t *testing.T, program string) *prometheusPod {
 	return p
 }
 
-// scrapeConfigs of the page of the metrics.
+// scrapeConfigs returns the scrape configuration of docs/reference/metrics.md.
 func scrapeConfigs(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(framework.Repository(), "docs/reference/metrics.md"))
@@ -148,7 +149,7 @@ func scrapeConfigs(t *testing.T) string {
 	return "scrape_configs:\n" + config
 }
 
-// runIn a pod a program that is sent there, which ends with the pod.
+// runIn copies a program to a pod and starts it there. It runs until the pod ends.
 func runIn(t *testing.T, namespace, pod, folder, program, args string) {
 	t.Helper()
 	file, err := os.Open(program)
@@ -170,7 +171,7 @@ func runIn(t *testing.T, namespace, pod, folder, program, args string) {
 	})
 }
 
-// ask it now: the values of what it finds.
+// ask runs an instant query and returns the values of its series.
 func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error) {
 	raw, err := framework.Suite.Typed.CoreV1().Pods(p.namespace).
 		ProxyGet("http", "prometheus", "9090", "/api/v1/query", map[string]string{"query": query}).DoRaw(ctx)
@@ -199,11 +200,12 @@ func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error
 	return out, nil
 }
 
-// gauges go both ways, by at most this between two looks.
+// gauges are metrics that can also decrease, with the most that each may change between two scrapes.
 var gauges = map[string]float64{"process_resident_memory_bytes": 64 << 20, "mysql_global_status_threads_connected": 4,
 	"crossplane_mysql_instances": 0}
 
-// compare what Prometheus has of a metric with what its source says before and after it has looked.
+// compare checks the value of a metric in Prometheus against the values that its source reports before and after the
+// scrape.
 func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector string) {
 	t.Helper()
 	name, _, _ := strings.Cut(selector, "{")
@@ -211,7 +213,7 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second) // Two looks.
+	time.Sleep(5 * time.Second) // Two scrapes.
 	got, err := p.ask(t.Context(), "sum("+selector+")")
 	if err != nil {
 		t.Fatal(err)
@@ -220,12 +222,12 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) == 0 && before == 0 && after == 0 { // It has no series, here and there.
+	if len(got) == 0 && before == 0 && after == 0 { // Neither the source nor Prometheus has a series.
 		return
 	}
 	slack := gauges[name] + 0.01
 	if strings.HasSuffix(name, "_timestamp_seconds") {
-		slack = 5 // It is counted in seconds at each look.
+		slack = 5 // It counts in seconds at each scrape.
 	}
 	t.Logf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, got)
 	if len(got) != 1 || got[0] < before-slack || got[0] > after+slack {
@@ -233,7 +235,7 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	}
 }
 
-// source of a metric: the controller, the function, or the server itself.
+// source reads a metric from where it originates: the controller, the function or the server.
 func (p *prometheusPod) source(t *testing.T, s *framework.Server, selector string) (float64, error) {
 	t.Helper()
 	name, _, _ := strings.Cut(selector, "{")
@@ -261,7 +263,7 @@ func (p *prometheusPod) source(t *testing.T, s *framework.Server, selector strin
 	return sumIn(body, name, "")
 }
 
-// sumIn what a program serves.
+// sumIn returns the sum of the series of a metric in the text that a program exposes.
 func sumIn(body, name, label string) (sum float64, err error) {
 	for line := range strings.Lines(body) {
 		f := strings.Fields(line)
@@ -277,7 +279,7 @@ func sumIn(body, name, label string) (sum float64, err error) {
 	return sum, nil
 }
 
-// ofServer is what it says of itself, by the name that the exporter has for it.
+// ofServer reads the status or variable in the server from which the exporter creates the metric.
 func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64, error) {
 	t.Helper()
 	status, isStatus := strings.CutPrefix(name, "mysql_global_status_")
@@ -300,7 +302,8 @@ func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64
 	return strconv.ParseFloat(strings.TrimSpace(s.Client().MustQuery(t, query)), 64)
 }
 
-// startExporter as the page of the metrics says, but for its image, of which the program is taken.
+// startExporter starts mysqld-exporter as the documentation describes, but copies the program to a toolbox pod
+// instead of using its image.
 func startExporter(t *testing.T, s *framework.Server, program string) {
 	t.Helper()
 	s.Client().MustQuery(t, "CREATE USER exporter@'%' IDENTIFIED BY 'choose-another' REQUIRE SSL WITH "+
@@ -337,7 +340,8 @@ func startExporter(t *testing.T, s *framework.Server, program string) {
 	runIn(t, s.Namespace, pod.Name, "/program", program, args)
 }
 
-// backedUp is a neighbour of the server, and one of which the server's own panel knows.
+// backedUp creates and deletes a neighbour of the server, so that it has a backup, and takes a backup of the server,
+// too.
 func backedUp(t *testing.T, s *framework.Server) {
 	t.Helper()
 	n := s.Neighbour(t, "another")
@@ -358,7 +362,7 @@ func backedUp(t *testing.T, s *framework.Server) {
 	})
 }
 
-// strain the server until the test ends: with rows, with queries that are slow, and with logins that fail.
+// strain sends writes, slow queries and failed logins to the server until the test ends.
 func strain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Client().MustQuery(t, "SET GLOBAL long_query_time = 0; CREATE TABLE load_of_test (id INT PRIMARY KEY "+

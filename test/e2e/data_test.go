@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestEverythingComesBack sees that a server is after a re-create what it was before the delete, by all that it says of
-// itself.
+// TestEverythingComesBack checks that a recreated server reports the same data, accounts and settings as before the
+// deletion.
 func TestEverythingComesBack(t *testing.T) {
 	t.Parallel()
 	framework.OnBoth(t, everythingComesBack)
@@ -41,7 +41,8 @@ func everythingComesBack(t *testing.T, composition string) {
 	writesNoImage(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	// Before the name comes back: that needs the volume, and a backup without a verdict keeps none.
+	// The claim is not recreated yet: a new instance needs the volume, and a backup without a restore test does not
+	// reserve one.
 	hasVerdict(t, s, "True")
 	leavesNothing(t, s)
 	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted",
@@ -62,7 +63,8 @@ func everythingComesBack(t *testing.T, composition string) {
 	}
 }
 
-// listsBackup: who may read the claim sees its backups, and needs no right on their records.
+// listsBackup checks that the status of the claim lists its backups, so that a user needs no permission on
+// BackupRecords.
 func listsBackup(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Eventually(t, "the backup in the claim's status", func(ctx context.Context) error {
@@ -85,7 +87,8 @@ func listsBackup(t *testing.T, s *framework.Server) {
 	})
 }
 
-// writesNoImage: a server writes its data, its socket and temporary files, and to nothing that its image has.
+// writesNoImage checks that the server can write its data, its socket and temporary files, and nothing else in its
+// image.
 func writesNoImage(t *testing.T, s *framework.Server) {
 	t.Helper()
 	server := s.Pods().MustFindServer(t)
@@ -98,7 +101,7 @@ func writesNoImage(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasWorkingAccounts, which can do what they could, and no more.
+// hasWorkingAccounts checks that the accounts have their old privileges, and no more.
 func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	t.Helper()
 	app := *s
@@ -118,7 +121,7 @@ func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasRunningEvents: the one that counts seconds goes on.
+// hasRunningEvents checks that the MySQL event which counts seconds is still running.
 func hasRunningEvents(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const count = "SELECT n FROM shop.ticks"
@@ -132,7 +135,7 @@ func hasRunningEvents(t *testing.T, s *framework.Server) {
 	})
 }
 
-// TestNoAcknowledgedRowIsLost deletes the claim under a client that writes on and on.
+// TestNoAcknowledgedRowIsLost deletes the claim while a client writes rows continuously.
 func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "all cells of the matrix have such a client")
@@ -150,7 +153,7 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	hasAcknowledgedRows(t, s, sessions)
 }
 
-// hasAcknowledgedRows of a writer's sessions, each of them.
+// hasAcknowledgedRows checks that every acknowledged row of each session is there.
 func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int) {
 	t.Helper()
 	total := 0
@@ -165,22 +168,22 @@ func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int
 	t.Logf("%d rows were acknowledged in %d sessions", total, len(sessions))
 }
 
-// A writer commits row after row, and notes those that the server has acknowledged. It logs in again whenever it loses
-// the server.
+// A writer commits one row after the other and counts those that the server has acknowledged. It logs in again
+// whenever it loses the connection.
 type writer struct {
 	stop context.CancelFunc
-	// pause after each row.
+	// pause is the time after each row.
 	pause time.Duration
 	done  sync.WaitGroup
 
 	mu sync.Mutex
-	// acknowledged rows of each session.
+	// acknowledged contains the number of acknowledged rows of each session.
 	acknowledged []int
 }
 
-// knocks five times a second for some seconds, until somebody listens, and then runs a client. To run one in the pod
-// for each knock costs half a second of a processor, most of it for the container runtime: twenty cells of the matrix,
-// whose servers are stopped, took all there is.
+// knocks waits up to some seconds until the server's port is open, checking five times a second, and then runs a
+// client. An exec into the pod for each check would cost half a second of CPU time, most of it in the container
+// runtime. Twenty matrix cases with stopped servers used all CPUs that way.
 const knocks = `for i in {1..50}; do timeout 2 bash -c "exec 3<>/dev/tcp/$0/3306" 2>/dev/null && exec "$@"; sleep 0.2; done; exit 1`
 
 func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer {
@@ -201,7 +204,7 @@ func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer
 	return w
 }
 
-// session until the server is lost, or there is none.
+// session writes rows until the connection is lost or refused.
 func (w *writer) session(ctx context.Context, s *framework.Server, client []string) {
 	w.mu.Lock()
 	w.acknowledged = append(w.acknowledged, 0)
@@ -218,12 +221,12 @@ func (w *writer) session(ctx context.Context, s *framework.Server, client []stri
 	if err != nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond): // A client that is refused does not knock without a break.
+		case <-time.After(100 * time.Millisecond): // A client that is refused does not retry without a pause.
 		}
 	}
 }
 
-// wrote complains as long as fewer rows than that are acknowledged.
+// wrote returns an error while fewer rows than want are acknowledged.
 func (w *writer) wrote(want int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +240,7 @@ func (w *writer) wrote(want int) error {
 	return nil
 }
 
-// end the writing. The result has the number of acknowledged rows of each session that had any.
+// end stops writing and returns the number of acknowledged rows of each session that has any.
 func (w *writer) end() map[int]int {
 	w.stop()
 	w.done.Wait()
@@ -252,7 +255,7 @@ func (w *writer) end() map[int]int {
 	return out
 }
 
-// inserts reads as statements without an end.
+// inserts is a reader of INSERT statements without an end.
 type inserts struct {
 	session, n int
 	pause      time.Duration
@@ -261,7 +264,7 @@ type inserts struct {
 
 var _ io.Reader = &inserts{}
 
-// Read never fails.
+// Read never returns an error.
 func (i *inserts) Read(p []byte) (int, error) {
 	if i.rest == "" {
 		time.Sleep(i.pause)
@@ -273,8 +276,8 @@ func (i *inserts) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestNobodySeesAHalfRestoredServer asks from the moment of the re-create, as an account that came with the data: there
-// is no answer before there are all accounts, grants, databases, tables and rows.
+// TestNobodySeesAHalfRestoredServer queries the server from the moment of the re-creation, with an account that is
+// part of the data. The server must not answer before all accounts, grants, databases, tables and rows are restored.
 func TestNobodySeesAHalfRestoredServer(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -293,7 +296,7 @@ func TestNobodySeesAHalfRestoredServer(t *testing.T) {
 	isRestored(t, s)
 }
 
-// big is 64 MiB that nothing compresses.
+// big creates 64 MiB of data that cannot be compressed.
 const big = `CREATE DATABASE big;
 CREATE USER app IDENTIFIED BY 'secret';
 GRANT SELECT ON big.* TO app;
@@ -301,7 +304,7 @@ CREATE TABLE big.payload (id INT AUTO_INCREMENT PRIMARY KEY, data BLOB NOT NULL)
 INSERT INTO big.payload (data) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 256)
   SELECT RANDOM_BYTES(1024) FROM n a, n b;`
 
-// isRestored waits until the claim says that it was, from the newest backup.
+// isRestored waits until the claim reports that its restore has succeeded.
 func isRestored(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the restore in the status", func(ctx context.Context) error {
@@ -317,19 +320,19 @@ func isRestored(t *testing.T, s *framework.Server) {
 	})
 }
 
-// portraitOf a server is all that it holds, as text.
+// portraitOf returns the whole content of a server as text.
 func portraitOf(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	portrait := s.Client().RunScript(t, s.Client().RunScript(t, testdata(t, "portrait.sql")))
 	return rootsHash.ReplaceAllString(portrait, "$1 AS …")
 }
 
-// rootsHash has another salt each time that root gets its password, as it does where it is restored. Where all of it
-// prints it is no hexadecimal number.
+// rootsHash matches the password hash of root. It has a new salt each time the password is set, which a restore does.
+// MySQL prints the hash as a quoted string if it is not printed as a hexadecimal number.
 var rootsHash = regexp.MustCompile(
 	"(?m)(^CREATE USER `root`@.* IDENTIFIED WITH '[a-z0-9_]+') AS (0x[0-9A-F]+|'(?:[^'\\\\]|\\\\.)*')")
 
-// testdata is a file of the folder of that name.
+// testdata returns a file of the testdata directory.
 func testdata(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))

@@ -15,7 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRow14Database is the second API: a server behind a port of every node, both gone with the resource.
+// TestRow14Database checks the second API: a server that is exposed through a NodePort. Deleting the resource deletes
+// both.
 func TestRow14Database(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
@@ -29,7 +30,7 @@ func TestRow14Database(t *testing.T) {
 	}
 }
 
-// typeRefused: what has no type, or an unknown one, is an error that lists them.
+// typeRefused checks that a missing or unknown type is refused with an error that lists the types.
 func typeRefused(t *testing.T) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -43,7 +44,8 @@ func typeRefused(t *testing.T) {
 	}
 }
 
-// storageRefused: nobody has proved that a backup of MongoDB comes back, so there is none to ask for.
+// storageRefused checks that a MongoDB with storage is refused, because no test shows that a backup of MongoDB can be
+// restored.
 func storageRefused(t *testing.T) {
 	t.Helper()
 	claim := framework.NewObject("zalando.org/v1", "Database", framework.NewNamespace(t), "db")
@@ -54,7 +56,7 @@ func storageRefused(t *testing.T) {
 	}
 }
 
-// newDatabase is an example's claim, with fields of its spec over it, in a namespace with a pod for its clients.
+// newDatabase returns the claim of an example with changed fields, in a new namespace with a client pod.
 func newDatabase(t *testing.T, example string, fields map[string]any) *framework.Server {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -67,7 +69,7 @@ func newDatabase(t *testing.T, example string, fields map[string]any) *framework
 	return s
 }
 
-// discardDatabase of a Database: one without a volume has nothing that could be discarded.
+// discardDatabase deletes a Database after a test. A Database without a volume has no data to discard.
 func discardDatabase(t *testing.T, s *framework.Server) {
 	t.Helper()
 	if _, stored := s.Spec["storageSize"]; stored {
@@ -87,7 +89,7 @@ func discardDatabase(t *testing.T, s *framework.Server) {
 	}
 }
 
-// waitUntilReady waits until the claim is, and returns a node and its port.
+// waitUntilReady waits until the claim is Ready, and returns the address of a node and the NodePort.
 func waitUntilReady(t *testing.T, s *framework.Server) (host string, port int64) {
 	t.Helper()
 	s.BecomesReady(t)
@@ -101,7 +103,7 @@ func waitUntilReady(t *testing.T, s *framework.Server) (host string, port int64)
 	return anyNode(t), port
 }
 
-// anyNode is the address of the last node: a port of every node is open there too, wherever the server runs.
+// anyNode returns the address of the last node. A NodePort is open on every node, wherever the server runs.
 func anyNode(t *testing.T) string {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -136,8 +138,8 @@ func mongoDatabase(t *testing.T) {
 	s.Backups().AreProven(t, 0)
 }
 
-// sameNameRefused: a MySQL of the same name would take the Database's Deployment over. It waits, and goes again
-// without a trace.
+// sameNameRefused creates a MySQL with the name of the Database, whose Deployment it would take over. The MySQL
+// waits, and is deleted without an effect on the Database.
 func sameNameRefused(t *testing.T, s *framework.Server) {
 	t.Helper()
 	other := &framework.Server{Namespace: s.Namespace, Name: s.Name,
@@ -161,12 +163,12 @@ func sameNameRefused(t *testing.T, s *framework.Server) {
 	})
 }
 
-// throughPort asks a MySQL at a node's port.
+// throughPort runs a statement through the NodePort of a MySQL.
 func throughPort(t *testing.T, s *framework.Server, host string, port int64, password, statement string) (out string,
 	err error) {
 	t.Helper()
 	options := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=root\npassword=%q\n", host, port, password)
-	// The node hears of the Service in its own time.
+	// The node does not know the Service immediately.
 	err = framework.OnceConnected(t, func(ctx context.Context) (err error) {
 		out, err = framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin",
 			"--connect-timeout=5",
@@ -176,7 +178,7 @@ func throughPort(t *testing.T, s *framework.Server, host string, port int64, pas
 	return out, err
 }
 
-// generatedPassword of a Database that names none, which nobody knows and the connection Secret has.
+// generatedPassword returns the generated password from the connection Secret of a Database without a password.
 func generatedPassword(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	connection := &corev1.Secret{}

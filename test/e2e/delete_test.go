@@ -19,8 +19,8 @@ import (
 // missingImage is a tag that no registry has.
 const missingImage = "mysql:never-made"
 
-// TestDeleteBeforeTheServerStarted is about instances without data: they go without a backup, and leave nothing that
-// would be restored.
+// TestDeleteBeforeTheServerStarted checks that an instance without data is deleted without a backup, and leaves
+// nothing that a later instance would restore.
 func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -60,7 +60,8 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	}
 }
 
-// leavesNoRecord: a claim that was gone before anything held it does not wait for what is found out of its volume.
+// leavesNoRecord waits until the claim has no BackupRecord. A claim without a finalizer is deleted before its volume
+// has been inspected.
 func leavesNoRecord(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the end of the record", func(ctx context.Context) error {
@@ -73,7 +74,7 @@ func leavesNoRecord(t *testing.T, s *framework.Server) {
 	})
 }
 
-// waitUntilBound waits until the claim has its composite.
+// waitUntilBound waits until the claim has a composite resource.
 func waitUntilBound(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the composite", func(ctx context.Context) error {
@@ -88,7 +89,8 @@ func waitUntilBound(t *testing.T, s *framework.Server) {
 	})
 }
 
-// TestDeleteDuringTheFirstStart deletes while the server makes its system tables. Half of them are no backup.
+// TestDeleteDuringTheFirstStart deletes the claim during initialization. A data directory that is only partly
+// initialized is not backed up.
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestDeleteBeforeTheServerStarted deletes earlier")
@@ -99,14 +101,14 @@ func TestDeleteDuringTheFirstStart(t *testing.T) {
 		s := framework.NewServer(t, composition)
 		s.Create(t)
 		s.Pods().WaitFor(t, "server", beganToInitialize)
-		time.Sleep(3 * time.Second) // By then the entrypoint has left root's account, and is busy for longer.
+		time.Sleep(3 * time.Second) // By then the entrypoint has switched to the mysql user.
 		s.Delete(t)
 		leavesNothing(t, s)
 		startsEmpty(t, s)
 	})
 }
 
-// startsEmpty creates the claim: the server works and holds nothing.
+// startsEmpty creates the claim and checks that the server works and is empty.
 func startsEmpty(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Create(t)
@@ -116,7 +118,8 @@ func startsEmpty(t *testing.T, s *framework.Server) {
 	s.Client().TypeSession(t)
 }
 
-// TestDeleteOfACrashLoop deletes a server that a bad setting keeps from starting. Its data is as good as ever.
+// TestDeleteOfACrashLoop deletes a claim whose server cannot start because of a bad setting. Its data is intact and
+// is backed up.
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells deletes a server that has to be killed")
@@ -132,7 +135,8 @@ func TestDeleteOfACrashLoop(t *testing.T) {
 	}
 }
 
-// TestDeleteDuringARestore ends a life before the backup of the one before is restored: that is the backup of the next.
+// TestDeleteDuringARestore deletes a claim before its restore has completed. The next instance restores the same
+// backup.
 func TestDeleteDuringARestore(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the model ends lives at each step of a restore")
@@ -143,7 +147,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 		"ItWaits": {image: missingImage, until: func(p *corev1.Pod) bool {
 			return waits(p, "ErrImagePull", "ImagePullBackOff")
 		}},
-		// It may be over when the kubelet says so.
+		// It may be over when the kubelet reports it.
 		"ItRuns": {until: func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodPending }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +177,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 	}
 }
 
-// TestCreateRightAfterDelete types `kubectl replace --force`, which waits for the name.
+// TestCreateRightAfterDelete runs `kubectl replace --force`, which waits until the name is free.
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the cells of the matrix create claims again at once")
@@ -186,7 +190,7 @@ func TestCreateRightAfterDelete(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// createWhenFree the claim whose name may still be taken.
+// createWhenFree creates the claim, and retries while its name is in use.
 func createWhenFree(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the name", func(ctx context.Context) error {
@@ -204,8 +208,8 @@ func createWhenFree(t *testing.T, s *framework.Server) {
 	})
 }
 
-// TestDeleteOfAKilledServer deletes one that hangs, so that nothing but SIGKILL ends it. What it acknowledged is in its
-// log: the same version recovers it, and another one is not let near it.
+// TestDeleteOfAKilledServer deletes a claim whose server hangs and can only be ended with SIGKILL. The acknowledged
+// rows are in the redo log. The same version of MySQL recovers them, and another version is refused.
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from "+
@@ -214,7 +218,7 @@ func TestDeleteOfAKilledServer(t *testing.T) {
 	before := s.Begin(t)
 	kill := hangServer(t, s)
 	s.StartDelete(t)
-	// Nobody starts it again.
+	// The pod is being deleted, so that nothing starts the server again.
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	kill(t)
 	s.Gone(t)
@@ -230,8 +234,8 @@ func TestDeleteOfAKilledServer(t *testing.T) {
 	}
 }
 
-// refusedByNewer makes the image a newer version than the backup's by writing an older one into the record: the cluster
-// has no two versions of MySQL.
+// refusedByNewer writes an older version into the BackupRecord, so that the image is newer than the backup. The
+// cluster does not have two versions of MySQL.
 func refusedByNewer(t *testing.T, s *framework.Server) {
 	t.Helper()
 	version, _, _ := unstructured.NestedString(s.Backups().Only(t).Object, "spec", "version")
@@ -247,7 +251,7 @@ func refusedByNewer(t *testing.T, s *framework.Server) {
 	patchVersion(t, s, version)
 }
 
-// patchVersion makes the backup one of another version.
+// patchVersion changes the MySQL version in the BackupRecord.
 func patchVersion(t *testing.T, s *framework.Server, version string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"version":%q}}`, version))
@@ -256,7 +260,7 @@ func patchVersion(t *testing.T, s *framework.Server, version string) {
 	}
 }
 
-// waits is true if a container of the pod waits for one of the reasons.
+// waits reports whether a container of the pod waits for one of these reasons.
 func waits(p *corev1.Pod, reasons ...string) bool {
 	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
 		func(c corev1.ContainerStatus) bool {

@@ -12,21 +12,21 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestDemo types `make demo` on this cluster, in a namespace of its own, and sees that it shows what it is for.
+// TestDemo runs `make demo` on this cluster in a namespace of its own, and checks its output.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	playDemo(t, "claim", "examples/original-claim/claim.yaml", "The claim is gone", "$ sql otuspassword ")
 }
 
-// TestDemoNamespaced types the same steps with the API without claims.
+// TestDemoNamespaced runs the demo with the namespaced API.
 func TestDemoNamespaced(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDemo types the same steps with a claim, and TestWithoutClaim has a MySQL without one")
 	playDemo(t, "namespaced", "examples/namespaced/mysql.yaml", "The MySQL is gone", `$ sql "$password" `)
 }
 
-// playDemo with an API, whose manifest it applies. The other two are what it prints when the object is deleted, and how
-// it types SQL with the password that the object begins with.
+// playDemo runs the demo with an API and its manifest. gone is what the demo prints when the object is deleted. sql
+// is how it runs SQL with the first password of the object.
 func playDemo(t *testing.T, api, manifest, gone, sql string) {
 	t.Helper()
 	ns := framework.NewNamespace(t)

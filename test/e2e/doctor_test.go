@@ -19,24 +19,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A finding of `kubectl mysql doctor`.
+// A finding is a finding of `kubectl mysql doctor`.
 type finding struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
 	Advice   string `json:"advice"`
 }
 
-// A diagnosis is what `kubectl mysql doctor --output json` prints.
+// A diagnosis is the output of `kubectl mysql doctor --output json`.
 type diagnosis struct {
 	Cluster   []finding `json:"cluster"`
 	Rest      []finding `json:"rest"`
 	Instances []patient `json:"instances"`
 }
 
-// wrong is the severity of a finding that asks for something.
+// wrong is the severity of a finding that requires action.
 const wrong = "wrong"
 
-// A patient is an instance of it.
+// A patient is an instance in a diagnosis.
 type patient struct {
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace"`
@@ -49,8 +49,8 @@ type patient struct {
 	} `json:"backups"`
 }
 
-// TestDoctor: an instance that is well is said to be, and a volume that lost its finalizer is named. The controller
-// would put it back at once, so it is stopped for that.
+// TestDoctor checks that the doctor reports a healthy instance as healthy, and names a volume that lost its
+// finalizer. The controller is stopped meanwhile, because it would add the finalizer again at once.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -61,7 +61,7 @@ func TestDoctor(t *testing.T) {
 	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
 	framework.Eventually(t, "the controller's end", func(ctx context.Context) error {
 		if got := examination(ctx, t).Cluster; !slices.ContainsFunc(got, stopped) {
-			// One that was killed is taken for running for a minute.
+			// A killed controller counts as running for a minute.
 			return fmt.Errorf("want it to say that no controller is running, got %+v", got)
 		}
 		return nil
@@ -72,7 +72,7 @@ func TestDoctor(t *testing.T) {
 	}
 	framework.Eventually(t, "volume "+volume, func(ctx context.Context) error {
 		if got := examineInstance(ctx, t, s); got.Severity != wrong || !slices.ContainsFunc(got.Findings, named) {
-			return fmt.Errorf("it is not named, %+v is", got) // What is young may be on its way.
+			return fmt.Errorf("it is not named, %+v is", got) // New volumes are not reported at once.
 		}
 		return nil
 	})
@@ -85,8 +85,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// isWell waits until the doctor has nothing to say of an instance but its state: a volume may be there for a moment
-// after its XR.
+// isWell waits until the doctor reports the state of an instance and no findings. A volume may exist for a moment
+// after its composite resource is deleted.
 func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 	t.Helper()
 	framework.Eventually(t, "that it is well, and "+state, func(ctx context.Context) error {
@@ -98,7 +98,7 @@ func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 	return got
 }
 
-// keepsDataVolume waits until the controller does.
+// keepsDataVolume waits until the controller has added its finalizer to the data volume.
 func keepsDataVolume(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the finalizer of the data volume", func(ctx context.Context) error {
@@ -115,7 +115,7 @@ func keepsDataVolume(t *testing.T, s *framework.Server) {
 	})
 }
 
-// takeFinalizer off the data volume, whose name it returns.
+// takeFinalizer removes the controller's finalizer from the data volume, and returns the name of the volume.
 func takeFinalizer(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	v := s.MustFindDataVolume(t)
@@ -127,7 +127,7 @@ func takeFinalizer(t *testing.T, s *framework.Server) string {
 	return v.Name
 }
 
-// examineInstance is what the doctor says of it.
+// examineInstance returns the doctor's result for the instance.
 func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) patient {
 	t.Helper()
 	all := examination(ctx, t)
@@ -140,7 +140,7 @@ func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) pat
 	return all.Instances[n]
 }
 
-// examination of the whole cluster, as a person asks for it. It ends with 0 if nothing is wrong.
+// examination runs the doctor on the whole cluster. The doctor must exit with 0 if and only if nothing is wrong.
 func examination(ctx context.Context, t *testing.T) diagnosis {
 	t.Helper()
 	var log bytes.Buffer
@@ -165,7 +165,7 @@ func pluginCommand(ctx context.Context, log io.Writer, args ...string) *exec.Cmd
 	return cmd
 }
 
-// wrong findings.
+// wrong returns the number of findings that require action.
 func (d *diagnosis) wrong() int {
 	all := slices.Concat(d.Cluster, d.Rest)
 	for _, p := range d.Instances {

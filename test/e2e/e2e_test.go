@@ -1,4 +1,4 @@
-// Package e2e runs the product on a real cluster: one of its own, or the one that KUBECONFIG names.
+// Package e2e tests the product on a real cluster: one that the tests boot, or the one that KUBECONFIG names.
 package e2e
 
 import (

@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestBackupPVFull: where a quota keeps the volume from growing by itself the deletion waits, says how to make room,
-// and goes on when somebody did.
+// TestBackupPVFull fills the backup volume while a quota prevents it from growing automatically. The deletion waits,
+// reports how to make room, and continues once there is room.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupFull has what the agent says, and TestNext how the volume grows")
@@ -53,7 +53,8 @@ func TestBackupPVFull(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestDamagedBackup: nothing starts from an archive that is not what was proven, nor over somebody else's files.
+// TestDamagedBackup checks that no server starts from an archive that differs from the verified one, and that a
+// restore does not overwrite other files.
 func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged in this order.
 	t.Parallel()
 	framework.Repeats(t, "tests of package archive refuse each kind of damage, and examples/restore-failed has what "+
@@ -109,7 +110,8 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 	endHand(t, s, "other")
 }
 
-// TestPasswordSecretIsWrong: no server starts without a password, and one that runs goes on with the last it had.
+// TestPasswordSecretIsWrong checks that no server starts without a valid password, and that a running server keeps
+// its last one.
 func TestPasswordSecretIsWrong(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBadInput has each Secret that is wrong, and TestNotAllowedPassword a server that goes on")
@@ -142,7 +144,8 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 	hasCredentials(t, s, "InSync", "")
 }
 
-// TestServerRefuses: a server that does not let us in keeps its password and its rows, and people hear what to do.
+// TestServerRefuses checks that a server which refuses the controller keeps its password and its rows, and that the
+// claim reports the remedy.
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestHostileServer refuses in more ways, and TestRealChangedByOthers has a real one")
@@ -190,7 +193,7 @@ func TestServerRefuses(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 	s.Spec["password"] = "nor this one"
 	s.Create(t)
-	s.Client().Connects(t, "nor this one") // Nobody knows what the server had.
+	s.Client().Connects(t, "nor this one") // The old password is unknown.
 	s.Client().Refused(t, "behind our back")
 	if got := s.Client().MustQuery(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
@@ -199,7 +202,7 @@ func TestServerRefuses(t *testing.T) {
 	s.Client().Connects(t, "ours again")
 }
 
-// takeAllConnections, also the one that is kept for administrators.
+// takeAllConnections opens every connection that the server permits, including the extra one for administrators.
 func takeAllConnections(t *testing.T, s *framework.Server, address string) []driver.Conn {
 	t.Helper()
 	var all []driver.Conn
@@ -210,19 +213,19 @@ func takeAllConnections(t *testing.T, s *framework.Server, address string) []dri
 			return fmt.Errorf("%d are open", len(all))
 		}
 		if framework.ErrorNumber(err) != 1040 || len(all) < 3 {
-			return err // A probe may have been in the way for a moment.
+			return err // A probe may have used a connection for a moment.
 		}
 		return nil
 	})
 	return all
 }
 
-// startHand starts a pod that puts things on a volume, on the node of the server's own if there is one: a volume that
-// nothing has used yet is made where its first pod is.
+// startHand starts a pod that changes files on a volume. It runs on the node of the server if there is one, because a
+// volume is created on the node of its first pod.
 func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	t.Helper()
 	p := framework.ToolboxPod(s.Namespace, name, pvc)
-	// The group of the first pod on a volume is that of all that are on it together.
+	// All pods on a volume get the group of the first pod on it.
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(999)),
 		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
 	if server, err := s.Pods().FindServer(t.Context()); err == nil {
@@ -245,7 +248,7 @@ func hostnameOf(t *testing.T, node string) string {
 	return n.Labels[corev1.LabelHostname]
 }
 
-// endHand deletes a hand, and waits until it is gone.
+// endHand deletes such a pod and waits until it does not exist any more.
 func endHand(t *testing.T, s *framework.Server, name string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
@@ -255,12 +258,12 @@ func endHand(t *testing.T, s *framework.Server, name string) {
 	framework.Eventually(t, "its end", func(ctx context.Context) error { return framework.IsGone(ctx, p) })
 }
 
-// execByHand runs a line of shell there.
+// execByHand runs a shell script in such a pod.
 func execByHand(ctx context.Context, s *framework.Server, hand, script string) (string, error) {
 	return framework.Exec(ctx, s.Namespace, hand, "", "bash", "-o", "errexit", "-o", "nounset", "-c", script)
 }
 
-// changeArchives by a line of shell, and have it on disk.
+// changeArchives runs a shell script that changes archives, and syncs the disk.
 func changeArchives(t *testing.T, s *framework.Server, script string) {
 	t.Helper()
 	if _, err := execByHand(t.Context(), s, "hand", script+"; sync"); err != nil {
@@ -268,7 +271,7 @@ func changeArchives(t *testing.T, s *framework.Server, script string) {
 	}
 }
 
-// deleteRestoreJob deletes the restore Job, as the message of a failed one says.
+// deleteRestoreJob deletes the restore Job, as the message about a failed restore advises.
 func deleteRestoreJob(t *testing.T, s *framework.Server) {
 	t.Helper()
 	j, err := findRestoreJob(t.Context(), s)
@@ -281,7 +284,8 @@ func deleteRestoreJob(t *testing.T, s *framework.Server) {
 	}
 }
 
-// restoreFailsAgain, after the Job that failed last is deleted. It returns the Job that failed.
+// restoreFailsAgain deletes the Job that failed last, waits for the next one to fail, and returns the UID of that
+// Job.
 func restoreFailsAgain(t *testing.T, s *framework.Server, last types.UID, says string) types.UID {
 	t.Helper()
 	if last != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestFirstStart has a password that an official image's entrypoint breaks on, and is killed at three moments. It ends
-// in a server that only this password opens.
+// TestFirstStart uses a password that the entrypoint of an official image cannot handle, and kills the initialization
+// at three moments. In the end only this password opens the server.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestRealInitialize has passwords that an "+
@@ -47,8 +47,8 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// killFirstStart of the server: its pod with all that runs in it, a while after the container that makes the database
-// began. It is true where that container was still at work.
+// killFirstStart deletes the server's pod some time after its init container has started. It reports whether the init
+// container was still running.
 func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) bool {
 	t.Helper()
 	p := s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool {
@@ -66,13 +66,13 @@ func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) bool
 	return atWork
 }
 
-// beganToInitialize is true once the container that makes the database runs, or has run.
+// beganToInitialize reports whether the init container runs or has run.
 func beganToInitialize(p *corev1.Pod) bool {
 	c := initializing(p)
 	return c.Running != nil || c.Terminated != nil
 }
 
-// initializing is how the container is that makes the database.
+// initializing returns the state of the init container.
 func initializing(p *corev1.Pod) corev1.ContainerState {
 	for _, c := range p.Status.InitContainerStatuses {
 		if c.Name == "initialize" {
@@ -82,7 +82,8 @@ func initializing(p *corev1.Pod) corev1.ContainerState {
 	return corev1.ContainerState{}
 }
 
-// opensByPasswordOnly: not without one, over TCP or from the socket in its own container.
+// opensByPasswordOnly checks that root cannot log in without a password, over TCP or through the socket in the
+// container.
 func opensByPasswordOnly(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "an answer", func(ctx context.Context) error {

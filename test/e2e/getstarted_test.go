@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// savedManifest is a manifest of a page, after the name of the file that readers save it as.
+	// savedManifest matches a manifest of a page that follows the name of the file to save it as.
 	savedManifest = regexp.MustCompile("(?s)as `([a-z0-9-]+\\.yaml)`[^\n]*\n\n```yaml\n(.*?)```")
-	// shellBlock is a block of commands of a page.
+	// shellBlock matches a block of commands of a page.
 	shellBlock = regexp.MustCompile("(?s)```shell\n(.*?)```")
 )
 
-// TestQuickstart types the commands of docs/get-started/quickstart.md that follow the installation, with the manifest that
-// the page shows. The row that is written before the deletion is read after the restore.
+// TestQuickstart runs the commands of docs/get-started/quickstart.md that follow the installation, with the manifest
+// of the page. A row that is written before the deletion is read after the restore.
 func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim deletes and restores one, and TestReadmeLive types such commands")
@@ -36,7 +36,7 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
-// TestFirstHour types the commands of the pages about the first hour with each API.
+// TestFirstHour runs the commands of the tutorials for each API.
 func TestFirstHour(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim and TestReadmeLive create, delete and restore an instance of each API, and "+
@@ -58,9 +58,9 @@ func TestFirstHour(t *testing.T) {
 	}
 }
 
-// typesPage types the commands of a page of docs/get-started in the namespace default, from a heading on, in a directory
-// with the manifests that the page tells readers to save. It returns what each command printed last. Commands of kind are
-// not typed: the cluster exists.
+// typesPage runs the commands of a page of docs/get-started from a heading on, in the namespace default. The current
+// directory contains the manifests that the page tells readers to save. It returns the last output of each command.
+// It skips commands of kind, because the cluster exists already.
 func typesPage(t *testing.T, page, heading, apiVersion string, instances ...string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(framework.Repository(), "docs", "get-started", page+".md"))

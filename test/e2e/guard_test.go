@@ -9,8 +9,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestFolderMovedAside: a server whose data is not where it was, or whose folder is another instance's, does not start,
-// and nothing is made in its place. The claim says which volume or folder it is; with the right one back all rows are.
+// TestFolderMovedAside checks that a server does not start if its data directory is missing or belongs to another
+// instance. No new database is created there. The claim names the volume or directory. With the right directory in
+// place, all rows are there.
 func TestFolderMovedAside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealDataMoved has both folders, and TestRealNothingInItsPlace an empty one")

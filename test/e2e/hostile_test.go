@@ -26,8 +26,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A mob is a namespace of instances whose servers mean harm. None has a pod of its own: Crossplane leaves the instances
-// as they are, and each one's Service leads to the port of one trick.
+// A mob is a namespace of instances with hostile servers. The instances have no pods of their own, because Crossplane
+// is paused for them. The Service of each leads to the port of one trick.
 type mob struct {
 	namespace string
 	tricks    []string
@@ -38,18 +38,19 @@ type mob struct {
 const (
 	hostilePod      = "hostile"
 	hostilePassword = "nobody must read this"
-	// hostileImage is one to which the platform lets the password be told, so that there are tricks to play.
+	// hostileImage is an image that the platform allows to receive the password without TLS. Otherwise the controller
+	// would refuse every trick.
 	hostileImage = "hostile:1"
 )
 
-// TestHostileServers: a claim is created, changed and deleted beside servers of every trick, which are asked less and
-// less often, by two workers at most.
+// TestHostileServers creates, changes and deletes a claim while another namespace has a server for each trick. The
+// controller connects to these servers less and less often, and with at most two workers.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestHostileServer has each trick, and TestTurns who waits for whom")
 	alone := framework.NewServer(t, framework.ClassComposition)
 	aloneTimes := timeCreation(t, alone)
-	theController.RLock() // One that starts anew has forgotten whom it asked, and when.
+	theController.RLock() // A controller that restarts loses its back-off.
 	defer theController.RUnlock()
 	m := newMob(t)
 	beside := framework.NewServer(t, framework.ClassComposition)
@@ -63,7 +64,7 @@ func TestHostileServers(t *testing.T) {
 	m.heard(t)
 }
 
-// timeCreation of a claim, and the change of its password.
+// timeCreation creates a claim, changes its password, and returns how long both took.
 func timeCreation(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	start := time.Now()
@@ -77,7 +78,7 @@ func timeCreation(t *testing.T, s *framework.Server) string {
 	return fmt.Sprintf("created after %.1f s, changed after %.1f s", created.Seconds(), time.Since(start).Seconds())
 }
 
-// newMob whose servers are asked from now on.
+// newMob creates the hostile servers. The controller connects to them from now on.
 func newMob(t *testing.T) *mob {
 	t.Helper()
 	framework.SetPlatform(t, "allowedPlaintextImages", []any{hostileImage})
@@ -99,7 +100,7 @@ func newMob(t *testing.T) *mob {
 	return m
 }
 
-// play all tricks in the pod, and return their ports.
+// play plays all tricks in the pod, and returns their ports.
 func (m *mob) play(t *testing.T) map[string]int {
 	t.Helper()
 	playTricks(t, m.namespace, hostilePod, "")
@@ -119,7 +120,7 @@ func (m *mob) play(t *testing.T) map[string]int {
 	return ports
 }
 
-// playTricks in a pod that has a shell: the one of that name, or all.
+// playTricks starts the tricks in a pod that has a shell: the one named only, or all.
 func playTricks(t *testing.T, namespace, pod, only string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "hostile")
@@ -139,10 +140,10 @@ func playTricks(t *testing.T, namespace, pod, only string) {
 	}
 }
 
-// log of the pod, in lines.
+// log returns the lines of the hostile pod's log.
 func (m *mob) log(ctx context.Context) []string { return logOfTricks(ctx, m.namespace, hostilePod) }
 
-// logOfTricks that a pod plays, in lines.
+// logOfTricks returns the lines that the tricks of a pod have logged.
 func logOfTricks(ctx context.Context, namespace, pod string) []string {
 	out, err := framework.Exec(ctx, namespace, pod, "", "cat", "/tmp/log")
 	if err != nil {
@@ -151,7 +152,7 @@ func logOfTricks(ctx context.Context, namespace, pod string) []string {
 	return strings.Split(strings.TrimSpace(out), "\n")
 }
 
-// join an instance that serves, as far as its status tells. Crossplane neither composes nor removes anything for it.
+// join creates an instance whose status says that it is serving. Crossplane is paused for it.
 func (m *mob) join(t *testing.T, trick string, port int) {
 	t.Helper()
 	paused := map[string]string{"crossplane.io/paused": "true"}
@@ -194,7 +195,8 @@ func with(spec map[string]any, key string, value any) map[string]any {
 	return out
 }
 
-// asked is every server, less and less often, and not many at once.
+// asked checks that the controller has connected to every server, with increasing pauses and few connections at a
+// time.
 func (m *mob) asked(t *testing.T) {
 	t.Helper()
 	clients, most := map[string]int{}, 0
@@ -213,7 +215,7 @@ func (m *mob) asked(t *testing.T) {
 		return nil
 	})
 	past := time.Since(m.started)
-	if most > 4 { // Two workers, each of which may have two sessions with its server.
+	if most > 4 { // There are two workers, each with up to two sessions.
 		t.Errorf("%d connections were open at once", most)
 	}
 	for trick, n := range clients {
@@ -225,7 +227,7 @@ func (m *mob) asked(t *testing.T) {
 	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
 }
 
-// told by the controller of one trick.
+// told returns the lines of the controller's log about one trick.
 func (m *mob) told(t *testing.T, trick string) string {
 	t.Helper()
 	out := &strings.Builder{}
@@ -237,10 +239,12 @@ func (m *mob) told(t *testing.T, trick string) string {
 	return out.String()
 }
 
-// allowed connections to a server in this time, with pauses that double from two seconds on. What says no as a server
-// may is asked after pauses that double from 5 ms on, each time with two passwords at most. On top comes the first
-// time, and one for each change of the XR since it serves: two by Crossplane, which is paused, and two by the
-// controller.
+// allowed returns the maximum number of connections to a server in this time. The pauses double, beginning with 2 s.
+// A server that refuses the login properly is tried again after pauses that double, beginning with 5 ms, each time
+// with at most two passwords.
+//
+// To this come the first connection, and one for each change of the composite resource since it is serving. There are
+// four such changes: two by Crossplane, which is paused, and two by the controller.
 func allowed(trick string, past time.Duration) int {
 	if slices.Contains([]string{"unprintable", "echo", "key"}, trick) {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
@@ -253,7 +257,7 @@ func allowed(trick string, past time.Duration) int {
 	return n
 }
 
-// heard is nothing of them that cannot be printed, or should not be.
+// heard checks that statuses and events contain no unprintable text of the servers and no password.
 func (m *mob) heard(t *testing.T) {
 	t.Helper()
 	for _, xr := range m.xrs {
@@ -281,7 +285,7 @@ func (m *mob) heard(t *testing.T) {
 	}
 }
 
-// clean is a text that prints, is not long and tells no password.
+// clean checks that a text is printable, short, and does not contain the password.
 func (m *mob) clean(t *testing.T, text string) {
 	t.Helper()
 	if strings.Contains(text, hostilePassword) || len(text) > 16<<10 ||

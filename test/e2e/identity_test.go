@@ -7,9 +7,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestCopyIsAnotherServer: root can log in from elsewhere only. The claim says so while it lives, and the instance that
-// comes after it is Ready all the same. That instance, and a copy beside it (restore.from), are other servers: in
-// replication nobody takes one for another. All have GTIDs.
+// TestCopyIsAnotherServer restricts root to another host. The claim reports that root cannot log in, and the next
+// instance becomes Ready nevertheless. That instance and a clone (restore.from) have server UUIDs and IDs of their
+// own, so that replication can distinguish them. All have GTIDs.
 func TestCopyIsAnotherServer(t *testing.T) {
 	framework.Repeats(t, "TestRealRootElsewhere, TestRealGTIDs and TestRestoreLeavesServerUUID have each part")
 	t.Parallel()

@@ -11,14 +11,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Before a server of another series starts on the data there is a backup of it. There is one MySQL to be had, under
-// several tags: the series are those of the tags, and a server that fails to start is one that is none.
+// A backup is taken before a server of another release series starts on the data. Only one version of MySQL is
+// available, under several tags, so the release series are those of the tags. An image that does not exist serves as
+// one that fails to start.
 
-// oneRow more, of a number.
+// oneRow inserts one more row with a given ID.
 const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
 
-// TestImageChange: an image that does not start is left again, one that does takes the data over, and the backup from
-// before leads back.
+// TestImageChange changes the image to one that does not start, and reverts that. Then it changes the image to one
+// that starts, and restores the backup that was taken before the change.
 func TestImageChange(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and TestChangeInPlace an image that "+
@@ -62,7 +63,8 @@ func TestImageChange(t *testing.T) {
 	}
 }
 
-// TestDeletionOvertakesImageChange: who deletes a claim waits for one backup, that of the deletion.
+// TestDeletionOvertakesImageChange deletes a claim during a version upgrade. The deletion waits for only one backup,
+// its own.
 func TestDeletionOvertakesImageChange(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and the model who overtakes whom")
@@ -89,7 +91,7 @@ func TestDeletionOvertakesImageChange(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// ofDeletion is the origin of a backup.
+// ofDeletion is the origin of a deletion's final backup.
 const ofDeletion = "Deletion"
 
 func originOf(record *unstructured.Unstructured) string {
@@ -97,7 +99,8 @@ func originOf(record *unstructured.Unstructured) string {
 	return origin
 }
 
-// runsImage once the server of it takes clients, and nothing is left of the change.
+// runsImage waits until the server with this image serves clients and the status contains nothing of the change any
+// more.
 func runsImage(t *testing.T, s *framework.Server, image string) {
 	t.Helper()
 	framework.Eventually(t, "a server of "+image, func(ctx context.Context) error {

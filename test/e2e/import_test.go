@@ -17,14 +17,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A foreignServer is one that is not the product's: a pod of the image as its documentation has it, with its data at
-// the root of a volume.
+// A foreignServer is a server that the product does not manage. It is a pod with the image as its documentation
+// describes it. Its data is in the root directory of a volume.
 type foreignServer struct {
 	namespace string
 	pod       *corev1.Pod
 }
 
-// Names of it.
+// Names and password of the foreign server.
 const (
 	foreignName     = "old"
 	foreignVolume   = "old-data"
@@ -66,17 +66,17 @@ func startForeign(t *testing.T, ns string) *foreignServer {
 	return f
 }
 
-// start it, on what is on its volume.
+// start starts the server on the data of its volume.
 func (f *foreignServer) start(t *testing.T) {
 	t.Helper()
 	framework.StartPod(t, f.pod)
 	framework.Eventually(t, "the old server", func(ctx context.Context) error {
-		_, err := f.ask(ctx, "SELECT 1", "127.0.0.1") // The first server of its entrypoint hears nothing there.
+		_, err := f.ask(ctx, "SELECT 1", "127.0.0.1") // The temporary server of the entrypoint does not listen on TCP.
 		return err
 	})
 }
 
-// ask it over its socket, or over TCP.
+// ask runs statements over the socket of the server, or over TCP if a host is given.
 func (f *foreignServer) ask(ctx context.Context, statements string, host ...string) (string, error) {
 	way := "--socket=/var/run/mysqld/mysqld.sock"
 	if len(host) > 0 {
@@ -96,7 +96,7 @@ func (f *foreignServer) mustAsk(t *testing.T, statements string) string {
 	return out
 }
 
-// stop it, as a pod is stopped.
+// stop deletes the pod, which shuts the server down.
 func (f *foreignServer) stop(t *testing.T) {
 	t.Helper()
 	if err := framework.Suite.Kube.Delete(t.Context(), f.pod); client.IgnoreNotFound(err) != nil {
@@ -107,25 +107,25 @@ func (f *foreignServer) stop(t *testing.T) {
 	})
 }
 
-// discard is the deletionPolicy of what need not come back.
+// discard is the deletionPolicy that takes no backup.
 const discard = "Discard"
 
-// rowsOf the data of every kind, in few words.
+// rowsOf returns counts and checksums of data of every type.
 const rowsOf = `SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, full, born, seen, HEX(note), secret))) FROM shop.customers;
 SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, customer, total, state, flags, HEX(bits)))) FROM shop.orders;
 SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
 SELECT COUNT(*) FROM shop.marks;`
 
-// imports a database under a name of its own.
+// imports sets the source from which the claim imports its database.
 func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
 	s.Spec["restore"] = map[string]any{"import": text}
 	delete(s.Spec, "deletionPolicy")
 }
 
-// TestImport: a database of a server that is not the product's is imported from that while it runs, from a dump, and
-// from its volume once it has stopped; each row is there before the first client, and what it was imported from is as
-// it was. A claim that is made again goes on from its own backup, and imports nothing twice.
-func TestImport(t *testing.T) { //nolint:tparallel // One old server, in the order of its life.
+// TestImport imports the database of a foreign server in three ways: from the running server, from a dump, and from
+// the volume of the stopped server. Each row is there before the first client connects, and the source is unchanged.
+// A claim that is created again restores its own backup and does not import twice.
+func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one server, in this order.
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	f := startForeign(t, s.Namespace)
@@ -140,7 +140,7 @@ func TestImport(t *testing.T) { //nolint:tparallel // One old server, in the ord
 	t.Run("Volume", func(t *testing.T) { f.isCopied(t, s) })
 }
 
-// sees the rows, with the client's first query.
+// sees checks the rows in the first query of a client.
 func sees(t *testing.T, s *framework.Server, want string) {
 	t.Helper()
 	s.Client().FirstAnswer(t, "SELECT 1")
@@ -170,7 +170,7 @@ func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string)
 	s.Says(t, "legacy.isam (MyISAM). Convert them there")
 	s.IsHeld(t)
 	f.mustAsk(t, "DROP TABLE legacy.attic, legacy.comma, legacy.isam")
-	// Or it is tried again in a minute.
+	// Without this, the controller retries after a minute.
 	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job")
 	sees(t, s, want)
 	if got := f.mustAsk(t, rowsOf); got != want {
@@ -216,7 +216,7 @@ func zipped(t *testing.T, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// put an object into the bucket, as the platform's team does.
+// put uploads an object to the bucket, as the platform team does.
 func (s *s3Server) put(t *testing.T, key string, raw []byte) {
 	t.Helper()
 	path := "/data/objects/backups/" + key

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// leavesNothing waits until nothing of a deleted claim is there but its backups: their volume and records.
+// leavesNothing waits until a deleted claim has left only its backups: the volume and the BackupRecords.
 func leavesNothing(t *testing.T, s *framework.Server) {
 	t.Helper()
 	leavesNoTrace(t, s)
@@ -28,7 +28,7 @@ func leavesNothing(t *testing.T, s *framework.Server) {
 	}
 }
 
-// leavesNoTrace of the instance but its backups.
+// leavesNoTrace waits until no object of the instance exists apart from its backups.
 func leavesNoTrace(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV,
@@ -37,7 +37,7 @@ func leavesNoTrace(t *testing.T, s *framework.Server) {
 	}
 }
 
-// nothingInNamespace complains of what has the claim's name in its own.
+// nothingInNamespace returns an error while the namespace contains objects that are named after the claim.
 func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 	var left []string
 	for _, kind := range []string{
@@ -60,7 +60,7 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 	return nil
 }
 
-// listKind lists the objects of a kind, written as apiVersion/Kind.
+// listKind lists the objects of a kind that is written as apiVersion/Kind.
 func listKind(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
 	list := framework.NewList(kind)
 	err := framework.Suite.Kube.List(ctx, list, client.InNamespace(namespace))
@@ -92,7 +92,7 @@ func hasNoDataPV(ctx context.Context, s *framework.Server) error {
 	return err
 }
 
-// keepsNoPassword: a backup needs none.
+// keepsNoPassword returns an error while the controller has a Secret for the claim. A backup needs no password.
 func keepsNoPassword(ctx context.Context, s *framework.Server) error {
 	secrets, err := listKind(ctx, "v1/Secret", framework.SystemNamespace)
 	for _, o := range secrets {
@@ -104,7 +104,7 @@ func keepsNoPassword(ctx context.Context, s *framework.Server) error {
 	return err
 }
 
-// keepsBackups on a volume that nobody can delete by mistake.
+// keepsBackups checks that the backup volume is protected against deletion.
 func keepsBackups(t *testing.T, s *framework.Server) {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.BackupPVC())
@@ -114,7 +114,7 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 	if err != nil {
 		t.Fatalf("the backups' volume: %v", err)
 	}
-	isFree := s.BackupPVCDeleted && v.Status.Phase == corev1.VolumeReleased // Until the claim is created again.
+	isFree := s.BackupPVCDeleted && v.Status.Phase == corev1.VolumeReleased // Until the claim is recreated.
 	if v.Status.Phase != corev1.VolumeBound && !isFree ||
 		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || len(v.Finalizers) == 0 {
 		t.Errorf("want the backups' volume bound, retained and with a finalizer, it is %s, %s, %v", v.Status.Phase,
@@ -122,7 +122,8 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 	}
 }
 
-// watchFolder of the data, if that is a folder of a node. What it returns sees that it was emptied.
+// watchFolder inspects the data directory if it is on a hostPath volume. The returned function checks that the
+// directory is empty.
 func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 	t.Helper()
 	v := s.MustFindDataVolume(t)
@@ -145,12 +146,12 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 		},
 	})
 	leavesNothingToRun(t, s, server)
-	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // And what says whose data that is, and of which version.
+	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // The files name the owner and the version of the data.
 	return func(t *testing.T) { t.Helper(); hasInFolder(t, s, "") }
 }
 
-// leavesNothingToRun for others on the node: whoever rules a server may leave a program in the folder that runs as the
-// server's user, and nobody but root finds it there.
+// leavesNothingToRun checks that other users of the node cannot run programs from the data directory. A user with
+// access to the server can write a setuid program there, which only root can reach on the node.
 func leavesNothingToRun(t *testing.T, s *framework.Server, server *corev1.Pod) {
 	t.Helper()
 	const evil = "/var/lib/mysql/evil"

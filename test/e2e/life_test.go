@@ -14,14 +14,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// keep is how many proven backups are kept where the claim does not say.
+// keep is the default number of verified backups that are retained.
 const keep = 3
 
-// skipBackup is the annotation that lets one life go without a backup.
+// skipBackup is the annotation that permits deleting one instance without a backup.
 const skipBackup = "crossplane-mysql.io/skip-backup"
 
-// TestFiveLives deletes and creates again and again, with more rows each time. Old backups go, but never before there
-// are newer ones enough.
+// TestFiveLives deletes and recreates a claim five times, with more rows each time. Old backups are pruned, but never
+// before there are enough newer ones.
 func TestFiveLives(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the model removes none too early, and TestNextOfArchives has the Job that removes one")
@@ -49,7 +49,7 @@ func TestFiveLives(t *testing.T) {
 	s.Backups().HaveArchives(t, names[len(names)-keep:])
 }
 
-// newestBackup is the one that is not known yet.
+// newestBackup returns the name of the backup that is not in known.
 func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	t.Helper()
 	records, err := s.Backups().List(t.Context())
@@ -65,8 +65,8 @@ func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	return ""
 }
 
-// neverTooFew sees that from the third proven backup on there were always three, and that none was removed before a
-// fourth was proven.
+// neverTooFew checks that there were always three verified backups after the third one, and that none was pruned
+// before a fourth was verified.
 func neverTooFew(t *testing.T, moments []moment) {
 	t.Helper()
 	proven := map[string]bool{}
@@ -96,8 +96,8 @@ func neverTooFew(t *testing.T, moments []moment) {
 	}
 }
 
-// TestNamesakesAreApart has one claim beside one of another name, and a third of the first one's name in another
-// namespace. All go and come back at the same time.
+// TestNamesakesAreApart has two claims of different names in one namespace, and a third in another namespace with the
+// name of the first. All are deleted and recreated at the same time.
 func TestNamesakesAreApart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the servers of the matrix are namesakes, and neighbours of all others")
@@ -129,7 +129,7 @@ func TestNamesakesAreApart(t *testing.T) {
 	}
 }
 
-// TestDiscard takes no backup, and nothing of it comes back.
+// TestDiscard checks that deletionPolicy Discard takes no backup and that no data is restored later.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "all tests clean up so")
@@ -144,14 +144,14 @@ func TestDiscard(t *testing.T) {
 	startsEmpty(t, s)
 }
 
-// TestSkippedBackup has an annotation that counts for the very life that it names, and for no other: what the next one
-// starts from is the newest backup there is.
+// TestSkippedBackup checks that the skip-backup annotation applies only to the instance that it names. The next
+// instance restores the newest existing backup.
 func TestSkippedBackup(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "all tests clean up without a backup, and TestNext has whose annotation counts")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // The claim's UID is not its composite's.
+	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // It is not the UID of the composite resource.
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	s.Create(t)
@@ -169,7 +169,7 @@ func TestSkippedBackup(t *testing.T) {
 	}
 }
 
-// compositeUID is the life's.
+// compositeUID returns the UID of the composite resource, which identifies the instance.
 func compositeUID(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	claim := s.Claim.DeepCopy()

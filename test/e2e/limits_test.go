@@ -15,10 +15,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestNamespaceLimits: in a namespace whose LimitRange has a default limit below what the Jobs request, a claim is
-// backed up, its backup is restore-tested (requireRestoreTest) and restored. What cannot be fitted to the namespace,
-// such as a maximum that is too small or a quota without Jobs, is said while the instance lives, and taken back once it
-// is changed.
+// TestNamespaceLimits uses a namespace whose LimitRange has a default limit below the requests of the Jobs. A claim
+// is backed up there, its backup is restore-tested (requireRestoreTest) and restored.
+//
+// Some namespaces cannot run the Jobs at all, for example because of a low maximum or a quota without Jobs. The
+// status warns about that while the instance exists, until the namespace is changed.
 func TestNamespaceLimits(t *testing.T) {
 	framework.Repeats(t, "TestFit and TestNamespaceRefusesBackup have each rule of a namespace")
 	t.Parallel()
@@ -32,7 +33,7 @@ func TestNamespaceLimits(t *testing.T) {
 	if err := framework.Suite.Kube.Create(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
-	// Those of the server are the claim's.
+	// The server's own resources are set in the claim.
 	s.Spec["resources"] = map[string]any{"requests": map[string]any{"memory": "512Mi"},
 		"limits": map[string]any{"memory": "1Gi"}}
 	s.Spec["backup"] = map[string]any{"finalBackup": map[string]any{"requireRestoreTest": true}}
@@ -62,8 +63,9 @@ func TestNamespaceLimits(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// warns of the next backup, or of nothing. The rules of a namespace are not watched: an event of the claim has it
-// looked at now, and not within an hour.
+// warns waits until the warning about the next backup contains the text, or until there is none. The controller does
+// not watch LimitRanges and quotas. The test changes the claim, so that the controller checks them at once instead of
+// within an hour.
 func warns(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	looks := 0

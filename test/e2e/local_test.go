@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestControllerOutside runs the controller as a developer does, against the current context, and nothing in the
-// cluster.
+// TestControllerOutside runs the controller outside of the cluster, as a developer does, with the current context. No
+// controller runs in the cluster.
 func TestControllerOutside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the controller runs in the cluster")
@@ -40,11 +40,12 @@ func TestControllerOutside(t *testing.T) {
 	s.Client().Connects(t, oddPasswords[0])
 }
 
-// theController is one for all tests. Who stops it has it for himself; who needs the one that runs shares it; and all
-// others wait a little longer meanwhile, and lose nothing.
+// theController protects the only controller of the cluster, which all tests share. A test that stops the controller
+// holds the write lock, and a test that needs the controller to run holds a read lock. All other tests only wait
+// longer meanwhile.
 var theController sync.RWMutex
 
-// logOfController that runs in the cluster: so many of its last lines, -1 for all that there are.
+// logOfController returns the last lines of the log of the controller in the cluster, or all lines for "-1".
 func logOfController(t *testing.T, lines string) string {
 	t.Helper()
 	theController.RLock()
@@ -52,8 +53,8 @@ func logOfController(t *testing.T, lines string) string {
 	return readLogOfController(t, lines)
 }
 
-// readLogOfController for who has its share of it already: a second one would wait for who stops it, and that for the
-// first.
+// readLogOfController is logOfController for a caller that already holds the read lock. A second read lock would
+// deadlock with a test that waits for the write lock.
 func readLogOfController(t *testing.T, lines string) string {
 	t.Helper()
 	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace,
@@ -64,7 +65,7 @@ func readLogOfController(t *testing.T, lines string) string {
 	return log
 }
 
-// stopsTheController until the test is over, or has it started again.
+// stopsTheController stops the controller until the test ends or calls start.
 func stopsTheController(t *testing.T) (start func()) {
 	t.Helper()
 	theController.Lock()
@@ -77,19 +78,19 @@ func stopsTheController(t *testing.T) (start func()) {
 	return start
 }
 
-// controllers that run in the cluster.
+// controllers sets the number of controller pods in the cluster.
 func controllers(t *testing.T, want int32) {
 	t.Helper()
 	scale(t, framework.SystemNamespace, "crossplane-mysql", want)
 }
 
-// scale a Deployment.
+// scale sets the number of replicas of a Deployment.
 func scale(t *testing.T, namespace, name string, want int32) {
 	t.Helper()
 	rollOut(t, namespace, name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, want))
 }
 
-// rollOut a change of a Deployment, and wait until it is so and no other pod of it is there. It also serves cleanups.
+// rollOut changes a Deployment and waits until only its updated pods exist. It also works in cleanups.
 func rollOut(t *testing.T, namespace, name, change string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), framework.Patience)
@@ -121,7 +122,7 @@ func rollOut(t *testing.T, namespace, name, change string) {
 	}
 }
 
-// startController on this machine until the test is over.
+// startController runs the controller on this machine until the test ends.
 func startController(t *testing.T) {
 	t.Helper()
 	var log bytes.Buffer
@@ -129,13 +130,14 @@ func startController(t *testing.T) {
 	cmd.Dir = framework.Repository()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = &log, &log
-	// An interrupt of the terminal reaches both go and what it runs.
+	// The interrupt is sent to the process group, as a terminal does: to the go command and to the program that it
+	// runs.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// Go's own exit code is 1 after an interrupt, whatever that of the program is.
+		// After an interrupt, the go command exits with 1 regardless of the program's exit code.
 		err := errors.Join(syscall.Kill(-cmd.Process.Pid, syscall.SIGINT), cmd.Wait())
 		if !strings.Contains(log.String(), "Wait completed, proceeding to shutdown the manager") || t.Failed() {
 			t.Errorf("the controller did not end in order (%v):\n%s", err, log.String())

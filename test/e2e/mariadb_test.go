@@ -12,9 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestMariaDBComesBack: a server that is none of MySQL's is made, backed up and restored as those are, and gets another
-// password than it was backed up with. Its account of root is one that only a plugin which was installed lets in. A
-// server has run on a copy of the backup, and a table that was to be stored outside of the data directory has its rows.
+// TestMariaDBComesBack creates, deletes and restores a MariaDB server. Its root account uses an authentication plugin
+// that was installed later, and the password is changed back to the claim's. The backup is restore-tested, and a
+// table with DATA DIRECTORY outside of the data directory keeps its rows.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has MySQL, and MariaDB is refused where it cannot take over")
@@ -62,7 +62,8 @@ func TestMariaDBComesBack(t *testing.T) {
 	})
 }
 
-// reach a server that no program of MySQL's logs in to, by the driver, once it is ready.
+// reach waits until the server is ready and runs statements through the Go driver, because a MySQL client cannot log
+// in to this server.
 func reach(t *testing.T, s *framework.Server, run func(context.Context, driver.ExecerContext) error) {
 	t.Helper()
 	s.BecomesReady(t)
@@ -70,7 +71,7 @@ func reach(t *testing.T, s *framework.Server, run func(context.Context, driver.E
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // It said what there was to say.
+	defer c.Close() //nolint:errcheck // Closing it cannot lose anything.
 	e, ok := c.(driver.ExecerContext)
 	if !ok {
 		t.Fatalf("a %T does not write", c)

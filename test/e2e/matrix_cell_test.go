@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A cell of the matrix is a server that is deleted in one way, while one thing goes wrong.
+// A cell of the matrix is one case: a server that is deleted through one deletion path while one fault occurs.
 type cell struct {
 	*framework.Server
 
@@ -27,27 +27,27 @@ type cell struct {
 	host    *host
 	meeting *meeting
 
-	// life is the UID of the composite that is deleted, and node the server's.
+	// life is the UID of the deleted composite resource. node is the node of the server.
 	life, node string
-	// handle is the UID of a data PVC that is deleted.
+	// handle is the UID of the deleted data PVC.
 	handle types.UID
-	// process of a server that hangs, and the backups' volume.
+	// process is the ID of the process of a server that hangs. backups is the name of the backup volume.
 	process, backups string
-	// folder of the data on its node, and the quota that is in the way.
+	// folder is the data directory on its node. quota is the ResourceQuota that forbids pods.
 	folder string
 	quota  *corev1.ResourceQuota
-	// before are the rows of the original session.
+	// before contains the rows of the example session.
 	before string
 	writer *writer
-	// damaged waits for the damage of an archive, and history has what is said of it.
+	// damaged waits until the archive has been damaged.
 	damaged func(*testing.T)
-	// online backups that are proven.
+	// history contains the changes of the backups, in which the failure must appear.
 	history *history
 }
 
 func (c *cell) title() string { return c.way.name + " / " + c.fault.name }
 
-// shares says what a cell does to the whole cluster; empty where it does nothing to it.
+// shares identifies what a case does to the whole cluster. It is empty if the case affects only its own server.
 func (c *cell) shares() string {
 	shares := ""
 	if c.way.uninstall != nil {
@@ -59,13 +59,13 @@ func (c *cell) shares() string {
 	return shares
 }
 
-// isAlone is true if nothing else can run beside a cell, but for those that do the same to the whole cluster. A
-// controller that is killed is back soon.
+// isAlone reports whether a case can only run concurrently with cases that do the same to the whole cluster. A killed
+// controller is replaced so soon that other cases can run.
 func (c *cell) isAlone() bool {
 	return c.way.uninstall != nil || c.fault.everywhere && c.fault != faultKilled
 }
 
-// senseless says why there is no such cell; empty where there is.
+// senseless returns why this combination makes no sense, or an empty string.
 func (c *cell) senseless() string {
 	switch {
 	case c.way.heals && c.fault.ofBackup:
@@ -84,7 +84,7 @@ func (c *cell) senseless() string {
 	return ""
 }
 
-// every cell there is.
+// every returns all combinations.
 func every() []*cell {
 	all := make([]*cell, 0, len(ways)*len(faults))
 	for _, f := range faults {
@@ -95,7 +95,7 @@ func every() []*cell {
 	return all
 }
 
-// pairs are the cells of a short run: each way and each fault but those that onlyInWhole names.
+// pairs returns the cases of a short run: each deletion path and each fault, without those in onlyInWhole.
 func pairs(t *testing.T) []*cell {
 	t.Helper()
 	var all []*cell
@@ -126,7 +126,7 @@ func pairs(t *testing.T) []*cell {
 	return all
 }
 
-// isOnlyInWhole sees that a short run has a way or a fault, or a reason why not.
+// isOnlyInWhole checks that a short run either covers a deletion path or a fault, or that onlyInWhole has a reason.
 func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	t.Helper()
 	if isSeen == (place != "") {
@@ -137,8 +137,8 @@ func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	}
 }
 
-// onlyInWhole are the ways and faults that no short run has, each with what is seen of it there. Many a cell of one has
-// the whole cluster to itself for two minutes, in which a short run gets on with nothing else.
+// onlyInWhole lists the deletion paths and faults that only the whole matrix covers, each with the test that covers
+// it in a short run. Many of these cases need the whole cluster for two minutes, during which no other test can run.
 var onlyInWhole = map[any]string{
 	byClaimForeground: "an XR is deleted in the foreground",
 	byClaimOrphan:     "TestNext has an XR that lost its claim",
@@ -191,7 +191,8 @@ var onlyInWhole = map[any]string{
 	faultRevoked:     "TestRealFindNotes has one, and the model has a store that refuses at any step",
 }
 
-// run from the first start to the end of the second life. Whatever fails is looked at before it is cleaned up.
+// run runs the case, from the first start to the end of the second instance. It logs the state of a failed case
+// before the cleanup.
 func (c *cell) run(t *testing.T, folder string) {
 	t.Helper()
 	c.Server = c.newServer(t)
@@ -222,7 +223,7 @@ func (c *cell) run(t *testing.T, folder string) {
 	c.end(t)
 }
 
-// newServer of the cell's API.
+// newServer returns a server of the API that the case uses.
 func (c *cell) newServer(t *testing.T) *framework.Server {
 	t.Helper()
 	if !c.way.own {
@@ -236,7 +237,8 @@ func (c *cell) newServer(t *testing.T) *framework.Server {
 	return s
 }
 
-// takesPasswordFromSecret makes the Secret of a MySQL without a claim, whose specification has no password.
+// takesPasswordFromSecret creates the password Secret of a MySQL without a claim, because its spec cannot contain a
+// password.
 func (c *cell) takesPasswordFromSecret(t *testing.T) {
 	t.Helper()
 	if !c.way.own {
@@ -247,7 +249,8 @@ func (c *cell) takesPasswordFromSecret(t *testing.T) {
 	framework.Make(t, secret)
 }
 
-// step of a way or a fault. What is done to the whole cluster is done once for all cells of the meeting.
+// step runs a step of a deletion path or of a fault. A step that affects the whole cluster runs once for all cases of
+// the meeting.
 func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) {
 	t.Helper()
 	switch {
@@ -259,7 +262,7 @@ func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) 
 	}
 }
 
-// later is what ends a fault of the whole cluster, also when the cell fails before.
+// later registers a function that ends a fault of the whole cluster. It also runs if the case fails before.
 func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Helper()
 	var done sync.Once
@@ -267,7 +270,7 @@ func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Cleanup(func() { c.meeting.undo(t) })
 }
 
-// start the server, and a client that writes row after row.
+// start creates the server, and a client that writes rows continuously.
 func (c *cell) start(t *testing.T) {
 	t.Helper()
 	c.Create(t)
@@ -285,7 +288,7 @@ func (c *cell) start(t *testing.T) {
 	framework.Eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
 }
 
-// composition of the cell: hostPath in every other one.
+// composition returns the hostPath Composition for every other case, if the fault permits it.
 func (c *cell) composition(t *testing.T) string {
 	t.Helper()
 	onHost := !c.fault.ofClass && c.number()%2 == 1
@@ -295,7 +298,7 @@ func (c *cell) composition(t *testing.T) string {
 	return framework.ClassComposition
 }
 
-// number of the cell.
+// number returns a number of the case, by which hostPath is chosen.
 func (c *cell) number() int {
 	n := 0
 	for i, w := range ways {
@@ -311,7 +314,7 @@ func (c *cell) number() int {
 	return n
 }
 
-// everyRow that was acknowledged is there.
+// everyRow checks that every acknowledged row is there.
 func (c *cell) everyRow(t *testing.T) {
 	t.Helper()
 	sessions := c.writer.end()
@@ -321,7 +324,7 @@ func (c *cell) everyRow(t *testing.T) {
 	hasAcknowledgedRows(t, c.Server, sessions)
 }
 
-// end the second life, and see what is left.
+// end deletes the second instance and checks what is left.
 func (c *cell) end(t *testing.T) {
 	t.Helper()
 	want := 1
@@ -337,7 +340,7 @@ func (c *cell) end(t *testing.T) {
 	leavesNothingRescued(t, c.Server)
 }
 
-// leavesBackup, and nothing else.
+// leavesBackup checks that only the backup is left.
 func (c *cell) leavesBackup(t *testing.T) {
 	t.Helper()
 	if !c.usesStore() {
@@ -348,7 +351,7 @@ func (c *cell) leavesBackup(t *testing.T) {
 	c.keepsBackupInStore(t)
 }
 
-// lifesRecord is that of the life that was deleted.
+// lifesRecord returns the BackupRecord of the final backup of the deleted instance.
 func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, error) {
 	records, err := c.Backups().List(ctx)
 	if err != nil {
@@ -363,7 +366,7 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 	return nil, fmt.Errorf("there is no record of life %s among %d", c.life, len(records))
 }
 
-// proof of the life that was deleted.
+// proof waits until the final backup of the deleted instance is verified.
 func (c *cell) proof(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "the proof", func(ctx context.Context) error {
@@ -375,7 +378,7 @@ func (c *cell) proof(t *testing.T) {
 	})
 }
 
-// log what there is when a cell has failed.
+// log writes the state of a failed case to a file.
 func (c *cell) log(t *testing.T, file string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)

@@ -28,27 +28,28 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// How much the controller's clock is ahead: by more than a store takes, and by more than backups are kept for.
+// How much the controller's clock is ahead: more than a store accepts, and more than backups are retained.
 const (
 	fast     = time.Hour
 	monthOff = 31 * 24 * time.Hour
 )
 
-// fastController is an image, and so is monthController.
+// Names of the images of a controller whose clock is ahead by fast and by monthOff.
 const (
 	fastController  = "ghcr.io/crossplane-mysql/crossplane-mysql:fast"
 	monthController = "ghcr.io/crossplane-mysql/crossplane-mysql:month"
 )
 
-// setsClock of the controller, from before the deletion until it is over. All machines of the cluster have one clock,
-// so the controller is built with a time.Now that is fast.
+// setsClock runs a controller with a fast clock from before the deletion until it is complete. All machines of the
+// cluster share one clock, so the controller is built with a changed time.Now.
 func setsClock(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.fastController, fastController, fast)
 }
 
-// setsClockByAMonth of the controller, likewise. The deletion goes by the API server's time, and takes no backup of the
-// last 30 days for an expired one (lifecycle.TestWrongClockDeletesNoBackup).
+// setsClockByAMonth does the same with a clock that is a month ahead. The controller uses the API server's time for
+// the deletion, so that a backup of the last 30 days does not count as expired
+// (lifecycle.TestWrongClockDeletesNoBackup).
 func setsClockByAMonth(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.monthController, monthController, monthOff)
@@ -81,8 +82,8 @@ func runsFastController(t *testing.T, c *cell, build func() (string, error), nam
 	})
 }
 
-// deletionsAreOver waits for those of all cells that have come here. A store takes no request of another hour: there
-// the data waits, and people hear why.
+// deletionsAreOver waits for the deletions of all cases in the meeting. A store refuses requests with a clock that is
+// an hour off. In that case the data stays where it is, and the claim reports the reason.
 func deletionsAreOver(t *testing.T, c *cell) {
 	t.Helper()
 	for _, m := range c.meeting.all() {
@@ -105,8 +106,8 @@ func runsController(t *testing.T, image string) {
 		fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
 }
 
-// controllerWithFastClock is the file of an image that has nothing but such a controller. Go's own packages are
-// compiled for it, too, which takes minutes.
+// controllerWithFastClock builds an image that contains only such a controller, and returns its file. Go's standard
+// library is compiled again for it, which takes minutes.
 func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.Duration) (string, error) {
 	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	root.Dir = framework.Repository()
@@ -120,8 +121,8 @@ func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.D
 	return imageWithOtherWords(ctx, dir, "./controller", name, map[string][2]string{source: {asked, answered}})
 }
 
-// imageWithOtherWords is the file of an image that has nothing but a program of this repository, in whose sources some
-// words are others: those of one place in each file, as `go help build` says of -overlay.
+// imageWithOtherWords builds an image that contains only one program of this repository, and returns its file. In
+// each source file of words, one text is replaced by another: see -overlay in `go help build`.
 func imageWithOtherWords(ctx context.Context, dir, program, image string, words map[string][2]string) (string, error) {
 	replace := map[string]string{}
 	for source, w := range words {
@@ -163,7 +164,7 @@ func imageWithOtherWords(ctx context.Context, dir, program, image string, words 
 	return file, tarball.WriteToFile(file, tag, img)
 }
 
-// imageOf a static binary.
+// imageOf returns an image with a static binary.
 func imageOf(binary string) (v1.Image, error) {
 	b, err := os.ReadFile(binary)
 	if err != nil {
@@ -198,7 +199,7 @@ func imageOf(binary string) (v1.Image, error) {
 	return mutate.AppendLayers(img, layer)
 }
 
-// load the file of an image into all nodes.
+// load imports the file of an image on all nodes.
 func (h *host) load(t *testing.T, file string) {
 	t.Helper()
 	var nodes corev1.NodeList

@@ -22,21 +22,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A fault goes wrong while a server is deleted.
+// A fault occurs while a server is deleted.
 type fault struct {
 	name string
-	// everywhere is true if it hits the whole cluster.
+	// everywhere is true if the fault affects the whole cluster.
 	everywhere bool
-	// ofBackup is true if it hits what only a backup has, and ofClass if only volumes of a StorageClass have it.
+	// ofBackup is true if the fault requires that a backup is taken. ofClass is true if it requires volumes of a
+	// StorageClass.
 	ofBackup, ofClass bool
-	// ofVolume is true if it hits the volume of the backups, and ofStore if it hits the store, where the backup goes then.
+	// ofVolume is true if the fault affects the backup volume. ofStore is true if it affects the store, to which the
+	// backup is written then.
 	ofVolume, ofStore bool
-	// online is true if an online backup is under way.
+	// online is true if an online backup is running.
 	online bool
 
-	// starting is during the first start; before the deletion, and during it.
+	// starting runs during the first start, before runs before the deletion, and during runs while the server is
+	// deleted.
 	starting, before, during func(*testing.T, *cell)
-	// after it ended, for each server.
+	// after runs for each server when the fault has ended.
 	after func(*testing.T, *cell)
 }
 
@@ -102,10 +105,11 @@ var (
 	}
 )
 
-// digits of a percentage or time.
+// digits matches the digits of a percentage or a time.
 var digits = regexp.MustCompile(`\d+`)
 
-// takesTheController before the deletion: where another test has it, there would be nothing left to kill it in.
+// takesTheController locks the controller before the deletion, so that no other test stops the controller that this
+// fault kills.
 func takesTheController(t *testing.T, c *cell) {
 	t.Helper()
 	theController.Lock()
@@ -113,7 +117,7 @@ func takesTheController(t *testing.T, c *cell) {
 	c.later(t, func(t *testing.T) { t.Helper(); give() })
 }
 
-// killsController whenever the deletion has come further.
+// killsController kills the controller at each step of the deletion.
 func killsController(t *testing.T, c *cell) {
 	t.Helper()
 	kills := c.meeting.all()[0].atEachStep(t, func(ctx context.Context) error {
@@ -122,7 +126,7 @@ func killsController(t *testing.T, c *cell) {
 		}
 		if err := deletePods(ctx, framework.SystemNamespace,
 			client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
-			return err // A container that is killed again and again is not started again at once.
+			return err // The kubelet delays the restart of a container that is killed repeatedly, so the pod is replaced.
 		}
 		return nil
 	})
@@ -132,7 +136,7 @@ func killsController(t *testing.T, c *cell) {
 	t.Logf("the controller was killed %d times", kills)
 }
 
-// atEachStep of the deletion something is done, until it is over. It returns how often.
+// atEachStep calls run at each step of the deletion until it is complete, and returns the number of steps.
 func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 	t.Helper()
 	seen := map[string]bool{}
@@ -152,10 +156,10 @@ func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 	return len(seen)
 }
 
-// isOver is the progress of a deletion that came to its end.
+// isOver is the progress of a completed deletion.
 const isOver = "over"
 
-// progress of the deletion, for what can be seen of it.
+// progress returns the visible progress of the deletion.
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
 	if c.way.heals {
@@ -176,7 +180,7 @@ func (c *cell) progress(ctx context.Context) string {
 	return digits.ReplaceAllString(step+" "+c.Message(ctx), "")
 }
 
-// xrOfLife that is deleted; nil where it is gone.
+// xrOfLife returns the composite resource of the deleted instance, or nil if it does not exist any more.
 func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
 	all, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
 	if err != nil {
@@ -187,7 +191,7 @@ func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error)
 			return &all[i], nil
 		}
 	}
-	return nil, nil //nolint:nilnil // None, and no error.
+	return nil, nil //nolint:nilnil // There is none, and no error.
 }
 
 func deletePods(ctx context.Context, namespace string, labels client.MatchingLabels) error {
@@ -199,14 +203,14 @@ func aMinute(*testing.T, *cell) { time.Sleep(time.Minute) }
 
 func aWhile(*testing.T, *cell) { time.Sleep(30 * time.Second) }
 
-// stopsController before the deletion, and for a minute of it.
+// stopsController stops the controller before the deletion, and keeps it stopped for its first minute.
 func stopsController(t *testing.T, c *cell) {
 	t.Helper()
 	controllers(t, 0)
 	c.later(t, func(t *testing.T) { t.Helper(); controllers(t, 1) })
 }
 
-// ofBackup are the Job of the backup and its pod of the life, wherever they run.
+// ofBackup selects the backup Job of the instance and its pod, in any namespace.
 func (c *cell) ofBackup() client.ListOption {
 	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "crossplane-mysql.io/xr": c.life}
 }
@@ -239,7 +243,7 @@ func deletesJob(t *testing.T, c *cell) {
 	})
 }
 
-// stopsKubelet of the server's node. It does not notice.
+// stopsKubelet stops the kubelet of the server's node with SIGSTOP.
 func stopsKubelet(t *testing.T, c *cell) {
 	t.Helper()
 	c.later(t, func(t *testing.T) { t.Helper(); c.signalKubelet(t, "CONT") })
@@ -251,7 +255,7 @@ func stopsKubelet(t *testing.T, c *cell) {
 	time.Sleep(30 * time.Second)
 }
 
-// signalKubelet of the server's node.
+// signalKubelet sends a signal to the kubelet of the server's node.
 func (c *cell) signalKubelet(t *testing.T, signal string) {
 	t.Helper()
 	c.host.run(t, fmt.Sprintf("pkill -%s -f '^/run/kube kubelet .*--hostname-override=%s '", signal, c.node))
@@ -262,20 +266,21 @@ func crashLoops(t *testing.T, c *cell) {
 	crashLoopsWith(t, c.Server, map[string]any{"no_such_setting": "1"})
 }
 
-// changesSettings to some that are being refused when the deletion begins.
+// changesSettings changes the settings of the server to invalid ones, which are being validated when the deletion
+// begins.
 func changesSettings(t *testing.T, c *cell) {
 	t.Helper()
 	c.Set(t, map[string]any{"config": map[string]any{"no_such_setting": "1"}})
 	settingsAre(t, c.Server, "ValidatingSettings", "")
 }
 
-// mendsConfig where the claim goes on.
+// mendsConfig removes the invalid settings if the claim continues to exist.
 func mendsConfig(t *testing.T, c *cell) {
 	t.Helper()
 	c.amend(t, `{"spec":{"config":null}}`)
 }
 
-// amend the claim, if it is one that goes on.
+// amend changes the claim if it continues to exist.
 func (c *cell) amend(t *testing.T, patch string) {
 	t.Helper()
 	if !c.way.heals && c.way != byXR && c.way != byXRForeground && c.way != byXROrphan {
@@ -287,10 +292,10 @@ func (c *cell) amend(t *testing.T, patch string) {
 	}
 }
 
-// hangs as on a disk that does not answer.
+// hangs stops the server with SIGSTOP, so that it hangs as on a disk that does not respond.
 func hangs(t *testing.T, c *cell) {
 	t.Helper()
-	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Names of cgroups have either.
+	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Cgroup names contain either.
 	out := c.host.run(t, fmt.Sprintf(
 		`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
 	servers := strings.Fields(out)
@@ -315,7 +320,7 @@ func killsServer(t *testing.T, c *cell) {
 	c.host.run(t, "kill -KILL "+c.process+" || true")
 }
 
-// behindOurBack is a password that no claim and no Secret has.
+// behindOurBack is a password that is in no claim and no Secret.
 const behindOurBack = "behind our back"
 
 func changesPassword(t *testing.T, c *cell) {
@@ -324,7 +329,8 @@ func changesPassword(t *testing.T, c *cell) {
 		"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 }
 
-// saysPassword where the server goes on. One that is restored has the claim's.
+// saysPassword writes the changed password into the claim if the server continues to run. A restored server has the
+// password of the claim.
 func saysPassword(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way.heals {
@@ -333,11 +339,11 @@ func saysPassword(t *testing.T, c *cell) {
 	}
 }
 
-// fillsBackupPV to the last byte.
+// fillsBackupPV fills the backup volume to the last byte.
 func fillsBackupPV(t *testing.T, c *cell) {
 	t.Helper()
 	startHand(t, c.Server, "hand", c.BackupPVC())
-	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Its claim will be another one where the namespace goes.
+	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Later, its PVC may be deleted with the namespace.
 		t.Fatal(err)
 	}
 	if _, err := execByHand(t.Context(), c.Server, "hand", "cat /dev/zero >/data/full || sync"); err != nil {
@@ -345,7 +351,8 @@ func fillsBackupPV(t *testing.T, c *cell) {
 	}
 }
 
-// waitsForGrowth of the volume, by whatever claim it has: nobody has to ask for it.
+// waitsForGrowth waits until the backup volume has grown, which needs no manual action. It does not matter which PVC
+// uses the volume.
 func waitsForGrowth(t *testing.T, c *cell) {
 	t.Helper()
 	c.Eventually(t, "room for the backup", func(ctx context.Context) error {
@@ -360,7 +367,7 @@ func waitsForGrowth(t *testing.T, c *cell) {
 	})
 }
 
-// volumeOfBackups of the instance, whatever claim it has.
+// volumeOfBackups returns the backup volume of the instance, whichever PVC uses it.
 func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, error) {
 	if c.backups == "" {
 		v, err := c.VolumeOf(ctx, c.BackupPVC())
@@ -376,7 +383,7 @@ func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, e
 	return v, framework.Suite.Kube.Get(ctx, client.ObjectKey{Name: c.backups}, v)
 }
 
-// bindBackups to their volume, as the first backup would, and return it.
+// bindBackups binds the backup PVC to a volume, as the first backup would do, and returns the volume.
 func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
 	startHand(t, c.Server, "hand", c.BackupPVC())
@@ -388,7 +395,7 @@ func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 	return v
 }
 
-// deletesBackupPVC of a volume that is kept.
+// deletesBackupPVC deletes the backup PVC after the controller has protected its volume.
 func deletesBackupPVC(t *testing.T, c *cell) {
 	t.Helper()
 	c.bindBackups(t)
@@ -405,7 +412,8 @@ func deletesBackupPVC(t *testing.T, c *cell) {
 	}
 }
 
-// deletesBackupPVCs whenever the deletion has come further: the one of the claim's namespace, and that of a rescue.
+// deletesBackupPVCs deletes the backup PVC at each step of the deletion, in the namespace of the claim and in the
+// recovery namespace.
 func deletesBackupPVCs(t *testing.T, c *cell) {
 	t.Helper()
 	deleted := 0
@@ -437,7 +445,7 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 	t.Logf("the backup PVC was deleted %d times", deleted)
 }
 
-// killsFirstStart of the server, at any moment of its first four seconds.
+// killsFirstStart kills the first start of the server at any moment of its first four seconds.
 func killsFirstStart(t *testing.T, c *cell) {
 	t.Helper()
 	after := time.Duration(rand.Int64N(int64(4 * time.Second))) //nolint:gosec // Any moment will do.
@@ -445,7 +453,7 @@ func killsFirstStart(t *testing.T, c *cell) {
 	t.Logf("the first start was killed after %v, in its midst: %t", after, atWork)
 }
 
-// folderOf a volume, on the node that has it.
+// folderOf returns the directory of a volume on its node.
 func folderOf(t *testing.T, v *corev1.PersistentVolume) string {
 	t.Helper()
 	switch {
@@ -458,7 +466,8 @@ func folderOf(t *testing.T, v *corev1.PersistentVolume) string {
 	return ""
 }
 
-// damagesArchive as soon as some of it is written. There is enough of it for a while until its proof.
+// damagesArchive damages the archive as soon as part of it is written. It is large enough that this happens before
+// its verification.
 func damagesArchive(t *testing.T, c *cell) {
 	t.Helper()
 	c.history = startHistory(t, c.Server)
@@ -475,7 +484,7 @@ func damagesArchive(t *testing.T, c *cell) {
 	c.damaged = damaged
 }
 
-// sawDamage is a record that failed before it was proven.
+// sawDamage checks that the backup failed before it was verified.
 func sawDamage(t *testing.T, c *cell) {
 	t.Helper()
 	c.damaged(t)
@@ -489,10 +498,12 @@ func sawDamage(t *testing.T, c *cell) {
 	t.Error("want the damage found, no backup failed")
 }
 
-// killsAPIServer at once and in the middle. It is started again, and so is the controller manager when it is back: in
-// its first second an API server that was killed says of CRDs' objects that there are none, and of rights that there
-// are none either. A garbage collector that has heard this was seen to leave XRs and an XRD for a quarter of an hour;
-// one that loses its lease, as others do then, starts anew.
+// killsAPIServer kills the API server at once and in the middle of the deletion, and the controller manager once the
+// API server is back.
+//
+// In its first second, an API server that was killed reports that there are no custom resources and no permissions. A
+// garbage collector that had read this left composite resources and an XRD for a quarter of an hour. A controller
+// manager that loses its lease, as others do then, starts again.
 func killsAPIServer(t *testing.T, c *cell) {
 	t.Helper()
 	for range 2 {
@@ -506,14 +517,15 @@ func killsAPIServer(t *testing.T, c *cell) {
 	c.host.run(t, "pkill -KILL -f '^/run/kube kube-controller-manager '")
 }
 
-// stopsCore before the deletion, and for a while of it.
+// stopsCore stops Crossplane before the deletion, and for a while of it.
 func stopsCore(t *testing.T, c *cell) {
 	t.Helper()
 	scale(t, "crossplane-system", "crossplane", 0)
 	c.later(t, func(t *testing.T) { t.Helper(); scale(t, "crossplane-system", "crossplane", 1) })
 }
 
-// stopsFunction before the deletion, and for a while of it. Crossplane would start it again.
+// stopsFunction stops the function before the deletion, and for a while of it. Its revision is paused, because
+// Crossplane would start it again.
 func stopsFunction(t *testing.T, c *cell) {
 	t.Helper()
 	revisions := framework.NewList("pkg.crossplane.io/v1/FunctionRevision")

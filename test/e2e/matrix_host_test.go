@@ -14,14 +14,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A host is the machine that the cluster runs on: one of `make cluster-up`, whose processes can be stopped and killed.
+// A host is the machine that runs a cluster of `make cluster-up`. Processes of the cluster can be stopped and killed
+// there.
 type host struct {
 	program, cluster string
 
-	// store is that of the matrix, where some cell needs one.
+	// store is the BackupStore of the matrix, if a case needs one.
 	store *backupStore
-	// fastController is the file of an image of one whose clock is fast, and monthController of one whose clock is 31 days
-	// ahead.
+	// fastController returns the file of an image of a controller with a fast clock. The clock of monthController is
+	// 31 days ahead.
 	fastController, monthController func() (string, error)
 }
 
@@ -40,14 +41,14 @@ func findHost(t *testing.T) *host {
 	return h
 }
 
-// command is a script on a node, or beside the control plane where the number is 0.
+// command returns a command that runs a script on a node, or next to the control plane if the number is 0.
 func (h *host) command(ctx context.Context, node int, script string) *exec.Cmd {
 	args := []string{"--root", framework.Repository(), "--name", h.cluster, "exec", "--node", strconv.Itoa(node), "bash",
 		"-c", script}
 	return exec.CommandContext(ctx, h.program, args...)
 }
 
-// run a script beside the control plane, and return what it prints. It also serves cleanups.
+// run runs a script next to the control plane and returns its output. It also works in cleanups.
 func (h *host) run(t *testing.T, script string) string {
 	t.Helper()
 	out, err := h.try(context.WithoutCancel(t.Context()), script)
@@ -67,7 +68,7 @@ func (h *host) try(ctx context.Context, script string) (string, error) {
 	return string(out), nil
 }
 
-// start a script that ends by itself. What it returns waits for its end.
+// start starts a script. The returned function waits until the script has ended.
 func (h *host) start(t *testing.T, node int, script string) func(*testing.T) {
 	t.Helper()
 	var out strings.Builder
@@ -84,7 +85,7 @@ func (h *host) start(t *testing.T, node int, script string) func(*testing.T) {
 	}
 }
 
-// number of a node.
+// number returns the number of a node.
 func (h *host) number(t *testing.T, node string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimPrefix(node, "node"))

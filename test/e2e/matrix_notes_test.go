@@ -20,36 +20,37 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// notes of a matrix, in a folder if it has one: results.json, table.md, and the log of each cell that failed.
+// notes are the results of a matrix. If folder is set, it contains results.json, table.md, and the log of each failed
+// case.
 type notes struct {
 	folder string
-	// tree is what runs, where there is a folder.
+	// tree is the tested version of the working tree, if folder is set.
 	tree tree
 
 	mu      sync.Mutex
 	results map[string]*result
 }
 
-// A result of a cell, the last one.
+// A result is the last result of a case.
 type result struct {
 	tree
 
 	Passed bool `json:"passed"`
-	// Senseless says why the cell is none.
+	// Senseless is the reason why the combination makes no sense.
 	Senseless string `json:"senseless,omitempty"`
 	Seconds   int    `json:"seconds,omitempty"`
 }
 
-// A tree is what a cell ran with.
+// A tree is the version of the working tree with which a case ran.
 type tree struct {
-	// Digest of all files that have to do with the result. Only a result of today's is one.
+	// Digest is the hash of all files that can affect the result. A result with another digest is outdated.
 	Digest string `json:"digest"`
-	// Commit on which the working tree stands, for people.
+	// Commit is the current commit, for information only.
 	Commit string `json:"commit"`
 }
 
-// treeNow is that of the working tree: what the product is built from, what the cluster is and what is put into
-// it, and the matrix.
+// treeNow returns the version of the working tree. The digest covers the sources of the product, of the cluster and
+// its content, and of the matrix.
 func treeNow(ctx context.Context) (tree, error) {
 	sum := sha256.New()
 	files := os.DirFS(framework.Repository())
@@ -63,7 +64,7 @@ func treeNow(ctx context.Context) (tree, error) {
 			return nil
 		}
 		content, err := fs.ReadFile(files, name)
-		_, _ = sum.Write(fmt.Appendf(nil, "%s %d\n%s", name, len(content), content)) // A hash takes all.
+		_, _ = sum.Write(fmt.Appendf(nil, "%s %d\n%s", name, len(content), content)) // Writing to a hash never fails.
 		return err
 	})
 	if err != nil {
@@ -78,8 +79,7 @@ func treeNow(ctx context.Context) (tree, error) {
 	return tree{Digest: hex.EncodeToString(sum.Sum(nil))[:12], Commit: strings.TrimSpace(string(commit))}, nil
 }
 
-// decides is true for a file of which the results may depend. The plugin, the chart and the checks for
-// Argo CD take no part.
+// decides reports whether a file can affect the results. The plugin, the chart and the checks for Argo CD cannot.
 func decides(name string) bool {
 	if strings.HasPrefix(name, "controller/kubectl-mysql/") || strings.HasPrefix(name, "package/chart/") ||
 		strings.HasPrefix(name, "package/argocd/") {
@@ -97,7 +97,7 @@ func decides(name string) bool {
 	return false
 }
 
-// read what there is now, and what an earlier run noted.
+// read determines the current version and reads the results of an earlier run.
 func (n *notes) read(t *testing.T) {
 	t.Helper()
 	var err error
@@ -119,7 +119,7 @@ func (n *notes) read(t *testing.T) {
 	}
 }
 
-// passed is true for a cell that did with what there is now.
+// passed reports whether a case has passed with the current version.
 func (n *notes) passed(c *cell) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,7 +137,7 @@ func (n *notes) ended(t *testing.T, c *cell, passed bool, took time.Duration) {
 	n.note(t, c, result{Passed: passed, Seconds: int(took.Seconds())})
 }
 
-// note a result, and write all of them.
+// note records a result and writes all results.
 func (n *notes) note(t *testing.T, c *cell, r result) {
 	t.Helper()
 	n.mu.Lock()
@@ -173,7 +173,7 @@ func verdict(r *result) string {
 	return "FAILED"
 }
 
-// write a file as a whole or not at all.
+// write replaces a file atomically.
 func (n *notes) write(name, text string) error {
 	path := filepath.Join(n.folder, name)
 	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
@@ -182,7 +182,7 @@ func (n *notes) write(name, text string) error {
 	return os.Rename(path+".new", path)
 }
 
-// counts of the cells.
+// counts returns the number of cases of each result.
 func (n *notes) counts() string {
 	passed, older, failed, senseless := 0, 0, 0, 0
 	for _, r := range n.results {
@@ -201,7 +201,7 @@ func (n *notes) counts() string {
 		failed, senseless)
 }
 
-// summary has a line for each cell that failed.
+// summary returns a line for each failed case, and the counts.
 func (n *notes) summary() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -219,7 +219,7 @@ func logName(cell string) string {
 	return strings.NewReplacer("/", "-", " ", "-").Replace(cell) + ".log"
 }
 
-// table of all cells, in Markdown.
+// table returns the results of all cases as Markdown.
 func (n *notes) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The matrix\n\nWhat `make matrix` found for commit %s, whose files that matter have the digest "+

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// While a server is backed up that goes on, something goes wrong, and then it is deleted.
+// Faults that occur while an online backup is running. Then the server is deleted.
 var (
 	onlineOnly     = inOnline(noFault, nil)
 	onlinePod      = inOnline(&fault{name: "its pod deleted"}, deletesJobsPod)
@@ -31,10 +31,11 @@ var (
 		before: fillsScratch}
 )
 
-// onlineWays are those that these are tried with: each has others who delete, or another place of the archive.
+// onlineWays are the deletion paths for these faults. They differ in the objects that are deleted, or in where the
+// archive is written.
 var onlineWays = []*way{byClaim, byXR, byNamespace, byClaimToStore}
 
-// inOnline is a fault in the midst of an online backup.
+// inOnline returns a fault that occurs during an online backup.
 func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 	out := *f
 	out.name, out.online, out.ofBackup = "online backup, "+f.name, true, true
@@ -46,7 +47,7 @@ func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 		for _, c := range c.affected() {
 			c.beginsOnline(t)
 		}
-		// It takes some ten seconds, in which anything may be hit.
+		// An online backup takes about ten seconds. The fault occurs at any moment of that time.
 		after := time.Duration(rand.Int64N(int64(10 * time.Second))) //nolint:gosec // Any moment will do.
 		time.Sleep(after)
 		for _, c := range c.affected() {
@@ -62,7 +63,7 @@ func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 	return &out
 }
 
-// fillsScratch while the clone is made, so that it cannot come to its end.
+// fillsScratch fills the scratch volume while the clone is running, so that the clone fails.
 func fillsScratch(t *testing.T, c *cell) {
 	t.Helper()
 	c.beginsOnline(t)
@@ -83,7 +84,7 @@ func fillsScratch(t *testing.T, c *cell) {
 	})
 }
 
-// affected are all cells that a fault of this one is done to.
+// affected returns all cases that the fault of this case affects.
 func (c *cell) affected() []*cell {
 	if c.fault.everywhere {
 		return c.meeting.all()
@@ -91,7 +92,7 @@ func (c *cell) affected() []*cell {
 	return []*cell{c}
 }
 
-// beginsOnline backup of a server with some data, and waits for its Job's pod.
+// beginsOnline starts an online backup of a server with some data, and waits for the pod of its Job.
 func (c *cell) beginsOnline(t *testing.T) {
 	t.Helper()
 	c.Client().MustQuery(t, big)
@@ -106,7 +107,7 @@ func (c *cell) beginsOnline(t *testing.T) {
 	})
 }
 
-// onlineNow says how far it is.
+// onlineNow returns the phase and message of the online backup.
 func (c *cell) onlineNow(ctx context.Context) string {
 	xr, err := c.XR(ctx)
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *cell) onlineNow(ctx context.Context) string {
 	return fmt.Sprint(request["phase"], " ", request["message"])
 }
 
-// killsControllerNow, and again and again while it goes on with the backup.
+// killsControllerNow kills the controller several times while it continues the backup.
 func killsControllerNow(t *testing.T, c *cell) {
 	t.Helper()
 	for range 4 {
@@ -125,7 +126,7 @@ func killsControllerNow(t *testing.T, c *cell) {
 	}
 }
 
-// killsServersPod at once, as a node does that runs out of memory.
+// killsServersPod deletes the server's pod without a grace period, as a node does that runs out of memory.
 func killsServersPod(t *testing.T, c *cell) {
 	t.Helper()
 	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), c.Pods().MustFindServer(t),
@@ -134,7 +135,7 @@ func killsServersPod(t *testing.T, c *cell) {
 	}
 }
 
-// asksForPassword in the claim.
+// asksForPassword changes the password in the claim.
 func asksForPassword(t *testing.T, c *cell) {
 	t.Helper()
 	c.Password = "password of the next life"
@@ -142,10 +143,11 @@ func asksForPassword(t *testing.T, c *cell) {
 	c.Set(t, map[string]any{"password": c.Password})
 }
 
-// onlineProven are the online backups of the life that was deleted, which may have come to their end or not.
+// onlineProven returns the number of verified online backups of the deleted instance. Such a backup may have
+// completed or not.
 func (c *cell) onlineProven(t *testing.T) int {
 	t.Helper()
-	if c.way == byXR { // The claim, which goes on, asks for one of the next life, too.
+	if c.way == byXR { // The remaining claim also requests a backup of the next instance.
 		isAnswered(t, c.Server, "one", framework.PhaseProven)
 	}
 	hasNoCloners(t, c.Server)

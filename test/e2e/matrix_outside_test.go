@@ -11,16 +11,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Faults that come from outside of the instance: somebody's quota, somebody's hand on its folder, its node, and what is
-// installed.
+// Faults from outside of the instance: a quota, a moved data directory, a lost node, and an uninstalled controller.
 
-// forbidsPods in the namespace. Those that are there stay.
+// forbidsPods forbids new pods in the namespace. Existing pods keep running.
 func forbidsPods(t *testing.T, c *cell) {
 	t.Helper()
 	c.quota = forbidPods(t, c.Server)
 }
 
-// allowsPods again, once people have heard what is in the way. A backup that runs elsewhere meets no quota.
+// allowsPods permits pods again, after the claim has reported what blocks the deletion. A backup in another namespace
+// is not affected by the quota.
 func allowsPods(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byClaim || c.way == byXR {
@@ -33,14 +33,14 @@ func allowsPods(t *testing.T, c *cell) {
 	}
 }
 
-// movesData aside while the server runs, which keeps what it has open.
+// movesData renames the data directory while the server is running. The server keeps its open files.
 func movesData(t *testing.T, c *cell) {
 	t.Helper()
 	c.folder = folderOf(t, c.MustFindDataVolume(t))
 	c.onNode(t, fmt.Sprintf("mv %[1]s/data %[1]s/aside", c.folder))
 }
 
-// bringsDataBack once somebody has missed it.
+// bringsDataBack restores the name of the data directory after the product has reported that the data is missing.
 func bringsDataBack(t *testing.T, c *cell) {
 	t.Helper()
 	switch {
@@ -54,20 +54,20 @@ func bringsDataBack(t *testing.T, c *cell) {
 	c.onNode(t, fmt.Sprintf("rm -df %[1]s/data && mv %[1]s/aside %[1]s/data && sync", c.folder))
 }
 
-// onNode of the server a script runs to its end.
+// onNode runs a script on the node of the server.
 func (c *cell) onNode(t *testing.T, script string) {
 	t.Helper()
 	c.host.start(t, c.host.number(t, c.node), script)(t)
 }
 
-// losesNode of the server: nobody hears of it, and somebody takes it out of the cluster, whose pods go with it while
-// what is in them runs on. Then it comes back.
+// losesNode stops the kubelet of the server's node and deletes the Node. Kubernetes deletes the pods of the Node
+// while their processes continue to run. Then the node returns.
 func losesNode(t *testing.T, c *cell) {
 	t.Helper()
 	node := framework.NewObject("v1", "Node", "", c.node)
 	c.later(t, func(t *testing.T) {
 		t.Helper()
-		c.signalKubelet(t, "KILL") // It registers when it begins, and is begun again.
+		c.signalKubelet(t, "KILL") // The kubelet is started again and registers the node.
 		framework.Eventually(t, "the node", func(ctx context.Context) error {
 			return framework.HasCondition(ctx, node.DeepCopy(), "Ready")
 		})
@@ -76,11 +76,12 @@ func losesNode(t *testing.T, c *cell) {
 	if err := framework.Suite.Kube.Delete(t.Context(), node.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	// Pods of a node that is gone are taken away after 40 s (kubernetes, pkg/controller/podgc).
+	// Kubernetes deletes the pods of a missing node after 40 s (kubernetes, pkg/controller/podgc).
 	time.Sleep(90 * time.Second)
 }
 
-// startsClientAgain where it was on that node, too, and was taken away. A namespace that goes gets another one.
+// startsClientAgain starts the client pod again if it was deleted with its node. If the namespace is deleted, the
+// client is started later.
 func startsClientAgain(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byNamespace {
@@ -101,7 +102,7 @@ func startsClientAgain(t *testing.T, c *cell) {
 	}
 }
 
-// uninstallsController, and not what outlives it.
+// uninstallsController uninstalls the controller without the CRDs.
 func uninstallsController(t *testing.T, c *cell) {
 	t.Helper()
 	c.later(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// deletesRecord as soon as it is announced. It stays until its life is over, and then it goes without its archive.
+// deletesRecord deletes the BackupRecord as soon as it exists. It stays until the instance has ended, and is then
+// deleted without its archive.
 func deletesRecord(t *testing.T, c *cell) {
 	t.Helper()
 	framework.Eventually(t, "the record", func(ctx context.Context) error {
@@ -23,7 +24,8 @@ func deletesRecord(t *testing.T, c *cell) {
 	})
 }
 
-// asksForRecord that is gone, as the claim's message says. Who creates the claim again meanwhile gets no empty server.
+// asksForRecord annotates the backup volume or the store, as the claim's message advises, so that the controller
+// creates the deleted BackupRecord again. Meanwhile no empty server is started for a new claim.
 func asksForRecord(t *testing.T, c *cell) {
 	t.Helper()
 	framework.Eventually(t, "the record's end", func(ctx context.Context) error {
@@ -38,7 +40,7 @@ func asksForRecord(t *testing.T, c *cell) {
 	})
 }
 
-// askForRecords of all backups of the instance.
+// askForRecords requests the BackupRecords of all backups of the instance.
 func (c *cell) askForRecords(ctx context.Context) error {
 	if c.usesStore() {
 		return c.askStoreForRecord(ctx)

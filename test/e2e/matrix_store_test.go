@@ -17,17 +17,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// The matrix has a store that is no part of the cluster: its server runs beside the control plane, and no node takes it
-// along.
+// The store of the matrix is not part of the cluster. Its server runs next to the control plane, so that the loss of
+// a node does not affect it.
 
-// outside is the store's folder, and its address.
+// Directory, address and port of the store.
 const (
 	outsideFolder  = "/run/matrix-store"
 	outsideAddress = "192.168.77.1"
 	outsidePort    = 7070
 )
 
-// startStore for all cells that need one.
+// startStore starts the store for all cases that need one.
 func (m *matrix) startStore(t *testing.T) {
 	t.Helper()
 	tool := exec.CommandContext(t.Context(), "go", "run", "./test/tools", "versitygw")
@@ -45,12 +45,12 @@ func (m *matrix) startStore(t *testing.T) {
 	}
 	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat "+
 		">%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
-	// It is begun again whenever it ends, and has ended with the folder.
+	// The server is restarted whenever it ends, as long as the directory exists.
 	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port "+
 		":%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep "+
 		"0.2; done; true",
 		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
-	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It ends by itself, after the test has.
+	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It ends by itself after the test.
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,27 +64,27 @@ func (m *matrix) startStore(t *testing.T) {
 	m.host.store = offersStore(t, s3, newStoreKey(t, s3.namespace))
 }
 
-// usesStore is true of a cell whose backup goes to the store.
+// usesStore reports whether the backup of this case is written to the store.
 func (c *cell) usesStore() bool { return c.way.toStore || c.fault.ofStore }
 
-// storeWays are those that the store's own faults are tried with: each has others who delete, or another place of the
-// Job.
+// storeWays are the deletion paths for the faults of the store. They differ in the objects that are deleted, or in
+// where the Job runs.
 var storeWays = []*way{byClaim, byXR, byNamespace, byFinalizers, byReplace}
 
-// signalStore is SIGSTOP where it is to answer no more, and no connection is refused.
+// signalStore sends a signal to the store's server. With SIGSTOP the server accepts connections and does not respond.
 func (h *host) signalStore(t *testing.T, signal string) {
 	t.Helper()
 	h.run(t, "pkill -"+signal+" -x versitygw")
 }
 
-// stopsStore from before the deletion, and for a while of it.
+// stopsStore stops the store before the deletion, and for a while of it.
 func stopsStore(t *testing.T, c *cell) {
 	t.Helper()
 	c.later(t, func(t *testing.T) { t.Helper(); c.host.signalStore(t, "CONT") })
 	c.host.signalStore(t, "STOP")
 }
 
-// waitsForStore that somebody misses.
+// waitsForStore waits until the claim reports that the store does not respond.
 func waitsForStore(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byClaim || c.way == byXR {
@@ -93,7 +93,7 @@ func waitsForStore(t *testing.T, c *cell) {
 	time.Sleep(30 * time.Second)
 }
 
-// killsStore and the gateway to it, whenever the deletion has come further.
+// killsStore kills the store and the backup gateway at each step of the deletion.
 func killsStore(t *testing.T, c *cell) {
 	t.Helper()
 	kills := c.meeting.all()[0].atEachStep(t, func(ctx context.Context) error {
@@ -109,7 +109,7 @@ func killsStore(t *testing.T, c *cell) {
 	t.Logf("the store was killed %d times", kills)
 }
 
-// revokesCredentials from before the deletion, and for a while of it.
+// revokesCredentials invalidates the store's credentials before the deletion, and for a while of it.
 func revokesCredentials(t *testing.T, c *cell) {
 	t.Helper()
 	set := func(t *testing.T, secret string) {
@@ -124,9 +124,10 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
-// refusesNotes from before the deletion, and for a while of it: as soon as an archive is in the store, nothing else can
-// be written to its directory any more, nor to what the store keeps beside it of each object: with that alone it would
-// say for ever that there is an object. What is there can be read.
+// refusesNotes makes the store refuse the backup metadata before the deletion, and for a while of it. As soon as an
+// archive is in the store, its directory is mounted read-only, so that nothing can be added but everything can be
+// read. The same happens to the directory in which the store keeps the metadata of each object. If only that one were
+// writable, the store would report an object that does not exist.
 func refusesNotes(t *testing.T, c *cell) {
 	t.Helper()
 	const allowed = outsideFolder + "/notes-are-taken"
@@ -147,7 +148,8 @@ func refusesNotes(t *testing.T, c *cell) {
 	})
 }
 
-// folderInStore of the backup of the life that was deleted; empty where none is published.
+// folderInStore returns the prefix of the final backup of the deleted instance, or an empty string if none is
+// published.
 func (c *cell) folderInStore(ctx context.Context) (string, error) {
 	all, err := c.host.store.server.list(ctx)
 	if err != nil {
@@ -162,7 +164,7 @@ func (c *cell) folderInStore(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// askStoreForRecord of the life that was deleted. Others ask it, too.
+// askStoreForRecord requests the BackupRecord of the deleted instance. Other cases set the same annotation.
 func (c *cell) askStoreForRecord(ctx context.Context) error {
 	folder, err := c.folderInStore(ctx)
 	if err != nil || folder == "" {
@@ -173,7 +175,7 @@ func (c *cell) askStoreForRecord(ctx context.Context) error {
 	return err
 }
 
-// keepsBackupInStore alone, with nothing beside it, and makes no volume for it.
+// keepsBackupInStore checks that the backup is stored only in the store, and that no volume was created for it.
 func (c *cell) keepsBackupInStore(t *testing.T) {
 	t.Helper()
 	records, err := c.Backups().List(t.Context())
@@ -181,7 +183,7 @@ func (c *cell) keepsBackupInStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 0
-	for i := range records { // The claim whose XR alone was deleted has the next life backed up, too.
+	for i := range records { // If only the composite resource was deleted, the next instance has a backup, too.
 		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life {
 			want++
 		}

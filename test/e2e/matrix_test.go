@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// usually is how many cells run beside each other that have only to do with themselves, where AT_ONCE does not say it:
-// as many as two processors bear. Twice as many do where one thing is done to the whole cluster for all of them.
+// usually is the number of cases that run concurrently and affect only themselves, unless AT_ONCE is set. Two CPUs
+// can handle that many. Twice as many run if something is done to the whole cluster for all of them.
 const usually = 8
 
-// TestMatrix deletes servers in each way there is, with something going wrong in the middle, and sees that every row
-// that was acknowledged comes back. It runs a few cells, those of pairs that nothing else can run beside; all of them
-// where MATRIX names a folder, which gets their results and logs. A run that was stopped goes on from it, with the
-// cells that have not passed with the tree that there is. AT_ONCE is the number of them that run beside each other.
+// TestMatrix deletes servers through each deletion path, with a fault in between, and checks that every acknowledged
+// row is restored.
+//
+// By default it runs only those cases of pairs that need the whole cluster. If MATRIX names a directory, it runs all
+// cases and writes their results and logs to it. The next run continues with the cases that have not passed with the
+// current working tree. AT_ONCE is the number of cases that run concurrently.
 //
 // It shares the cluster with no other test.
 func TestMatrix(t *testing.T) {
@@ -36,7 +38,7 @@ func TestMatrix(t *testing.T) {
 	}))
 }
 
-// TestCells are those of a short run of the matrix that other tests can run beside.
+// TestCells runs those cases of a short run that can share the cluster with other tests.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -50,7 +52,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// newMatrix for one test, in which XRs may be deleted in the foreground.
+// newMatrix returns a matrix for one test, in which composite resources can be deleted in the foreground.
 func newMatrix(t *testing.T) *matrix {
 	t.Helper()
 	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
@@ -72,7 +74,7 @@ func newMatrix(t *testing.T) *matrix {
 	return m
 }
 
-// A matrix of ways to delete and faults.
+// A matrix runs the cases of all deletion paths and faults.
 type matrix struct {
 	notes
 
@@ -80,12 +82,12 @@ type matrix struct {
 	host   *host
 }
 
-// run cells: those that do a thing to the whole cluster with those that do the same, the others as they come.
+// run runs the cases. Cases that do the same to the whole cluster run together, all others concurrently.
 func (m *matrix) run(t *testing.T, cells []*cell) {
 	t.Helper()
 	if slices.ContainsFunc(cells, func(c *cell) bool { return c.fault == faultClock }) {
-		go m.host.fastController()                           //nolint:errcheck // The cells that need it ask again, and hear of it.
-		t.Cleanup(func() { _, _ = m.host.fastController() }) // It uses the folder until it has ended.
+		go m.host.fastController()                           //nolint:errcheck // The cases that need the image receive the error.
+		t.Cleanup(func() { _, _ = m.host.fastController() }) // The build uses the directory until it has ended.
 	}
 	if slices.ContainsFunc(cells, (*cell).usesStore) {
 		m.startStore(t)
@@ -107,7 +109,7 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 	m.beside(t, m.atOnce, alone, nil)
 }
 
-// beside each other run so many of the cells. Without a meeting each has its own.
+// beside runs the cases, the given number of them concurrently. If shared is nil, each case has a meeting of its own.
 func (m *matrix) beside(t *testing.T, most int, cells []*cell, shared *meeting) {
 	t.Helper()
 	slots := make(chan struct{}, most)
@@ -135,12 +137,12 @@ func (m *matrix) cell(t *testing.T, c *cell) {
 		ran = true
 		c.run(t, m.folder)
 	})
-	if ran { // And was not left out by go test's -run.
+	if ran { // It was not excluded by the -run flag.
 		m.ended(t, c, passed, time.Since(began))
 	}
 }
 
-// A meeting is where cells wait for each other, so that one of them does something to the whole cluster for all.
+// A meeting synchronizes cases, so that one of them does something to the whole cluster for all.
 type meeting struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -149,7 +151,7 @@ type meeting struct {
 	arrived, round int
 	busy, failed   bool
 
-	// undo what was done to the whole cluster.
+	// undo reverts what was done to the whole cluster.
 	undo func(*testing.T)
 }
 
@@ -159,7 +161,7 @@ func newMeeting(members []*cell) *meeting {
 	return m
 }
 
-// once all members have come, one of them does it, and then they go on.
+// once waits until all members have arrived. One of them calls run, and then all continue.
 func (m *meeting) once(t *testing.T, run func()) {
 	t.Helper()
 	m.mu.Lock()
@@ -177,7 +179,7 @@ func (m *meeting) once(t *testing.T, run func()) {
 	}
 }
 
-// perform without the lock. A test that fails does not come back from it.
+// perform calls run without holding the lock. If the test fails in it, run does not return.
 func (m *meeting) perform(run func()) {
 	m.busy = true
 	m.mu.Unlock()
@@ -192,7 +194,7 @@ func (m *meeting) perform(run func()) {
 	ended = true
 }
 
-// leave for good.
+// leave removes a member.
 func (m *meeting) leave(c *cell) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,14 +202,14 @@ func (m *meeting) leave(c *cell) {
 	m.changed.Broadcast()
 }
 
-// all members that are left.
+// all returns the remaining members.
 func (m *meeting) all() []*cell {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.members)
 }
 
-// end what was done to the whole cluster.
+// end reverts what was done to the whole cluster.
 func (m *meeting) end(t *testing.T) {
 	t.Helper()
 	if m.undo != nil {

@@ -15,29 +15,29 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A way to delete a server.
+// A way is a deletion path: how a server is deleted.
 type way struct {
 	name string
-	// heals is true if nothing is backed up, because the server goes on.
+	// heals is true if no backup is taken, because the server continues to run.
 	heals bool
-	// toStore is true if the backup goes to a store.
+	// toStore is true if the backup is written to a store.
 	toStore bool
 	// own is true for a MySQL without a claim.
 	own bool
 
-	// uninstall is done once, to the whole cluster.
+	// uninstall is called once for the whole cluster.
 	uninstall func(*testing.T, *cell)
-	// delete is done to each server.
+	// delete is called for each server.
 	delete func(*testing.T, *cell)
-	// over waits until the deletion is.
+	// over waits until the deletion is complete.
 	over func(*testing.T, *cell)
-	// install again what was uninstalled.
+	// install reinstalls what was uninstalled.
 	install func(*testing.T, *cell)
-	// restore brings the server back from its backup.
+	// restore recreates the server from its backup.
 	restore func(*testing.T, *cell)
 }
 
-// The ways, in words of kubectl.
+// The deletion paths, named after kubectl commands.
 var (
 	byClaim           = &way{name: "claim", delete: deletes("Background"), over: isGone, restore: createsAgain}
 	byClaimForeground = &way{name: "claim, --cascade=foreground", delete: deletes("Foreground"), over: isGone,
@@ -65,7 +65,7 @@ var (
 	byReplace = &way{name: "claim, created again at once", delete: deletes("Background"), over: nothingMore,
 		restore: createsAtOnce}
 
-	// A MySQL without a claim owns what it is made of, so that a deletion in the foreground removes that first.
+	// A MySQL without a claim owns its objects, so that a foreground deletion deletes those first.
 	ownBackground = &way{name: "MySQL without a claim", own: true, delete: deletes("Background"), over: isGone,
 		restore: createsAgain}
 	ownForeground = &way{name: "MySQL without a claim, --cascade=foreground", own: true, delete: deletes("Foreground"),
@@ -114,7 +114,7 @@ func deletesXR(policy string) func(*testing.T, *cell) {
 	}
 }
 
-// isGone with all that it stood for, and with a proof.
+// isGone waits until the claim and all its objects are deleted and the backup is verified.
 func isGone(t *testing.T, c *cell) {
 	t.Helper()
 	c.Gone(t)
@@ -122,21 +122,21 @@ func isGone(t *testing.T, c *cell) {
 	c.leavesBackup(t)
 }
 
-// isGoneByHand waits until all is deleted. If Crossplane was started while its XRD was being deleted, a user has to run
-// what the claim prints.
+// isGoneByHand waits until all is deleted. If Crossplane was started while its XRD was being deleted, a user has to
+// run the commands that the claim prints.
 func isGoneByHand(t *testing.T, c *cell) {
 	t.Helper()
 	runsPrintedCommands(t, c.Server)
 	isGone(t, c)
 }
 
-// claimIsGone, and the rest goes in the background.
+// claimIsGone waits until the claim is deleted. Its objects are deleted in the background.
 func claimIsGone(t *testing.T, c *cell) {
 	t.Helper()
 	c.ClaimGone(t)
 }
 
-// createsAgain, and wait until it was restored.
+// createsAgain creates the claim and waits until its data is restored.
 func createsAgain(t *testing.T, c *cell) {
 	t.Helper()
 	c.Create(t)
@@ -144,7 +144,7 @@ func createsAgain(t *testing.T, c *cell) {
 	c.proof(t)
 }
 
-// createsAtOnce does not wait until the name is free.
+// createsAtOnce creates the claim without waiting until its objects are deleted.
 func createsAtOnce(t *testing.T, c *cell) {
 	t.Helper()
 	createWhenFree(t, c.Server)
@@ -152,7 +152,7 @@ func createsAtOnce(t *testing.T, c *cell) {
 	c.proof(t)
 }
 
-// hasAnotherXR composite, which Crossplane makes because the claim is still there.
+// hasAnotherXR waits for another composite resource, which Crossplane creates because the claim still exists.
 func hasAnotherXR(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
@@ -183,7 +183,7 @@ func namespaceIsGone(t *testing.T, c *cell) {
 
 func createsNamespaceAgain(t *testing.T, c *cell) {
 	t.Helper()
-	c.writer.end() // Its client is gone.
+	c.writer.end() // The client pod is deleted.
 	createNamespaceAgain(t, c.Server)
 	c.takesPasswordFromSecret(t)
 	createsAgain(t, c)
@@ -196,7 +196,7 @@ func takesFinalizers(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	c.StartDelete(t)
-	// Without Crossplane nobody deletes the XR, and it lives on until the claim is created again.
+	// Without Crossplane, the composite resource is not deleted until the claim is created again.
 	if c.fault != faultCore {
 		beingDeleted(t, xr)
 	}
@@ -225,14 +225,14 @@ func deletesDeployment(t *testing.T, c *cell) {
 	c.StartDelete(t)
 }
 
-// Packages that are uninstalled, those that need others first.
+// Packages that are uninstalled, dependent packages first.
 var (
 	configurations = []string{"crossplane-mysql-configuration-mysql-hostpath", "crossplane-mysql-configuration-mysql"}
 	function       = "crossplane-mysql-function-mysql"
 )
 
-// uninstallsConfigurations that hold the XRD and its Compositions: Crossplane deletes all claims and composites with
-// them.
+// uninstallsConfigurations uninstalls the Configurations with the XRD and its Compositions. Crossplane deletes all
+// claims and composite resources with them.
 func uninstallsConfigurations(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
@@ -244,7 +244,7 @@ func uninstallsConfigurations(t *testing.T, c *cell) {
 	}
 }
 
-// uninstallsFunction, and the claims while there is none.
+// uninstallsFunction uninstalls the function. The claims are deleted while there is none.
 func uninstallsFunction(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
@@ -253,14 +253,14 @@ func uninstallsFunction(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	if c.fault == faultCore {
-		return // Who would end its pod does not run. It goes when that is back.
+		return // Without Crossplane, the pod is deleted only later.
 	}
 	framework.Eventually(t, "its pod's end", func(ctx context.Context) error {
 		var pods corev1.PodList
 		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace("crossplane-system"),
 			client.MatchingLabels{"pkg.crossplane.io/function": function})
 		for _, p := range pods.Items {
-			// Where the kubelet is stopped a pod does not end, but nobody is led to it any more.
+			// If the kubelet is stopped, the pod does not end, but it receives no requests any more.
 			if p.DeletionTimestamp == nil {
 				err = fmt.Errorf("%s is there", p.Name)
 			}
@@ -269,7 +269,7 @@ func uninstallsFunction(t *testing.T, c *cell) {
 	})
 }
 
-// installsPackages again, and wait until claims can be made.
+// installsPackages reinstalls the packages and waits until claims can be created.
 func installsPackages(t *testing.T, _ *cell) {
 	t.Helper()
 	for name, image := range map[string]string{function: "function-mysql", configurations[1]: "configuration-mysql",
@@ -280,7 +280,7 @@ func installsPackages(t *testing.T, _ *cell) {
 		}
 		framework.Eventually(t, "package "+name, func(ctx context.Context) error {
 			p := framework.NewObject("pkg.crossplane.io/v1", kind, "", name)
-			// The tag is that of each build.
+			// All builds have the same tag.
 			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0",
 				"packagePullPolicy": "Always"}
 			if err := framework.Suite.Kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -305,7 +305,8 @@ func installsPackages(t *testing.T, _ *cell) {
 	})
 }
 
-// foregroundIsAllowed for XRs, until the test is over. An earlier one that was killed may have left it so.
+// foregroundIsAllowed permits the foreground deletion of composite resources until the test ends. A killed earlier
+// run may have left it permitted.
 func foregroundIsAllowed(t *testing.T) {
 	t.Helper()
 	allowForeground(t)
@@ -324,7 +325,7 @@ func foregroundBinding() *unstructured.Unstructured {
 	return b
 }
 
-// allowForeground until the controller is installed again.
+// allowForeground permits foreground deletion until the controller is installed again.
 func allowForeground(t *testing.T) {
 	t.Helper()
 	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()),

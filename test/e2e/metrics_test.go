@@ -8,7 +8,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestMetricsAreProtected: they name everybody's instances, and whoever may not read those gets none.
+// TestMetricsAreProtected checks that a user without the metrics role cannot read the metrics, which name the
+// instances of all tenants.
 func TestMetricsAreProtected(t *testing.T) {
 	t.Parallel()
 	ns := framework.NewNamespace(t)
@@ -20,7 +21,7 @@ func TestMetricsAreProtected(t *testing.T) {
 		want  int
 	}{
 		"Nobody": {"", http.StatusUnauthorized},
-		// That is how the library's filter says no to what is no token.
+		// controller-runtime's filter answers an invalid token with this status.
 		"Forged":   {"x.y.z", http.StatusInternalServerError},
 		"Tenant":   {framework.TokenWith(t, ns, ""), http.StatusForbidden},
 		"Observer": {framework.TokenWith(t, ns, framework.MetricsRole), http.StatusOK},

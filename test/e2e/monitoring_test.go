@@ -19,11 +19,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// operatorModule has the CRDs of the Prometheus operator.
+// operatorModule is the module that contains the CRDs of the Prometheus operator.
 const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
 
-// TestMonitoring: what is scraped and what to be woken by are what the operator's CRDs take, and the token that comes
-// with it reads metrics, and not the records that they are made from.
+// TestMonitoring checks that the operator's CRDs accept the PodMonitors and alerts, and that the token for scraping
+// can read metrics but no BackupRecords.
 func TestMonitoring(t *testing.T) {
 	var module struct{ Dir string }
 	if err := json.Unmarshal([]byte(output(t, t.TempDir(), "go", "mod", "download", "-json", operatorModule)),
@@ -63,7 +63,8 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// functionCounts its calls where the PodMonitor looks for them, and Crossplane has called it.
+// functionCounts checks that the PodMonitor finds the metrics of the function, and that they count calls of
+// Crossplane.
 func functionCounts(t *testing.T) {
 	t.Helper()
 	pods := &corev1.PodList{}

@@ -17,9 +17,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestWithoutClaim: a MySQL without a claim keeps the promise of one with a claim, also if it is deleted in the
-// foreground, as Argo CD does: that removes the server before any finalizer is reached. Users of its namespace cannot
-// write what data depends on.
+// TestWithoutClaim checks that a MySQL without a claim is backed up and restored like one with a claim. This includes
+// a foreground deletion, as Argo CD does it, which deletes the server before any finalizer is processed. Users of the
+// namespace cannot write the fields on which the data depends.
 func TestWithoutClaim(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespacedServer(t)
@@ -41,7 +41,7 @@ func TestWithoutClaim(t *testing.T) {
 	s.Client().SeesRows(t, rows)
 }
 
-// publishedPassword of root, once the connection Secret has it.
+// publishedPassword waits for the connection Secret and returns root's password.
 func publishedPassword(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	password := ""
@@ -56,8 +56,8 @@ func publishedPassword(t *testing.T, s *framework.Server) string {
 	return password
 }
 
-// TestMove: an instance moves from a claim to a MySQL without one, and back, with every row. Both have the same name and
-// specification; restore.from and restore.fromKind name the other one.
+// TestMove moves an instance from a claim to a MySQL without a claim, and back, with every row. Both have the same
+// name and spec. restore.from and restore.fromKind name the other one.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim restores one, and TestDecide has backups of another instance")
@@ -88,9 +88,10 @@ func TestMove(t *testing.T) {
 
 const apiVersionOwn = "crossplane-mysql.io/v1alpha1"
 
-// TestTenant: a user who has edit, or admin, in a namespace tries to have the data of a MySQL without a claim lost: in
-// each field of its status, in finalizers, annotations and labels of all that the instance has, and with Backups. What
-// is accepted changes nothing: every row is there after it is deleted and created again.
+// TestTenant checks that a user with the role edit or admin in a namespace cannot destroy the data of a MySQL without
+// a claim. The user tries to change each status field, finalizers, annotations and labels of all objects of the
+// instance, and Backups. Accepted changes have no effect: after the instance is deleted and recreated, every row is
+// there.
 func TestTenant(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim tries what decides about the data")
@@ -119,7 +120,7 @@ func TestTenant(t *testing.T) {
 	}
 }
 
-// writesEachStatusField that the CRD has: each is refused.
+// writesEachStatusField checks that a write to any status field of the CRD is refused.
 func writesEachStatusField(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlinstances.crossplane-mysql.io")
@@ -141,7 +142,7 @@ func writesEachStatusField(t *testing.T, s *framework.Server, tenant client.Clie
 	}
 }
 
-// marksEverything in the namespace with annotations and labels of ours that would mean something on objects of ours.
+// marksEverything sets annotations and labels in the namespace that have a meaning on the product's own objects.
 func marksEverything(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	marks := map[string]string{}
@@ -174,7 +175,7 @@ func marksEverything(t *testing.T, s *framework.Server, tenant client.Client) {
 	}
 }
 
-// forgesBackups of instances that are not there, and with a status, and deletes the one that is there.
+// forgesBackups creates Backups of missing instances and Backups with a status, and deletes an existing Backup.
 func forgesBackups(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	forged := newBackup(s, "forged")
@@ -205,7 +206,8 @@ func forgesBackups(t *testing.T, s *framework.Server, tenant client.Client) {
 	isSeen(t, s, "before")
 }
 
-// tenantIsRefused what decides over data, with all rights in the namespace that a Role can give.
+// tenantIsRefused checks that a tenant with all permissions that a Role can grant cannot change the fields on which
+// the data depends.
 func tenantIsRefused(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const name = "tenant"
@@ -229,13 +231,14 @@ func tenantIsRefused(t *testing.T, s *framework.Server) {
 	}
 }
 
-// clusterRole of Kubernetes or Crossplane: both have roles for users of a namespace, and Crossplane's have the kinds of
-// XRDs.
+// clusterRole refers to a ClusterRole of Kubernetes or Crossplane. Both have roles for users of a namespace, and
+// Crossplane's roles include the kinds of the XRDs.
 func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 }
 
-// newTenant is a user with some roles in the server's namespace, once it has the rights.
+// newTenant returns a client of a user with these roles in the server's namespace, once the permissions are
+// effective.
 func newTenant(t *testing.T, s *framework.Server, roles ...rbacv1.RoleRef) client.Client {
 	t.Helper()
 	const name = "tenant"

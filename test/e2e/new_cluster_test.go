@@ -19,9 +19,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestNewCluster: the cluster is destroyed, with its etcd, its nodes and their disks. What is left is the bucket, and
-// one file. On a new cluster every row of three instances is back: two of a namespace that has another name now, one of
-// a namespace that is called as it was. It is done as docs/how-to/new-cluster.md says.
+// TestNewCluster deletes the cluster with its etcd, its nodes and their disks. Only the bucket and the key file
+// remain. On a new cluster, every row of three instances is restored. Two of them are from a namespace that has
+// another name now, one is from a namespace of the same name. The test follows docs/how-to/new-cluster.md.
 //
 // It shares the cluster with no other test.
 func TestNewCluster(t *testing.T) {
@@ -34,21 +34,21 @@ func TestNewCluster(t *testing.T) {
 	t.Run("after", left.comesBack)
 }
 
-// A legacy is what a cluster leaves.
+// A legacy is what remains of the deleted cluster.
 type legacy struct {
 	bucket, keyFile []byte
 	key             storeKey
-	// shop had orders and users, and crm had one server.
+	// shop is the namespace of orders and users. crm is the namespace of one server.
 	shop, crm string
 	portraits [3]string
-	// newest and oldest backup of crm's.
+	// newest and oldest are the names of the backups of crm.
 	newest, oldest string
 }
 
-// neighbourName of the second server of a namespace.
+// neighbourName is the name of the second server of a namespace.
 const neighbourName = "users"
 
-// leavesLegacy in a bucket.
+// leavesLegacy creates three instances and deletes them, so that their backups are in a bucket.
 func leavesLegacy(t *testing.T) *legacy {
 	t.Helper()
 	s3 := startS3(t)
@@ -69,7 +69,7 @@ func leavesLegacy(t *testing.T) *legacy {
 		s.Backups().AreProven(t, 1)
 	}
 	l.oldest = crm.Backups().Only(t).GetName()
-	crm.Create(t) // Once more: the newest of two comes back.
+	crm.Create(t) // There are two backups of crm now. The newest one must be restored.
 	crm.Client().FirstAnswer(t, "SELECT 1")
 	crm.Client().MustQuery(t, "INSERT INTO whose VALUES ('in its second life')")
 	l.portraits[2] = portraitOf(t, crm)
@@ -84,7 +84,7 @@ func leavesLegacy(t *testing.T) *legacy {
 	return l
 }
 
-// comesBack on a cluster that knows nothing of it.
+// comesBack imports and restores the backups on a new cluster.
 func (l *legacy) comesBack(t *testing.T) {
 	s3 := startS3(t)
 	s3.load(t, l.bucket)
@@ -122,8 +122,8 @@ func (l *legacy) comesBack(t *testing.T) {
 			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
 		}
 	}
-	// It is an instance as any other: what is too old goes, with what lies in the folder where the other cluster has put
-	// it.
+	// The instance is an ordinary one: expired backups are pruned, including those that the other cluster has stored
+	// under its own prefix.
 	crm.Delete(t)
 	framework.Eventually(t, "the end of what is too old", func(ctx context.Context) error {
 		all, err := s3.list(ctx)
@@ -139,7 +139,7 @@ func (l *legacy) comesBack(t *testing.T) {
 	}
 }
 
-// adopt what lies in the store as a person of the platform does.
+// adopt runs `kubectl mysql adopt` for the store.
 func (b *backupStore) adopt(t *testing.T, flags ...string) string {
 	t.Helper()
 	out, err := b.tryAdopt(t, flags...)
@@ -156,7 +156,7 @@ func (b *backupStore) tryAdopt(t *testing.T, flags ...string) (string, error) {
 	return string(out) + log.String(), err
 }
 
-// says something so many times, and other things at all.
+// says checks how often a text contains the subject, and that it contains all other texts.
 func says(t *testing.T, text string, times int, subject string, also ...string) {
 	t.Helper()
 	if got := strings.Count(text, subject); got != times {
@@ -169,7 +169,7 @@ func says(t *testing.T, text string, times int, subject string, also ...string) 
 	}
 }
 
-// export all objects of the server, with what it notes beside them.
+// export returns all objects of the store with the metadata that the server keeps for them.
 func (s *s3Server) export(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -180,7 +180,7 @@ func (s *s3Server) export(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// load what was exported.
+// load imports what export returned.
 func (s *s3Server) load(t *testing.T, all []byte) {
 	t.Helper()
 	var out bytes.Buffer

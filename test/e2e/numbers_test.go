@@ -16,11 +16,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// systems are the namespaces of what reads claims and XRs.
+// systems returns the namespaces of the programs that read claims and composite resources.
 func systems() []string { return []string{"crossplane-system", "crossplane-mysql-system"} }
 
-// TestEndlessNumbers: who creates or patches a claim with a number that nobody could calculate with is refused, in
-// every field that holds a quantity, of both kinds; and whoever reads claims goes on with everybody's.
+// TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent in every field of both kinds,
+// on create and on patch. The programs that read claims keep working for all tenants.
 func TestEndlessNumbers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestQuantitiesAreBounded has each field, and TestQuantityAttack those who read them")
@@ -50,7 +50,7 @@ func TestEndlessNumbers(t *testing.T) {
 	}
 }
 
-// endless numbers, with exponents of every length that a quantity's text could have, and some longer.
+// endless returns quantities with exponents of every length that a quantity can have, and longer ones.
 func endless() []string {
 	var out []string
 	for _, digits := range []int{3, 4, 5, 6, 7, 8, 9, 10, 11, 20, 28, 29, 30, 100, 10_000} {
@@ -60,7 +60,7 @@ func endless() []string {
 	return append(out, " 1e-9999999", "12345678901234567890e9999999", strings.Repeat("9", 10_000))
 }
 
-// quantitiesOf of a claim's spec, by their paths.
+// quantitiesOf returns the paths of the quantities in a claim's spec.
 func quantitiesOf(s *framework.Server) [][]string {
 	out := [][]string{{"storageSize"}, {"resources", "limits", "memory"}, {"resources", "requests", "memory"}}
 	if _, legacy := s.Spec["storage_size"]; legacy {
@@ -69,7 +69,7 @@ func quantitiesOf(s *framework.Server) [][]string {
 	return out
 }
 
-// tryQuantity in the claim that is there.
+// tryQuantity patches the existing claim with a quantity.
 func tryQuantity(ctx context.Context, s *framework.Server, path []string, text string,
 	opts ...client.PatchOption) error {
 	spec := map[string]any{}
@@ -83,7 +83,7 @@ func tryQuantity(ctx context.Context, s *framework.Server, path []string, text s
 	return framework.Suite.Kube.Patch(ctx, s.Claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch), opts...)
 }
 
-// tryNewQuantity in a claim of another name.
+// tryNewQuantity creates a claim of another name with a quantity.
 func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, text string,
 	opts ...client.CreateOption) error {
 	claim := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, "endless")
@@ -94,7 +94,7 @@ func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, tex
 	return framework.Suite.Kube.Create(ctx, claim, opts...)
 }
 
-// refusesQuantity: the API server does, by the name of the field.
+// refusesQuantity checks that the API server refuses the quantity and names the field.
 func refusesQuantity(t *testing.T, s *framework.Server, path []string, text string) {
 	t.Helper()
 	for way, err := range map[string]error{"create": tryNewQuantity(t.Context(), s, path, text),
@@ -105,7 +105,7 @@ func refusesQuantity(t *testing.T, s *framework.Server, path []string, text stri
 	}
 }
 
-// systemsAreUnmoved: of what reads claims, nothing was killed for the memory that it took.
+// systemsAreUnmoved checks that no program that reads claims was OOM-killed.
 func systemsAreUnmoved(t *testing.T) {
 	t.Helper()
 	for _, ns := range systems() {

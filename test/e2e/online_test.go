@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// cloners are the accounts that may clone a server.
+	// cloners counts the accounts that the controller creates to clone a server.
 	cloners = "SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
-	// serverStart is the start of a server, by its own clock.
+	// serverStart returns when the server started, by its own clock.
 	serverStart = "SELECT DATE_SUB(NOW(), INTERVAL variable_value SECOND) FROM performance_schema.global_status WHERE " +
 		"variable_name = 'Uptime'"
 )
 
-// TestOnlineBackup: a server is backed up while it runs and a client writes. What was acknowledged before is in it, in
-// one piece, and nothing of how it was had. Another life starts from it by its name. Where rows would be missing there
-// is none, and the claim says which.
+// TestOnlineBackup backs up a running server while a client writes. The backup contains everything that was
+// acknowledged before, and is consistent. A later instance restores it by name. If an online backup would omit rows,
+// it fails and the claim names the table.
 func TestOnlineBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -56,8 +56,8 @@ func TestOnlineBackup(t *testing.T) {
 	hasNoCloners(t, s)
 }
 
-// TestOnlineBackupWithoutRoom: where its scratch volume is refused the claim says by what; it goes on once there is
-// room, and leaves none of it behind.
+// TestOnlineBackupWithoutRoom checks that the claim reports why the scratch volume of an online backup is refused.
+// The backup continues once there is room, and deletes the scratch volume.
 func TestOnlineBackupWithoutRoom(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words")
@@ -79,7 +79,7 @@ func TestOnlineBackupWithoutRoom(t *testing.T) {
 	})
 }
 
-// hasNoCloners is true of a server of which no account is left that was made to clone it.
+// hasNoCloners checks that the accounts that were created to clone the server are deleted.
 func hasNoCloners(t *testing.T, s *framework.Server) {
 	t.Helper()
 	if n := s.Client().MustQuery(t, cloners); strings.TrimSpace(n) != "0" {
@@ -92,7 +92,7 @@ func methodOf(record *unstructured.Unstructured) string {
 	return method
 }
 
-// A ledger is a table with a row for each that came before it, which a client writes one by one.
+// A ledger is a table to which a client adds one row at a time. Each row refers to the row before it.
 type ledger struct {
 	server *framework.Server
 	cancel context.CancelFunc
@@ -103,7 +103,7 @@ type ledger struct {
 	failed  error
 }
 
-// newLedger begins to be written.
+// newLedger creates the table and starts writing to it.
 func newLedger(t *testing.T, s *framework.Server) *ledger {
 	t.Helper()
 	s.Client().MustQuery(t, "CREATE TABLE ledger (id INT PRIMARY KEY, before_it INT, FOREIGN KEY (before_it) "+
@@ -113,7 +113,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 	t.Cleanup(cancel)
 	l.done.Go(func() {
 		for n := 1; ctx.Err() == nil; n++ {
-			_, err := s.Client().Query(t.Context(), s.Password, fmt.Sprintf("INSERT INTO ledger VALUES (%d, NULLIF(%d, 0))", n, n-1)) //nolint:contextcheck // A row that has begun to be written comes to its end.
+			_, err := s.Client().Query(t.Context(), s.Password, fmt.Sprintf("INSERT INTO ledger VALUES (%d, NULLIF(%d, 0))", n, n-1)) //nolint:contextcheck // A started insert is completed.
 			l.mu.Lock()
 			if l.failed = err; err == nil {
 				l.written = n
@@ -127,7 +127,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 	return l
 }
 
-// rows that were acknowledged, once there are some.
+// rows waits for at least this number of acknowledged rows, and returns their number.
 func (l *ledger) rows(t *testing.T, atLeast int) int {
 	t.Helper()
 	var n int
@@ -142,7 +142,7 @@ func (l *ledger) rows(t *testing.T, atLeast int) int {
 	return n
 }
 
-// end of the writing, in which nothing may have failed.
+// end stops writing and checks that no insert has failed.
 func (l *ledger) end(t *testing.T) (written int) {
 	t.Helper()
 	l.cancel()
@@ -153,7 +153,8 @@ func (l *ledger) end(t *testing.T) (written int) {
 	return l.written
 }
 
-// isWhole in a server that starts from a backup of it: all that was acknowledged before, and each row's own.
+// isWhole checks the restored table: it contains every row that was acknowledged before the backup, and the
+// predecessor of each row.
 func (l *ledger) isWhole(t *testing.T, before, written int) {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(l.server.Client().FirstAnswer(t, "SELECT COUNT(*) FROM ledger")))

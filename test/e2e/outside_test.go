@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestOutsideDoesNotStopServing: a load balancer that assigns no address, a quota that refuses one and a claim that
-// publishes into the instance's own Secret are in the message. The server serves clients in the cluster, and its
-// password changes.
+// TestOutsideDoesNotStopServing checks three problems outside of the instance. A load balancer gets no address, a
+// quota refuses a load balancer, and the name of a connection Secret is in use. The claim reports each of them.
+// Meanwhile the server serves clients in the cluster, and its password can be changed.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	framework.Repeats(t, "TestOutsideDoesNotStopServing of fn/compose has each decision")
 	t.Parallel()
@@ -53,9 +53,9 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// TestCrashSaysWhatTheServerPrinted: a running claim whose server exits again and again has the server's own error in
-// its message, and one whose server the kernel kills for memory the field to raise. Settings with which a server exits
-// are refused in its words.
+// TestCrashSaysWhatTheServerPrinted checks that the message of a claim contains mysqld's own error if the server
+// exits repeatedly. If the kernel kills the server for its memory, the message names the field to raise. Settings
+// with which mysqld exits are refused with its error.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestCrashSaysWhatTheServerPrinted of controller/internal/instance has the words")

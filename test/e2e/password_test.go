@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// oddPasswords are what SQL, shells, option files, URIs and formats would change.
+// oddPasswords contain characters that SQL, shells, option files, URIs or format strings interpret.
 var oddPasswords = []string{
 	`it's "quoted"`,
 	`back\slash\\ \' end\`,
@@ -30,13 +30,13 @@ var oddPasswords = []string{
 	"semi;colon -- # /* no comment */",
 	"$HOME `id` $(id) ${x}",
 	" spaces at both ends ",
-	"пароль-密码-😀", //nolint:gosmopolitan // That is what is tried.
+	"пароль-密码-😀", //nolint:gosmopolitan // The test is about such characters.
 	`{"json": ["a", 1]}`,
 	"a=b&c=d?e#f@g:h/i+j",
 	"'; DROP USER root; --",
 }
 
-// patchSpec of the claim. A nil removes a field.
+// patchSpec changes fields of the claim's spec. A nil removes a field.
 func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"spec": fields})
@@ -48,7 +48,7 @@ func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	}
 }
 
-// A visitor logs in up to twenty times a second, each time with the password that the connection Secret has at that
+// A visitor logs in up to 20 times a second, each time with the password that is in the connection Secret at that
 // moment.
 type visitor struct {
 	server  *framework.Server
@@ -60,21 +60,20 @@ type visitor struct {
 }
 
 const (
-	// visits are this far apart, and no more than guests are under way: on a machine that is busy they would take all
-	// connections, and keep the controller out.
+	// visits is the time between two logins, and guests is the maximum number of concurrent ones. On a busy machine,
+	// more logins would use up all connections, so that the controller could not log in.
 	visits = 50 * time.Millisecond
 	guests = 10
-	// settle is how long a client may take from reading the Secret to its login while one change follows another.
+	// settle is how long a client may take from reading the Secret to its login while passwords change in a row.
 	settle = 5 * time.Second
-	// grace is how long an old password goes on to work.
+	// grace is how long an old password remains valid.
 	grace = 2 * time.Minute
 )
 
-// visit a server twenty times a second until the test is over, or the returned function is called, which waits for the
-// last login.
+// visit calls once 20 times a second until the test ends or calls end, which waits for the last call.
 func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // Whoever called it calls that.
+	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // The caller calls it.
 	room := make(chan struct{}, guests)
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -82,7 +81,7 @@ func visit(t *testing.T, once func(context.Context)) (end func()) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			room <- struct{}{}
-			all.Go(func() { once(t.Context()); <-room }) //nolint:contextcheck // A login that has begun comes to its end.
+			all.Go(func() { once(t.Context()); <-room }) //nolint:contextcheck // A started login is completed.
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -109,7 +108,7 @@ func (v *visitor) once(ctx context.Context) {
 	case framework.ErrorNumber(err) == framework.AccessDenied && time.Since(start) < settle:
 		v.note(password, err)
 	}
-	// What else went wrong is the tunnel's fault, or that of a machine that took too long.
+	// Other errors come from the port forwarding, or from a machine that is too slow.
 }
 
 func (v *visitor) note(password string, err error) {
@@ -122,7 +121,7 @@ func (v *visitor) note(password string, err error) {
 	v.logins[password]++
 }
 
-// came waits until a login with a password succeeded.
+// came waits until a login with the password has succeeded.
 func (v *visitor) came(t *testing.T, password string) {
 	t.Helper()
 	framework.Eventually(t, "a login with "+password, func(context.Context) error {
@@ -135,7 +134,8 @@ func (v *visitor) came(t *testing.T, password string) {
 	})
 }
 
-// TestClientNeverFails: whoever reads the connection Secret and logs in is let in, at every moment of ten changes.
+// TestClientNeverFails checks that a client which reads the connection Secret can log in at every moment of ten
+// password changes.
 func TestClientNeverFails(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -148,7 +148,7 @@ func TestClientNeverFails(t *testing.T) {
 	for i, password := range oddPasswords {
 		s.Set(t, map[string]any{"password": password})
 		if i == 3 {
-			continue // The next one follows at once.
+			continue // The next change follows immediately.
 		}
 		v.came(t, password)
 		uriLogsIn(t, s, password)
@@ -165,7 +165,8 @@ func TestClientNeverFails(t *testing.T) {
 	}
 }
 
-// TestPasswordSources: by field, by Secret, while the server is down, and after a restore.
+// TestPasswordSources changes the password in the field, in a Secret, while the server is stopped, and after a
+// restore.
 func TestPasswordSources(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestClientNeverFails has the field, TestNotAllowedPassword the Secret, and TestRealRestored "+
@@ -200,13 +201,13 @@ func TestPasswordSources(t *testing.T) {
 	s.Client().Connects(t, "after a restore")
 }
 
-// TestPasswordNotAllowed: what the platform does not let a password be, or be read from, gets into no server; one that
-// has it goes on with it.
+// TestPasswordNotAllowed checks that a password or a Secret that the platform does not allow is never used. A running
+// server keeps its previous password.
 func TestPasswordNotAllowed(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNotAllowedPassword has each rule")
 	framework.SetPlatform(t, "requirePasswordLabel", true)
-	framework.SetPlatform(t, "minPasswordLength", int64(2)) // No other test has one of a single character.
+	framework.SetPlatform(t, "minPasswordLength", int64(2)) // No other test uses a password of one character.
 	s := framework.NewServer(t, framework.ClassComposition)
 	secret := newPasswordSecret(t, s, "mine", map[string]string{"root": "allowed"})
 	label := func(value string) { secret.Labels[passwordLabel] = value; fillSecret(t, secret, nil) }
@@ -233,8 +234,9 @@ func TestPasswordNotAllowed(t *testing.T) {
 	s.Client().Connects(t, "another")
 }
 
-// TestOldPasswordUntilPublished: an application takes its password from the Secret that Crossplane publishes for the
-// claim. While that has the old one, the server takes it, however long Crossplane is busy elsewhere.
+// TestOldPasswordUntilPublished checks an application that reads the password from the Secret that Crossplane
+// publishes for the claim. The server accepts the old password until Crossplane has published the new one, however
+// long that takes.
 func TestOldPasswordUntilPublished(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestPublished in package rotate has each step of it")
@@ -252,7 +254,7 @@ func TestOldPasswordUntilPublished(t *testing.T) {
 	fillSecret(t, secret, map[string]string{"root": "second"})
 	s.Client().Connects(t, "second")
 	hasCredentials(t, s, "InSync", "until Crossplane has published the new one in Secret "+s.Namespace+"/for-clients")
-	time.Sleep(grace + 10*time.Second) // After it the old one would go.
+	time.Sleep(grace + 10*time.Second) // After the grace period, the old password would be invalid.
 	if _, err := s.Client().Query(t.Context(), "first", "SELECT 1"); err != nil {
 		t.Errorf("want the published password to be taken, got %v", err)
 	}
@@ -262,7 +264,7 @@ func TestOldPasswordUntilPublished(t *testing.T) {
 	s.Client().Refused(t, "first")
 }
 
-// publishes is what Crossplane does with a password, for the claim's clients.
+// publishes waits until Crossplane has published the password for the claim's clients.
 func publishes(t *testing.T, s *framework.Server, password string) {
 	t.Helper()
 	framework.Eventually(t, "Crossplane's Secret", func(ctx context.Context) error {
@@ -278,7 +280,7 @@ func publishes(t *testing.T, s *framework.Server, password string) {
 	})
 }
 
-// newPasswordSecret in the claim's namespace.
+// newPasswordSecret creates a Secret with a password in the claim's namespace.
 func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[string]string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name,
@@ -289,10 +291,11 @@ func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[
 	return secret
 }
 
-// passwordLabel is on the Secrets of all tests: the platform asks for it while TestPasswordNotAllowed runs.
+// passwordLabel is a label of the Secrets of all tests, because the platform requires it while TestPasswordNotAllowed
+// runs.
 const passwordLabel = "crossplane-mysql.io/password"
 
-// fillSecret with something else; nil is what it has.
+// fillSecret replaces the data of the Secret. If data is nil, it only updates the object.
 func fillSecret(t *testing.T, secret *corev1.Secret, data map[string]string) {
 	t.Helper()
 	if data != nil {
@@ -303,7 +306,8 @@ func fillSecret(t *testing.T, secret *corev1.Secret, data map[string]string) {
 	}
 }
 
-// whileScaledDown to no server something happens. Crossplane would start it again at once.
+// whileScaledDown calls meanwhile while the Deployment has no replicas. Crossplane is paused, because it would scale
+// the Deployment up at once.
 func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	t.Helper()
 	if err := pauseXR(t.Context(), s, "true"); err != nil {
@@ -331,7 +335,7 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	hasCredentials(t, s, "Changing", "Waiting for the server")
 	last := time.Time{}
 	framework.Eventually(t, "the end of the pause", func(ctx context.Context) error {
-		if time.Since(last) > 5*time.Second { // Crossplane drops changes where there are many (its issue 7703).
+		if time.Since(last) > 5*time.Second { // Crossplane drops changes if there are many (its issue 7703).
 			last = time.Now()
 			if err := pauseXR(ctx, s, "false"); err != nil {
 				return err
@@ -345,7 +349,7 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	})
 }
 
-// paused complains as long as Crossplane goes on with a claim or an XR.
+// paused returns an error as long as Crossplane reconciles a claim or a composite resource.
 func paused(ctx context.Context, u *unstructured.Unstructured) error {
 	if err := framework.HasCondition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
 		return fmt.Errorf("Crossplane goes on: %w", err)
@@ -363,7 +367,7 @@ func pauseXR(ctx context.Context, s *framework.Server, form string) error {
 	return framework.Suite.Kube.Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw))
 }
 
-// hasCredentials waits until the status says of the password what it should.
+// hasCredentials waits until the status reports this state of the password.
 func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 	t.Helper()
 	framework.Eventually(t, "status.internal.credentials", func(ctx context.Context) error {
@@ -379,7 +383,7 @@ func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 	})
 }
 
-// crashServer by a signal of the kind that a fault in its code causes.
+// crashServer sends the server the signal of a segmentation fault.
 func crashServer(t *testing.T, s *framework.Server) {
 	t.Helper()
 	p := s.Pods().MustFindServer(t)
@@ -399,7 +403,7 @@ func crashServer(t *testing.T, s *framework.Server) {
 	})
 }
 
-// uriLogsIn: that of the connection Secret leads to the same password.
+// uriLogsIn checks that the URI in the connection Secret contains the password.
 func uriLogsIn(t *testing.T, s *framework.Server, password string) {
 	t.Helper()
 	secret, err := s.Client().FindSecret(t.Context())

@@ -11,12 +11,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// taintOfDatabases is on nodes that are for databases.
+// taintOfDatabases is the taint of nodes that are reserved for databases.
 const taintOfDatabases = "e2e.crossplane-mysql.io/databases"
 
-// TestScheduling: a claim says which nodes its server runs on, and the Jobs that read its data do, too. What is others'
-// the platform has to give first. A server that may not run where its volume is says so, and is backed up where that
-// is.
+// TestScheduling checks that a claim decides on which nodes its server and the Jobs that read its data run. The
+// platform must first allow the tolerations and priority classes. If the server must not run on the node of its
+// volume, the claim reports that, and the backup is taken on that node.
 func TestScheduling(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -56,8 +56,8 @@ func TestScheduling(t *testing.T) {
 	isOn(t, s, s.Name+"-pvc", nodes[1])
 }
 
-// TestTaintedNode: on a node that is for databases alone a server lives, is backed up while it runs and at its end,
-// tried and restored.
+// TestTaintedNode checks that a server can run on a node with a taint, and that all backups, restore tests and
+// restores run there, too.
 func TestTaintedNode(t *testing.T) {
 	framework.Repeats(t, "TestScheduling has what pods tolerate, and this takes a node from all other tests")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -81,7 +81,7 @@ func TestTaintedNode(t *testing.T) {
 	isOn(t, s, s.Name+"-pvc", node)
 }
 
-// schedulingOn a node, whatever it is for.
+// schedulingOn returns a spec.scheduling that selects a node and tolerates its taint.
 func schedulingOn(node, class string) map[string]any {
 	out := map[string]any{
 		"nodeSelector": map[string]any{corev1.LabelHostname: node},

@@ -16,8 +16,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestPlatform: what the platform allows no more comes back by no revision of a Composition that a claim may choose. A
-// server that has it already runs on, and its claim says so.
+// TestPlatform checks that a claim cannot use a setting that the platform no longer allows by choosing an older
+// revision of a Composition. A server that already uses the setting continues to run, and its claim reports that.
 func TestPlatform(t *testing.T) {
 	t.Parallel()
 	const key = "e2e.example.org/reach"
@@ -61,7 +61,7 @@ func TestPlatform(t *testing.T) {
 	}
 }
 
-// revisionOf a Composition that is the newest.
+// revisionOf returns the newest revision of a Composition.
 func revisionOf(ctx context.Context, composition string) (string, error) {
 	revisions := framework.NewList("apiextensions.crossplane.io/v1/CompositionRevision")
 	if err := framework.Suite.Kube.List(ctx, revisions,
@@ -77,8 +77,8 @@ func revisionOf(ctx context.Context, composition string) (string, error) {
 	return name, nil
 }
 
-// crossplanesFields are those that Crossplane adds to the spec of each claim (its internal/xcrd/schemas.go), and what
-// they reach. A newer Crossplane with another one has somebody look at it.
+// crossplanesFields are the fields that Crossplane adds to the spec of each claim (its internal/xcrd/schemas.go), and
+// what each can affect. If a newer Crossplane adds a field, the test fails until a developer has reviewed it.
 var crossplanesFields = map[string]string{
 	"compositeDeletePolicy": "how this claim's composite resource is deleted; the XRD has it, too, and allows " +
 		"Background only",
@@ -92,7 +92,7 @@ var crossplanesFields = map[string]string{
 		"TestClaimTakesNothing",
 }
 
-// TestCrossplanesFields: somebody has looked at each field that Crossplane adds to claims.
+// TestCrossplanesFields checks that crossplanesFields contains each field that Crossplane adds to claims.
 func TestCrossplanesFields(t *testing.T) {
 	t.Parallel()
 	for crd, xrd := range map[string]string{"mysqls.otus.homework": "xmysqls.otus.homework",
@@ -111,7 +111,7 @@ func TestCrossplanesFields(t *testing.T) {
 	}
 }
 
-// specOf the schema that an XRD or a CRD has.
+// specOf returns the fields of spec in the schema of an XRD or a CRD.
 func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -129,8 +129,8 @@ func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
 	return spec
 }
 
-// TestClaimTakesNothing of others by the fields that Crossplane adds: not their composite resource, alive or when the
-// claim is deleted, and not their Secret.
+// TestClaimTakesNothing checks that a claim cannot reach other tenants' objects through the fields that Crossplane
+// adds. It cannot use their composite resource, not even when the claim is deleted, and it cannot use their Secret.
 func TestClaimTakesNothing(t *testing.T) {
 	t.Parallel()
 	victim := framework.NewServer(t, framework.ClassComposition)
@@ -170,7 +170,7 @@ func TestClaimTakesNothing(t *testing.T) {
 	}
 }
 
-// crossplaneRefuses what a claim asks it for, in such words.
+// crossplaneRefuses waits until Crossplane refuses the claim with this message.
 func crossplaneRefuses(t *testing.T, s *framework.Server, words string) {
 	t.Helper()
 	framework.Eventually(t, "Crossplane's refusal", func(ctx context.Context) error {

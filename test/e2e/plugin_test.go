@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestPlugin types what docs/reference/kubectl-mysql.md says, to kubectl, which finds the plugin: a backup on request, a claim
-// made from it beside the first, and the client of a real server's image, logged in through a forwarded port.
+// TestPlugin runs the commands of docs/reference/kubectl-mysql.md with kubectl, which finds the plugin. It takes an
+// on-demand backup, clones a claim from it, and connects the client of a real server image through a forwarded port.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	kubectl := newPlugin(t)
@@ -67,7 +67,7 @@ func TestPlugin(t *testing.T) {
 	s.Delete(t)
 }
 
-// A plugin is kubectl-mysql and a kubectl that finds it, and the client of a server's image.
+// A plugin is kubectl-mysql, a kubectl that finds it, and the client of a server image.
 type plugin struct{ bin, client string }
 
 func newPlugin(t *testing.T) *plugin {
@@ -93,7 +93,7 @@ func script(t *testing.T, path, text string) {
 	}
 }
 
-// command of kubectl, in the server's namespace, but for the doctor, who looks at all of them.
+// command returns a kubectl command in the server's namespace. The doctor examines all namespaces.
 func (p *plugin) command(ctx context.Context, s *framework.Server, args ...string) *exec.Cmd {
 	if args[1] != "doctor" {
 		args = append([]string{args[0], args[1], "--namespace", s.Namespace}, args[2:]...)
@@ -108,7 +108,7 @@ func (p *plugin) try(ctx context.Context, s *framework.Server, args ...string) (
 	return string(out), err
 }
 
-// run it, and return what was asked for.
+// run runs the command and returns its standard output.
 func (p *plugin) run(t *testing.T, s *framework.Server, args ...string) string {
 	t.Helper()
 	c := p.command(t.Context(), s, args...)

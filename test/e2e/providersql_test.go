@@ -18,8 +18,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestProviderSQL: provider-sql makes what docs/how-to/users-and-databases.md shows with the connection Secret as it is, goes on with
-// another password of root, and a restore brings back what it has made.
+// TestProviderSQL checks that provider-sql creates the objects of docs/how-to/users-and-databases.md with the
+// unchanged connection Secret. It keeps working after a change of root's password, and a restore contains what it has
+// created.
 func TestProviderSQL(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	startProviderSQL(t)
@@ -44,7 +45,7 @@ func TestProviderSQL(t *testing.T) {
 	}
 
 	s.Client().ChangePassword(t, "another-of-root")
-	s.Spec["password"] = "another-of-root" // Of the next life, too.
+	s.Spec["password"] = "another-of-root" // The next instance uses it, too.
 	framework.MustKubectl(t, "patch", "--namespace", s.Namespace, "grant.mysql.sql.m.crossplane.io/shop-on-orders",
 		"--type=merge",
 		"--patch", `{"spec":{"forProvider":{"privileges":["SELECT","INSERT","UPDATE","DELETE","DROP"]}}}`)
@@ -64,14 +65,14 @@ func TestProviderSQL(t *testing.T) {
 	}
 }
 
-// appliesProviderSQL to the server, as docs/how-to/users-and-databases.md says, and returns the file.
+// appliesProviderSQL applies the objects of docs/how-to/users-and-databases.md to the server, and returns the file.
 func appliesProviderSQL(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	file := filepath.Join(framework.Repository(), "docs/clients/provider-sql.yaml")
 	framework.MustKubectl(t, "apply", "--namespace", s.Namespace, "--filename", file)
 	framework.MustKubectl(t, "wait", "--namespace", s.Namespace, "--for=condition=Ready", "--timeout=2m",
 		"user.mysql.sql.m.crossplane.io/shop", "grant.mysql.sql.m.crossplane.io/shop-on-orders")
-	t.Cleanup(func() { // While there is somebody who takes them away.
+	t.Cleanup(func() { // provider-sql must be running to delete them.
 		_, _ = framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--namespace", s.Namespace, "--filename", file,
 			"--ignore-not-found", "--timeout=20s")
 	})
@@ -88,7 +89,7 @@ func passwordOfUser(t *testing.T, namespace, name string) string {
 	return string(secret.Data["password"])
 }
 
-// startProviderSQL in a pod, which ends with the test.
+// startProviderSQL starts provider-sql in a pod that ends with the test.
 func startProviderSQL(t *testing.T) {
 	t.Helper()
 	program := builds(t, "providersql", "github.com/crossplane-contrib/provider-sql", "package/crds")

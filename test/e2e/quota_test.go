@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestQuota: where a quota refuses a pod, the claim says so, and it goes on when there is room: with the server's first
-// pod, the backup's and the restore's.
+// TestQuota checks that the claim reports that a quota refuses a pod, and that the instance continues when there is
+// room. It covers the first pod of the server, the backup and the restore.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyNoPod has the words, and TestNext a Job whose pod does not run")
@@ -47,8 +47,8 @@ func TestQuota(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestQuotaOnPVCs: the volume of the data is refused Crossplane, then that of the backups is refused the controller.
-// The claim says which, and the server starts when there is room for both.
+// TestQuotaOnPVCs checks a quota that refuses first the data PVC, which Crossplane creates, and then the backup PVC,
+// which the controller creates. The claim names the PVC, and the server starts when there is room for both.
 func TestQuotaOnPVCs(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyNoPod has the words")
@@ -70,7 +70,7 @@ func TestQuotaOnPVCs(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// isBlocked says whether the claim is, and for this reason.
+// isBlocked waits until the condition Blocked has this status and reason.
 func isBlocked(t *testing.T, s *framework.Server, status, reason string) {
 	t.Helper()
 	framework.Eventually(t, "the condition Blocked", func(ctx context.Context) error {
@@ -82,13 +82,13 @@ func isBlocked(t *testing.T, s *framework.Server, status, reason string) {
 	})
 }
 
-// forbidPods in the namespace, by a quota.
+// forbidPods creates a quota that forbids pods in the namespace.
 func forbidPods(t *testing.T, s *framework.Server) *corev1.ResourceQuota {
 	t.Helper()
 	return newQuota(t, s, "no-pods", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")})
 }
 
-// newQuota of the namespace, once it counts.
+// newQuota creates a quota in the namespace and waits until Kubernetes enforces it.
 func newQuota(t *testing.T, s *framework.Server, name string, hard corev1.ResourceList) *corev1.ResourceQuota {
 	t.Helper()
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
@@ -106,7 +106,7 @@ func newQuota(t *testing.T, s *framework.Server, name string, hard corev1.Resour
 	return q
 }
 
-// liftQuota lets be what a quota refused.
+// liftQuota deletes the quota.
 func liftQuota(t *testing.T, q *corev1.ResourceQuota) {
 	t.Helper()
 	if err := framework.Suite.Kube.Delete(t.Context(), q); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A prompt is a shell at the top of the repository, with kubectl and the cluster at hand.
+// A prompt is a shell in the root of the repository, with kubectl and a kubeconfig.
 type prompt struct{ env []string }
 
 func newPrompt(t *testing.T) prompt {
@@ -32,13 +32,13 @@ func newPrompt(t *testing.T) prompt {
 		"KUBECONFIG="+framework.Suite.Kubeconfig)}
 }
 
-// enter a command as it stands, and want a text in what it prints.
+// enter runs a command unchanged and checks that its output contains a text.
 func (p prompt) enter(t *testing.T, command, want string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
 	cmd.Dir, cmd.Env = framework.Repository(), p.env
 	out, err := cmd.CombinedOutput()
-	// The doctor ends with 1 when another test has something wrong just now.
+	// The doctor exits with 1 if another test currently breaks something.
 	if exit := cmd.ProcessState.ExitCode(); err != nil &&
 		(exit != 1 || command != "go run ./controller/kubectl-mysql doctor") {
 		t.Fatalf("$ %s: %v\n%s", command, err, out)
@@ -48,8 +48,8 @@ func (p prompt) enter(t *testing.T, command, want string) {
 	}
 }
 
-// TestReadmeInstall types what README.md says of installing. It shares the cluster with no other test, and changes
-// nothing: all of it is there, and the packages would be other revisions of themselves.
+// TestReadmeInstall runs the install commands of README.md. It shares the cluster with no other test. It changes
+// nothing, because everything is installed and the packages are applied only as a dry run.
 func TestReadmeInstall(t *testing.T) {
 	p := newPrompt(t)
 	for command, want := range map[string]string{
@@ -68,9 +68,8 @@ func TestReadmeInstall(t *testing.T) {
 		"crossplane-mysql-configuration-mysql serverside-applied")
 }
 
-// TestReadmeLive types the commands of README.md's section "Session on a local cluster", as they stand, and those that
-// look at what there is.
-// Booting and ending the cluster is typed where the tests begin and end.
+// TestReadmeLive runs the commands of the section "Session on a local cluster" in README.md unchanged, and the
+// commands that inspect the cluster. The suite itself runs the commands that boot and delete the cluster.
 func TestReadmeLive(t *testing.T) {
 	t.Parallel()
 	p, s := newPrompt(t), inDefault(t)
@@ -112,7 +111,8 @@ func TestReadmeLive(t *testing.T) {
 	}
 }
 
-// inDefault is the original claim's server in its own namespace. What an earlier run has backed up is restored.
+// inDefault returns the server of the original example in the namespace default. If an earlier run has left a backup,
+// it is restored.
 func inDefault(t *testing.T) *framework.Server {
 	t.Helper()
 	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", "default")[0]
@@ -124,7 +124,8 @@ func inDefault(t *testing.T) *framework.Server {
 	return s
 }
 
-// live commands of kubectl in README.md, after those that boot a cluster and name its kubeconfig.
+// live returns the kubectl commands of README.md that follow the commands to boot a cluster and to set its
+// kubeconfig.
 func live(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(framework.Repository(), "README.md"))
@@ -146,7 +147,7 @@ func live(t *testing.T) []string {
 	return all
 }
 
-// replaceClaim by one that is the same.
+// replaceClaim replaces the claim by an identical one with `kubectl replace --force`.
 func replaceClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
 	object := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)

@@ -14,11 +14,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// withoutRecord is what a claim says that is held.
+// withoutRecord is part of the message of a blocked claim whose BackupRecord is missing.
 const withoutRecord = "exists, but its BackupRecord is missing. No empty server is started"
 
-// TestRecordDeletedIsMadeAgain: who deletes a record loses nothing, and the next claim does not start empty. Its
-// message and the doctor say how to go on.
+// TestRecordDeletedIsMadeAgain checks that deleting a BackupRecord loses nothing, and that the next instance does not
+// start empty. The claim and the doctor print the command that creates the BackupRecord again.
 func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells deletes a record")
@@ -31,7 +31,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	s.Create(t)
 	s.Says(t, withoutRecord)
 	s.Says(t, "forget.crossplane-mysql.io/"+name+"=")
-	s.Says(t, "make-record="+name) // The controller says that after the function has held the server.
+	s.Says(t, "make-record="+name) // The controller reports this after the function has blocked the server.
 	s.IsHeld(t)
 	named := func(f finding) bool {
 		return f.Severity == wrong && strings.Contains(f.Text, name) && strings.Contains(f.Text, "has no BackupRecord")
@@ -52,8 +52,9 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// TestRecordDeletedWithItsArchive: what was named goes, with its password, and nothing else. What was forgotten stays,
-// and is in nobody's way.
+// TestRecordDeletedWithItsArchive checks that a BackupRecord that is deleted with the delete-archive annotation is
+// deleted with its archive and password, and nothing else. A backup that a claim was told to forget stays, and blocks
+// nothing.
 func TestRecordDeletedWithItsArchive(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestModelRecords has each order of it, and a cell of TestCells deletes a record")
@@ -82,7 +83,7 @@ func TestRecordDeletedWithItsArchive(t *testing.T) {
 	startsEmpty(t, s)
 }
 
-// backupVolume of the instance.
+// backupVolume returns the backup volume of the instance.
 func backupVolume(t *testing.T, s *framework.Server) *corev1.PersistentVolume {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.BackupPVC())
@@ -92,8 +93,9 @@ func backupVolume(t *testing.T, s *framework.Server) *corev1.PersistentVolume {
 	return v
 }
 
-// TestRecordsOutliveTheController: all records are deleted, and their kind, and the controller, while it runs and while
-// it does not: every archive is there, and no claim starts empty. It shares the cluster with no other test.
+// TestRecordsOutliveTheController deletes all BackupRecords, their CRD and the controller, both with and without a
+// running controller. Every archive is still there, and no claim starts empty. It shares the cluster with no other
+// test.
 func TestRecordsOutliveTheController(t *testing.T) {
 	framework.Repeats(t, "TestDeploy has what goes with a controller, and TestRecordDeleted what goes with a record")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -108,7 +110,7 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	}
 	t.Cleanup(func() { reinstalled(t) })
 	framework.MustKubectl(t, "delete", "msbr", "--all")
-	// While the controller runs; there is no record that would keep it.
+	// The controller is running. The policy permits the deletion, because there are no BackupRecords.
 	framework.MustKubectl(t, "delete", "crd", "backuprecords.crossplane-mysql.io")
 	reinstalled(t)
 	isHeldThenRestored(t, s, before)
@@ -116,7 +118,7 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
 
-	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // While it runs, too.
+	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // It is running.
 	noControllerRuns(t)
 	framework.MustKubectl(t, "delete", "msbr", "--all", "--wait=false")
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")
@@ -141,13 +143,14 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	s.Backups().HaveArchives(t, archives)
 }
 
-// noControllerRuns any more: kubectl deletes its Deployment, and Kubernetes then ends its pod.
+// noControllerRuns waits until no controller pod exists. kubectl deletes only the Deployment, and Kubernetes deletes
+// the pod later.
 func noControllerRuns(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "the end of the controller", func(ctx context.Context) error {
 		pods, err := listKind(ctx, "v1/Pod", framework.SystemNamespace)
 		for _, p := range pods {
-			if p.GetLabels()["app.kubernetes.io/name"] == "crossplane-mysql" { // The gateway to stores goes its own ways.
+			if p.GetLabels()["app.kubernetes.io/name"] == "crossplane-mysql" { // The backup gateway is separate.
 				return fmt.Errorf("pod %s is there", p.GetName())
 			}
 		}
@@ -155,7 +158,8 @@ func noControllerRuns(t *testing.T) {
 	})
 }
 
-// isHeldThenRestored: a claim whose records are gone starts when somebody has asked for all of them.
+// isHeldThenRestored checks that a claim whose BackupRecords are missing is blocked, and that it is restored after a
+// user has requested all of them.
 func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	t.Helper()
 	s.Create(t)
@@ -166,7 +170,8 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	s.Client().SeesRows(t, before)
 }
 
-// isProvenAgain is the only record of a claim, which was lost or came back without its status.
+// isProvenAgain waits until the only BackupRecord of a claim, which was lost or has lost its status, is verified
+// again.
 func isProvenAgain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the record", func(ctx context.Context) error {
@@ -181,7 +186,7 @@ func isProvenAgain(t *testing.T, s *framework.Server) {
 	})
 }
 
-// reinstalled is the controller, with what outlives it. It also serves cleanups.
+// reinstalled installs the controller and its CRDs. It also works in cleanups.
 func reinstalled(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

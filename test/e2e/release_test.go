@@ -18,22 +18,23 @@ import (
 )
 
 const (
-	// nextFunction is the image of a newer release, and the name of its Function.
+	// nextFunction is the image of a newer release. nextFunctionName is the name of its Function.
 	nextFunction     = "ghcr.io/crossplane-mysql/function-mysql:next"
 	nextFunctionName = "function-mysql-next"
-	// nextGrace is the grace period that it gives to pods.
+	// nextGrace is the grace period that the newer release sets for pods.
 	nextGrace = 599
 )
 
-// nextRelease has other words in these places: one makes another template, the other another my.cnf.
+// nextRelease changes the source of the newer release in these places, so that it creates another pod template and
+// another my.cnf.
 var nextRelease = map[string][2]string{
 	"fn/compose/deployment.go": {"gracePeriod int64 = 600", fmt.Sprintf("gracePeriod int64 = %d", nextGrace)},
 	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},
 }
 
-// TestReleaseRestartsNobody: three servers, each with a client that writes, get a function that makes another template
-// and another my.cnf. They run on in the pods that they have. One is restarted by a person and the others by the
-// platform, and only then each has the newer one.
+// TestReleaseRestartsNobody updates the function while clients write to three servers. The new function creates
+// another pod template and another my.cnf. The servers continue in their pods. A user restarts one of them and the
+// platform the others, and only then they use the new template.
 func TestReleaseRestartsNobody(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRevision has who is restarted when, and TestChangeInPlace restarts one")
@@ -94,7 +95,7 @@ type tenant struct {
 	end    func()
 }
 
-// write until stopWriting.
+// write starts to write rows until stopWriting is called.
 func (s *tenant) write(t *testing.T) {
 	t.Helper()
 	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)
@@ -115,7 +116,7 @@ func (s *tenant) write(t *testing.T) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil && s.failed == nil {
-			if _, s.failed = target.ExecContext(t.Context(), "INSERT INTO "+table+" VALUES ()", nil); s.failed == nil { //nolint:contextcheck // A write that has begun comes to its end.
+			if _, s.failed = target.ExecContext(t.Context(), "INSERT INTO "+table+" VALUES ()", nil); s.failed == nil { //nolint:contextcheck // A started write is completed.
 				s.writes++
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -128,7 +129,7 @@ func (s *tenant) write(t *testing.T) {
 	}
 }
 
-// stopWriting, of which none may have failed.
+// stopWriting stops the client and checks that no write has failed.
 func (s *tenant) stopWriting(t *testing.T) {
 	t.Helper()
 	s.end()
@@ -138,7 +139,7 @@ func (s *tenant) stopWriting(t *testing.T) {
 	t.Logf("%d writes in %s", s.writes, s.Namespace)
 }
 
-// ranOn in its pod all the time.
+// ranOn checks that the server has been running in its pod without a restart.
 func (s *tenant) ranOn(t *testing.T) {
 	t.Helper()
 	p := s.Pods().MustFindServer(t)
@@ -148,7 +149,7 @@ func (s *tenant) ranOn(t *testing.T) {
 	}
 }
 
-// isUpdated runs in a pod of the next release, which is its pod from then on.
+// isUpdated waits until the server runs in a pod of the new release.
 func (s *tenant) isUpdated(t *testing.T) {
 	t.Helper()
 	s.hasPendingRestart(t, "False")
@@ -169,7 +170,7 @@ func (s *tenant) isUpdated(t *testing.T) {
 	}
 }
 
-// hasPendingRestart waits for what the condition PendingRestart of the claim says.
+// hasPendingRestart waits until the condition PendingRestart of the claim has this status.
 func (s *tenant) hasPendingRestart(t *testing.T, want string) {
 	t.Helper()
 	framework.Eventually(t, "PendingRestart="+want, func(ctx context.Context) error {
@@ -181,7 +182,7 @@ func (s *tenant) hasPendingRestart(t *testing.T, want string) {
 	})
 }
 
-// changeComposition in its first step.
+// changeComposition changes a field in the first step of a Composition.
 func changeComposition(t *testing.T, composition string, value any, path ...string) {
 	t.Helper()
 	framework.Eventually(t, "the change of Composition "+composition, func(ctx context.Context) error {
@@ -204,7 +205,7 @@ func changeComposition(t *testing.T, composition string, value any, path ...stri
 	})
 }
 
-// installNextFunction beside the one that is installed: the same package with another image.
+// installNextFunction installs a second Function with the same package and another image.
 func installNextFunction(t *testing.T) {
 	t.Helper()
 	h := findHost(t)
@@ -236,7 +237,8 @@ func installNextFunction(t *testing.T) {
 	})
 }
 
-// runtimeSpec of a Function of the same package as another. What depends on it is the other's affair.
+// runtimeSpec returns the spec of a Function with the package of another Function. Its dependencies are skipped,
+// because the other Function has them already.
 func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
 	pkg, _, _ := unstructured.NestedString(installed.Object, "spec", "package")
 	return map[string]any{
@@ -246,7 +248,7 @@ func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
 	}
 }
 
-// buildNextFunction is the file of its image.
+// buildNextFunction builds the image of the newer release and returns its file.
 func buildNextFunction(t *testing.T) string {
 	t.Helper()
 	words := map[string][2]string{}

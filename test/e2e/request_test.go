@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestRequestedBackup: a Backup is of all rows there are then, after which the server goes on; another life starts from
-// it by its name.
+// TestRequestedBackup checks that a Backup contains all rows, that the server continues afterwards, and that a later
+// instance can restore it by name.
 func TestRequestedBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -48,7 +48,8 @@ func TestRequestedBackup(t *testing.T) {
 	}
 }
 
-// TestRequestedBackups: each Backup takes one, older ones go, and another life takes its own.
+// TestRequestedBackups checks that each Backup takes one backup, that older ones are pruned, and that the next
+// instance has on-demand backups of its own.
 func TestRequestedBackups(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRequestedBackup takes one, and TestRequestedExpire has which of them go")
@@ -75,10 +76,10 @@ func TestRequestedBackups(t *testing.T) {
 		}
 		return err
 	})
-	s.Backups().AreProven(t, 2) // That of the earlier life's end is another one.
+	s.Backups().AreProven(t, 2) // The other one is the final backup of the previous instance.
 }
 
-// onlyBackupIsAfter another one, which has gone.
+// onlyBackupIsAfter waits until the named backup is deleted and only one other backup exists.
 func onlyBackupIsAfter(t *testing.T, s *framework.Server, gone string) {
 	t.Helper()
 	s.Eventually(t, "the end of the first backup, of which one is kept", func(ctx context.Context) error {
@@ -90,8 +91,8 @@ func onlyBackupIsAfter(t *testing.T, s *framework.Server, gone string) {
 	})
 }
 
-// TestRequestedBackupFails: where no Job can run the server goes on after a while, and the claim says why there is no
-// backup; another Backup asks for another one.
+// TestRequestedBackupFails checks that the server continues after a while if the Job of a backup cannot run. The
+// claim reports why the backup failed, and another Backup succeeds later.
 func TestRequestedBackupFails(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRequested has each step, and the model that a server that was stopped starts again")
@@ -109,20 +110,20 @@ func TestRequestedBackupFails(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// phaseFailed of a backup, and of what asks for one; verified is the reason of a Backup's condition Complete.
+// phaseFailed is the phase of a failed backup. verified is the reason in the condition Complete of a verified Backup.
 const (
 	phaseFailed = "Failed"
 	verified    = "Verified"
 )
 
-// request a backup by a method, under a name, and wait for what becomes of it.
+// request creates a Backup and waits until it is verified or has failed.
 func request(t *testing.T, s *framework.Server, name string, method string, phase string) {
 	t.Helper()
 	createBackup(t, s, name, method)
 	isAnswered(t, s, name, phase)
 }
 
-// createBackup in the server's namespace.
+// createBackup creates a Backup in the server's namespace.
 func createBackup(t *testing.T, s *framework.Server, name string, method string) {
 	t.Helper()
 	b := newBackup(s, name)
@@ -136,12 +137,12 @@ func createBackup(t *testing.T, s *framework.Server, name string, method string)
 	}
 }
 
-// newBackup is the Backup of a name, without a spec.
+// newBackup returns a Backup without a spec.
 func newBackup(s *framework.Server, name string) *unstructured.Unstructured {
 	return framework.NewObject(apiVersionOwn, "Backup", s.Namespace, name)
 }
 
-// instanceKind as Backups name it: a kind of an API without claims has its group.
+// instanceKind returns the kind as Backups name it. The kind of the namespaced API includes its group.
 func instanceKind(o *unstructured.Unstructured) string {
 	if o.GroupVersionKind().Group == "crossplane-mysql.io" {
 		return o.GroupVersionKind().GroupKind().String()
@@ -149,7 +150,7 @@ func instanceKind(o *unstructured.Unstructured) string {
 	return o.GetKind()
 }
 
-// isAnswered is what becomes of a request: the backup is verified, or has failed.
+// isAnswered waits until the Backup is verified, or has failed, as expected.
 func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	t.Helper()
 	want := phase
@@ -163,7 +164,7 @@ func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 		}
 		complete, message := completeOf(b), fmt.Sprint(b.Object["status"])
 		if complete == phaseFailed && phase != phaseFailed {
-			t.Fatalf("it has failed: %s", message) //nolint:testinggoroutine // It is the test's own.
+			t.Fatalf("it has failed: %s", message) //nolint:testinggoroutine // It is the test's own goroutine.
 		}
 		if complete != want {
 			return fmt.Errorf("it says %s", message)
@@ -179,7 +180,7 @@ func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	})
 }
 
-// completeOf a Backup is the reason of that condition.
+// completeOf returns the reason of the Backup's condition Complete.
 func completeOf(b *unstructured.Unstructured) string {
 	all, _, _ := unstructured.NestedSlice(b.Object, "status", "conditions")
 	for _, c := range all {
@@ -190,8 +191,9 @@ func completeOf(b *unstructured.Unstructured) string {
 	return ""
 }
 
-// TestBackupObjects: users of a namespace see each backup of it, whatever it was taken for. A Backup that is deleted
-// comes back, the UID of another one removes nothing, and its own removes the archive.
+// TestBackupObjects checks that users of a namespace see each backup of it as a Backup, whatever its origin. A
+// deleted Backup is created again. The delete-archive annotation with another UID has no effect, and with the right
+// UID it deletes the archive.
 func TestBackupObjects(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -246,7 +248,7 @@ func uidOfBackup(t *testing.T, s *framework.Server, name string) string {
 	return uid
 }
 
-// isSeen is a Backup that says that it is verified, with a size and a place.
+// isSeen checks that a Backup is verified and reports its size, its location and other fields.
 func isSeen(t *testing.T, s *framework.Server, name string) {
 	t.Helper()
 	b := newBackup(s, name)
@@ -267,7 +269,7 @@ func isSeen(t *testing.T, s *framework.Server, name string) {
 	}
 }
 
-// backupNames of the namespace, once there are so many Backups.
+// backupNames waits until the namespace has this number of Backups, and returns their names.
 func backupNames(t *testing.T, s *framework.Server, n int) (names []string) {
 	t.Helper()
 	s.Eventually(t, fmt.Sprintf("%d Backups", n), func(ctx context.Context) error {

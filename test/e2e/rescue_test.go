@@ -17,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// rescueNamespace is where data is backed up that lost its own.
+// rescueNamespace is the recovery namespace. Data whose own namespace is deleted is backed up there.
 const rescueNamespace = "crossplane-mysql-rescue"
 
-// TestDeletedPVC: a data PVC that somebody deletes comes back on its volume, while the instance lives.
+// TestDeletedPVC deletes the data PVC of a running instance. The PVC is created again and bound to the same volume.
 func TestDeletedPVC(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the model deletes it at each step")
@@ -33,7 +33,7 @@ func TestDeletedPVC(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// deleteDataPVC, whose UID it returns.
+// deleteDataPVC deletes the data PVC and returns its UID.
 func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 	t.Helper()
 	claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc")
@@ -46,7 +46,7 @@ func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 	return claim.GetUID()
 }
 
-// dataPVCReturns as another one than it was.
+// dataPVCReturns waits until a new data PVC exists.
 func dataPVCReturns(t *testing.T, s *framework.Server, before types.UID) {
 	t.Helper()
 	framework.Eventually(t, "the claim's return", func(ctx context.Context) error {
@@ -61,8 +61,8 @@ func dataPVCReturns(t *testing.T, s *framework.Server, before types.UID) {
 	})
 }
 
-// TestTakenFinalizers: somebody takes the finalizers off claim and XR, and all that Crossplane made goes. The data does
-// not, and the next claim of the name has it.
+// TestTakenFinalizers removes the finalizers of the claim and the composite resource, so that all composed objects
+// are deleted. The data remains, and the next claim of the name restores it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells takes them off")
@@ -81,13 +81,13 @@ func takenFinalizers(t *testing.T, composition string) {
 	takeFinalizers(t, xr, s.Claim)
 	s.ClaimGone(t)
 	s.Create(t)
-	isRestored(t, s) // The server of the earlier life may go on answering for a while.
+	isRestored(t, s) // The server of the previous instance may respond for a while.
 	s.Client().SeesRows(t, before)
 	s.Backups().AreProven(t, 1)
 	leavesNothingRescued(t, s)
 }
 
-// beingDeleted waits until somebody has deleted the object, whether it is still there or not.
+// beingDeleted waits until the object is being deleted or does not exist any more.
 func beingDeleted(t *testing.T, o client.Object) {
 	t.Helper()
 	framework.Eventually(t, "the deletion of "+o.GetName(), func(ctx context.Context) error {
@@ -99,7 +99,7 @@ func beingDeleted(t *testing.T, o client.Object) {
 	})
 }
 
-// takeFinalizers off objects, if they are still there.
+// takeFinalizers removes the finalizers of objects that still exist.
 func takeFinalizers(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
@@ -110,8 +110,8 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// TestSupersededComposite: somebody takes the finalizers off a claim before Crossplane has deleted its XR, which it
-// never does then. The next claim of the name gets the data all the same.
+// TestSupersededComposite removes the finalizers of a claim before Crossplane has deleted its composite resource,
+// which Crossplane then never does. The next claim of the name restores the data nevertheless.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and a cell of TestCells has what comes then")
@@ -124,7 +124,7 @@ func TestSupersededComposite(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// detachClaim from its XR, which goes on without.
+// detachClaim deletes the claim without its composite resource, which continues to exist.
 func detachClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
 	xr, err := s.XR(t.Context())
@@ -142,7 +142,8 @@ func detachClaim(t *testing.T, s *framework.Server) {
 	}
 }
 
-// TestDeletedNamespaceOfComposite: an XR whose claim somebody took from it does not keep a namespace that is deleted.
+// TestDeletedNamespaceOfComposite checks that a composite resource without a claim does not block the deletion of the
+// namespace.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and TestNamespaceComesBack deletes a namespace")
@@ -152,7 +153,8 @@ func TestDeletedNamespaceOfComposite(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// TestDeletedNamespace: nothing can run in a namespace that is being deleted. The data is backed up elsewhere.
+// TestDeletedNamespace deletes the namespace. No pod can start in it then, so the data is backed up in the recovery
+// namespace.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNamespaceComesBack deletes one")
@@ -161,8 +163,8 @@ func TestDeletedNamespace(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// TestNamespaceDeletedInRescue: data that lost its XR is being backed up beside its home when the namespace goes too.
-// What was made there does not keep it.
+// TestNamespaceDeletedInRescue deletes the namespace while data without a composite resource is backed up in it. The
+// objects of that backup do not block the deletion.
 func TestNamespaceDeletedInRescue(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNamespaceComesBack deletes one, and the model does in a rescue")
@@ -190,7 +192,7 @@ func TestNamespaceDeletedInRescue(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// loseNamespace of the server, and wait until nothing of it is left but so many backups.
+// loseNamespace deletes the server's namespace, and waits until only this number of backups is left.
 func loseNamespace(t *testing.T, s *framework.Server, backups int) {
 	t.Helper()
 	deleteNamespace(t, s)
@@ -220,7 +222,7 @@ func deleteNamespace(t *testing.T, s *framework.Server) {
 	}
 }
 
-// namespaceEnds waits until it is, and nothing of the rescue is left.
+// namespaceEnds waits until the namespace does not exist any more and the recovery namespace contains nothing of it.
 func namespaceEnds(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the namespace's end", func(ctx context.Context) error {
@@ -229,7 +231,7 @@ func namespaceEnds(t *testing.T, s *framework.Server) {
 	leavesNothingRescued(t, s)
 }
 
-// createNamespaceAgain makes one of the same name again.
+// createNamespaceAgain creates a namespace of the same name.
 func createNamespaceAgain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
@@ -239,8 +241,8 @@ func createNamespaceAgain(t *testing.T, s *framework.Server) {
 	framework.StartToolbox(t, s.Namespace, "client", "")
 }
 
-// TestNamespaceComesBack: a later namespace of the same name gets nothing that an earlier one left, unless the platform
-// team says that it may. Then everything comes back, on the very volume, as if the namespace had never been gone.
+// TestNamespaceComesBack checks that a new namespace of the same name gets no data of the previous one unless the
+// platform team allows it. If it does, everything is restored from the same volume.
 func TestNamespaceComesBack(t *testing.T) {
 	t.Parallel()
 	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"},
@@ -256,7 +258,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 	s.Create(t)
 	s.Says(t, "Ask the platform team to allow the restore (reusableNamespaces of Platform crossplane-mysql)")
 	s.IsHeld(t)
-	s.Delete(t) // Which may leave an empty volume in the way.
+	s.Delete(t) // It may leave an empty volume.
 	s.Backups().AreProven(t, 1)
 
 	framework.AllowReuse(t, s.Namespace)
@@ -284,7 +286,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 	s.Backups().HaveArchives(t, names)
 }
 
-// leavesNothingRescued where data was backed up that lost its namespace.
+// leavesNothingRescued waits until the recovery namespace contains nothing of the server's namespace.
 func leavesNothingRescued(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the end of the rescue", func(ctx context.Context) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestorable looks at a backup after its claim is gone: a server has run on a copy of it, and nothing of that is
-// left.
+// TestRestorable checks that the backup of a deleted claim is restore-tested, and that the test leaves nothing
+// behind.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has the word of one, and TestManifests its Job")
@@ -42,8 +42,8 @@ func TestRestorable(t *testing.T) {
 		})
 }
 
-// strangers are Jobs of a tenant that have our labels, and never begin. They take nobody's turn to see that a backup
-// restores.
+// strangers creates suspended Jobs of a tenant with the product's labels. They must not take a turn in the queue of
+// restore tests.
 func strangers(t *testing.T) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -68,8 +68,8 @@ func strangers(t *testing.T) {
 	}
 }
 
-// TestRequireRestorable backs up a database that has been damaged on its disk. The archive is as good as the data, so
-// the backup is proven; but no server finds its tables whole, and the data stays until a person says otherwise.
+// TestRequireRestorable backs up a database with a damaged table. The archive is identical to the data, so the backup
+// is verified. The restore test finds the damage, and the data is kept until a user decides.
 func TestRequireRestorable(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealBootCheck finds a broken table, and TestNext has a deletion that waits for that")
@@ -100,8 +100,8 @@ func TestRequireRestorable(t *testing.T) {
 	leavesNothing(t, s)
 }
 
-// TestRestorableInLife: what lies in a store is tried beside the server that goes on. Where that is deleted meanwhile
-// it goes first: nothing is left of the test, whose backup is called neither good nor bad.
+// TestRestorableInLife checks that a backup in a store is restore-tested while its instance is running. If the claim
+// is deleted meanwhile, the test is stopped. It leaves nothing behind and no result.
 func TestRestorableInLife(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestStore waits for such a test before the data goes")
@@ -153,9 +153,9 @@ func TestRestorableInLife(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestRestorableWithoutItsKind: the XRD goes while a server runs on a copy of a backup, and a controller starts that
-// has never seen it. The test ends, the record can be deleted meanwhile, and every row comes back. It shares the
-// cluster with no other test.
+// TestRestorableWithoutItsKind deletes the XRD during a restore test and then starts a controller that has never seen
+// the XRD. The test ends, the BackupRecord can be deleted meanwhile, and every row is restored. It shares the cluster
+// with no other test.
 func TestRestorableWithoutItsKind(t *testing.T) {
 	framework.Repeats(t, "the matrix uninstalls the XRD, and TestTurnWithoutKind has the turn")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -185,13 +185,13 @@ func TestRestorableWithoutItsKind(t *testing.T) {
 	isHeldThenRestored(t, s, before)
 }
 
-// isBeingTried is true of a record that names the Job of its restore test.
+// isBeingTried reports whether a BackupRecord names the Job of its restore test.
 func isBeingTried(record *unstructured.Unstructured) bool {
 	job, _, _ := unstructured.NestedString(record.Object, "status", "restoreTest", "job")
 	return job != ""
 }
 
-// hasRestoreTest complains while no server is tried on a copy of a backup.
+// hasRestoreTest returns an error unless a restore test is running.
 func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	records, err := s.Backups().List(ctx)
 	for _, r := range records {
@@ -202,7 +202,7 @@ func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	return errors.Join(err, fmt.Errorf("no record of %d has one", len(records)))
 }
 
-// hasVerdict waits for that of the newest backup, and returns what it says.
+// hasVerdict waits for the restore test of the newest backup to have this result, and returns its message.
 func hasVerdict(t *testing.T, s *framework.Server, want string) (message string) {
 	t.Helper()
 	framework.Eventually(t, "the verdict on the backup", func(ctx context.Context) error {
@@ -233,7 +233,7 @@ func hasVerdict(t *testing.T, s *framework.Server, want string) (message string)
 	return message
 }
 
-// leavesNoCopy of the backup on its volume.
+// leavesNoCopy checks that the backup volume contains no copy that a restore test has made.
 func leavesNoCopy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.StartToolbox(t, s.Namespace, "copies", s.BackupPVC())
@@ -245,7 +245,7 @@ func leavesNoCopy(t *testing.T, s *framework.Server) {
 	endHand(t, s, "copies")
 }
 
-// damageTable on the disk of a running server, which does not look at them any more.
+// damageTable overwrites pages of a table on the disk of a running server that no longer reads them.
 func damageTable(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Client().MustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim "+

@@ -17,10 +17,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestoredCluster: all objects are lost and come back from a backup of the cluster's objects: under new UIDs,
-// without their status, with their labels, finalizers and owners (velero, pkg/restore/restore.go). A volume that came
-// back so is nobody's to wind up on the word of its labels; a record is what the volume of its archive says. A person's
-// word, and all rows are there.
+// TestRestoredCluster deletes all objects and restores them from a backup of the cluster's objects. They have new
+// UIDs and no status, but keep their labels, finalizers and owners (velero, pkg/restore/restore.go).
+//
+// The controller does not delete the data of such a volume because of its labels. It verifies each BackupRecord
+// against the volume of the archive. After a user has decided, all rows are there.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext and TestJudge have objects that came back under other UIDs")
@@ -68,11 +69,11 @@ func TestRestoredCluster(t *testing.T) {
 	}
 }
 
-// added is the row that no backup has.
+// added is the row that is in no backup.
 const added = "\n1000\tlater"
 
-// livesTwice from its first start to a second life with a row more, and return its rows and the name of the backup
-// between.
+// livesTwice creates an instance, deletes it, creates it again and adds a row. It returns the rows and the name of
+// the backup of the first instance.
 func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 	t.Helper()
 	s.Begin(t)
@@ -89,7 +90,8 @@ func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 	return rows, backup
 }
 
-// typeWord that claim and doctor have for a volume, and return the volume.
+// typeWord runs the annotate command that the claim and the doctor print for a volume, and returns the name of the
+// volume.
 func typeWord(t *testing.T, s *framework.Server, word string) string {
 	t.Helper()
 	message := s.Message(t.Context())
@@ -105,7 +107,7 @@ func typeWord(t *testing.T, s *framework.Server, word string) string {
 	return command[2]
 }
 
-// doctorSays all that it finds about an instance.
+// doctorSays returns all findings of the doctor about an instance.
 func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
 	t.Helper()
 	var out strings.Builder
@@ -115,14 +117,15 @@ func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
 	return out.String()
 }
 
-// kindsOfInstance in the order in which they are made again: volumes before what mounts them, the claim last.
+// kindsOfInstance are the kinds in the order in which they are restored: volumes before the objects that use them,
+// and the claim last.
 var kindsOfInstance = []string{
 	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
 	"networking.k8s.io/v1/NetworkPolicy", "apps/v1/Deployment", "batch/v1/Job",
 	"crossplane-mysql.io/v1alpha1/BackupRecord", "crossplane-mysql.io/v1alpha1/XMySQL", "crossplane-mysql.io/v1alpha1/MySQL",
 }
 
-// exportAll objects of an instance, and what the controller keeps for it.
+// exportAll returns all objects of an instance, including those that the controller keeps for it.
 func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	t.Helper()
 	xr, err := s.XR(t.Context())
@@ -153,7 +156,7 @@ func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	return out
 }
 
-// loseAll of them at once: nobody is there to take a backup, and what is on the volumes stays.
+// loseAll deletes all objects at once, without a running controller. The data on the volumes is kept.
 func loseAll(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range slices.Backward(objects) {
@@ -188,7 +191,7 @@ func patchObject(t *testing.T, o *unstructured.Unstructured, form string) {
 	}
 }
 
-// importAll as backup tools do.
+// importAll creates the objects again, as backup tools do.
 func importAll(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range objects {
@@ -205,7 +208,7 @@ func importAll(t *testing.T, objects []*unstructured.Unstructured) {
 		case "PersistentVolumeClaim":
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "pv.kubernetes.io/bind-completed")
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "pv.kubernetes.io/bound-by-controller")
-		case "Job": // Its selector has its UID.
+		case "Job": // Its selector contains its UID.
 			unstructured.RemoveNestedField(o.Object, "spec", "selector")
 			unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "labels")
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRows is what the original operators did, row by row of docs/contribute/original-operators-rows.md, on one instance in one go. Row
-// 14 is TestRow14Database.
-func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order of its life.
+// TestRows checks what the original operators did, row by row of docs/contribute/original-operators-rows.md, on one
+// instance. Row 14 is TestRow14Database.
+func TestRows(t *testing.T) { //nolint:tparallel // The subtests use one instance, in this order.
 	t.Parallel()
 	s := framework.NewServer(t, framework.HostPathComposition(t, nil))
 	t.Run("Row02Required", func(t *testing.T) { requiresFields(t, s) })
@@ -49,7 +49,7 @@ func TestRows(t *testing.T) { //nolint:tparallel // One instance, in the order o
 	})
 }
 
-// requiresFields: those that are missing are an error of the API server that names them.
+// requiresFields checks that the API server refuses a claim without a required field, and names the field.
 func requiresFields(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, field := range []string{"database", "password", "storage_size"} {
@@ -68,7 +68,7 @@ func requiresFields(t *testing.T, s *framework.Server) {
 	}
 }
 
-// knowsSpellings of the kind that people type.
+// knowsSpellings checks that kubectl accepts every name of the kind.
 func knowsSpellings(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, name := range []string{"mysql", "mysqls", "ms"} {
@@ -97,7 +97,7 @@ func makesObjects(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasBackupPV is there from the beginning, and nothing that dies with the claim owns it.
+// hasBackupPV checks that the backup PVC exists from the beginning and has no owner.
 func hasBackupPV(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
@@ -130,7 +130,7 @@ func liesOnHostPath(t *testing.T, s *framework.Server) {
 	}
 }
 
-// runsInTheCluster from its own image, with a service account that may not do everything.
+// runsInTheCluster checks that the controller's service account has only limited permissions.
 func runsInTheCluster(t *testing.T) {
 	t.Helper()
 	const account = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
@@ -150,7 +150,8 @@ func runsInTheCluster(t *testing.T) {
 	}
 }
 
-// liesInADirectory of its volume, and not in its root: what a file system has in its root would be a database to it.
+// liesInADirectory checks that the data is in a subdirectory of its volume. In the root directory, MySQL would take
+// lost+found for a database.
 func liesInADirectory(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pod := s.Pods().MustFindServer(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// numberRounds is how often each request is made; the middle one counts.
+// numberRounds is how often each request is made. The result is the median.
 const numberRounds = 20
 
-// TestSpeedNumbers measures how long the API server takes over a number that it refuses, beside a good one. It asserts
-// nothing but that they are refused: the machine's load is in all of it.
+// TestSpeedNumbers measures how long the API server takes to refuse a quantity, compared with accepting a valid one.
+// It asserts only that they are refused, because the times depend on the load of the machine.
 func TestSpeedNumbers(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Create(t)
@@ -35,7 +35,7 @@ func TestSpeedNumbers(t *testing.T) {
 	}
 }
 
-// A measured request: the middle one, and the last one's error.
+// A measured contains the median time of a request and its last error.
 type measured struct {
 	milliseconds float64
 	err          error

@@ -16,10 +16,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// speedRounds is how often everything is measured; the middle one counts. One more, before them, fetches the images.
+// speedRounds is how often everything is measured. The result is the median. One more round before them pulls the
+// images.
 const speedRounds = 3
 
-// A span is one of the things that people wait for, as it was measured.
+// A span is the measured time of something that users wait for.
 type span struct {
 	subject, target string
 	seconds         []float64
@@ -27,18 +28,18 @@ type span struct {
 
 func (s *span) add(d time.Duration) { s.seconds = append(s.seconds, d.Seconds()) }
 
-// middle of the rounds that count.
+// middle returns the median of all rounds but the first.
 func (s *span) middle() float64 {
 	counted := slices.Sorted(slices.Values(s.seconds[1:]))
 	return counted[len(counted)/2]
 }
 
-// spans of a claim's life, and of the same objects without one.
+// spans are the times of a claim, and of the same objects without a claim.
 type spans struct {
 	first, hand, change, end, restart span
 }
 
-// TestSpeed measures what people wait for. It asserts nothing: the machine's load is in all of it.
+// TestSpeed measures what users wait for. It asserts nothing, because the times depend on the load of the machine.
 func TestSpeed(t *testing.T) {
 	all := &spans{
 		first:   span{subject: "claim applied, to the first query"},
@@ -65,7 +66,7 @@ func (a *spans) print() {
 	}
 }
 
-// life of one claim; it returns what was composed for it.
+// life measures one claim and returns its composed objects.
 func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	s := framework.NewServer(t, "mysql")
@@ -88,7 +89,7 @@ func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
 	return composed
 }
 
-// byHand applies the same objects, as somebody would who needs no backup.
+// byHand applies the same objects without the product.
 func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -102,7 +103,7 @@ func (a *spans) byHand(t *testing.T, composed []*unstructured.Unstructured) {
 	}))
 }
 
-// applyByHand what was composed elsewhere, in a namespace.
+// applyByHand creates the composed objects of a claim in another namespace.
 func applyByHand(t *testing.T, ns string, composed []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range composed {
@@ -114,10 +115,11 @@ func applyByHand(t *testing.T, ns string, composed []*unstructured.Unstructured)
 	}
 }
 
-// loop is a client that tries until it succeeds. Its options come in by the standard input.
+// loop is a client that retries until it succeeds. It reads its options from standard input.
 const loop = `umask 077; cat >/tmp/options; until mysql --defaults-file=/tmp/options --connect-timeout=1 --execute="$1" "$2" 2>/tmp/error; do sleep 0.05; done`
 
-// waitForAnswer is the time from an act to a client's first success. The client is at it in its pod before that.
+// waitForAnswer returns the time from a call of act to the first success of a client. The client is already retrying
+// in its pod before the call.
 func waitForAnswer(t *testing.T, s *framework.Server, password, statement string, act func()) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), framework.Patience)
@@ -161,7 +163,7 @@ func setPassword(t *testing.T, s *framework.Server, password string) {
 	}
 }
 
-// waitUntilSettled waits until nothing is left to do for the password.
+// waitUntilSettled waits until the password in the server is the one in the claim.
 func waitUntilSettled(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the credentials", func(ctx context.Context) error {
@@ -175,12 +177,13 @@ func waitUntilSettled(t *testing.T, s *framework.Server) {
 	})
 }
 
-// composedOf the claim, as somebody would write it: without what clusters and controllers add.
+// composedOf returns the composed objects of the claim as a user would write them, without the fields that the
+// cluster and controllers add.
 func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	t.Helper()
 	all := []*unstructured.Unstructured{
 		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-root"),
-		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-tls"), // The controller's, without which no pod starts.
+		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-tls"), // The controller creates it, and every pod needs it.
 		framework.NewObject("v1", "ConfigMap", s.Namespace, s.Name+"-config"),
 		framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc"),
 		framework.NewObject("v1", "Service", s.Namespace, s.Name),
@@ -190,7 +193,7 @@ func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured 
 		if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			t.Fatal(err)
 		}
-		if o.GetName() == s.Name+"-root" { // The function takes it away once somebody has logged in.
+		if o.GetName() == s.Name+"-root" { // The function removes the key after the first login.
 			if err := unstructured.SetNestedField(o.Object, "", "data", "initialize"); err != nil {
 				t.Fatal(err)
 			}

@@ -23,28 +23,30 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// parts of the product and what it runs in, each one pod, by the beginning of its name.
+// parts are the programs of the product and of Crossplane. Each runs in one pod, which is found by the beginning of
+// its name.
 var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-",
 	"crossplane-system/crossplane-"}
 
-// rested is what so many claims cost while nobody touches them, and how long a changed field takes to its effect.
+// rested is what a number of idle claims costs, and how long a changed field takes to have an effect.
 type rested struct {
 	claims int
-	// calls of the API server in a minute, for each claim.
+	// calls is the number of API calls per minute and claim.
 	calls float64
-	// used by each part: seconds of processor in a minute, and memory in bytes.
+	// used is the CPU time in seconds per minute and the memory in bytes of each part.
 	used map[string]load
-	// compose is from a claim to what the function makes of it, report to what the controller says of it.
+	// compose is the time from a change of the claim to a changed object of the function. report is the time from a
+	// change to the status that the controller writes.
 	compose, report time.Duration
 }
 
-// TestStack measures the whole stack with 10 and with 1,000 claims at rest, each in a cluster of its own. All claims
-// are real, and composed by Crossplane; one server answers for all of them, and there are no other pods: Kubernetes'
-// own controllers are stopped once each Service leads to that server, and a Deployment is given the status of the one
-// that runs. It asserts nothing.
+// TestStack measures the whole stack with 10 and with 1,000 idle claims, each in a cluster of its own. All claims are
+// real and composed by Crossplane, but they share one server and there are no other pods. The controllers of
+// Kubernetes are stopped once each Service leads to that server. Each Deployment gets the status of a running one.
+// The test asserts nothing.
 func TestStack(t *testing.T) {
 	var all []rested
-	defer func() { printRested(all) }() // Also what there is, where one of them fails.
+	defer func() { printRested(all) }() // If one of them fails, the other results are printed.
 	for n, claims := range []int{10, many} {
 		if n > 0 {
 			framework.ReplaceCluster(t)
@@ -93,9 +95,9 @@ func restedStack(t *testing.T, claims int) rested {
 	atOnce(t, names, func(name string) error { return o.resume(t.Context(), name) })
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	fmt.Printf("%d claims are Ready after %.0f s\n", claims, time.Since(begun).Seconds())
-	// Until their circuit breakers are closed.
+	// Wait until Crossplane's circuit breakers are closed.
 	time.Sleep(5 * time.Minute)
-	// Their copies were from the beginning.
+	// The copies were ready from the beginning, so the claims are checked again.
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	out := rested{claims: claims, used: map[string]load{}}
 	out.compose = o.medianEffect(t, names[:7],
@@ -115,9 +117,9 @@ func restedStack(t *testing.T, claims int) rested {
 			return next != "", err
 		})
 	fmt.Printf("effects: %+v\n", out)
-	time.Sleep(time.Minute) // What the changes have to do.
+	time.Sleep(time.Minute) // Wait until the changes are processed.
 	before, calledBefore := usage(t), calls(t)
-	const period = 10 * time.Minute // As long as an answer of the function holds.
+	const period = 10 * time.Minute // Crossplane caches a response of the function for as long.
 	time.Sleep(period)
 	out.calls = ((calls(t)-calledBefore)/period.Minutes() - without) / float64(claims)
 	for part, now := range usage(t) {
@@ -126,7 +128,7 @@ func restedStack(t *testing.T, claims int) rested {
 	return out
 }
 
-// served is nil once each copy has its volume, and a Service that leads to the server.
+// served returns nil once each copy has a volume and a Service that leads to the server.
 func (o *instanceObjects) served(ctx context.Context, claims int) error {
 	all := &corev1.PersistentVolumeClaimList{}
 	if err := framework.Suite.Kube.List(ctx, all, client.InNamespace(o.namespace)); err != nil {
@@ -151,7 +153,7 @@ func (o *instanceObjects) served(ctx context.Context, claims int) error {
 	return nil
 }
 
-// resume a copy, so that Crossplane looks after it.
+// resume lets Crossplane reconcile a copy.
 func (o *instanceObjects) resume(ctx context.Context, name string) error {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"crossplane.io/paused":null}}}`))
 	if err := framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name),
@@ -161,8 +163,8 @@ func (o *instanceObjects) resume(ctx context.Context, name string) error {
 	return framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), patch)
 }
 
-// ready is nil once all claims are, and what they are composed of. Each Deployment is given the status of one whose pod
-// is up.
+// ready returns nil once all claims and their composed objects are ready. It gives each Deployment the status of one
+// whose pod is running.
 func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	deployments := &appsv1.DeploymentList{}
 	if err := framework.Suite.Kube.List(ctx, deployments, client.InNamespace(o.namespace)); err != nil {
@@ -209,7 +211,7 @@ func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	return err
 }
 
-// usage of each part until now, as the kubelets count it.
+// usage returns the CPU time and memory of each part, as the kubelets report them.
 func usage(t *testing.T) map[string]load {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -253,7 +255,7 @@ func usage(t *testing.T) map[string]load {
 	return out
 }
 
-// medianEffect of a patch of claims, one after the other.
+// medianEffect patches the claims one after the other, and returns the median time until the patch has its effect.
 func (o *instanceObjects) medianEffect(t *testing.T, names []string, patch string,
 	isDone func(context.Context, string) (bool, error)) time.Duration {
 	t.Helper()

@@ -20,10 +20,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestSteps prints what becomes of each object of a claim, and when: while it is made, deleted, and made again. It says
-// where the time goes that TestSpeed measures.
+// TestSteps prints the changes of each object of a claim with their times, during the creation, the deletion and the
+// re-creation. It shows where the time goes that TestSpeed measures.
 func TestSteps(t *testing.T) {
-	for round := range 2 { // The first fetches the images.
+	for round := range 2 { // The first round pulls the images.
 		s := framework.NewServer(t, "mysql")
 		w := watchAll(t, s.Namespace)
 		for _, subject := range []string{"made", "deleted", "made again"} {
@@ -45,7 +45,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// stepsOf are watched, the XR in no namespace.
+// stepsOf are the watched kinds. XRs and BackupRecords are cluster-scoped.
 var stepsOf = []schema.GroupVersionResource{
 	{Group: "otus.homework", Version: "v1", Resource: "mysqls"},
 	{Group: "otus.homework", Version: "v1", Resource: "xmysqls"},
@@ -55,7 +55,7 @@ var stepsOf = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "endpoints"},
 }
 
-// A watcher of the objects of a namespace.
+// A watcher watches the objects of a namespace.
 type watcher struct {
 	mu    sync.Mutex
 	start time.Time
@@ -103,7 +103,7 @@ func (w *watcher) note(text string) {
 	w.lines = append(w.lines, fmt.Sprintf("%7.2f  %s", time.Since(w.start).Seconds(), text))
 }
 
-// saw an object, of which what is new is said.
+// saw prints what has changed in an object.
 func (w *watcher) saw(kind watch.EventType, o *unstructured.Unstructured) {
 	key := o.GetKind() + " " + o.GetName()
 	text := stateOf(o)
@@ -121,7 +121,7 @@ func (w *watcher) saw(kind watch.EventType, o *unstructured.Unstructured) {
 	}
 }
 
-// stateOf an object, in few words.
+// stateOf returns a short description of an object.
 func stateOf(o *unstructured.Unstructured) string {
 	text := func(path ...string) string {
 		s, _, _ := unstructured.NestedString(o.Object, path...)

@@ -33,15 +33,15 @@ import (
 // system is the controller's namespace.
 const system = "crossplane-mysql-system"
 
-// An s3Server is a real one, in a pod of a namespace of its own, behind a Service with TLS.
+// An s3Server is a real S3 server in a pod, with a namespace of its own and a Service with TLS.
 type s3Server struct {
 	namespace, host, ca string
 
-	// list the files in the bucket.
+	// list returns the files in the bucket.
 	list func(context.Context) (string, error)
 }
 
-// startS3 with an empty bucket called backups.
+// startS3 starts a server with an empty bucket named backups.
 func startS3(t *testing.T) *s3Server {
 	t.Helper()
 	s := &s3Server{namespace: framework.NewNamespace(t)}
@@ -84,7 +84,7 @@ func startS3(t *testing.T) *s3Server {
 	return s
 }
 
-// selfSigned certificate of a host, with its key.
+// selfSigned returns a self-signed certificate of a host, and its key.
 func selfSigned(t *testing.T, host string) (certificate, private string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -110,7 +110,7 @@ func selfSigned(t *testing.T, host string) (certificate, private string) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
 }
 
-// objects that lie in the bucket.
+// objects returns the objects in the bucket.
 func (s *s3Server) objects(t *testing.T) []string {
 	t.Helper()
 	out, err := s.list(t.Context())
@@ -120,7 +120,7 @@ func (s *s3Server) objects(t *testing.T) []string {
 	return strings.Fields(out)
 }
 
-// A backupStore of the platform, as its team makes it.
+// A backupStore is a BackupStore as the platform team creates it.
 type backupStore struct {
 	*unstructured.Unstructured
 	storeKey
@@ -128,8 +128,8 @@ type backupStore struct {
 	server *s3Server
 }
 
-// A storeKey is what is kept where the cluster is not: the file, which makes a Secret, and who archives are encrypted
-// to.
+// A storeKey is what users keep outside of the cluster: the file with the Secret. recipient is the key to which
+// archives are encrypted.
 type storeKey struct {
 	file, secret, recipient string
 }
@@ -147,7 +147,8 @@ func newStoreKey(t *testing.T, name string) storeKey {
 	return k
 }
 
-// newBackupStore on a server, with a key, which another cluster may have had, and with other settings than it needs.
+// newBackupStore creates a BackupStore for a server. The key can be that of another cluster. wrong replaces some
+// settings.
 func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any) *backupStore {
 	t.Helper()
 	b := &backupStore{Unstructured: framework.NewObject("crossplane-mysql.io/v1alpha1", "BackupStore", "", s3.namespace), storeKey: k,
@@ -173,7 +174,7 @@ func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any
 	return b
 }
 
-// becomes reachable, or not for a reason.
+// becomes waits until the condition of the BackupStore has this status, reason and text.
 func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 	t.Helper()
 	framework.Eventually(t, "BackupStore "+b.GetName(), func(ctx context.Context) error {
@@ -193,21 +194,22 @@ func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 	})
 }
 
-// change its spec.
+// change changes a field of the BackupStore's spec.
 func (b *backupStore) change(t *testing.T, field, value string) {
 	t.Helper()
 	framework.MustKubectl(t, "patch", "backupstore", b.GetName(), "--type=merge", "--patch",
 		fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
 }
 
-// installGateway as docs/how-to/stores.md says, for as long as some test needs it.
+// installGateway installs the backup gateway as docs/how-to/stores.md describes. It stays installed for the other
+// tests.
 func installGateway(t *testing.T) {
 	t.Helper()
 	newPrompt(t).enter(t, "kubectl apply --server-side -k controller/deploy/gateway",
 		"deployment.apps/crossplane-mysql-gateway serverside-applied")
 }
 
-// offersStore to claims, as a platform does that has a gateway.
+// offersStore installs the gateway, creates a BackupStore and allows claims to use it.
 func offersStore(t *testing.T, s3 *s3Server, k storeKey) *backupStore {
 	t.Helper()
 	installGateway(t)
@@ -217,8 +219,8 @@ func offersStore(t *testing.T, s3 *s3Server, k storeKey) *backupStore {
 	return b
 }
 
-// TestBackupStore: a store says whether backups can go there and come back, and what to do where they cannot. One that
-// never worked keeps nobody from starting as long as no claim may use it.
+// TestBackupStore checks that the status of a BackupStore reports whether backups can be written and read, and how to
+// fix a problem. A store that never worked does not block the start of the controller while no claim can use it.
 func TestBackupStore(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealProbe has each fault of a store")
@@ -242,11 +244,11 @@ func TestBackupStore(t *testing.T) {
 	gatewayRefuses(t, s3.namespace)
 }
 
-// holderObject says which cluster holds a prefix.
+// holderObject is the name of the object that names the cluster which uses a prefix.
 const holderObject = "v1/holder.json"
 
-// isTakenOver by another cluster with other keys, which has written its own holder: nothing is published until a person
-// takes the prefix back.
+// isTakenOver writes the holder of another cluster with other keys. Nothing is published until a user takes the
+// prefix back.
 func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	t.Helper()
 	if _, err := framework.Exec(t.Context(), s3.namespace, "s3/toolbox", `{"content":{},"hmacSha256":"AA=="}`, "sh", "-c",
@@ -259,7 +261,7 @@ func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	b.becomes(t, "True", "Probed", "")
 }
 
-// takesOver the prefix, by the command of the message.
+// takesOver runs the command in the message that takes over the prefix.
 func (b *backupStore) takesOver(t *testing.T) {
 	t.Helper()
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
@@ -274,8 +276,9 @@ func (b *backupStore) takesOver(t *testing.T) {
 	framework.MustKubectl(t, strings.Fields(command)...)
 }
 
-// TestStore: the backup of a deletion goes to a store, without a volume for it, a server runs on a copy of it before
-// anything goes, and every row comes back from there; then it goes to a volume again, and comes back from that.
+// TestStore checks that the final backup is written to a store, without a backup volume, and is restore-tested before
+// the data is deleted. Every row is restored from the store. Then the claim is changed to a backup volume and is
+// restored from that.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s3 := startS3(t)
@@ -322,7 +325,7 @@ func TestStore(t *testing.T) {
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
-	hasVerdict(t, s, "True") // Of the record that was made again, beside the server.
+	hasVerdict(t, s, "True") // Of the recreated BackupRecord. The server is running.
 	s.Set(t, map[string]any{"backup": map[string]any{"storeRef": nil, "volume": map[string]any{}}})
 	s.Eventually(t, "a volume for backups", func(ctx context.Context) error {
 		return framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()},
@@ -343,7 +346,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// makesRecord again that somebody has deleted, as the claim, which waits for that, says.
+// makesRecord requests a deleted BackupRecord with the command that the blocked claim prints.
 func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *unstructured.Unstructured) {
 	t.Helper()
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
@@ -372,7 +375,8 @@ func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
 		})
 }
 
-// holds the archive of a record with its note, encrypted, and nothing else but who holds the prefix.
+// holds checks that the store contains the encrypted archive of a backup, its metadata, the holder of the prefix, and
+// nothing else.
 func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Unstructured) {
 	t.Helper()
 	store, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "store")
@@ -387,7 +391,8 @@ func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Uns
 	}
 }
 
-// answersChallenge of a store whose identity is not in the cluster.
+// answersChallenge checks the proof of possession for a store whose private key is not in the cluster. A wrong answer
+// is refused.
 func (b *backupStore) answersChallenge(t *testing.T) {
 	t.Helper()
 	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.secret, "--type=json", "--patch",
@@ -400,7 +405,7 @@ func (b *backupStore) answersChallenge(t *testing.T) {
 	}
 }
 
-// gatewayRefuses who has no token, in a pod of some namespace, and has a certificate of the controller's authority.
+// gatewayRefuses checks that the gateway answers plain HTTP with an error, because it serves only TLS.
 func gatewayRefuses(t *testing.T, namespace string) {
 	t.Helper()
 	framework.Eventually(t, "the gateway", func(ctx context.Context) error {

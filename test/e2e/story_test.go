@@ -7,7 +7,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStory is what the product is for: the session that the original operators' users typed, on both Compositions.
+// TestStory is the main use case of the product: the example session of the original operators, with both
+// Compositions.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDemo types that session, and TestEverythingComesBack sees it on both Compositions")

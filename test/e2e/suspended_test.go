@@ -11,8 +11,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestSuspended: a server is off while its claim says so, and has its data, its address and its next password when it
-// is back. One that is deleted meanwhile is backed up, and one that begins so waits with what it starts from.
+// TestSuspended checks that a suspended server is stopped, and that it has its data, its address and a changed
+// password when it is resumed. If it is deleted while it is suspended, it is backed up. A claim that is created
+// suspended does not restore its backup until it is resumed.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -53,7 +54,7 @@ func hasNoPods(t *testing.T, s *framework.Server) {
 	})
 }
 
-// addressOf the Service.
+// addressOf returns the cluster IP of the Service.
 func addressOf(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	service := &corev1.Service{}

@@ -10,7 +10,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// builds a program of others, if it is not there, and has the cluster know its module's CRDs until the test ends.
+// builds builds a third-party program if necessary, and installs the CRDs of its module until the test ends.
 func builds(t *testing.T, tool, module, crds string) (program string) {
 	t.Helper()
 	program = output(t, framework.Repository(), "go", "run", "./test/tools", tool)

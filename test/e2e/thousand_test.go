@@ -18,13 +18,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// many claims that nobody touches.
+// many is the number of idle claims.
 const many = 1000
 
-// TestThousand measures the controller with 1,000 instances at rest. What it reads is there for each of them: claim,
-// XR, volume and its claim, Service. There is one server for all, which each Service leads to, and no
-// Deployments; Crossplane is stopped meanwhile, or it would make a thousand. It leaves the cluster unfit for other
-// tests.
+// TestThousand measures the controller with 1,000 idle instances. For each of them, the objects exist that the
+// controller reads: claim, composite resource, volume, PVC and Service. All Services lead to one server, and there
+// are no Deployments. Crossplane is stopped meanwhile, because it would create them. The cluster cannot be used for
+// other tests afterwards.
 func TestThousand(t *testing.T) {
 	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
@@ -45,7 +45,7 @@ func TestThousand(t *testing.T) {
 	fmt.Println("(one server answers for all of them; no pods, and Crossplane is stopped)")
 }
 
-// done once each copy has its backup volume's claim, and a password that the controller has seen to.
+// done returns nil once each copy has a backup PVC and a connection Secret.
 func (o *instanceObjects) done(ctx context.Context) error {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := framework.Suite.Kube.List(ctx, claims, client.InNamespace(o.namespace)); err != nil {
@@ -70,7 +70,7 @@ func (o *instanceObjects) done(ctx context.Context) error {
 	return nil
 }
 
-// plan a backup of each, in a year at the latest.
+// plan gives each instance a backup schedule whose next time is within a year.
 func (o *instanceObjects) plan(t *testing.T) {
 	t.Helper()
 	all, err := listKind(t.Context(), "otus.homework/v1/XMySQL", "")
@@ -99,7 +99,7 @@ func (o *instanceObjects) plan(t *testing.T) {
 	})
 }
 
-// must be so in the end: a thousand takes longer than one.
+// must waits like Eventually, but longer, because a thousand objects take longer than one.
 func must(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*framework.Patience)
@@ -109,10 +109,10 @@ func must(t *testing.T, subject string, check func(context.Context) error) {
 	}
 }
 
-// A load is what a process holds, and what it uses in a minute.
+// A load is the memory in bytes and the CPU time in seconds per minute of a process.
 type load struct{ memory, cpu float64 }
 
-// atRest measures the controller for a minute, once it has had nothing to do for ten seconds.
+// atRest measures the controller for a minute, after it has been idle for ten seconds.
 func atRest(t *testing.T) load {
 	t.Helper()
 	last, metrics, token := -1.0, framework.MetricsOf(t), framework.TokenWith(t, framework.NewNamespace(t),

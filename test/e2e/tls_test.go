@@ -21,9 +21,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestServerIsKnown: a client that has the authorities of the connection Secret is led to this server and to no other,
-// and one that does not encrypt is turned away where the claim says so. While its certificate is made anew, and brought
-// into the running server, a client that comes twenty times a second is always let in.
+// TestServerIsKnown checks that a client with the CA of the connection Secret connects only to this server. If the
+// claim requires TLS, the server refuses a client without it. While the certificate is renewed and loaded into the
+// running server, a client logs in 20 times a second without a failure.
 func TestServerIsKnown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -70,7 +70,7 @@ func TestServerIsKnown(t *testing.T) {
 	certificateIsRenewed(t, s, published)
 }
 
-// logInWith options of the client.
+// logInWith logs in with additional options of the client.
 func logInWith(ctx context.Context, s *framework.Server, options ...string) error {
 	command, err := s.Client().LogIn(ctx, options...)
 	if err == nil {
@@ -79,7 +79,7 @@ func logInWith(ctx context.Context, s *framework.Server, options ...string) erro
 	return err
 }
 
-// publishedAuthorities are in the Secret that Crossplane publishes for the clients of a claim.
+// publishedAuthorities waits for the CA in the Secret that Crossplane publishes for clients.
 func publishedAuthorities(t *testing.T, namespace, name string) string {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -95,7 +95,8 @@ func publishedAuthorities(t *testing.T, namespace, name string) string {
 	return string(secret.Data["ca.crt"])
 }
 
-// keyIsTheServers: it is not in the data directory, which is backed up, and no other container has it.
+// keyIsTheServers checks that the private key is not in the data directory, which is backed up, and that no other
+// container can read it.
 func keyIsTheServers(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pod := s.Pods().MustFindServer(t)
@@ -122,7 +123,7 @@ func keyIsTheServers(t *testing.T, s *framework.Server) {
 	}
 }
 
-// A verifier logs in twenty times a second, and sees each time that it is the server.
+// A verifier logs in 20 times a second and verifies the server's certificate each time.
 type verifier struct {
 	address, password string
 	config            *tls.Config
@@ -157,10 +158,10 @@ func (v *verifier) once(ctx context.Context) {
 	case errors.As(err, &untrusted), errors.As(err, &refusal):
 		v.failed = append(v.failed, err)
 	}
-	// What else went wrong is the tunnel's fault.
+	// Other errors come from the port forwarding.
 }
 
-// certificateIsRenewed once it is gone, under a client that has the authorities as they were.
+// certificateIsRenewed deletes the certificate and waits for a new one while a client with the original CA logs in.
 func certificateIsRenewed(t *testing.T, s *framework.Server, authorities string) {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -186,7 +187,7 @@ func certificateIsRenewed(t *testing.T, s *framework.Server, authorities string)
 	if err := framework.Suite.Kube.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	s.Annotate(t, "e2e.example.org/look", "again") // Or it is seen with the next look, in minutes.
+	s.Annotate(t, "e2e.example.org/look", "again") // Without this, the controller notices it minutes later.
 	s.Eventually(t, "another certificate", kinds(2))
 	framework.Eventually(t, "the word on it", func(ctx context.Context) error {
 		xr, err := s.XR(ctx)
@@ -209,9 +210,9 @@ func certificateIsRenewed(t *testing.T, s *framework.Server, authorities string)
 	t.Logf("logins by certificate: %v", v.shown)
 }
 
-// TestManInTheMiddle: who answers at the Service in the server's stead, with a certificate of its own, without TLS, or
-// with a key of its own to encrypt the password with, learns nothing, and the claim says that somebody is there. That
-// each would learn it shows a client that believes what it is told.
+// TestManInTheMiddle checks a pod that receives the connections to the Service instead of the server. It presents its
+// own certificate, no TLS, or its own key to encrypt the password with. It must not learn the password, and the claim
+// must report it. A client without verification shows that each trick works.
 func TestManInTheMiddle(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestServerIsKnown has clients that are led elsewhere")
@@ -277,7 +278,7 @@ func (m *manInTheMiddle) log(ctx context.Context) []string {
 	return logOfTricks(ctx, m.pod.Namespace, m.pod.Name)
 }
 
-// clients that came so far.
+// clients returns the number of connections so far.
 func (m *manInTheMiddle) clients(ctx context.Context) int {
 	n := 0
 	for _, line := range m.log(ctx) {
@@ -288,7 +289,7 @@ func (m *manInTheMiddle) clients(ctx context.Context) int {
 	return n
 }
 
-// learnsOfTheCredulous a password that only they have said.
+// learnsOfTheCredulous checks that the pod learns the password of a client without verification.
 func (m *manInTheMiddle) learnsOfTheCredulous(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "what the man in the middle learns", func(ctx context.Context) error {
@@ -305,7 +306,8 @@ func (m *manInTheMiddle) learnsOfTheCredulous(t *testing.T) {
 	})
 }
 
-// isAsked in a while, and was told nothing.
+// isAsked reports whether the controller connects within 10 seconds. The test fails if the pod has learned a
+// password.
 func (m *manInTheMiddle) isAsked(t *testing.T, before int) bool {
 	t.Helper()
 	for range 10 {
@@ -322,7 +324,7 @@ func (m *manInTheMiddle) isAsked(t *testing.T, before int) bool {
 	return false
 }
 
-// leave for good, having learned nothing.
+// leave deletes the pod after checking that it has learned nothing.
 func (m *manInTheMiddle) leave(t *testing.T) {
 	t.Helper()
 	m.isAsked(t, m.clients(t.Context()))

@@ -27,10 +27,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStolenToken: whoever has the controller's token may do what the controller does, and no more. Each attack is
-// tried with the real token, and with one that has the rights of before there were policies: those let all of them
-// through. Nothing of it is kept: all are dry runs, which rights and policies judge as they judge others.
-func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, and goes with the test.
+// TestStolenToken checks that a stolen token of the controller permits only what the controller does itself. Each
+// attack is tried with the real token, and with a token that has the permissions from before the admission policies
+// existed. The second one must permit the attack. All requests are dry runs, which are authorized and admitted like
+// others.
+func TestStolenToken(t *testing.T) { //nolint:tparallel // All attacks use one victim, which is deleted with the test.
 	t.Parallel()
 	v := newVictim(t)
 	stolen := v.clientOf(t, framework.SystemNamespace, "crossplane-mysql")
@@ -56,7 +57,8 @@ func TestStolenToken(t *testing.T) { //nolint:tparallel // The victim is one, an
 	}
 }
 
-// findsPolicies is what the controller does: it would say otherwise when it begins to lead.
+// findsPolicies checks that the controller has found its admission policies. Otherwise it logs that when it becomes
+// the leader.
 func findsPolicies(t *testing.T) {
 	t.Helper()
 	logs := logOfController(t, "-1")
@@ -68,7 +70,7 @@ func findsPolicies(t *testing.T) {
 	}
 }
 
-// rightsBefore there were policies, given to a ServiceAccount of the namespace, whose name is returned.
+// rightsBefore grants the permissions from before the admission policies to a ServiceAccount, and returns its name.
 func rightsBefore(t *testing.T, namespace string) string {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -86,8 +88,8 @@ func rightsBefore(t *testing.T, namespace string) string {
 	return account.Name
 }
 
-// TestOptedIn: where the controller is installed so that namespaces let it in, whoever has its token reads Secrets of
-// those that did, and of no other.
+// TestOptedIn checks the installation with namespace opt-in: the controller's token can read Secrets of namespaces
+// that have opted in, and of no other.
 func TestOptedIn(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDocumentedRights has the rules of both ways to install")
@@ -123,9 +125,9 @@ func TestOptedIn(t *testing.T) {
 	}
 }
 
-// TestClosedNamespace: an instance of a namespace that does not let the controller in says so, goes on as soon as it
-// does, and is backed up also where it does not any more; and to a store, where the namespace is gone. It shares the
-// cluster with no other test.
+// TestClosedNamespace checks an instance in a namespace that has not opted in. The claim reports that and continues
+// after the opt-in. The instance is backed up even after the opt-in is revoked, and to a store after its namespace is
+// deleted. The test shares the cluster with no other test.
 func TestClosedNamespace(t *testing.T) {
 	framework.Repeats(t, "TestDocumentedRights has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the "+
 		"deletion")
@@ -166,14 +168,14 @@ func TestClosedNamespace(t *testing.T) {
 	b.holds(t, s3, gone.Backups().Only(t))
 }
 
-// TestPoliciesOfAnotherRelease: where policies and controller are of two releases, as between two commands of an
-// update, the controller says so when it begins to lead. A deletion that a policy does not let go on says that, too,
-// loses nothing, and goes on with the right one. It shares the cluster with no other test.
+// TestPoliciesOfAnotherRelease checks policies and a controller of different releases, as between two commands of an
+// upgrade. The controller logs the difference when it becomes the leader. A deletion that a policy refuses reports
+// that, loses nothing, and continues with the right policy. The test shares the cluster with no other test.
 func TestPoliciesOfAnotherRelease(t *testing.T) {
 	framework.Repeats(t, "TestPolicyCheck has the version, and TestRefused what is said")
 	t.Cleanup(func() {
 		reinstalled(t)
-		stopsTheController(t)() // What it says as it begins is read by others.
+		stopsTheController(t)() // Another test reads what the controller logs at its start.
 	})
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
@@ -203,7 +205,7 @@ func TestPoliciesOfAnotherRelease(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// changePolicy of the controller's token.
+// changePolicy changes an admission policy for the controller's token.
 func changePolicy(t *testing.T, name string, change func(*admissionv1.ValidatingAdmissionPolicySpec)) {
 	t.Helper()
 	p := &admissionv1.ValidatingAdmissionPolicy{}
@@ -217,7 +219,7 @@ func changePolicy(t *testing.T, name string, change func(*admissionv1.Validating
 	}
 }
 
-// clusterBindings of a part of the installation.
+// clusterBindings returns the ClusterRoleBindings of a kustomization.
 func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
 	t.Helper()
 	var out []rbacv1.ClusterRoleBinding
@@ -241,7 +243,7 @@ func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
 	return out
 }
 
-// readManifest of a file of this repository.
+// readManifest reads an object from a file of this repository.
 func readManifest(t *testing.T, file string, target client.Object) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(framework.Repository(), filepath.FromSlash(file)))
@@ -253,10 +255,10 @@ func readManifest(t *testing.T, file string, target client.Object) {
 	}
 }
 
-// A victim is a namespace of somebody who has no instance, beside one who has.
+// A victim is a namespace of a user without an instance, next to the namespaces of other tenants' instances.
 type victim struct {
 	namespace string
-	// ours is a volume of an instance, and claim the claim of one.
+	// ours is a volume of an instance. claim is the claim of an instance.
 	ours  *corev1.PersistentVolume
 	claim *unstructured.Unstructured
 }
@@ -301,7 +303,7 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-// ours are the labels of an instance, which anybody can write.
+// ours returns the labels of an instance, which any user can set.
 func ours() map[string]string {
 	return map[string]string{"app.kubernetes.io/managed-by": "crossplane-mysql", "crossplane-mysql.io/instance": "0123456789",
 		"crossplane-mysql.io/xr": "an-uid"}
@@ -316,7 +318,7 @@ func pvcOf(namespace, name string, labels map[string]string) *corev1.PersistentV
 		}}
 }
 
-// clientOf a ServiceAccount, with a token of its own, which changes nothing.
+// clientOf returns a client with a new token of a ServiceAccount. It sends only dry runs.
 func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client {
 	t.Helper()
 	config := rest.AnonymousClientConfig(framework.Suite.Config)
@@ -328,7 +330,7 @@ func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client
 	return client.NewDryRunClient(c)
 }
 
-// job that backs up, as the controller makes it, but for one change.
+// job returns a backup Job as the controller creates it, with one change.
 func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	t.Helper()
 	j := &batchv1.Job{}
@@ -340,7 +342,7 @@ func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	return j
 }
 
-// copyOf an object: an answer is written into what was sent.
+// copyOf copies an object, because the client writes the response into the object that it sends.
 func copyOf(o client.Object) client.Object {
 	out, _ := o.DeepCopyObject().(client.Object)
 	return out
@@ -348,7 +350,7 @@ func copyOf(o client.Object) client.Object {
 
 type tryIt func(ctx context.Context, user client.Client) error
 
-// attacks by each right that the controller has.
+// attacks returns an attack for each permission of the controller.
 func (v *victim) attacks(t *testing.T) map[string]tryIt {
 	t.Helper()
 	out := map[string]tryIt{}
@@ -392,7 +394,7 @@ func (v *victim) attacks(t *testing.T) map[string]tryIt {
 	return out
 }
 
-// objectsMade by who has the token.
+// objectsMade returns objects that an attacker would create with the token.
 func (v *victim) objectsMade() map[string]client.Object {
 	secret := func(name string, kind corev1.SecretType) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: name, Labels: ours(),
@@ -417,7 +419,7 @@ func (v *victim) objectsMade() map[string]client.Object {
 	}
 }
 
-// attacksByJob are changes of a Job of the controller's, each of which gives its pod more.
+// attacksByJob returns changes of a backup Job that each give its pod more privileges.
 func attacksByJob() map[string]func(*batchv1.Job) {
 	inPod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }

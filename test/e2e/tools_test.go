@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// output of a program in a folder, without the space around it.
+// output runs a program in a directory and returns its trimmed output.
 func output(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), program, args...)

@@ -14,16 +14,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestClaimOutlivesItsXR: an XRD is uninstalled, and the controller lets go of an XR, and not of its claim, before
-// Crossplane takes the XRs' kind away. It goes on with the claim, also when it was restarted, or the claims' kind would
-// wait for the claim for ever, and the XRD could not be installed again. It shares the cluster with no other test.
+// TestClaimOutlivesItsXR uninstalls an XRD and lets the controller release the composite resource, but not its claim,
+// before Crossplane deletes the CRD of the composite resources. The controller must release the claim, too, even
+// after a restart. Otherwise the CRD of the claims would wait forever, and the XRD could not be installed again. The
+// test shares the cluster with no other test.
 func TestClaimOutlivesItsXR(t *testing.T) {
 	framework.Repeats(t, "TestNext has a claim whose XR is gone, and this takes the cluster from all other tests")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	release := holdsClaims(t, s)
 	uninstallsConfigurations(t, nil)
-	t.Cleanup(release) // Before all is installed again, which waits for the claim.
+	t.Cleanup(release) // It runs before the packages are reinstalled, which waits for the claim.
 	kind := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework")
 	framework.Eventually(t, "the end of the XRs' kind", func(ctx context.Context) error {
 		return framework.IsGone(ctx, kind.DeepCopy())
@@ -39,11 +40,13 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestCrossplaneForsakes: Crossplane is started while an XRD is being deleted, and never removes its finalizers from
-// the claims and composite resources of that XRD: neither while the XRD waits for them, nor if the installed package
-// removes the finalizers of the XRD, so that the XRD is deleted before them. The controller reports that, and removes
-// no finalizer but its own. A user runs the commands that the claim prints. Then everything that the XRD defined is
-// deleted, after the backup. The test shares the cluster with no other test.
+// TestCrossplaneForsakes checks the case that Crossplane is started while an XRD is being deleted. Crossplane then
+// never removes its finalizers from the claims and composite resources of that XRD, as long as the XRD waits for
+// them. If the installed package removes the finalizers of the XRD, the XRD is deleted before them, and the
+// finalizers stay, too.
+//
+// The controller reports that, and removes no finalizer but its own. A user runs the commands that the claim prints.
+// Then everything that the XRD defined is deleted, after the backup. The test shares the cluster with no other test.
 func TestCrossplaneForsakes(t *testing.T) {
 	framework.Repeats(t, "TestNext has what it decides")
 	t.Run("Deleting", func(t *testing.T) { crossplaneForsakes(t, true) })
@@ -89,7 +92,7 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 		return errors.New("it is there")
 	})
 	if !packagesToo {
-		uninstallsConfigurations(t, nil) // What has lost its XRD is installed anew.
+		uninstallsConfigurations(t, nil) // Packages that have lost their XRD are reinstalled.
 	}
 	installsPackages(t, nil)
 	leavesNothing(t, s)
@@ -128,8 +131,8 @@ func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
 	}
 }
 
-// holdsClaims of a server's namespace: until the test is over, or says so, nobody takes the controller's finalizer off
-// one.
+// holdsClaims prevents the removal of the controller's finalizer from claims in the server's namespace, until the
+// test ends or calls release.
 func holdsClaims(t *testing.T, s *framework.Server) (release func()) {
 	t.Helper()
 	policy := framework.NewObject("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "", "hold-"+s.Namespace)

@@ -15,11 +15,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// section is a config as in my.cnf, which no schema accepts any more.
+// section is a config with a section, as in my.cnf. No current schema accepts it.
 const section = `{"spec":{"config":{"mysqld":{"max_connections":200}}}}`
 
-// TestUnreadableConfig: the API server refuses a section as a setting. An instance whose composite resource has one all
-// the same, and its neighbor, are deleted with their backups, and doctor names it.
+// TestUnreadableConfig checks that the API server refuses a section as a setting. An instance whose composite
+// resource contains one nevertheless, and its neighbor, are deleted with backups, and the doctor names the instance.
 func TestUnreadableConfig(t *testing.T) {
 	framework.Repeats(t, "TestUnreadableKeepsData has its deletion, TestUnreadableConfigBlindsNobody its neighbors, and "+
 		"TestAcceptedIsReadable what the API server refuses")
@@ -47,9 +47,8 @@ func TestUnreadableConfig(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// breakConfig puts a section into the composite resource, as one may be stored that is older than the schema.
-// Crossplane writes its CRD again as soon as it has changed, so both are patched until the API server accepts the
-// section.
+// breakConfig writes a section into the composite resource, like an object that is older than the schema. Crossplane
+// reverts a change of its CRD at once, so both are patched until the API server accepts the section.
 func breakConfig(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/config/additionalProperties"
@@ -74,7 +73,7 @@ func breakConfig(t *testing.T, s *framework.Server) {
 	})
 }
 
-// breaksConfig of an instance in the midst of its deletion.
+// breaksConfig writes the section during the deletion of the instance.
 func breaksConfig(t *testing.T, c *cell) {
 	t.Helper()
 	breakConfig(t, c.Server)

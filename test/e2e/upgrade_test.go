@@ -16,9 +16,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestUpgrade installs an earlier release from its files, and three servers with clients that write; then the later
-// one, as docs/how-to/upgrade-product.md has it, and the earlier one again. No server restarts, no write fails, and what either has
-// backed up the other restores.
+// TestUpgrade installs an earlier release from its files, with three servers and clients that write. Then it installs
+// the later release as docs/how-to/upgrade-product.md describes, and the earlier one again. No server restarts, no
+// write fails, and each release restores the backups of the other.
 func TestUpgrade(t *testing.T) {
 	removesProduct(t)
 	earlier, later := pushRelease(t, "EARLIER"), pushRelease(t, "LATER")
@@ -55,14 +55,14 @@ func TestUpgrade(t *testing.T) {
 	last.stopWriting(t)
 	later.install(t)
 	last.ranOn(t)
-	servers[1].Delete(t) // What the earlier one began ends with the later one.
+	servers[1].Delete(t) // The earlier release began this backup, and the later one completes it.
 	servers[1].Backups().AreProven(t, 2)
 }
 
-// A release that was made into a folder, and is in the registry of the cluster.
+// A release is a directory with the files of a release, whose images are in the cluster's registry.
 type release struct{ version, dir string }
 
-// pushRelease in the folder that a variable names.
+// pushRelease pushes the release in the directory that an environment variable names.
 func pushRelease(t *testing.T, variable string) *release {
 	t.Helper()
 	r := &release{dir: os.Getenv(variable)}
@@ -90,7 +90,7 @@ func pushRelease(t *testing.T, variable string) *release {
 	return r
 }
 
-// install it with kubectl, over the one that is there, and wait until all of it is that one.
+// install installs the release with kubectl over the existing one, and waits until all parts are updated.
 func (r *release) install(t *testing.T) {
 	t.Helper()
 	t.Logf("installing %s", r.version)

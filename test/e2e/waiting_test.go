@@ -15,7 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestMountFails: a pod whose volume the kubelet cannot mount is only in an event; the claim has the words of that.
+// TestMountFails checks a pod whose volume cannot be mounted. Only an event of the kubelet reports that, and the
+// claim repeats it.
 func TestMountFails(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words of such an event")
@@ -32,7 +33,8 @@ func TestMountFails(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// TestNoNode: a server that no node has room for says so in the scheduler's words, and starts when it asks for less.
+// TestNoNode checks that the claim of a server which no node has room for repeats the scheduler's message. The server
+// starts when it requests less.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words of a server that cannot start")
@@ -47,8 +49,8 @@ func TestNoNode(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// TestSidecar: a policy adds a container to each pod of a Job, which never ends. The backup is proved all the same, the
-// next server is restored, and no pod is left.
+// TestSidecar adds a container that never ends to each pod of a Job, with an admission policy. The backup is verified
+// nevertheless, the next server is restored, and no pod is left.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestOutlived has pods with a container more")
@@ -75,14 +77,14 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// hasMore than it was created with: a volume with a token is there in any case.
+// hasMore reports whether a container or volume was added. The volume with the token is always there.
 func hasMore(p *corev1.Pod) bool { return len(p.Spec.Containers)+len(p.Spec.Volumes) > 2 }
 
-// changePods of a namespace as they are created, by patches in CEL, as a mesh or a policy engine does. It is at work
-// once a server's pod is changed.
+// changePods patches pods of a namespace at their creation with CEL expressions, as a service mesh or a policy engine
+// does. It waits until the policy is effective.
 func changePods(t *testing.T, s *framework.Server, patches string, changed func(*corev1.Pod) bool) {
 	t.Helper()
-	framework.Relax(t, s.Namespace) // Who adds containers to pods seldom adds what the strictest level asks for.
+	framework.Relax(t, s.Namespace) // An added container seldom satisfies the restricted level.
 	name := "e2e-" + s.Namespace + "-" + s.Name
 	policy := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "", name)
 	policy.Object["spec"] = map[string]any{

@@ -1,4 +1,4 @@
-// Command earlier makes a release of the commit before, from which a test upgrades, and prints its folder.
+// Command earlier builds a release of the previous commit, from which a test upgrades, and prints its directory.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-// run it in a folder of the cache, where what is built of tools and images is shared with the repository.
+// run builds the release in a directory of the cache. Built tools and images are shared with the repository.
 func run(ctx context.Context, args []string) (string, error) {
 	if len(args) != 1 {
 		return "", errors.New("say by which version it is released: go run ./test/earlier v0.0.9")
@@ -61,9 +61,9 @@ func run(ctx context.Context, args []string) (string, error) {
 
 var heading = regexp.MustCompile(`(?m)^## v.*$`)
 
-// nameChanges of the first version in the file, which is the next one, as those of another.
+// nameChanges renames the first version in the changelog, which is the unreleased one.
 func nameChanges(file, version string) error {
-	raw, err := os.ReadFile(file) //nolint:gosec // A file of the repository, as it was.
+	raw, err := os.ReadFile(file) //nolint:gosec // A file of the repository at the previous commit.
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func nameChanges(file, version string) error {
 	if span == nil {
 		return fmt.Errorf("%s has no version", file)
 	}
-	return os.WriteFile(file, []byte(string(raw[:span[0]])+"## "+version+string(raw[span[1]:])), 0o600) //nolint:gosec // It was just unpacked into a folder of ours.
+	return os.WriteFile(file, []byte(string(raw[:span[0]])+"## "+version+string(raw[span[1]:])), 0o600) //nolint:gosec // It was just unpacked.
 }
 
 func command(ctx context.Context, dir, name string, args ...string) error {

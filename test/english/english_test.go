@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTexts: each kind of text is found, with its place, and code is not.
+// TestTexts checks that each kind of text is found with its place, and that code is not.
 func TestTexts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(path, content string) {
@@ -62,7 +62,8 @@ func (Begin) run() string {
 	}
 }
 
-// TestLimits: more findings than there may be are an error with a command, and a limit only becomes smaller.
+// TestLimits checks that more findings than the limit are an error that contains a command, and that a limit never
+// grows.
 func TestLimits(t *testing.T) {
 	words, long := key{areaPages, "Words"}, key{areaAPI, "Long"}
 	limits := map[key]int{words: 2}
@@ -90,7 +91,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestParse: an alert is at the line of the file that the text is from.
+// TestParse checks that a finding refers to the line of the original file.
 func TestParse(t *testing.T) {
 	got, err := parse([]byte(`{"/tmp/x/pages.md":[{"Check":"Plain.Words","Message":"Write a instead of b.","Line":2}]}`),
 		map[string][]string{"pages": {"README.md:1", "README.md:2"}})

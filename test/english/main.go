@@ -1,9 +1,9 @@
-// Command english checks the language of the repository's texts with Vale: of the pages, of the descriptions of all API
-// fields, of the product's messages and of its comments. Each area has a written number of findings that it may have for
-// each rule (limits.txt). The numbers may only become smaller.
+// Command english checks the language of the repository's texts with Vale: pages, descriptions of API fields,
+// messages of the product, and its comments. The file limits.txt contains the maximum number of findings for each
+// area and rule. These limits may only decrease.
 //
-// It takes the path of Vale. With -list AREA it prints the findings of an area, and with -update it writes the numbers
-// that have become smaller.
+// The argument is the path of Vale. With -list AREA the command prints the findings of an area. With -update it
+// writes limits that have decreased.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"text/tabwriter"
 )
 
-// limitsFile has a line for each area and rule: the most findings that there may be.
+// limitsFile contains a line for each area and rule with the maximum number of findings.
 const limitsFile = "test/english/limits.txt"
 
 func main() {
@@ -70,7 +70,7 @@ func run(ctx context.Context, out io.Writer, vale, list string, update bool) err
 	return compare(out, limits, counts)
 }
 
-// A key of a limit.
+// A key identifies a limit.
 type key struct{ area, rule string }
 
 func count(found []finding) map[key]int {
@@ -81,7 +81,7 @@ func count(found []finding) map[key]int {
 	return out
 }
 
-// lower limits to what there is. A pair that has no limit may have no finding.
+// lower lowers the limits to the current numbers of findings. An area and rule without a limit may have no finding.
 func lower(limits, counts map[key]int) map[key]int {
 	out := map[key]int{}
 	for k, most := range limits {
@@ -92,7 +92,7 @@ func lower(limits, counts map[key]int) map[key]int {
 	return out
 }
 
-// compare prints each number beside its limit, and fails if one is greater.
+// compare prints each number with its limit, and returns an error if a number exceeds its limit.
 func compare(out io.Writer, limits, counts map[key]int) error {
 	all := maps.Clone(limits)
 	for k := range counts {
@@ -148,12 +148,12 @@ func writeLimits(path string, limits map[key]int) error {
 	return os.WriteFile(path, b.Bytes(), 0o644) //nolint:gosec // A file of the repository.
 }
 
-// A finding of Vale in a text.
+// A finding is a finding of Vale in a text.
 type finding struct {
 	area, rule, place, message string
 }
 
-// check the texts: Vale reads each area as one file of Markdown, in which each text is a paragraph of its own.
+// check runs Vale on the texts. Each area is one Markdown file, in which each text is a paragraph.
 func check(ctx context.Context, vale string, texts []text) ([]finding, error) {
 	dir, err := os.MkdirTemp("", "english")
 	if err != nil {
@@ -193,7 +193,7 @@ func check(ctx context.Context, vale string, texts []text) ([]finding, error) {
 	return parse(raw, places)
 }
 
-// parse Vale's answer: for each file its alerts.
+// parse parses the output of Vale, which lists the alerts of each file.
 func parse(raw []byte, places map[string][]string) ([]finding, error) {
 	var all map[string][]struct {
 		Check   string `json:"check"`

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A text of an area, and where it begins.
+// A text is a text of an area and its place.
 type text struct {
 	area, file string
 	line       int
@@ -33,7 +33,7 @@ const (
 
 func areaNames() []string { return []string{areaPages, areaAPI, areaMessages, areaComments} }
 
-// collect all texts of the repository.
+// collect returns all texts of the repository.
 func collect(root string) ([]text, error) {
 	var out []text
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -57,13 +57,13 @@ func collect(root string) ([]text, error) {
 	return out, err
 }
 
-// isLeftOut is true of directories without texts of their own: caches, results, and what is generated from other texts.
+// isLeftOut reports whether a directory contains no texts of its own: caches, results, and generated texts.
 func isLeftOut(path, name string) bool {
 	return path != "." && strings.HasPrefix(name, ".") || name == "dist" || name == "testdata" ||
 		path == "docs/matrix" || path == "docs/reference"
 }
 
-// textsOf a file, by what it is.
+// textsOf returns the texts of a file.
 func textsOf(path string) ([]text, error) {
 	switch {
 	case strings.HasSuffix(path, ".md"):
@@ -77,17 +77,17 @@ func textsOf(path string) ([]text, error) {
 	return nil, nil
 }
 
-// isProduct is true of Go code that users run.
+// isProduct reports whether a file is Go code that users run.
 func isProduct(path string) bool {
 	top, _, _ := strings.Cut(path, "/")
 	return slices.Contains([]string{"apis", "fn", "controller"}, top) && !strings.HasSuffix(path, "_test.go") &&
 		!strings.Contains(path, "/internal/test/") && !strings.HasPrefix(filepath.Base(path), "zz_")
 }
 
-// kubernetesFields are fields whose types are Kubernetes' own. The descriptions below them are not ours.
+// kubernetesFields matches fields with types of Kubernetes, whose descriptions are not ours.
 var kubernetesFields = regexp.MustCompile(`\.(affinity|nodeAffinity|topologySpreadConstraints|tolerations|from|conditions|backupNodes)\.`)
 
-// descriptionsOf the fields of a CRD or XRD that are ours, each once.
+// descriptionsOf returns each description of our fields in a CRD or XRD once.
 func descriptionsOf(path string) ([]text, error) {
 	b, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
 	if err != nil {
@@ -126,7 +126,7 @@ func descriptionsOf(path string) ([]text, error) {
 	return out, nil
 }
 
-// textsOfGo are the comments and the messages of a Go file.
+// textsOfGo returns the comments and the messages of a Go file.
 func textsOfGo(path string) ([]text, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, path, nil, parser.ParseComments)
@@ -168,7 +168,7 @@ func textsOfGo(path string) ([]text, error) {
 	return out, nil
 }
 
-// commentText is a comment as a paragraph, without markers for tools.
+// commentText returns a comment as a paragraph, without markers for tools.
 func commentText(group *ast.CommentGroup) string {
 	var lines []string
 	for line := range strings.Lines(group.Text()) {
@@ -179,7 +179,7 @@ func commentText(group *ast.CommentGroup) string {
 	return escape(strings.TrimSpace(strings.Join(lines, "\n")))
 }
 
-// helpOf a field of a command.
+// helpOf returns the help text of a command's field.
 func helpOf(tag string) string {
 	_, after, ok := strings.Cut(tag, `help:"`)
 	if !ok {
@@ -189,7 +189,7 @@ func helpOf(tag string) string {
 	return escape(help)
 }
 
-// joined is the text of literals with a plus between them.
+// joined returns the text of concatenated literals.
 func joined(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -210,7 +210,7 @@ func literal(l *ast.BasicLit) (string, bool) {
 	return s, err == nil
 }
 
-// isSentence is true of a text for people: four words or more, mostly of letters.
+// isSentence reports whether a text is a sentence for users: it has at least four words that consist of letters.
 func isSentence(s string) bool {
 	words := 0
 	for w := range strings.FieldsSeq(s) {
@@ -223,7 +223,7 @@ func isSentence(s string) bool {
 	return words >= 4 && !strings.ContainsAny(s, "{}`") && !strings.Contains(s, "SELECT ")
 }
 
-// escape what Markdown would take for more than text.
+// escape escapes Markdown syntax.
 func escape(s string) string {
 	return strings.NewReplacer("<", "&lt;", "*", `\*`, "#", `\#`, "_", `\_`, "[", `\[`).Replace(s)
 }

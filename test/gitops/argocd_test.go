@@ -28,10 +28,10 @@ import (
 
 var update = flag.Bool("update", false, "write package/argocd/argocd-cm.yaml")
 
-// argocd is the directory of what is for Argo CD.
+// argocd is the directory with the files for Argo CD.
 var argocd = filepath.Join(repository, "package", "argocd")
 
-// checkedKinds are the kinds that have a health check.
+// checkedKinds returns the kinds that have a health check.
 func checkedKinds() []schema.GroupVersionKind {
 	others := []string{v1.KindBackup, v1.KindBackupStore, v1.KindPlatform}
 	out := make([]schema.GroupVersionKind, 0, len(others)+len(v1.APIs()))
@@ -57,12 +57,12 @@ func script(t *testing.T, kind schema.GroupVersionKind) string {
 	return string(raw)
 }
 
-// A health is what a check returns.
+// A health is the result of a health check.
 type health struct{ Status, Message string }
 
-// healthOf is the health of an object as Argo CD determines it: GetResourceHealth of its gitops-engine, and
-// ExecuteHealthLua of its util/lua. A check in argocd-cm has the libraries package, base, table and a part of os, unless
-// the administrator enables more, and a second. Here it has no part of os.
+// healthOf returns the health of an object as Argo CD determines it: GetResourceHealth in its gitops-engine, and
+// ExecuteHealthLua in its util/lua. A check in argocd-cm can use the libraries package, base, table and a part of os,
+// unless the administrator enables more. It must end within a second. Here it cannot use os.
 func healthOf(t *testing.T, kind schema.GroupVersionKind, o object) health {
 	t.Helper()
 	if metadata(o)["deletionTimestamp"] != nil {
@@ -91,7 +91,7 @@ func healthOf(t *testing.T, kind schema.GroupVersionKind, o object) health {
 	return health{lua.LVAsString(result.RawGetString("status")), lua.LVAsString(result.RawGetString("message"))}
 }
 
-// luaValue has the types of decodeValue in util/lua.
+// luaValue converts a value to the Lua types that decodeValue in util/lua uses.
 func luaValue(state *lua.LState, value any) lua.LValue {
 	switch value := value.(type) {
 	case bool:
@@ -118,7 +118,7 @@ func luaValue(state *lua.LState, value any) lua.LValue {
 	return lua.LNil
 }
 
-// TestHealth of an instance in each state.
+// TestHealth checks the health of an instance in each state.
 func TestHealth(t *testing.T) {
 	for _, s := range states() {
 		for _, a := range v1.APIs() {
@@ -136,7 +136,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// messageIn an object in this state is what users shall see.
+// messageIn returns the message that users must see for an object in this state.
 func (s state) messageIn(o object) string {
 	switch {
 	case s.message == "":
@@ -147,7 +147,7 @@ func (s state) messageIn(o object) string {
 	return condition(o, s.message)
 }
 
-// TestHealthOfExamples: each example has a health, and the kind Database has the same ones.
+// TestHealthOfExamples checks that each example has a health, for every API.
 func TestHealthOfExamples(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(repository, "examples", "*", "expected.yaml"))
 	if err != nil || len(found) == 0 {
@@ -240,7 +240,7 @@ func TestHealthOfOthers(t *testing.T) {
 	}
 }
 
-// statusWith conditions, in the form of an object that was read.
+// statusWith returns a status with conditions, in the form of an object that was read.
 func statusWith(t *testing.T, conditions []metav1.Condition) object {
 	t.Helper()
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&struct {
@@ -253,7 +253,8 @@ func statusWith(t *testing.T, conditions []metav1.Condition) object {
 	return o
 }
 
-// TestSameCheckOfInstances: the three kinds of an instance have the same conditions, and so the same check.
+// TestSameCheckOfInstances checks that the kinds of an instance have the same health check, because they have the
+// same conditions.
 func TestSameCheckOfInstances(t *testing.T) {
 	all := v1.APIs()
 	want := script(t, all[0].Object)
@@ -264,7 +265,7 @@ func TestSameCheckOfInstances(t *testing.T) {
 	}
 }
 
-// TestFragment: argocd-cm.yaml is made of all the checks that exist.
+// TestFragment checks that argocd-cm.yaml contains all existing checks.
 func TestFragment(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(argocd, "resource_customizations", "*", "*", "health.lua"))
 	if err != nil {

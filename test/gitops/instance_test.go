@@ -13,13 +13,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An object is one of the API, as a tool reads it.
+// An object is an object of the API, as a tool reads it.
 type object = map[string]any
 
-// repository is the path of its top.
+// repository is the path of the repository's root.
 const repository = "../.."
 
-// A response is the function's, as far as it reaches the status.
+// A response contains the fields of the function's response that affect the status.
 type response struct {
 	Conditions []struct{ Type, Status, Reason, Message string } `json:"conditions"`
 	Desired    struct {
@@ -31,8 +31,7 @@ type response struct {
 	Results []struct{ Severity, Message string } `json:"results"`
 }
 
-// isFatal reports whether the function has refused the spec. Crossplane takes the conditions of such a response, and
-// nothing else.
+// isFatal reports whether the function has refused the spec. Crossplane uses only the conditions of such a response.
 func (r *response) isFatal() bool {
 	for _, result := range r.Results {
 		if result.Severity == "SEVERITY_FATAL" {
@@ -53,8 +52,8 @@ func read(t *testing.T, into any, path ...string) {
 	}
 }
 
-// instance returns an object of an API whose composite resource is that of an example, after Crossplane has called the
-// function once and after the controller has reported a refusal. It has the conditions that Crossplane v2.4.0 writes:
+// instance returns an object of an API whose composite resource is that of an example. Crossplane has called the
+// function once, and the controller has reported a refusal. The conditions are those of Crossplane v2.4.0:
 // internal/controller/apiextensions/{composite,claim}/reconciler.go.
 func instance(t *testing.T, a v1.API, example string) object {
 	t.Helper()
@@ -71,7 +70,7 @@ func instance(t *testing.T, a v1.API, example string) object {
 		desired, _ := rsp.Desired.Composite.Resource["status"].(object)
 		maps.Copy(status, desired)
 	}
-	// In an example, this is an account of the previous call.
+	// In an example, they are from the previous call of the function.
 	delete(status, "conditions")
 	o := object{
 		"apiVersion": a.Object.GroupVersion().String(), "kind": a.Object.Kind, "spec": xr["spec"], "status": status,
@@ -94,7 +93,7 @@ func instance(t *testing.T, a v1.API, example string) object {
 		setCondition(o, "Ready", "True", "Available", "")
 	case a.HasClaims():
 		setCondition(o, "Ready", "False", "Waiting", "Claim is waiting for composite resource to become Ready")
-	case !fatal: // A composite resource that was always refused has no such condition.
+	case !fatal: // A composite resource that was always refused has no condition Ready.
 		setCondition(o, "Ready", "False", "Creating", "")
 	}
 	for _, c := range rsp.Conditions {
@@ -105,7 +104,7 @@ func instance(t *testing.T, a v1.API, example string) object {
 	return o
 }
 
-// setCondition of an object. System conditions have the generation that Crossplane has seen.
+// setCondition sets a condition of an object. System conditions contain the generation that Crossplane has observed.
 func setCondition(o object, kind, value, reason, message string) {
 	status, _ := o["status"].(object)
 	conditions, _ := status["conditions"].([]any)

@@ -14,8 +14,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestKstatus: what kstatus makes of each state. docs/how-to/flux.md names the states in which users would expect something
-// else, and TestKstatusIsDocumented holds that.
+// TestKstatus checks the status that kstatus computes for each state. docs/how-to/flux.md lists the states in which
+// users would expect another status. TestKstatusIsDocumented checks that list.
 func TestKstatus(t *testing.T) {
 	for _, s := range states() {
 		for _, a := range v1.APIs() {
@@ -32,7 +32,7 @@ func TestKstatus(t *testing.T) {
 	}
 }
 
-// object in this state.
+// object returns an object in this state.
 func (s state) object(t *testing.T, a v1.API) object {
 	t.Helper()
 	o := instance(t, a, s.example)
@@ -49,8 +49,8 @@ func (s state) kstatus(a v1.API) status.Status {
 	return s.namespaced
 }
 
-// TestKstatusIsDocumented: the page names each state in which kstatus computes something else than users expect, and no
-// other.
+// TestKstatusIsDocumented checks that the page lists exactly the states for which kstatus computes another status
+// than users expect.
 func TestKstatusIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "flux.md"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// The health of Argo CD.
+// The health statuses of Argo CD.
 const (
 	healthy     = "Healthy"
 	progressing = "Progressing"
@@ -14,26 +14,26 @@ const (
 	suspended   = "Suspended"
 )
 
-// A state is one in which users see an instance.
+// A state is a state in which users see an instance.
 type state struct {
 	name string
-	// example is the directory in examples whose response the state has, and change what is different.
+	// example is the directory in examples whose response is used. change makes further changes.
 	example string
 	change  func(object)
 
-	// claim and namespaced are what kstatus computes for the two APIs.
+	// claim and namespaced are the statuses that kstatus computes for the two APIs.
 	claim, namespaced status.Status
-	// users is what they would expect of kstatus, if it is something else for at least one of the APIs.
+	// users is the status that users expect from kstatus, if at least one of the APIs has another one.
 	users status.Status
 
 	health string
-	// message is where the message of the health is from: a condition, or the status if it is empty. A text with a space
-	// is the message itself.
+	// message is the source of the message of the health: a condition, or the status if it is empty. A text that
+	// contains a space is the message itself.
 	message string
 }
 
-// pendingDeletion is the message of Argo CD for each object that is being deleted (GetResourceHealth in pkg/health of
-// its gitops-engine).
+// pendingDeletion is Argo CD's message for each object that is being deleted (GetResourceHealth in pkg/health of its
+// gitops-engine).
 const pendingDeletion = "Pending deletion"
 
 func states() []state {
@@ -112,8 +112,8 @@ func states() []state {
 	}
 }
 
-// refuse a new spec of an instance that serves. Crossplane drops the function's status, keeps Ready, and the controller
-// reports the refusal.
+// refuse changes the spec of a serving instance to one that the function refuses. Crossplane drops the status of the
+// function and keeps Ready, and the controller reports the refusal.
 func refuse(o object) {
 	metadata(o)["generation"] = int64(2)
 	setCondition(o, "Synced", "True", "ReconcileSuccess", "")
@@ -125,7 +125,7 @@ func refuse(o object) {
 	set(o, "message", "Crossplane cannot create the objects of this instance: spec.config[datadir]: Forbidden")
 }
 
-// remove begins the deletion of an object.
+// remove starts the deletion of an object.
 func remove(o object, message string, phase v1.DeletionPhase) {
 	metadata(o)["deletionTimestamp"] = "2026-01-02T03:04:05Z"
 	setCondition(o, "Ready", "False", "Deleting", "")
@@ -133,7 +133,7 @@ func remove(o object, message string, phase v1.DeletionPhase) {
 	set(o, "deletion", object{"phase": string(phase), "message": message})
 }
 
-// statusMessage is the message in the status.
+// statusMessage returns the message in the status.
 func statusMessage(o object) string {
 	s, _ := o["status"].(object)
 	message, _ := s["message"].(string)

@@ -1,6 +1,5 @@
-// Package main plays all tricks of hostile MySQL servers, each on a port of its
-// own, or the one that is named, on that of a server. It says on each connection
-// what it did, and which password it has learned.
+// Package main plays the tricks of hostile MySQL servers, each on a port of its own. If a trick is named, it plays
+// only that one, on MySQL's port. For each connection it prints the trick and the password that it has learned.
 package main
 
 import (
@@ -13,9 +12,9 @@ import (
 )
 
 const (
-	// firstPort is that of the first trick; the others follow.
+	// firstPort is the port of the first trick. The others use the next ports.
 	firstPort = 13306
-	// serverPort is that of one alone.
+	// serverPort is the port of a single trick.
 	serverPort = 3306
 )
 
@@ -28,7 +27,7 @@ func main() {
 				continue
 			}
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) //nolint:noctx // It listens until it is killed.
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)) //nolint:noctx // It listens until the process is killed.
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

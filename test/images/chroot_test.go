@@ -22,10 +22,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// box is the environment variable with which the test binary is the first process of a container.
+// box is the environment variable with which the test binary runs as the first process of a container.
 const box = "IMAGE_TEST_BOX"
 
-// images that the tests run, unpacked.
+// roots contains the unpacked images of the tests.
 var roots = map[string]string{}
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // There is nobody left to tell.
+	defer os.RemoveAll(dir) //nolint:errcheck // The process ends anyway.
 	if err := unpack(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot prepare the images, which needs root and the packages", image.Packages(), err)
 		return 1
@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// unpack makes the servers' images as a cluster would, in the same cache, and lays their files out.
+// unpack builds the servers' images like a cluster, in the same cache, and unpacks them.
 func unpack(dir string) error {
 	root, err := state.FindRoot(".")
 	if err != nil {
@@ -72,7 +72,7 @@ func unpack(dir string) error {
 	return nil
 }
 
-// enter makes the container around this process, which then becomes the entrypoint.
+// enter sets up the container around this process and executes the entrypoint.
 func enter(root string) error {
 	if err := errors.Join(
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
@@ -100,7 +100,7 @@ func enter(root string) error {
 			return err
 		}
 	}
-	// The same files are configuration, scripts and secrets: each reader takes those with its ending.
+	// The directory contains configuration, scripts and secrets. Each reader uses only the files with its suffix.
 	for _, d := range []string{"/etc/mysql/conf.d", "/docker-entrypoint-initdb.d"} {
 		if err := unix.Mount(os.Getenv(box+"_FILES"), root+d, "", unix.MS_BIND, ""); err != nil {
 			return err
@@ -112,7 +112,7 @@ func enter(root string) error {
 	return become(uid)
 }
 
-// become has the privileges that our Deployment leaves a server, and no more.
+// become drops all privileges that the product's Deployment does not grant, and executes the entrypoint.
 func become(uid int) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -121,7 +121,7 @@ func become(uid int) error {
 	kept := []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETGID, unix.CAP_SETUID}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if !slices.Contains(kept, c) {
-			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // An older kernel does not have the newest ones.
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // An older kernel does not have the newest capabilities.
 		}
 	}
 	if uid != 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// A container is a run of an image in namespaces of its own, with a root that cannot be written: it leaves nothing, and
-// ends with the test.
+// A container is a run of an image in namespaces of its own, with a read-only root. It leaves nothing and ends with
+// the test.
 type container struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -28,19 +28,19 @@ type container struct {
 	done   chan struct{}
 }
 
-// A setup is what a container is given.
+// A setup is the input of a container.
 type setup struct {
 	image string
 	env   []string
 	args  []string
 	uid   int
-	data  string            // A folder of the host's; none is a new one in memory.
-	files map[string]string // Configuration, scripts and secrets: in both folders of the image for these.
+	data  string            // A directory of the host. If empty, an in-memory directory is used.
+	files map[string]string // Configuration, scripts and secrets, for both directories of the image.
 }
 
 const serverTime = 2 * time.Minute
 
-// small files are made faster.
+// smallFiles makes the server create smaller files, which is faster.
 const smallFiles = "[mysqld]\nskip_log_bin\nloose_innodb_redo_log_capacity = 32M\n"
 
 func start(t *testing.T, s setup) *container {
@@ -71,7 +71,7 @@ func start(t *testing.T, s setup) *container {
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
-			_ = c.cmd.Wait() // The exit code tells.
+			_ = c.cmd.Wait() // The exit code is used.
 		}
 		close(c.done)
 	}()
@@ -93,7 +93,7 @@ func (c *container) inside(env []string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// listens tells whether somebody in the container has a TCP port open.
+// listens reports whether a process in the container listens on a TCP port.
 func (c *container) listens(port int) bool {
 	for _, file := range []string{"tcp", "tcp6"} {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", c.cmd.Process.Pid, file))
@@ -107,7 +107,7 @@ func (c *container) listens(port int) bool {
 	return false
 }
 
-// ready waits for the port, and is false if the container ended before.
+// ready waits for the port. It returns false if the container ends before.
 func (c *container) ready() bool {
 	c.t.Helper()
 	for !c.listens(3306) {
@@ -120,7 +120,7 @@ func (c *container) ready() bool {
 	return true
 }
 
-// stop as a kubelet does.
+// stop stops the container as a kubelet does.
 func (c *container) stop() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -132,7 +132,7 @@ func (c *container) stop() {
 	}
 }
 
-// syncBuilder may be read while it is written.
+// syncBuilder can be read concurrently with writes.
 type syncBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// loadCmd is for the pods of a cluster. It says nothing where the images are there.
+// loadCmd loads images into a cluster. It prints nothing if the images exist.
 type loadCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose (default: all of them)." optional:""`
 }
@@ -41,7 +41,7 @@ func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	return registry.Load(ctx, c.Images(), fmt.Sprintf("127.0.0.1:%d", process.Registry), names...)
 }
 
-// makeCmd does what takes long before there is a cluster: it downloads, while programs are compiled.
+// makeCmd builds slow images before there is a cluster. It downloads packages while other programs are compiled.
 type makeCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose: mysql, mariadb, mongo, s3."`
 }
@@ -57,7 +57,7 @@ func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
 	if r.Tools, err = client.BuildTools(ctx, c.Root, p, tools...); err != nil {
 		return err
 	}
-	// One after the other: others who make images wait for one of them at most.
+	// The images are built one after the other, so that another process waits for at most one of them.
 	for _, recipe := range wanted {
 		if _, err := r.Ensure(ctx, recipe); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
 	return r.Bases(ctx)
 }
 
-// ofCluster has the recipes of the servers, of all if none is named, and the tools that they are made of.
+// ofCluster returns the recipes of the named servers, or of all, and the tools that they need.
 func (r recipes) ofCluster(servers []string) (wanted []func(context.Context) (image.Recipe, error), tools []string) {
 	for _, s := range []struct {
 		name   string

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command images makes the images of the servers that tests run, without a container engine.
+// Command images builds the images of the servers in the tests, without a container engine.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 const description = `Makes the images of the servers that tests run, from Debian packages and Go modules: MySQL, MariaDB, what stands
 in for MongoDB, and an S3 server. They are kept in .cache of the repository, where all clusters' images are. It needs root.`
 
-// cli is the command line.
+// cli contains the commands and flags.
 type cli struct {
 	client.Flags
 
@@ -54,5 +54,5 @@ func (c *cli) run(ctx context.Context, command string) error {
 	case "product":
 		return c.Product.run(ctx, cluster)
 	}
-	return c.Rootfs.run(ctx, cluster) // kong knows no other.
+	return c.Rootfs.run(ctx, cluster) // kong accepts no other command.
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// productCmd is for releases that are tried on a machine without a container engine: what the Dockerfile builds on is
-// made here.
+// productCmd builds the product's image, including its base images, on a machine without a container engine, to test
+// a release.
 type productCmd struct {
 	Dir     string   `arg:"" help:"The folder for the image, as an OCI layout. It is replaced." type:"path"`
 	Version string   `help:"Version that its program says." required:""`
@@ -30,7 +30,7 @@ func (cmd *productCmd) run(ctx context.Context, c state.Cluster) error {
 	}
 	b := client.ImageBuilder(c, p)
 	b.Architectures = cmd.Arch
-	// Clusters have theirs by its own name, of one architecture.
+	// The name differs from that of a cluster's image, which has only one architecture.
 	index, err := b.Dockerfile(ctx, "release.invalid/crossplane-mysql", cmd.Version)
 	if err != nil {
 		return err

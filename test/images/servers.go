@@ -17,23 +17,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// mysqlID is the account of the server in the official images, user and group.
+// mysqlID is the user and group ID of the server in the official images.
 const mysqlID = 999
 
-// recipes of servers' images.
+// recipes are the recipes of the servers' images.
 type recipes struct{ *image.Builder }
 
-// A database is an image of a server with our entrypoint.
+// A database describes the image of a server with our entrypoint.
 type database struct {
 	names    []string
 	suite    string
 	packages []string
-	alone    []string // Packages without those that they need.
+	alone    []string // Packages that are installed without their dependencies.
 	daemon   string
-	version  string // That its name promises.
+	version  string // The version in its name.
 	env      []string
 	config   string
-	// surplus are files of the packages that neither a server nor a test needs.
+	// surplus matches files of the packages that neither a server nor a test needs.
 	surplus string
 	ports   []string
 }
@@ -53,8 +53,8 @@ pid-file=/var/run/mysqld/mysqld.pid
 !includedir /etc/mysql/conf.d/
 `
 
-// mysql of Debian's unstable suite is the only real one that is built for Debian. The names of other versions that
-// examples use lead to it too.
+// mysql is the recipe of MySQL from Debian unstable, the only release that packages it. The image also has the names
+// of other versions that examples use.
 func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
 	return r.database(ctx, database{
 		names: []string{image.DockerHub + "mysql:9.7", image.DockerHub + "mysql:9", image.DockerHub + "mysql:latest",
@@ -71,28 +71,29 @@ func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
 	})
 }
 
-// mariadb is the one of Debian 12. Clusters have this one.
+// mariadb is the recipe of MariaDB from Debian 12, which clusters use.
 func (r recipes) mariadb(ctx context.Context) (image.Recipe, error) {
 	return r.mariadbOf(ctx, "bookworm", "10.11", "")
 }
 
-// mariadb105 is the one of Debian 11, whose packages have the series in their names.
+// mariadb105 is the recipe of MariaDB from Debian 11, whose package names contain the release series.
 func (r recipes) mariadb105(ctx context.Context) (image.Recipe, error) {
 	return r.mariadbOf(ctx, "bullseye", "10.5", "-10.5")
 }
 
-// mariadb118 is the one of Debian 13.
+// mariadb118 is the recipe of MariaDB from Debian 13.
 func (r recipes) mariadb118(ctx context.Context) (image.Recipe, error) {
 	return r.mariadbOf(ctx, "trixie", "11.8", "")
 }
 
-// mariadbOf a suite of Debian. Its server is of the series, and the names of its packages end with the suffix.
+// mariadbOf returns the recipe of MariaDB from a suite of Debian. series is its release series, and suffix is the end
+// of its package names.
 func (r recipes) mariadbOf(ctx context.Context, suite, series, suffix string) (image.Recipe, error) {
 	return r.database(ctx, database{
 		names:    []string{image.DockerHub + "mariadb:" + series},
 		suite:    suite,
 		packages: []string{"mariadb-server-core" + suffix, "mariadb-client-core" + suffix},
-		alone:    []string{"mariadb-server" + suffix}, // It has the plugins, and needs Perl and more for what no image runs.
+		alone:    []string{"mariadb-server" + suffix}, // It contains the plugins. Its dependencies are not needed.
 		daemon:   "mariadbd",
 		version:  series,
 		env:      []string{"LANG=C.UTF-8", "MARIADB_MAJOR=" + series},
@@ -152,14 +153,14 @@ func (r recipes) buildDatabase(ctx context.Context, dir, entrypoint string, d da
 }
 
 func databaseLayer(dir, root, entrypoint string, d database) (v1.Layer, error) {
-	surplus := regexp.MustCompile(`^etc/mysql$|` + d.surplus) // The configuration is ours.
+	surplus := regexp.MustCompile(`^etc/mysql$|` + d.surplus) // The image has its own configuration.
 	w := image.NewLayer(dir)
 	w.Dir("etc/mysql", 0o755, 0)
 	w.Dir("etc/mysql/conf.d", 0o755, 0)
 	w.Text("etc/mysql/my.cnf", d.config)
 	w.Dir("docker-entrypoint-initdb.d", 0o755, 0)
 	w.Dir("var/lib/mysql-files", 0o750, mysqlID)
-	// Containers may run as any account.
+	// Containers may run with any user ID.
 	for _, open := range []string{"var/lib/mysql", "run/mysqld"} {
 		w.Dir(open, 0o1777, mysqlID)
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// odd has what trips careless scripts.
+// odd contains characters that careless scripts handle wrongly.
 //
 //nolint:gosmopolitan // Passwords come in every script.
 const odd = `q'u"o\te $HOME ` + "`id`" + ` %_; -- #ü漢\n`
 
-// quick settings leave out what only costs time here.
+// quick skips slow steps that these tests do not need.
 var quick = []string{"MYSQL_INITDB_SKIP_TZINFO=1"}
 
-// ask runs SQL as an account through TCP, and prints values only.
+// ask runs SQL as an account over TCP, and returns only values.
 func (c *container) ask(user, password, sql string) string {
 	c.t.Helper()
 	out, err := c.inside([]string{"MYSQL_PWD=" + password}, "mysql", "--no-defaults", "-h127.0.0.1", "-u"+user, "-BNr",
@@ -38,7 +38,7 @@ func TestServers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		setup  setup
-		user   string // root if there is none.
+		user   string // root if empty.
 		pass   string
 		ask    string
 		want   string
@@ -199,7 +199,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A second start must find what the first one made: whose password the environment names then does not matter.
+// TestSecondStart checks that a second start uses the existing database and ignores the password in the environment.
 func TestSecondStart(t *testing.T) {
 	t.Parallel()
 	for _, image := range []string{"mysql", "mariadb"} {
@@ -230,7 +230,7 @@ func TestSecondStart(t *testing.T) {
 	}
 }
 
-// A client that connects as soon as there is a port must meet the finished database.
+// TestNoPortBeforeReady checks that no port is open before the database is complete.
 func TestNoPortBeforeReady(t *testing.T) {
 	c := start(t, setup{
 		image: "mysql", env: append([]string{"MYSQL_ROOT_PASSWORD=secret"}, quick...),
@@ -265,7 +265,8 @@ func TestTimeZones(t *testing.T) {
 	}
 }
 
-// MySQL's own image has the programs that its entrypoint calls, and not those that Debian's packages have besides.
+// TestPrograms checks that the image contains the programs that the entrypoint calls, and none of the others in
+// Debian's packages.
 func TestPrograms(t *testing.T) {
 	for program, want := range map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true,
 		"mysql_tzinfo_to_sql": true, "mysqlbinlog": false, "mysqlcheck": false} {
@@ -280,7 +281,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// Other programs of the image run as they are.
+// TestOtherCommand checks that other commands of the image run unchanged.
 func TestOtherCommand(t *testing.T) {
 	c := start(t, setup{image: "mysql", args: []string{"mysqld", "--version"}})
 	<-c.done
@@ -289,8 +290,9 @@ func TestOtherCommand(t *testing.T) {
 	}
 }
 
-// A password with a quote breaks the first start of MySQL's own image, and the next start takes what is there for a
-// database, which anybody in its container may enter. A stand-in that is kinder would hide it.
+// TestQuoteInPassword checks that a password with a quote breaks the first start, as in MySQL's official image. The
+// next start treats the result as a complete database, which any process in the container can open. A more tolerant
+// test image would hide this.
 func TestQuoteInPassword(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -308,7 +310,7 @@ func TestQuoteInPassword(t *testing.T) {
 	if err != nil || out != "localhost" {
 		t.Errorf("Root without a password sees %q, %v", out, err)
 	}
-	// The longest step comes before there is any account.
+	// The slowest step comes before the accounts are created.
 	out, err = second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe",
 		"SELECT COUNT(*) > 100 FROM mysql.time_zone_name")
 	if err != nil || out != "1" {

@@ -20,11 +20,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Names of what is loaded, as the packages' own metadata and the Composition have them.
+// Names of the images and packages, as in the packages' metadata and the Composition.
 const (
 	organization = "crossplane-mysql"
 	publicHost   = "ghcr.io"
-	// productVersion is what the Composition asks for; the working tree is loaded under it.
+	// productVersion is the version in the Composition. The working tree is installed under it.
 	productVersion = "v0.1.0"
 	productImage   = publicHost + "/" + organization + "/" + organization
 )
@@ -33,12 +33,12 @@ const (
 type loader struct {
 	client.Client
 
-	registry string // Seen from outside.
+	registry string // The address outside of the cluster.
 	nodes    int
 	dist     string
 }
 
-// load the working tree into a cluster that runs.
+// load installs the working tree in a running cluster.
 func load(ctx context.Context, c state.Cluster, timeout time.Duration) error {
 	unlock, err := c.Lock()
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *loader) load(ctx context.Context) error {
 	return l.rolledOut(ctx)
 }
 
-// image builds the product's own image with its Dockerfile.
+// image builds the product's image with its Dockerfile.
 func (l *loader) image(ctx context.Context) error {
 	l.Out.Sayf("building the image from its Dockerfile")
 	if _, err := client.ImageBuilder(l.Cluster, l.Out).Dockerfile(ctx, productImage, productVersion); err != nil {
@@ -100,7 +100,7 @@ func (l *loader) image(ctx context.Context) error {
 	return l.forget(ctx, productImage+":"+productVersion)
 }
 
-// forget an image on every node, which would otherwise not look whether its tag has moved.
+// forget removes an image from every node, which would otherwise not notice that the tag refers to another image.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
 		ctr := exec.CommandContext(ctx, "go", "run", "-C", "test/cluster", ".", "--root", l.Cluster.Root, "--name",
@@ -114,8 +114,8 @@ func (l *loader) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// packages builds the packages for this machine and pushes them, with the library of the CLI that a user would take:
-// xpkg-test compares the two.
+// packages builds the packages for this machine and pushes them. It uses the library of the CLI that a user would
+// run. xpkg-test compares the results of both.
 func (l *loader) packages(ctx context.Context) error {
 	l.Out.Sayf("building and pushing the packages")
 	build := exec.CommandContext(ctx, "go", "run", "-C", "package/build", ".", "--version", productVersion,
@@ -127,17 +127,18 @@ func (l *loader) packages(ctx context.Context) error {
 	return nil
 }
 
-// controllerNamespace and controllerName are those of controller/deploy.
+// controllerNamespace and controllerName are the names in controller/deploy.
 const (
 	controllerNamespace = "crossplane-mysql-system"
 	controllerName      = "deployment/crossplane-mysql"
 )
 
-// smallServers is what Platform has in the cluster of the tests for claims without resources.
+// smallServers is the change of the Platform in the test cluster for claims without resources.
 const smallServers = `{"spec":{"defaultResources":{"requests":{"cpu":"1m","memory":"1Mi"},"limits":{"memory":"1Gi"}}}}`
 
-// manifests applies what is installed with kubectl: the CRDs, access rights, the controller, and what claims may ask
-// for. Its pod has the digest of its image, so that it is made anew when what is behind the tag has changed.
+// manifests applies everything that is installed with kubectl: the CRDs, the permissions, the controller and the
+// Platform. The controller's pod gets the digest of its image as an annotation, so that it is replaced when the tag
+// refers to another image.
 func (l *loader) manifests(ctx context.Context) error {
 	for _, part := range []string{"records", "controller", "platform"} {
 		if part == "platform" {
@@ -152,7 +153,7 @@ func (l *loader) manifests(ctx context.Context) error {
 			return err
 		}
 	}
-	// Servers reserve next to nothing: tests start more of them than one machine has room for.
+	// Servers reserve almost nothing, because tests start more of them than the machine has room for.
 	if _, err := l.Kubectl(ctx, "", "patch", "platform", organization, "--type=merge", "--patch="+smallServers); err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (l *loader) manifests(ctx context.Context) error {
 	return err
 }
 
-// pushed is the digest of what is in the registry under the product's version.
+// pushed returns the digest of an image in the registry with the product's version.
 func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error) {
 	ref, err := name.NewTag(fmt.Sprintf("%s/%s/%s:%s", l.registry, organization, repository, productVersion))
 	if err != nil {
@@ -179,7 +180,7 @@ func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error)
 	return d.Digest, nil
 }
 
-// rolledOut waits until the controller of the working tree has taken over.
+// rolledOut waits until the controller of the working tree is running.
 func (l *loader) rolledOut(ctx context.Context) error {
 	if _, err := l.Kubectl(ctx, "", "rollout", "status", controllerName, "--namespace="+controllerNamespace); err != nil {
 		return fmt.Errorf("the controller does not start: %w", err)

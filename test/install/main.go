@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command install builds the product from the working tree, and installs it in a cluster of this repository.
+// Command install builds the product from the working tree and installs it in a cluster of this repository.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 const description = `Builds the product from the working tree and installs it in a cluster that runs: its image with its Dockerfile, its
 packages with the library of the CLI that a user would take, and what a user applies with kubectl.`
 
-// cli is the command line.
+// cli contains the flags.
 type cli struct {
 	client.Flags
 

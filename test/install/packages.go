@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// A pkg is a package as Crossplane has it installed.
+// A pkg is an installed package.
 type pkg struct{ kind, name, repository string }
 
-// installed are the packages of the product, under the names that Crossplane gives to dependencies: under another one a
-// package that is also a dependency would be there twice, and neither would become Healthy.
+// installed are the packages of the product, with the names that Crossplane gives to dependencies. With another name,
+// a package that is also a dependency would be installed twice, and neither would become Healthy.
 var installed = []pkg{
 	{"Function", "crossplane-mysql-function-mysql", "function-mysql"},
 	{"Configuration", "crossplane-mysql-configuration-mysql", "configuration-mysql"},
@@ -39,12 +39,12 @@ spec:
   packagePullPolicy: Always
 `
 
-// runtimeReference is how a Function runs, by the name that package/install.yaml gives it.
+// runtimeReference refers to the DeploymentRuntimeConfig of a Function in package/install.yaml.
 const runtimeReference = `  runtimeConfigRef:
     name: %s
 `
 
-// runtimeObjects of package/install.yaml: what is in it beside the packages.
+// runtimeObjects returns the objects of package/install.yaml that are not packages.
 func runtimeObjects(path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func runtimeObjects(path string) (string, error) {
 	return out.String(), nil
 }
 
-// install lets Crossplane install the packages, and waits for the very ones that were just pushed.
+// install installs the packages with Crossplane, and waits until exactly the pushed ones are healthy.
 func (l *loader) install(ctx context.Context) error {
 	l.Out.Sayf("installing the packages")
 	var objects strings.Builder
@@ -69,7 +69,7 @@ func (l *loader) install(ctx context.Context) error {
 		return err
 	}
 	objects.WriteString(beside)
-	// The time makes Crossplane look at once whether the tag has moved.
+	// The changed annotation makes Crossplane check the tag at once.
 	stamp := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, p := range installed {
 		fmt.Fprintf(&objects, packageObject, p.kind, p.name, stamp, publicHost, organization, p.repository, productVersion)
@@ -110,7 +110,7 @@ func (l *loader) healthy(ctx context.Context, p pkg) error {
 	}
 }
 
-// packageState is what Crossplane says of a package.
+// packageState contains the status of a package.
 type packageState struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
@@ -138,8 +138,9 @@ func (l *loader) look(ctx context.Context, p pkg) (packageState, error) {
 	return s, json.Unmarshal([]byte(out), &s)
 }
 
-// has says whether the package with this digest is the one that is installed and healthy. The name of a revision is
-// made of them (packageRevisionID in internal/controller/pkg/manager/reconciler.go of Crossplane).
+// has reports whether the package with this digest is installed and healthy. The name of a revision is derived from
+// the name, the digest and the generation (packageRevisionID in internal/controller/pkg/manager/reconciler.go of
+// Crossplane).
 func (s packageState) has(name, digest string) bool {
 	sum := sha256.Sum256([]byte(digest + "|" + strconv.FormatInt(s.Metadata.Generation, 10)))
 	if s.Status.CurrentRevision != name+"-"+hex.EncodeToString(sum[:])[:12] {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRuntimeObjects: what package/install.yaml has beside the packages is installed here, too.
+// TestRuntimeObjects checks that objects other than packages in package/install.yaml are installed, too.
 func TestRuntimeObjects(t *testing.T) {
 	got, err := runtimeObjects("../../package/install.yaml")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestRuntimeObjects(t *testing.T) {
 	}
 }
 
-// TestHas uses what a real Crossplane said of a package.
+// TestHas uses the status of a package from a real Crossplane.
 func TestHas(t *testing.T) {
 	const object = `{"metadata":{"generation":1},"status":{"currentRevision":"crossplane-mysql-function-mysql-REV","conditions":[
 		{"type":"Installed","status":"True","reason":"ActivePackageRevision"},

@@ -19,7 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// The Dockerfile is built for real, of the working tree, as a cluster loads it, so that nothing is built twice.
+// TestProduct builds the Dockerfile with the working tree, in the same cache as a cluster, so that nothing is built
+// twice.
 func TestProduct(t *testing.T) {
 	root, err := state.FindRoot(".")
 	if err != nil {
@@ -57,7 +58,7 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// extract takes a program out of an image.
+// extract copies a program from an image to a file.
 func extract(t *testing.T, img v1.Image, name string) string {
 	t.Helper()
 	r := mutate.Extract(img)

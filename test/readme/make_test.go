@@ -15,10 +15,10 @@ import (
 
 var repository = filepath.Join("..", "..")
 
-// logVariable says where a program that stands for another notes how it was called.
+// logVariable names the file in which a fake program records its calls.
 const logVariable = "README_TEST_LOG"
 
-// stand-ins for the programs that recipes call.
+// standIns are the programs that recipes call. The test replaces them with fakes.
 var standIns = []string{"go", "kubectl", "rm", "tool"}
 
 func TestMain(m *testing.M) {
@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A call of a stand-in.
+// A call is a recorded call of a fake.
 type call struct {
 	Program string   `json:"program"`
 	Dir     string   `json:"dir"`
 	Args    []string `json:"args"`
 }
 
-// standIn notes the call, and does nothing. The program that builds tools names some.
+// standIn records the call and does nothing else. The fake of the program that builds tools prints their paths.
 func standIn(name string, args []string) error {
 	if name == "go" && len(args) > 2 && args[1] == "./test/tools" {
 		for range args[2:] {
@@ -61,11 +61,11 @@ func standIn(name string, args []string) error {
 	return err
 }
 
-// makes are the README's commands that call make.
+// makes matches commands that call make.
 var makes = regexp.MustCompile(`^([A-Z_]+=\S+ )*make `)
 
-// TestMake types each `make …` of README.md and docs with programs that only note how they are called, and sees that
-// what they are called with exists: programs, tests, benchmarks and folders. Some of them run for hours.
+// TestMake runs each make command of README.md and docs with fake programs that record their calls. It checks that
+// the programs, tests, benchmarks and directories of these calls exist. Some of the commands would run for hours.
 func TestMake(t *testing.T) {
 	for _, c := range Commands(pages(t)) {
 		if !makes.MatchString(c) {
@@ -85,7 +85,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// noted calls of a command.
+// noted returns the calls that a command makes.
 func noted(t *testing.T, command string) []call {
 	t.Helper()
 	self, err := os.Executable()
@@ -116,7 +116,7 @@ func noted(t *testing.T, command string) []call {
 	return all
 }
 
-// enter a command as in a shell of its own, which no make has called, and return what it prints.
+// enter runs a command without the environment of an outer make, and returns its output.
 func enter(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -131,7 +131,7 @@ func enter(t *testing.T, dir string, env []string, name string, args ...string) 
 	return string(out)
 }
 
-// check that what the program is called with exists.
+// check checks that the arguments of the call exist.
 func (c call) check() error {
 	if c.Program == "kubectl" {
 		_, err := os.Stat(filepath.Join(c.Dir, c.value("-k")))
@@ -150,7 +150,7 @@ func (c call) check() error {
 	return nil
 }
 
-// value of a flag.
+// value returns the value of a flag.
 func (c call) value(flag string) string {
 	for i, a := range c.Args {
 		if v, found := strings.CutPrefix(a, flag+"="); found {
@@ -163,12 +163,12 @@ func (c call) value(flag string) string {
 	return ""
 }
 
-// packages of the call.
+// packages returns the package arguments of the call.
 func (c call) packages() []string {
 	return slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a != "." && !strings.HasPrefix(a, "./") })
 }
 
-// program of a go run.
+// program checks that the package of a go run is a program.
 func (c call) program() error {
 	found, err := functions(filepath.Join(c.Dir, c.packages()[0]), ".go")
 	if err == nil && !slices.Contains(found, "main") {
@@ -177,7 +177,7 @@ func (c call) program() error {
 	return err
 }
 
-// tests of a go test: each that it names.
+// tests checks that each test which a go test names exists.
 func (c call) tests() error {
 	var found []string
 	for _, p := range c.packages() {
@@ -199,10 +199,11 @@ func (c call) tests() error {
 	return nil
 }
 
-// function at the beginning of a line.
+// function matches a function declaration.
 var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
 
-// functions in a package's files of this kind, and below it where its name ends in "...".
+// functions returns the functions in a package's files with this suffix. If the name of the package ends with "...",
+// it includes the packages below it.
 func functions(pkg, kind string) ([]string, error) {
 	dir, below := strings.CutSuffix(pkg, "...")
 	root := os.DirFS(dir)
@@ -225,7 +226,7 @@ func functions(pkg, kind string) ([]string, error) {
 	return all, err
 }
 
-// TestHelp: `make help` lists what the pages name.
+// TestHelp checks that `make help` lists every target that the pages name.
 func TestHelp(t *testing.T) {
 	help := enter(t, repository, nil, "make", "help")
 	for _, c := range Typed(pages(t), "make") {

@@ -1,4 +1,4 @@
-// Package readme reads the commands that README.md and the pages in docs tell people to type, for the tests that type
+// Package readme reads the commands that README.md and the pages in docs tell users to run, for the tests that run
 // them.
 package readme
 
@@ -12,17 +12,17 @@ import (
 )
 
 var (
-	// block of code, and what kind of.
+	// block matches a block of code with its language.
 	block = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
-	// inline code that is a command, with what is set for it.
+	// inline matches a command in inline code, with its environment variables.
 	inline = regexp.MustCompile("`((?:[A-Z_]+=\\S+ )*(?:make|kubectl|go run|crossplane|tar)\\s[^`]+)`")
-	// prompt before what somebody has typed, in what a terminal showed.
+	// prompt matches a command in a terminal session.
 	prompt = regexp.MustCompile(`(?m)^\$ (kubectl .*)$`)
-	// comment behind a command.
+	// comment matches a comment after a command.
 	comment = regexp.MustCompile(`\s+# .*`)
 )
 
-// Pages are the texts of README.md and of all other pages, one behind the other, of the repository with this root.
+// Pages returns the text of README.md and of all other pages of the repository.
 func Pages(root string) (string, error) {
 	names := []string{filepath.Join(root, "README.md")}
 	for _, pattern := range []string{"[^R]*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "test/*/*.md"} {
@@ -43,8 +43,8 @@ func Pages(root string) (string, error) {
 	return text.String(), nil
 }
 
-// Commands that a README tells people to type, each once, in the order of the text: those of its shell blocks, those
-// behind a prompt, and those in a sentence. One that goes on in the next line is one command, and a comment is none.
+// Commands returns the commands that a text tells users to run, each once, in the order of the text. It finds
+// commands in shell blocks, after a prompt, and in sentences. It joins continued lines and removes comments.
 func Commands(text string) []string {
 	parts := [][]string{}
 	offset := 0
@@ -55,12 +55,12 @@ func Commands(text string) []string {
 	return unique(slices.Concat(append(parts, mentioned(text[offset:]))...))
 }
 
-// Typed are the commands that begin with these words.
+// Typed returns the commands that begin with these words.
 func Typed(text, words string) []string {
 	return slices.DeleteFunc(Commands(text), func(c string) bool { return !strings.HasPrefix(c+" ", words+" ") })
 }
 
-// mentioned in a sentence, which may end its lines anywhere.
+// mentioned returns the commands in sentences, which may contain line breaks.
 func mentioned(text string) []string {
 	found := inline.FindAllStringSubmatch(text, -1)
 	all := make([]string, len(found))
@@ -70,7 +70,7 @@ func mentioned(text string) []string {
 	return all
 }
 
-// typed in a block of code.
+// typed returns the commands in a block of code.
 func typed(language, code string) []string {
 	var all []string
 	for _, m := range prompt.FindAllStringSubmatch(code, -1) {

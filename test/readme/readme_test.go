@@ -41,11 +41,11 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is a file that types a command, and words of it: the command's, or the name of a test that takes its
-// commands from README.md.
+// A typist is a file that runs a command, and words in that file. The words are the command itself, or the name of a
+// test that reads its commands from README.md.
 type typist struct{ file, words string }
 
-// Tests that take their commands from README.md, and where others are typed.
+// Tests that read their commands from README.md, and the places that run other commands.
 var (
 	byStandIns = typist{"test/readme/make_test.go", "func TestMake("}
 	byShow     = typist{"test/render/typed.go", "func shown("}
@@ -55,40 +55,40 @@ var (
 	byCluster  = typist{"test/e2e/framework/own.go", `"cluster-up", "cluster-load"`}
 )
 
-// onCluster is a command of which the tests on a cluster have the very words.
+// onCluster is for a command that the tests on a cluster contain unchanged.
 func onCluster(command string) typist { return typist{"test/e2e/readme_test.go", `"` + command + `"`} }
 
-// inRecords is a command about records, which the tests of them type with names of their own.
+// inRecords is for a command about BackupRecords, which a test runs with other names.
 func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
 
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
 
-// byChart is what the test with Helm types.
+// byChart is the test with Helm.
 var byChart = typist{"test/e2e/chart_test.go", "func TestChart("}
 
-// byUpgrade is what the test of an upgrade applies, from the files of a release.
+// byUpgrade is the test of an upgrade, which applies the files of a release.
 var byUpgrade = typist{"test/e2e/upgrade_test.go", "func (r *release) install("}
 
-// byKind is what is typed to boot a cluster of kind.
+// byKind is for a command that boots a cluster with kind.
 func byKind(words string) typist { return typist{"test/kind/up", words} }
 
-// Tests that take their commands and manifests from the pages of docs/get-started.
+// Tests that read their commands and manifests from the pages of docs/get-started.
 var (
 	byQuickstart = typist{"test/e2e/getstarted_test.go", "func TestQuickstart("}
 	byFirstHour  = typist{"test/e2e/getstarted_test.go", "func TestFirstHour("}
 )
 
-// inDemo is what the demo types with names of its own.
+// inDemo is for a command that the demo runs with other names.
 func inDemo(words string) typist { return typist{"test/demo/store.go", words} }
 
-// byProviderSQL is what the test with provider-sql types.
+// byProviderSQL is the test with provider-sql.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
-// byToken is a command by which namespaces let the controller in.
+// byToken is for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
-// typists of all commands. All that make is told is typed by TestMake too, with stand-ins for what it calls; what runs
-// for hours is nowhere else.
+// typists lists where each command is run. TestMake also runs every make command with fake programs. Commands that
+// run for hours are run only there.
 var typists = map[string]typist{
 	"make demo":                     {"test/e2e/demo_test.go", `"make", "demo"`},
 	"KUBECONFIG=… make demo":        {"test/e2e/demo_test.go", `"KUBECONFIG="`},
@@ -106,7 +106,7 @@ var typists = map[string]typist{
 	"make mysqld-test":   {"Makefile", " lint mysqld-test store-test unit "},
 	"make e2e":           {"Makefile", "--keep-going checks e2e #"},
 	"make help":          {"test/readme/make_test.go", `"make", "help"`},
-	"make generate":      byStandIns, // What it would write is compared by the same tests without -update.
+	"make generate":      byStandIns, // The same tests without -update compare what it would write.
 	"make bench":         byStandIns,
 	"make fuzz":          byStandIns,
 	"make matrix":        byStandIns,
@@ -291,7 +291,7 @@ var typists = map[string]typist{
 	"tar --zstd -xf": {"controller/internal/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 }
 
-// typedOnCluster are more of those.
+// typedOnCluster lists more commands that the tests on a cluster contain unchanged.
 var typedOnCluster = []string{
 	"kubectl get mysql", "kubectl get msb", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
@@ -299,18 +299,18 @@ var typedOnCluster = []string{
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
 }
 
-// Go code goes on in the next line in a text, or between two arguments.
+// Go code wraps long lines within a text or between two arguments.
 var (
 	wrappedText      = regexp.MustCompile(`"\s*\+\n\s*"`)
 	wrappedArguments = regexp.MustCompile(`,\n\s*`)
 )
 
-// joined code has the lines that are wrapped only because they are long in one.
+// joined joins lines that are wrapped only because they are long.
 func joined(code string) string {
 	return wrappedArguments.ReplaceAllString(wrappedText.ReplaceAllString(code, ""), ", ")
 }
 
-// TestEveryCommandIsTyped: each command of README.md and docs is typed by a test.
+// TestEveryCommandIsTyped checks that a test runs each command of README.md and docs.
 func TestEveryCommandIsTyped(t *testing.T) {
 	all := Commands(pages(t))
 	for _, c := range all {
@@ -352,11 +352,11 @@ func file(t *testing.T, path string) string {
 	return string(b)
 }
 
-// test that a page names, and the part of it.
+// namedTest matches the name of a test in a page, optionally with a subtest.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// elsewhere is what a test says that a short run leaves out, and word is a test's name in that. A repeating one is left
-// out as a whole.
+// elsewhere matches the reason with which a test is skipped in a short run, and word matches a test's name in it.
+// repeating matches a test that is skipped as a whole.
 var (
 	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
 	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)
@@ -364,8 +364,7 @@ var (
 		`\nfunc (Test\w+)\(t \*testing\.T\) {[^\n]*\n(?:\tt\.Parallel\(\)\n)?\tframework\.Repeats`)
 )
 
-// TestNamedTestsExist: who says which test shows something, on a page or instead of a test that takes long, does not
-// outlive it.
+// TestNamedTestsExist checks that every test that a page or a skip reason names exists.
 func TestNamedTestsExist(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"apis", "controller", "fn", "package", "test"} {
@@ -397,7 +396,7 @@ func TestNamedTestsExist(t *testing.T) {
 	if len(left) < 30 {
 		t.Errorf("only %d tests and cells are left out", len(left))
 	}
-	leftOut := map[string]int{} // A name may be that of another package's test, too.
+	leftOut := map[string]int{} // Several packages may have a test of this name.
 	for _, m := range repeating.FindAllStringSubmatch(code.String(), -1) {
 		leftOut[m[1]]++
 	}
@@ -414,8 +413,8 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestPicturesNameWhatIsThere: each name of a function in a picture of docs/contribute/development.md, with its package, is in the
-// code.
+// TestPicturesNameWhatIsThere checks that each function in a diagram of docs/contribute/development.md exists in the
+// named package.
 func TestPicturesNameWhatIsThere(t *testing.T) {
 	page, err := os.ReadFile("../../docs/contribute/development.md")
 	if err != nil {

@@ -34,7 +34,7 @@ type constant struct {
 	group string
 }
 
-// constants returns all string constants of the package in a directory. It evaluates the sums of other constants.
+// constants returns all string constants of the package in a directory. It evaluates sums of constants.
 func constants(t *testing.T, dir string) []constant {
 	t.Helper()
 	var out []constant
@@ -105,7 +105,8 @@ func parsed(t *testing.T, dir string) []*ast.File {
 	return out
 }
 
-// A row of a table: for the head of each column the code spans of its cell, and the headings above the table.
+// A row is a row of a table. It has the code spans of each cell by the column's header, and the headings above the
+// table.
 type row struct {
 	chapter, section string
 	cells            map[string][]string
@@ -153,8 +154,8 @@ func cellsOf(line string) []string {
 // reasonsOf finds the condition in the comment of a block of reasons.
 var reasonsOf = regexp.MustCompile(`^Reasons of (Condition\w+)`)
 
-// TestConditionsAreDocumented: the page has each condition type, each reason below its condition, each event reason and
-// each phase of a deletion of the Go constants, and none that does not exist.
+// TestConditionsAreDocumented checks that the page contains exactly the condition types, reasons, event reasons and
+// deletion phases of the Go constants. Each reason must be below its condition.
 func TestConditionsAreDocumented(t *testing.T) {
 	want := declaredStates(t)
 	if len(want.types) < 10 || len(want.reasons) < 50 || len(want.events) < 50 || len(want.phases) < 7 ||
@@ -176,10 +177,10 @@ func TestConditionsAreDocumented(t *testing.T) {
 	}
 }
 
-// A states is all that the status and the events of an object can contain.
+// A states contains everything that the status and the events of an object can contain.
 type states struct {
 	types, reasons, events, phases set
-	// pairs are conditions with a reason.
+	// pairs contains pairs of a condition and a reason.
 	pairs set
 }
 
@@ -222,8 +223,8 @@ func declaredStates(t *testing.T) states {
 	return out
 }
 
-// documentedStates returns the states that the tables of a page contain. Crossplane's events of the function have the
-// reasons of conditions, so a declared reason is no unknown event there.
+// documentedStates returns the states in the tables of a page. Crossplane's events about the function have the
+// reasons of conditions, so a declared reason is not an unknown event there.
 func documentedStates(page string, declared states) states {
 	out := newStates()
 	for _, r := range rows(page) {
@@ -256,7 +257,7 @@ func documentedStates(page string, declared states) states {
 	return out
 }
 
-// conditionsAbove returns the conditions of a row: those in the row, or the heading.
+// conditionsAbove returns the conditions of a row: those in the row, or the heading above it.
 func conditionsAbove(r row) []string {
 	if types := r.cells["type"]; types != nil {
 		return types
@@ -288,11 +289,11 @@ func functionEvents(t *testing.T) []string {
 	return out
 }
 
-// placeholder at the end of a key that begins with a prefix of the product.
+// placeholder is the end of a documented key whose constant is only a prefix.
 const placeholder = "RECORD"
 
-// TestLabelsAreDocumented: the page has each label, annotation and finalizer of the Go constants and of the
-// Compositions, each component, and none that does not exist.
+// TestLabelsAreDocumented checks that the page contains exactly the labels, annotations and finalizers of the Go
+// constants and of the Compositions, and the components.
 func TestLabelsAreDocumented(t *testing.T) {
 	want := map[string]set{"label": {}, "annotation": {}, "finalizer": {}, "component": {}}
 	for _, c := range constants(t, "apis/v1") {

@@ -12,15 +12,15 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
-// A function that runs on this machine, started as docs/how-to/render-offline.md says.
+// A function is the function as a process on this machine, started as docs/how-to/render-offline.md describes.
 type function struct {
 	address string
 	cmd     *exec.Cmd
-	// ended is closed when the function has.
+	// ended is closed when the process has ended.
 	ended chan struct{}
 }
 
-// startFunction types the command and waits until the function takes calls. It ends with the context at the latest.
+// startFunction runs the command and waits until the function accepts calls. The function ends when ctx is cancelled.
 func startFunction(ctx context.Context, command string) (*function, error) {
 	_, address, ok := strings.Cut(command, "--address ")
 	if !ok {
@@ -29,14 +29,15 @@ func startFunction(ctx context.Context, command string) (*function, error) {
 	if err := free(ctx, address); err != nil {
 		return nil, err
 	}
-	// FUNCTION_ENV is how make arm64-test has it built for another machine, and run here.
+	// make arm64-test sets FUNCTION_ENV, so that the function is built for another architecture and runs in an
+	// emulator.
 	f := &function{address: address, cmd: shell(ctx, "exec env $FUNCTION_ENV "+command), ended: make(chan struct{})}
 	f.cmd.Stdout, f.cmd.Stderr = os.Stderr, os.Stderr
 	if err := f.cmd.Start(); err != nil {
 		return nil, errors.Wrap(err, "cannot start the function")
 	}
 	go func() {
-		_ = f.cmd.Wait() // However it ended, it should not have.
+		_ = f.cmd.Wait() // The result does not matter, because the function should not end.
 		close(f.ended)
 	}()
 	if err := f.wait(ctx); err != nil {
@@ -46,7 +47,7 @@ func startFunction(ctx context.Context, command string) (*function, error) {
 	return f, nil
 }
 
-// free or not: the CLIs would call whatever function has the address.
+// free returns an error if the address is in use. Otherwise the CLIs would call another function there.
 func free(ctx context.Context, address string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -55,9 +56,9 @@ func free(ctx context.Context, address string) error {
 	return l.Close()
 }
 
-// wait until the function takes calls.
+// wait waits until the function accepts calls.
 func (f *function) wait(ctx context.Context) error {
-	// It is compiled first, on a machine that may have other work.
+	// The function is compiled first, possibly on a busy machine.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
@@ -75,7 +76,7 @@ func (f *function) wait(ctx context.Context) error {
 	}
 }
 
-// running is an error if the function is not: somebody else's may have answered in its place.
+// running returns an error if the function has ended. Another process may have answered instead.
 func (f *function) running() error {
 	select {
 	case <-f.ended:
@@ -87,13 +88,13 @@ func (f *function) running() error {
 
 func (f *function) stop() {
 	if f.running() == nil {
-		_ = f.cmd.Cancel() // It may have ended by now.
+		_ = f.cmd.Cancel() // It may have ended already.
 	}
 	<-f.ended
 }
 
-// shell that runs a command as it is typed, in a process group that is ended as one: `go run` does not end what it
-// runs.
+// shell returns a command in a shell. It has a process group of its own, because `go run` does not end the program
+// that it runs.
 func shell(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

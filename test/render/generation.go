@@ -16,28 +16,30 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A generation of the CLI.
+// A generation is a version of the Crossplane CLI.
 type generation struct {
 	name string
-	// tool is the program, and words are its command before the XR.
+	// tool is the path of the CLI, and words are the arguments before the XR.
 	tool  string
 	words []string
-	// required is the flag for required resources.
+	// required is the name of the flag for required resources.
 	required string
-	// v2 is true for a CLI of Crossplane 2: it takes the XRD of an XR that has a claim, and prints the function's
-	// conditions.
+	// v2 is true for the CLI of Crossplane 2. It accepts the XRD of an XR with a claim, and prints the conditions of
+	// the function.
 	v2 bool
-	// core is the render engine, where the CLI has none built in.
+	// core is the render engine, if it is not built into the CLI.
 	core string
-	// only lists the examples to render with it. If unset, it renders all of them.
+	// only lists the examples to render. If it is nil, all are rendered.
 	only []string
 }
 
-// forV116 are the examples that v1.16 renders in `make test`, one for each thing that it passes to the function or
-// takes from it in its own way: required resources by name and by labels, observed resources, and a fatal result.
+// forV116 are the examples that v1.16 renders in `make test`. There is one for each feature that it passes to or from
+// the function in its own way. These are required resources by name and by labels, observed resources, and a fatal
+// result.
 var forV116 = []string{"restore-before", "running", "name-taken"}
 
-// generations of the CLI that render must work with; v1.16 renders all examples, or those of forV116.
+// generations returns the supported versions of the CLI. v1.16 renders all examples if all is set, otherwise only
+// forV116.
 func generations(tools []string, all bool) []generation {
 	today := generation{name: "crossplane render", tool: tools[0], words: []string{"render"},
 		required: "--required-resources", v2: true, core: tools[1]}
@@ -49,7 +51,7 @@ func generations(tools []string, all bool) []generation {
 	return []generation{today, v116}
 }
 
-// printed by a command, and how it ended if that was badly.
+// printed returns the output of a command, and its exit code if it is not 0.
 func printed(cmd *exec.Cmd) (string, error) {
 	stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -60,7 +62,7 @@ func printed(cmd *exec.Cmd) (string, error) {
 	return stdout.String(), err
 }
 
-// An exampleXR is what the commands depend on.
+// An exampleXR contains the fields of an XR on which the command depends.
 type exampleXR struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -70,7 +72,7 @@ type exampleXR struct {
 	} `json:"spec"`
 }
 
-// A definition is what an XRD says of its XRs.
+// A definition contains the fields of an XRD that identify its XRs.
 type definition struct {
 	Spec struct {
 		Group string                `json:"group"`
@@ -79,10 +81,10 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// isNamespaced reports whether the XRs are in namespaces, which only XRDs of Crossplane 2 say.
+// isNamespaced reports whether the XRs are namespaced, which only XRDs of Crossplane 2 specify.
 func (d *definition) isNamespaced() bool { return d.Spec.Scope == "Namespaced" }
 
-// definitionOf an XR, and its file.
+// definitionOf returns the XRD of an XR, and its file.
 func definitionOf(xr *exampleXR) (*definition, string, error) {
 	files, err := filepath.Glob(filepath.Join("apis", "xrd-*.yaml"))
 	if err != nil {
@@ -104,10 +106,10 @@ func definitionOf(xr *exampleXR) (*definition, string, error) {
 	return nil, "", errors.Errorf("no XRD in apis defines %s of %s", xr.Kind, xr.APIVersion)
 }
 
-// errNamespaced is the error of a command that this CLI cannot run: XRs in namespaces came with Crossplane 2.
+// errNamespaced is the error if a CLI does not support namespaced XRs, which came with Crossplane 2.
 var errNamespaced = errors.New("its XRD says that the XR is in a namespace")
 
-// command that renders an example.
+// command returns the command that renders an example.
 func (g generation) command(ctx context.Context, example string) (*exec.Cmd, error) {
 	dir := filepath.Join("examples", example)
 	b, err := os.ReadFile(filepath.Join(dir, "xr.yaml"))

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// compare the output of a command with the example's golden file: the function's response, which also has what no CLI
-// prints.
+// compare compares the output of a command with the example's golden file. The golden file is the response of the
+// function, which contains more than a CLI prints.
 func (g generation) compare(example string, cmd *exec.Cmd) error {
 	output, err := printed(cmd)
 	if err != nil {
@@ -49,8 +49,8 @@ func (g generation) compare(example string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// returned is the part of a response that a CLI prints: the XR, its conditions by type, and the composed resources by
-// their names in the Composition, or only a refusal.
+// returned converts the part of a response that a CLI prints: the XR, its conditions by type, and the composed
+// resources by their names. For a fatal result, only that is returned.
 func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	for _, r := range golden.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
@@ -68,7 +68,7 @@ func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	return all
 }
 
-// parse reads the same from a CLI's output.
+// parse reads the same from the output of a CLI.
 func parse(output string) (map[string]any, error) {
 	if text, ok := strings.CutPrefix(output, "exit code 1\n"); ok {
 		parts := strings.SplitAfterN(text, " returned a fatal result: ", 2)
@@ -103,13 +103,13 @@ func parse(output string) (map[string]any, error) {
 	}
 }
 
-// lines returns YAML, so that a difference is shown as lines of it.
+// lines returns the lines of YAML, so that a difference is shown by lines.
 func lines(all map[string]any) []string {
 	b, _ := yaml.Marshal(all) // It was read from YAML.
 	return strings.Split(string(b), "\n")
 }
 
-// strip removes what Crossplane adds to an object of the function.
+// strip removes the fields that Crossplane adds to an object of the function.
 func strip(o map[string]any) map[string]any {
 	maps.DeleteFunc(o, func(key string, value any) bool {
 		if m, ok := value.(map[string]any); ok && len(m) > 0 {

@@ -1,7 +1,9 @@
-// Package main renders the examples with the real Crossplane CLIs, today's and v1.16, and compares the output with the
-// golden files, which TestExamples of package fn writes. It starts the function as docs/how-to/render-offline.md says. If no example
-// is named, it renders all of them, with v1.16 only three unless ALL is set in the environment, and runs the commands
-// of that page as they are written there.
+// Package main renders the examples with two Crossplane CLIs, today's and v1.16, and compares the output with the
+// golden files. TestExamples of package fn writes these files. The function is started as
+// docs/how-to/render-offline.md describes.
+//
+// If no example is named, it renders all examples, and three of them with v1.16, or all if ALL is set. It also runs
+// the commands of that page unchanged.
 package main
 
 import (
@@ -28,7 +30,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // Nothing that it starts runs longer.
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // Nothing that it starts may run longer.
 	err := render(ctx, flag.Args()[:3], flag.Args()[3:], *show)
 	cancel()
 	stop()
@@ -38,7 +40,7 @@ func main() {
 	}
 }
 
-// render the examples. It returns an error if a comparison failed.
+// render renders the examples. It returns an error if a comparison has failed.
 func render(ctx context.Context, tools, names []string, show bool) error {
 	r, err := newRun(tools, names)
 	if err != nil {
@@ -59,7 +61,7 @@ func render(ctx context.Context, tools, names []string, show bool) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// A run is one of this program.
+// A run is one run of this program.
 type run struct {
 	pages       string
 	generations []generation
@@ -85,7 +87,7 @@ func newRun(tools, names []string) (*run, error) {
 	return &run{pages: text, generations: generations(tools, all), names: names}, err
 }
 
-// withFunction that is started as docs/how-to/render-offline.md says.
+// withFunction starts the function as docs/how-to/render-offline.md describes, and calls run.
 func (r *run) withFunction(ctx context.Context, run func(context.Context) error) error {
 	command, err := starting(r.pages)
 	if err != nil {
@@ -99,7 +101,7 @@ func (r *run) withFunction(ctx context.Context, run func(context.Context) error)
 	return errors.Join(run(ctx), fn.running())
 }
 
-// everything that docs/how-to/render-offline.md says of rendering: its commands, and all examples.
+// everything runs the commands of docs/how-to/render-offline.md and renders all examples.
 func (r *run) everything(ctx context.Context) error {
 	alone, err := shown(r.pages)
 	if err != nil {
@@ -116,14 +118,14 @@ func (r *run) everything(ctx context.Context) error {
 	})
 }
 
-// typed commands.
+// typed runs commands of the page and records the results.
 func (r *run) typed(ctx context.Context, all []typed) {
 	for _, c := range all {
 		r.note("$ "+c.command, c.check(ctx))
 	}
 }
 
-// examples of the run, with each generation that renders them.
+// examples renders the examples with each CLI and records the results.
 func (r *run) examples(ctx context.Context) error {
 	for _, name := range r.names {
 		for _, g := range r.generations {
@@ -143,7 +145,7 @@ func (r *run) examples(ctx context.Context) error {
 	return nil
 }
 
-// note whether something is as it should be.
+// note prints and counts a result.
 func (r *run) note(subject string, err error) {
 	if err != nil {
 		fmt.Printf("FAIL %s: %v\n", subject, err)
@@ -154,7 +156,7 @@ func (r *run) note(subject string, err error) {
 	r.passed++
 }
 
-// print what today's CLI says.
+// print prints the examples as today's CLI renders them.
 func (r *run) print(ctx context.Context) error {
 	for _, name := range r.names {
 		cmd, err := r.generations[0].command(ctx, name)

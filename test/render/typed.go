@@ -13,22 +13,22 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-// A typed command is one of docs/how-to/render-offline.md's. It calls the tool of its generation crossplane.
+// A typed command is a command of docs/how-to/render-offline.md. It calls a CLI as "crossplane".
 type typed struct {
 	command string
 	example string
 	cli     generation
 }
 
-// exampleOf a command: that of make show, or that whose XR a CLI gets.
+// exampleOf matches the example in a command of make show or of a CLI.
 var exampleOf = regexp.MustCompile(`EXAMPLE=([a-z-]+)|examples/([a-z-]+)/xr\.yaml`)
 
-// shown are the page's commands that start a function of their own.
+// shown returns the commands of the page that start the function themselves.
 func shown(text string) ([]typed, error) {
 	return commands(text, "make show", generation{name: "make show", v2: true})
 }
 
-// rendered are the page's commands of the CLIs, at least one of each.
+// rendered returns the commands of the page that call a CLI, at least one for each.
 func rendered(text string, runs []generation) ([]typed, error) {
 	var all []typed
 	for _, g := range runs {
@@ -41,13 +41,13 @@ func rendered(text string, runs []generation) ([]typed, error) {
 	return all, nil
 }
 
-// commands that begin with these words and name an example.
+// commands returns the commands that begin with these words and name an example.
 func commands(text, words string, g generation) ([]typed, error) {
 	var all []typed
 	for _, c := range readme.Typed(text, words) {
 		m := exampleOf.FindStringSubmatch(c)
 		if m == nil {
-			continue // It speaks of the command, and does not type it.
+			continue // The page mentions the command without an example.
 		}
 		all = append(all, typed{command: c, example: m[1] + m[2], cli: g})
 	}
@@ -57,7 +57,7 @@ func commands(text, words string, g generation) ([]typed, error) {
 	return all, nil
 }
 
-// starting is the page's command that starts the function.
+// starting returns the command of the page that starts the function.
 func starting(text string) (string, error) {
 	found := readme.Typed(text, "go run ./fn")
 	if len(found) != 1 {
@@ -66,14 +66,14 @@ func starting(text string) (string, error) {
 	return found[0], nil
 }
 
-// check what the command prints.
+// check runs the command and compares its output.
 func (c typed) check(ctx context.Context) error {
 	command := c.command
 	if c.cli.tool != "" {
 		command = fmt.Sprintf("crossplane() { '%s' \"$@\"; }\n%s", c.cli.tool, c.command)
 	}
 	cmd := shell(ctx, command)
-	// A user's shell does not have the variables of a make, which let another make print its directory.
+	// A user's shell does not have the variables of make, with which an inner make would print its directory.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
 	})

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadmeCounts compares the end of `make render` in docs/how-to/render-offline.md with the number of its commands and examples.
+// TestReadmeCounts checks that docs/how-to/render-offline.md shows the number of commands and examples that `make
+// render` reports.
 func TestReadmeCounts(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	t.Setenv("ALL", "") // `make test-all` sets it.
@@ -59,7 +60,7 @@ func TestRendered(t *testing.T) {
 	}
 }
 
-// TestStartFunction: no CLI calls a function that is not the one of this working tree.
+// TestStartFunction checks that a CLI never calls another function than the one of this working tree.
 func TestStartFunction(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command seaweedfs runs a command beside an S3 server, SeaweedFS, on loopback, and ends that with it. The command
-// finds its address in S3_SERVER, as package storetest does.
+// Command seaweedfs runs a command while an S3 server, SeaweedFS, is running on the loopback address. The command
+// finds the address in S3_SERVER, as package storetest expects.
 package main
 
 import (
@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// startTimeout limits the start of the server, and longest the whole run.
+	// startTimeout limits the start of the server. longest limits the whole run.
 	startTimeout = time.Minute
 	longest      = 40 * time.Minute
-	// grpcOffset is how far the port of a part's other protocol is from its own.
+	// grpcOffset is the difference between the gRPC port of a component and its HTTP port.
 	grpcOffset = 10000
 	// credentials are those of package storetest.
 	credentials = `{"identities":[{"name":"test","credentials":[{"accessKey":"access","secretKey":"secret-of-the-test"}],"actions":["Admin"]}]}`
@@ -52,13 +52,13 @@ func run(ctx context.Context, command []string) error {
 		return err
 	}
 	defer end()
-	c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // Who types it says what.
+	c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // The user specifies the command.
 	c.Env = append(os.Environ(), "S3_SERVER="+address)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	return c.Run()
 }
 
-// start the server. What it has is gone at its end.
+// start starts the server. end stops it and deletes its data.
 func start(ctx context.Context) (address string, end func(), err error) {
 	build := exec.CommandContext(ctx, "go", "run", "./test/tools", "seaweedfs")
 	build.Stderr = os.Stderr
@@ -78,7 +78,7 @@ func start(ctx context.Context) (address string, end func(), err error) {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	var log bytes.Buffer
-	c := exec.CommandContext(ctx, strings.TrimSpace(string(program)), "server", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", //nolint:gosec // It has just been built.
+	c := exec.CommandContext(ctx, strings.TrimSpace(string(program)), "server", "-dir="+dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", //nolint:gosec // It was just built.
 		"-master.port="+ports[0], "-volume.port="+ports[1], "-filer.port="+ports[2], "-volume.max=20",
 		"-master.volumeSizeLimitMB=1024",
 		"-s3", "-s3.port="+ports[3], "-s3.config="+filepath.Join(dir, "s3.json"))
@@ -88,7 +88,7 @@ func start(ctx context.Context) (address string, end func(), err error) {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	end = func() {
-		_ = c.Process.Kill() // It keeps nothing that anybody wants.
+		_ = c.Process.Kill() // Its data is not needed any more.
 		_ = c.Wait()
 		_ = os.RemoveAll(dir)
 	}
@@ -116,18 +116,18 @@ func waitFor(ctx context.Context, address string) error {
 	}
 }
 
-// freePorts on loopback, each with the one of its other protocol.
+// freePorts returns free ports on the loopback address whose gRPC ports are free, too.
 func freePorts(n int) ([]string, error) {
 	var out []string
 	for tries := 0; len(out) < n; tries++ {
 		if tries == 100 {
 			return nil, errors.New("there are no free ports")
 		}
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It does not wait.
+		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It does not block.
 		if err != nil {
 			return nil, err
 		}
-		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // It is TCP's.
+		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // The network is tcp.
 		if err := l.Close(); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ const (
 	killAfter     = 10 * time.Second
 )
 
-// A builder keeps the cache of built tools below a repository.
+// A builder builds tools into a cache below the repository.
 type builder struct {
 	root string
 	log  io.Writer
@@ -29,7 +29,7 @@ type builder struct {
 	goVersion func(ctx context.Context, dir string) (string, error)
 }
 
-// Build returns the path of a tool's binary and builds it first if the cache does not have it.
+// Build returns the path of a tool. It builds the tool if the cache does not contain it.
 func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	t := tools[name]
 	dir := filepath.Join(b.root, modulesDir, t.folder(name))
@@ -57,23 +57,23 @@ func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	return bin, nil
 }
 
-// download the modules of the tools that are still to be built, while the first one is compiled. Its errors are those
-// of the build, too.
+// download downloads the modules of tools that are not built yet, while the first one is compiled. It ignores errors,
+// because the build reports them, too.
 func (b *builder) download(ctx context.Context, names []string) {
 	for _, name := range names[1:] {
 		t := tools[name]
 		built, err := filepath.Glob(filepath.Join(b.root, cacheDir, name+"-*", name))
 		if err != nil || len(built) > 0 {
-			continue // Its modules are there, but for a new version's.
+			continue // Its modules are there, unless its version has changed.
 		}
 		args := buildArgs(t, "")
 		_ = goCommand(ctx, filepath.Join(b.root, modulesDir, t.folder(name)), "list", "-deps", args[len(args)-1]).Run()
 	}
 }
 
-// buildArgs are part of the key. Those of the linker are no part of the compile step: the debug information is a third
-// of each file. With -trimpath, as in the Makefile, Go compiles a package once for all modules that require the same
-// version of it.
+// buildArgs returns the arguments of the build, which are part of the key. The linker flags do not affect the compile
+// step. They remove the debug information, a third of each file. With -trimpath, as in the Makefile, Go compiles a
+// package only once for all modules that require the same version.
 func buildArgs(t tool, version string) []string {
 	ld := "-s -w"
 	if t.versionVar != "" {
@@ -81,13 +81,13 @@ func buildArgs(t tool, version string) []string {
 	}
 	pkg := t.pkg
 	if pkg == "" {
-		pkg = "tool" // What go.mod names.
+		pkg = "tool" // This means the tool that go.mod names.
 	}
 	return []string{"-trimpath", "-mod=readonly", "-ldflags=" + ld, pkg}
 }
 
-// locked keeps two runs from building the same tool at the same time (make -j), each slowing the other down. The
-// kernel drops the lock with the process, so a killed run blocks nobody.
+// locked prevents two runs from building the same tool at the same time (make -j). The kernel releases the lock with
+// the process, so a killed run blocks no other run.
 func (b *builder) locked(ctx context.Context, bin, title string, run func() error) error {
 	if err := os.MkdirAll(filepath.Dir(bin), 0o750); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (b *builder) wait(ctx context.Context, l *os.File, title string) error {
 	}
 }
 
-// buildNow gives the binary its name only when it is whole. It works in a folder with a fixed name, so that what a
-// killed run left is removed by the next one.
+// buildNow builds the program and renames it when it is complete. The temporary directory has a fixed name, so that
+// the next run removes what a killed run has left.
 func (b *builder) buildNow(ctx context.Context, dir, bin, title string, args []string) error {
 	tmp := filepath.Join(filepath.Dir(bin), ".building")
 	if err := os.RemoveAll(tmp); err != nil {
@@ -169,12 +169,13 @@ func (b *builder) progress(title string, start time.Time) (stop func()) {
 	return func() { close(done); <-stopped }
 }
 
-// goBuild shows what the go command says only when it fails: otherwise it is hundreds of "downloading" lines.
+// goBuild shows the output of the go command only if it fails, because it consists of hundreds of "downloading"
+// lines.
 func goBuild(ctx context.Context, dir, out string, args []string) error {
 	var output bytes.Buffer
 	cmd := goCommand(ctx, dir, append([]string{"build", "-o", out}, args...)...)
 	cmd.Stdout, cmd.Stderr = &output, &output
-	// The go command leaves its own temporary files when it is interrupted; these go with ours.
+	// An interrupted go command leaves temporary files. They are removed with the directory.
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out))
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -196,7 +197,7 @@ func failures(output string) string {
 	return strings.TrimRight(keep.String(), "\n")
 }
 
-// goVersion asks the go command, which may not be the one that compiled this program.
+// goVersion asks the go command for its version, because another version may have compiled this program.
 func goVersion(ctx context.Context, dir string) (string, error) {
 	out, err := goCommand(ctx, dir, "version").Output()
 	if err != nil {
@@ -205,8 +206,8 @@ func goVersion(ctx context.Context, dir string) (string, error) {
 	return string(out), nil
 }
 
-// goCommand is the go command inside one of the tool modules. It has a process group of its own, which is ended as one:
-// the go command does not end its compilers.
+// goCommand returns a go command in a tool module. It has a process group of its own, because the go command does not
+// end its compilers.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -217,7 +218,7 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sayf is progress; that nobody reads it must not stop the work.
+// sayf prints a line to the log. A failed write does not stop the work.
 func (b *builder) sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(b.log, format+"\n", a...)
 }

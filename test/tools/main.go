@@ -1,4 +1,4 @@
-// Command tools builds the pinned tools of this repository once and prints where they are.
+// Command tools builds the pinned tools of this repository and prints their paths.
 package main
 
 import (
@@ -41,12 +41,12 @@ func main() {
 	}
 }
 
-// A usageError says that the command line is wrong, not that the work failed.
+// A usageError means that the command line is wrong.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// run prints paths only after every tool is there, so that $(go run ./test/tools …) is all of them or none.
+// run prints the paths only after every tool is built, so that $(go run ./test/tools …) contains all of them or none.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	names, root, err := parse(args, stdout)
 	if err != nil {

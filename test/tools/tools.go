@@ -13,30 +13,30 @@ import (
 	"strings"
 )
 
-// Where the tools live, seen from the root of the repository.
+// Directories below the root of the repository.
 const (
 	modulesDir = "test/tools"
 	cacheDir   = ".cache/tools"
 )
 
-// A tool is a program that one of the modules below test/tools pins with its tool directive.
+// A tool is a program that a module below test/tools pins with a tool directive.
 type tool struct {
 	title  string
 	module string
 	help   string
 
-	// in is the folder of its go.mod below test/tools, if it is not its name; pkg is then the package of the program.
-	// Programs that share one have one version of each library, which is compiled once.
+	// in is the directory of the tool's go.mod below test/tools, if it is not the tool's name. pkg is then the
+	// package of the program. Programs in one module share one version of each library, which is compiled once.
 	in, pkg string
 
-	// versionVar is the variable that the tool's own release sets at link time. A core without it takes itself for
-	// version "" and refuses every package that has a version constraint.
+	// versionVar is the variable that the tool's release build sets at link time. Without it, Crossplane's version is
+	// "", and it refuses every package with a version constraint.
 	versionVar string
 }
 
 const crossplaneVersion = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version"
 
-var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing writes to it.
+var tools = map[string]tool{ //nolint:gochecknoglobals // A table that is never written to.
 	"cli": {
 		title:      "crossplane-cli",
 		module:     "github.com/crossplane/cli/v2",
@@ -154,7 +154,7 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table; nothing write
 	},
 }
 
-// folder of the tool's module below test/tools.
+// folder returns the directory of the tool's module below test/tools.
 func (t tool) folder(name string) string {
 	if t.in != "" {
 		return t.in
@@ -164,16 +164,16 @@ func (t tool) folder(name string) string {
 
 func known() []string { return slices.Sorted(maps.Keys(tools)) }
 
-// A pin is what decides which binary comes out of a build.
+// A pin contains everything that determines the result of a build.
 type pin struct {
 	goMod, goSum string
-	sources      string // of the program itself, where it is not a published one
+	sources      string // The sources of the program, if it is not published.
 	goVersion    string
 	args         []string
 }
 
-// Key is a short name of the pin: the same inputs give the same key on every machine. Lengths go in too, so that
-// moving a line from one file to the next is a change.
+// Key returns a short hash of the pin. The same inputs give the same key on every machine. The hash includes lengths,
+// so that moving a line from one file to the next is a change.
 func (p pin) Key() string {
 	var in strings.Builder
 	for _, s := range append([]string{p.goMod, p.goSum, p.sources, p.goVersion}, p.args...) {
@@ -183,8 +183,8 @@ func (p pin) Key() string {
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// Version is the version that the go.mod requires of a module. Asking the go command for it would download half the
-// module graph first.
+// Version returns the version of a module that the go.mod requires. The go command would download half of the module
+// graph for this.
 func (p pin) Version(module string) (string, error) {
 	for line := range strings.Lines(p.goMod) {
 		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))

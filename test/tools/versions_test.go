@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// sharing are the modules that require the root's version of each library that both require, so that Go compiles it
-// once for all of them, and the libraries of which a module needs another one.
+// sharing returns the modules that require the same version of each shared library as the root module, so that Go
+// compiles it only once. The values are prefixes of libraries for which a module needs another version.
 func sharing() map[string][]string {
 	return map[string][]string{
 		"package/build": nil, "test/cluster": nil, "test/images": nil, "test/install": nil, "test/e2e": nil,
@@ -19,7 +19,7 @@ func sharing() map[string][]string {
 			"github.com/crossplane/function-sdk-go", "go.opentelemetry.io/",
 			"k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/component-base",
 		},
-		"test/tools/kube": { // Its release of Kubernetes is another one than that of the product's libraries.
+		"test/tools/kube": { // Its release of Kubernetes differs from that of the product's libraries.
 			"k8s.io/", "sigs.k8s.io/", "github.com/google/cel-go", "github.com/antlr4-go/", "github.com/go-openapi/",
 			"github.com/grpc-ecosystem/", "go.opentelemetry.io/",
 		},
@@ -48,7 +48,7 @@ func TestModulesShareVersions(t *testing.T) {
 	}
 }
 
-// requirements of a module, direct and indirect ones, with their versions.
+// requirements returns the direct and indirect requirements of a module with their versions.
 func requirements(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))

@@ -9,7 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Check finds out what is wrong with the machine before anything is started, and installs what is missing.
+// Check returns an error that lists what prevents a cluster on this machine, and installs missing packages. It runs
+// before anything is started.
 func Check(ctx context.Context, c state.Cluster, p *Progress, ports ...int) error {
 	facts, err := machine.Look(c.Dir(), ports...)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// A Client calls kubectl on a cluster.
+// A Client runs kubectl on a cluster.
 type Client struct {
 	Cluster state.Cluster
 	// Kube is the binary with all programs of Kubernetes.
@@ -18,7 +18,7 @@ type Client struct {
 	Out  *Progress
 }
 
-// Kubectl returns what it prints.
+// Kubectl runs kubectl and returns its output.
 func (k *Client) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, k.Kube,
 		append([]string{"kubectl", "--kubeconfig=" + k.Cluster.Kubeconfig(), "--cache-dir=" + k.Cluster.File("kubectl")},
@@ -27,7 +27,7 @@ func (k *Client) Kubectl(ctx context.Context, stdin string, args ...string) (str
 	return Output(cmd)
 }
 
-// Output of a command, with what it complained about as the error.
+// Output runs a command and returns its output. The error contains its error output.
 func Output(cmd *exec.Cmd) (string, error) {
 	var complaint strings.Builder
 	cmd.Stderr = &complaint

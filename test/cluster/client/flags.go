@@ -1,5 +1,5 @@
-// Package client is what the programs have in common that work on a cluster: which one it is, what they say meanwhile,
-// and the programs that they call.
+// Package client contains what the programs for a cluster share: the flags that name the cluster, the progress
+// output, and the programs that they call.
 package client
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Flags say which cluster is meant.
+// Flags identify the cluster.
 type Flags struct {
 	Root string `help:"The repository's folder (default: looked for from here upwards)." placeholder:"DIR" type:"existingdir"`
 	Name string `default:"dev" env:"CLUSTER" help:"Name of the cluster; several may run beside each other."`
 }
 
-// Cluster that is meant. It may run or not.
+// Cluster returns the cluster, which may be running or not.
 func (f Flags) Cluster() (state.Cluster, error) {
 	if os.Geteuid() != 0 {
 		return state.Cluster{}, errors.New(machine.NotRoot)
@@ -32,7 +32,7 @@ func (f Flags) Cluster() (state.Cluster, error) {
 	return state.New(root, f.Name)
 }
 
-// Running returns the cluster's first process, or what to do without one.
+// Running returns the cluster's first process, or an error that says how to boot the cluster.
 func Running(c state.Cluster) (state.Process, error) {
 	p, ok := c.Running()
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// BuildTools returns the paths of built tools by their names.
+// BuildTools builds tools and returns their paths by their names.
 func BuildTools(ctx context.Context, root string, log io.Writer, names ...string) (map[string]string, error) {
 	if len(names) == 0 {
 		return map[string]string{}, nil
@@ -36,7 +36,7 @@ func BuildTools(ctx context.Context, root string, log io.Writer, names ...string
 	return tools, nil
 }
 
-// ImageBuilder works on the images that all clusters of the repository share.
+// ImageBuilder returns a builder of the images that all clusters of the repository share.
 func ImageBuilder(c state.Cluster, log io.Writer) *image.Builder {
 	return &image.Builder{Root: c.Root, Layout: c.Images(), Work: filepath.Join(c.Root, ".cache", "images-work"), Log: log}
 }

@@ -65,7 +65,7 @@ func (s *store) writeLayer(l v1.Layer) error {
 		return err
 	}
 	if ours, ok := l.(*blob); ok {
-		// It is a file of the same file system already.
+		// The file is on the same file system.
 		return ours.moveTo(s.blob(h))
 	}
 	r, err := l.Compressed()
@@ -100,15 +100,15 @@ func (s *store) write(name string, b []byte) error {
 	return writeWhole(filepath.Join(s.dir, name), bytes.NewReader(b))
 }
 
-// writeWhole gives a file its name when all is in it.
+// writeWhole writes a file and renames it when it is complete.
 func writeWhole(file string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(file), ".partial-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // It has its name by then, or is no use.
+	defer os.Remove(f.Name()) //nolint:errcheck // It was renamed, or is useless.
 	if _, err := io.Copy(f, r); err != nil {
-		_ = f.Close() // It is no use.
+		_ = f.Close() // It is useless.
 		return err
 	}
 	if err := f.Close(); err != nil {

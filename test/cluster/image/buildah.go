@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// What buildah reads instead of this machine's own configuration.
+// The configuration of buildah, which replaces that of this machine.
 const (
 	registriesConf = `unqualified-search-registries = ["docker.io"]
 short-name-mode = "permissive"
@@ -35,12 +35,12 @@ insecure = true
 	storageConf = "[storage]\ndriver = \"vfs\"\n"
 )
 
-// A buildahRun builds with base images of our layout and nothing else from outside but Go modules.
+// A buildahRun builds an image from base images of the layout. It downloads only Go modules.
 type buildahRun struct {
 	*Builder
 
-	dir   string // Is removed afterwards.
-	store string // Keeps unpacked base images.
+	dir   string // It is removed afterwards.
+	store string // It contains unpacked base images.
 	goEnv map[string]string
 }
 
@@ -64,7 +64,8 @@ func (b *Builder) buildah(ctx context.Context, dir, version string) (map[string]
 	return r.images(ctx, version)
 }
 
-// serve offers the layout as a registry on a port of its own. Pulling chooses among architectures; importing does not.
+// serve serves the layout as a registry on a free port. Unlike an import, a pull selects the image of the right
+// architecture.
 func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), err error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), er
 	}
 	server := &http.Server{Handler: registry.Handler(r.Layout, filepath.Join(r.dir, "registry")),
 		ReadHeaderTimeout: time.Minute}
-	go server.Serve(l) //nolint:errcheck // It ends with an error when it is closed.
+	go server.Serve(l) //nolint:errcheck // It returns an error when it is closed.
 	stop = func() { _ = server.Close() }
 	if err := registry.Load(ctx, r.Layout, l.Addr().String()); err != nil {
 		stop()
@@ -81,7 +82,7 @@ func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), er
 	return l.Addr().String(), stop, nil
 }
 
-// configure begins anew after a run that was killed: what it left may be half of something.
+// configure writes the configuration. It removes the data of an earlier run that was killed, which may be incomplete.
 func (r *buildahRun) configure(address string) error {
 	_, err := os.Stat(r.busy())
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +119,7 @@ func (r *buildahRun) images(ctx context.Context, version string) (map[string]v1.
 		}
 		images[arch] = img
 	}
-	// Base images that lost their name to newer ones.
+	// Remove base images that were replaced by newer ones.
 	if err := r.run(ctx, "rmi", "--prune", "--force"); err != nil {
 		return nil, err
 	}
@@ -155,7 +156,8 @@ func (r *buildahRun) bud(tag, arch, version string) []string {
 
 var pinned = regexp.MustCompile(`(?m)^(FROM .*)@sha256:[0-9a-f]{64}`)
 
-// unpin the repository's Dockerfile: what it builds on is made here, under the same name and with another digest.
+// unpin writes a copy of the Dockerfile without digests. The base images are built here, under the same names and
+// with other digests.
 func (r *buildahRun) unpin() error {
 	raw, err := os.ReadFile(filepath.Join(r.Root, "Dockerfile"))
 	if err != nil {

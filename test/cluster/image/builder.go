@@ -1,5 +1,5 @@
-// Package image makes images without a container engine or a registry, in one OCI layout: those that a test cluster
-// needs itself, those of recipes that others bring, and that of a Dockerfile.
+// Package image builds images without a container engine or a registry, in one OCI layout. It builds the images that
+// a test cluster needs itself, images from recipes of callers, and the image of a Dockerfile.
 package image
 
 import (
@@ -19,50 +19,51 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// DockerHub begins the full names of images that most people write without it.
+// DockerHub is the beginning of full image names that is usually omitted.
 const DockerHub = "docker.io/library/"
 
-// format changes whenever the same inputs make other images, so that those of before are replaced.
+// format is changed if the same inputs produce other images, so that existing images are rebuilt.
 const format = "3"
 
-// A Builder keeps an OCI layout filled with images.
+// A Builder builds images in an OCI layout.
 type Builder struct {
-	// Root of the repository.
+	// Root is the root of the repository.
 	Root string
-	// Layout is the folder of the images. Each has its public name in the annotation org.opencontainers.image.ref.name.
+	// Layout is the directory of the images. The annotation org.opencontainers.image.ref.name of an image is its
+	// public name.
 	Layout string
-	// Work is a folder for what is only there while building, and for what makes the next build quick. It is on the same
-	// file system as Layout.
+	// Work is a directory for temporary files and caches of the build. It must be on the same file system as Layout.
 	Work string
-	// Log takes a line for each step.
+	// Log receives a line for each step.
 	Log io.Writer
-	// Tools are paths of programs that recipes ask for.
+	// Tools contains the paths of programs that recipes need.
 	Tools map[string]string
-	// Architectures that Dockerfile builds for, this machine's if there are none.
+	// Architectures are the architectures of Dockerfile. The default is the architecture of this machine.
 	Architectures []string
 }
 
-// Packages are the Debian packages that must be there.
+// Packages returns the Debian packages that must be installed.
 func Packages() []string { return []string{"mmdebstrap", "buildah"} }
 
-// A Recipe is an image that depends on its inputs and on nothing else.
+// A Recipe describes an image that depends only on its inputs.
 type Recipe struct {
 	Names  []string
 	Inputs []string
-	// Build makes the image; dir is an empty folder that is removed afterwards.
+	// Build builds the image. dir is an empty directory that is removed afterwards.
 	Build func(ctx context.Context, dir string) (mutate.Appendable, error)
 }
 
-// key is a short name of the inputs. Lengths go in too, so that moving text from one to the next is a change.
+// key returns a short hash of the inputs. It includes their lengths, so that moving text from one input to the next
+// is a change.
 func (r Recipe) key() string {
 	sum := sha256.New()
 	for _, s := range append([]string{format}, r.Inputs...) {
-		_, _ = fmt.Fprintf(sum, "%d\n%s\n", len(s), s) // A hash takes everything.
+		_, _ = fmt.Fprintf(sum, "%d\n%s\n", len(s), s) // Writing to a hash never fails.
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// Ensure makes the images that are not there yet, removes what they replace, and returns the names of all.
+// Ensure builds the missing images, removes the images that they replace, and returns the names of all.
 func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (Recipe, error)) (names []string,
 	err error) {
 	s, err := b.open(ctx)
@@ -73,8 +74,8 @@ func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (
 	return b.ensureIn(ctx, s, recipes...)
 }
 
-// Compile builds the static program of a folder of the repository and returns where it is. The go command does nothing
-// if it is there.
+// Compile builds the static program in a directory of the repository and returns its path. If it is up to date, the
+// go command does nothing.
 func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
 	program := filepath.Base(folder)
 	target := filepath.Join(b.Work, "bin", program)
@@ -87,7 +88,7 @@ func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
 	return target, nil
 }
 
-// Tool is the path of a binary that the caller built.
+// Tool returns the path of a program that the caller has built.
 func (b *Builder) Tool(name string) (string, error) {
 	if p := b.Tools[name]; p != "" {
 		return p, nil
@@ -135,7 +136,7 @@ func (b *Builder) ensureOne(ctx context.Context, s *store, r Recipe) error {
 	return nil
 }
 
-// open waits for other runs, whose leftovers are then nobody's.
+// open waits for other runs and removes what they have left.
 func (b *Builder) open(ctx context.Context) (*store, error) {
 	if err := os.MkdirAll(b.Work, 0o700); err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func (b *Builder) open(ctx context.Context) (*store, error) {
 	return s, nil
 }
 
-// scratch is a folder below the one that open removes.
+// scratch creates a temporary directory, which the next open removes if it is left.
 func (b *Builder) scratch() (string, error) {
 	tmp := filepath.Join(b.Work, "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
@@ -160,7 +161,7 @@ func (b *Builder) scratch() (string, error) {
 	return os.MkdirTemp(tmp, "")
 }
 
-// sayf is progress; that nobody reads it must not stop the work.
+// sayf prints a line to the log. A failed write does not stop the work.
 func (b *Builder) sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(b.Log, format+"\n", a...)
 }
@@ -172,7 +173,7 @@ func (b *Builder) architectures() []string {
 	return slices.Clone(b.Architectures)
 }
 
-// FileSum is a hash of what is in a file.
+// FileSum returns a hash of a file's content.
 func FileSum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -186,7 +187,8 @@ func FileSum(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// command ends with what it started: the process group gets the signal.
+// command returns a command that is cancelled together with its children, because the signal is sent to its process
+// group.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = inGroup()
@@ -195,11 +197,12 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output of a command, with the end of what it complained about as the error.
+// output runs a command and returns its output. The error contains the end of its error output.
 func output(cmd *exec.Cmd) (string, error) {
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
-	// The kernel ends the command with the thread that started it, which therefore must not go before us.
+	// The kernel kills the command when the thread that started it ends (Pdeathsig). The thread must exist as long as
+	// the command.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	out, err := cmd.Output()

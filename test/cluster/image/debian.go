@@ -11,18 +11,19 @@ import (
 	"strings"
 )
 
-// archiveKeyring comes with every Debian; its keys sign all suites.
+// archiveKeyring is part of every Debian. Its keys sign all suites.
 const archiveKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// BasePackages are what a shell script may expect.
+// BasePackages are the packages that a shell script expects.
 var BasePackages = []string{
 	"base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin", "mawk",
 	"sed", "tar",
 }
 
-// Unneeded in an image: documentation, translations, package lists, Perl, and what this machine put in.
+// Unneeded matches files that an image does not need: documentation, translations, package lists, Perl, and files of
+// this machine.
 var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`usr/share/(bash-completion|bug|common-licenses|debconf|dict|doc|doc-base|gcc|gdb|info|lintian|locale|man|menu|pam|pam-configs|perl|perl5|pixmaps|polkit-1)`,
 	`usr/share/zoneinfo/(posix|right)`,
@@ -35,11 +36,11 @@ var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`lib/(systemd|udev)`, `(boot|home|media|mnt|opt|srv|dev|proc|sys|run|tmp)`,
 }, "|") + `)(/|$)`)
 
-// notSigned is what apt says of an archive whose keys this machine does not have.
+// notSigned matches apt's errors for an archive whose keys this machine does not have.
 var notSigned = regexp.MustCompile(`NO_PUBKEY|is not signed|couldn't be verified`)
 
-// Debian makes one of the packages and what they need below dir, from where this machine has its own from. To it come
-// the files of some packages alone.
+// Debian installs the packages and their dependencies below dir, from the mirror of this machine. It adds only the
+// files of the packages in alone, without dependencies.
 func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string, alone ...string) (root string,
 	err error) {
 	if err := needs("mmdebstrap", "unshare"); err != nil {
@@ -90,11 +91,12 @@ func keyringOption(m source) string {
 	return ""
 }
 
-// inherited settings of this machine's apt: how to get through to the mirror, and how far to trust its clock.
+// inherited matches the settings of this machine's apt that are needed to reach the mirror, or that concern its
+// clock.
 var inherited = regexp.MustCompile(
 	`^Acquire::(.*Proxy.*|Check-Date|.*::(CaInfo|CAInfo|Verify-Peer|Verify-Host|AllowRedirect|Timeout)|Retries) `)
 
-// aptConf is a file of apt settings. Mirrors that stand still are good enough for a test.
+// aptConf writes a file of apt settings. It accepts expired mirrors, which are good enough for a test.
 func aptConf(ctx context.Context, dir string) (string, error) {
 	text, err := output(command(ctx, "apt-config", "dump", "Acquire"))
 	if err != nil {
@@ -111,7 +113,7 @@ func aptConf(ctx context.Context, dir string) (string, error) {
 	return file, os.WriteFile(file, []byte(conf.String()), 0o600)
 }
 
-// Debian packs what a Builder's Debian made, and what packages' scripts would have.
+// Debian adds a tree that Builder.Debian has installed, and the files that scripts of packages would create.
 func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...string) {
 	for _, d := range []string{"dev", "proc", "sys", "run", "home", "var/log", "var/cache"} {
 		w.Dir(d, 0o755, 0)
@@ -126,7 +128,7 @@ func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...stri
 	w.tree(root, "", func(rel string) bool { return Unneeded.MatchString(rel) || skip(rel) })
 }
 
-// masters are Debian's own accounts and some more, each with a group of its own.
+// masters adds Debian's accounts and some more, each with a group of its own.
 func (w *Layer) masters(root string, accounts []string) {
 	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n",
 		"group": "%[1]s:x:%[2]s:\n"} {
@@ -143,12 +145,12 @@ func (w *Layer) masters(root string, accounts []string) {
 	}
 }
 
-// InChroot is what a program of a Debian says.
+// InChroot runs a program in a Debian tree and returns its output.
 func InChroot(ctx context.Context, root string, args ...string) (string, error) {
 	return output(isolated(ctx, append([]string{"chroot", root}, args...)...))
 }
 
-// needs is an error if a program that a Debian package brings is not there.
+// needs returns an error if one of these programs is missing.
 func needs(programs ...string) error {
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {

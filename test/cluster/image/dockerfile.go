@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Dockerfile builds the image of the repository's Dockerfile, which is told the version, under a name with the version
-// as its tag. What is returned has an image for each architecture.
+// Dockerfile builds the image of the repository's Dockerfile with the version as a build argument and as the tag. The
+// result has an image for each architecture.
 func (b *Builder) Dockerfile(ctx context.Context, name, version string) (v1.ImageIndex, error) {
 	if err := b.Bases(ctx); err != nil {
 		return nil, err
@@ -65,16 +65,16 @@ func (b *Builder) dockerfile(s *store, name, version string) (Recipe, error) {
 	}, nil
 }
 
-// Bases makes what a Dockerfile may build on. Dockerfile does it, too; who counts its time does it before.
+// Bases builds the base images. Dockerfile calls it, too. A caller that measures the time calls it before.
 func (b *Builder) Bases(ctx context.Context) error {
 	_, err := b.Ensure(ctx, b.golang, b.distroless)
 	return err
 }
 
-// bases are the names of those: there is no way to others.
+// bases are the names of the base images. A Dockerfile cannot use others.
 var bases = []string{DockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
 
-// contextSum is a hash of all that the Dockerfile sees. The .dockerignore leaves everything out but what it names.
+// contextSum returns a hash of the build context. The .dockerignore excludes everything but the files that it names.
 func contextSum(root string) (string, error) {
 	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	if err != nil {
@@ -118,7 +118,7 @@ func sumTree(sum io.Writer, root, name string) error {
 	})
 }
 
-// onlyImage of a layout that has no other.
+// onlyImage returns the only image of a layout.
 func onlyImage(dir string) (v1.Image, error) {
 	i, err := layout.ImageIndexFromPath(dir)
 	if err != nil {

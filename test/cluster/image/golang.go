@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// surplusGo is what compiling does not need.
+// surplusGo matches files of Go that a compilation does not need.
 var surplusGo = regexp.MustCompile(`^(api|doc|misc|test|\.git)(/|$)|_test\.go$|(^|/)testdata(/|$)`)
 
-// goCache is where Go keeps what it compiled, in the image.
+// goCache is the directory of Go's build cache in the image.
 const goCache = "/go/cache"
 
-// golang is this machine's Go on a small Debian, under the name that Dockerfiles build on.
+// golang is the recipe of the base image with Go: this machine's Go on a small Debian.
 func (b *Builder) golang(ctx context.Context) (Recipe, error) {
 	goroot, version, err := goToolchain(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Builder) golangImage(ctx context.Context, dir, goroot, version, certs s
 	}, l)
 }
 
-// goToolchain is where Go is, and its version.
+// goToolchain returns the directory and the version of Go.
 func goToolchain(ctx context.Context) (goroot, version string, err error) {
 	settings, err := goEnv(ctx, "GOROOT", "GOVERSION")
 	if err != nil {

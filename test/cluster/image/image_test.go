@@ -104,7 +104,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Two names of one file must stay one file, and what is written first stays.
+// TestLayer checks that two names of one file remain one file, and that the first of several entries is used.
 func TestLayer(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"tree/sub", "tree/skipped"} {
@@ -201,7 +201,7 @@ func TestMissingTool(t *testing.T) {
 	}
 }
 
-// TestOSRelease: who calls itself Ubuntu has Debian's suites from Debian.
+// TestOSRelease checks that Ubuntu is recognized, so that Debian's suites are installed from Debian's mirror.
 func TestOSRelease(t *testing.T) {
 	const text = "PRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\nVERSION_CODENAME=noble\nID=ubuntu\nID_LIKE='debian'\n"
 	for name, want := range map[string]string{"ID": "ubuntu", "VERSION_CODENAME": "noble", "ID_LIKE": "debian",

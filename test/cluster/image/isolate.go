@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// isolated runs a program in namespaces of its own: its mounts vanish with it, and so does everything that it started,
-// also when we are killed.
+// isolated returns a command in namespaces of its own. Its mounts and all its processes vanish with it, even if this
+// program is killed.
 func isolated(ctx context.Context, args ...string) *exec.Cmd {
 	return command(ctx, "unshare",
 		append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"}, args...)...)

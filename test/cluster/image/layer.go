@@ -21,10 +21,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// epoch is the time of everything in an image, so that the same inputs give the same digest.
+// epoch is the time of all files in an image, so that the same inputs produce the same digest.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// A blob is a layer in a file. It is not compressed: unpacking is what a cluster waits for, and the way is short.
+// A blob is a layer in a file. It is not compressed, because a cluster waits for unpacking and not for the transfer.
 type blob struct {
 	file string
 	size int64
@@ -49,8 +49,8 @@ func (b *blob) moveTo(file string) error {
 	return nil
 }
 
-// A Layer packs a layer. Its methods do nothing after an error, which Close returns. Of several entries of one
-// name the first is taken, so that what is special is written before the trees that also have it.
+// A Layer packs a layer. After an error its methods do nothing, and Close returns the error. Of several entries with
+// one name, the first is used. Special files are therefore written before a tree that also contains them.
 type Layer struct {
 	file  *os.File
 	sum   hash.Hash
@@ -60,7 +60,7 @@ type Layer struct {
 	err   error
 }
 
-// NewLayer in a file of this folder.
+// NewLayer returns a Layer that is written to a file in this directory.
 func NewLayer(dir string) *Layer {
 	f, err := os.CreateTemp(dir, "layer-*")
 	w := &Layer{file: f, sum: sha256.New(), links: map[uint64]string{}, seen: map[string]bool{}, err: err}
@@ -68,23 +68,23 @@ func NewLayer(dir string) *Layer {
 	return w
 }
 
-// Dir is a folder of an account, whose group has the same number.
+// Dir adds a directory of an account whose group has the same ID.
 func (w *Layer) Dir(name string, mode int64, owner int) {
 	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
 }
 
-// Text is a file that everybody may read.
+// Text adds a file that all users can read.
 func (w *Layer) Text(name, content string) {
 	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))},
 		bytes.NewBufferString(content))
 }
 
-// Program is a binary that everybody may run.
+// Program adds a binary that all users can execute.
 func (w *Layer) Program(name, from string) {
 	w.copy(name, from, 0o755)
 }
 
-// Close returns what was packed.
+// Close returns the packed layer.
 func (w *Layer) Close() (v1.Layer, error) {
 	if w.file == nil {
 		return nil, w.err
@@ -140,7 +140,7 @@ func (w *Layer) copy(name, from string, mode int64) {
 	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: info.Size()}, f)
 }
 
-// tree packs a folder under another name, "" for the root. What skip says is left out.
+// tree adds a directory tree under another name ("" for the root), without the files for which skip returns true.
 func (w *Layer) tree(from, target string, skip func(rel string) bool) {
 	if w.err != nil {
 		return
@@ -184,7 +184,7 @@ func (w *Layer) entry(path, name string, d fs.DirEntry) {
 		w.err = err
 		return
 	}
-	// Folders of the accounts that matter are written by name; names of this machine's accounts mean nothing there.
+	// Directories of specific accounts are added by name. The accounts of this machine do not exist in the image.
 	*h = tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Mode: h.Mode, Size: h.Size}
 	if d.IsDir() {
 		h.Name += "/"
@@ -192,7 +192,7 @@ func (w *Layer) entry(path, name string, d fs.DirEntry) {
 	w.regular(path, h, info)
 }
 
-// regular writes a file once, and then its other names as what they are.
+// regular adds the content of a file once. Its other names become hard links.
 func (w *Layer) regular(path string, h *tar.Header, info fs.FileInfo) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if h.Typeflag != tar.TypeReg || !ok || st.Nlink < 2 {
@@ -222,7 +222,7 @@ func (w *Layer) content(path string, h *tar.Header) {
 	w.header(h, f)
 }
 
-// NewImage puts one layer under a configuration.
+// NewImage returns an image with one layer and a configuration.
 func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 	img, err := mutate.ConfigFile(
 		mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
@@ -235,7 +235,7 @@ func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 		History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
 }
 
-// parents writes the folders above a file that are not in made yet.
+// parents adds the parent directories of a file that are not in made.
 func (w *Layer) parents(file string, made map[string]bool) {
 	dir := filepath.Dir(file)
 	if dir == "." || made[dir] {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// list is a line for each entry of a layer.
+// list returns a line for each entry of a layer.
 func list(t *testing.T, r io.Reader) []string {
 	t.Helper()
 	var lines []string

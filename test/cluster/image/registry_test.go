@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// A registry that runs is given the images that are named, and all others at the next start.
+// TestLoad checks that Load adds the named images to a running registry, or all images.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir)

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A source is a place that this machine installs Debian packages from.
+// A source is a source of Debian packages of this machine.
 type source struct {
 	uri        string
 	suites     []string
 	components []string
-	keyring    string // A file, or none.
+	keyring    string // It is a file, or empty.
 }
 
-// parseList reads the one-line form of sources.list(5).
+// parseList parses the one-line format of sources.list(5).
 func parseList(text string) []source {
 	var found []source
 	for line := range strings.Lines(text) {
@@ -50,7 +50,7 @@ func option(options, name string) string {
 	return ""
 }
 
-// parseDeb822 reads the form with a field a line.
+// parseDeb822 parses the deb822 format of sources.list(5).
 func parseDeb822(text string) []source {
 	var found []source
 	for stanza := range strings.SplitSeq(text, "\n\n") {
@@ -69,7 +69,8 @@ func parseDeb822(text string) []source {
 	return found
 }
 
-// fields of a stanza by their lower-case names; a line that begins with a space goes on with the last.
+// fields returns the fields of a stanza by their lower-case names. A line that begins with a space continues the
+// field above.
 func fields(stanza string) map[string]string {
 	f := map[string]string{}
 	last := ""
@@ -90,7 +91,8 @@ func fields(stanza string) map[string]string {
 	return f
 }
 
-// debian is the first source of Debian itself: others have neither its suites' plain names nor the component main.
+// debian returns the first source of Debian itself. Other sources have neither the plain name of a suite nor the
+// component main.
 func debian(all []source, codename string) (source, error) {
 	for _, s := range all {
 		if slices.Contains(s.suites, codename) && slices.Contains(s.components, "main") {
@@ -101,10 +103,11 @@ func debian(all []source, codename string) (source, error) {
 		"suite with the component main", codename)
 }
 
-// publicMirror is Debian's own.
+// publicMirror is Debian's public mirror.
 const publicMirror = "https://deb.debian.org/debian"
 
-// mirror is where this machine gets Debian from. One that is another distribution has no source of Debian's suites.
+// mirror returns the Debian mirror of this machine. If this machine runs another distribution, it is the public
+// mirror.
 func mirror() (source, error) {
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -139,7 +142,7 @@ func mirror() (source, error) {
 	return debian(all, codename)
 }
 
-// osRelease is a variable of os-release(5); empty where it is not set.
+// osRelease returns a variable of os-release(5), or an empty string.
 func osRelease(text, name string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {

@@ -19,13 +19,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// SearchPath of an image, as a line of its environment.
+// SearchPath is the PATH of an image, as an environment variable.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// nonroot is the account in images of one program.
+// nonroot is the user ID in images with only one program.
 const nonroot = 65532
 
-// Pause is what a pod's namespaces belong to.
+// Pause is the recipe of the image for the process that holds a pod's namespaces.
 func (b *Builder) Pause(ctx context.Context) (Recipe, error) {
 	bin, err := b.Compile(ctx, "test/cluster/image/pause")
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *Builder) Pause(ctx context.Context) (Recipe, error) {
 		v1.Config{Entrypoint: []string{"/pause"}, User: strconv.Itoa(nonroot)})
 }
 
-// CoreDNS runs as root, because it listens on port 53.
+// CoreDNS is the recipe of CoreDNS. It runs as root, because it listens on port 53.
 func (b *Builder) CoreDNS(context.Context) (Recipe, error) {
 	bin, err := b.Tool("coredns")
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *Builder) CoreDNS(context.Context) (Recipe, error) {
 	return program("registry.k8s.io/coredns/coredns:v1.14.2", bin, "coredns", v1.Config{Entrypoint: []string{"/coredns"}})
 }
 
-// program is an image of one static binary.
+// program returns the recipe of an image with one static binary.
 func program(name, bin, file string, c v1.Config) (Recipe, error) {
 	sum, err := FileSum(bin)
 	if err != nil {
@@ -67,7 +67,7 @@ func program(name, bin, file string, c v1.Config) (Recipe, error) {
 
 const crossplaneModule = "github.com/crossplane/crossplane/v2"
 
-// Crossplane has the name that its own chart asks for, with the version of its module.
+// Crossplane is the recipe of Crossplane. The image has the name in Crossplane's chart and the version of the module.
 func (b *Builder) Crossplane(ctx context.Context) (Recipe, error) {
 	bin, err := b.Tool("core")
 	if err != nil {
@@ -112,7 +112,7 @@ func crossplaneImage(tmp, bin, certs, cluster string) (v1.Image, error) {
 	}, l)
 }
 
-// manifests are copied with modes of our own: the module cache is read-only.
+// manifests adds YAML files with a fixed mode, because the module cache is read-only.
 func (w *Layer) manifests(from, target string) {
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err == nil && len(files) == 0 {
@@ -127,7 +127,8 @@ func (w *Layer) manifests(from, target string) {
 	}
 }
 
-// CrossplaneModule finds the module that the image is made of, whose chart installs it.
+// CrossplaneModule returns the version and the directory of the module that the image is built from. Its chart
+// installs Crossplane.
 func CrossplaneModule(ctx context.Context, root string) (version, dir string, err error) {
 	cmd := command(ctx, "go", "mod", "download", "-json", crossplaneModule)
 	cmd.Dir = filepath.Join(root, "test", "tools", "core")
@@ -136,8 +137,8 @@ func CrossplaneModule(ctx context.Context, root string) (version, dir string, er
 		return "", "", fmt.Errorf("cannot find %s: %w", crossplaneModule, err)
 	}
 	var m struct {
-		Version string `json:"Version"` //nolint:tagliatelle // As the go command writes it.
-		Dir     string `json:"Dir"`     //nolint:tagliatelle // As the go command writes it.
+		Version string `json:"Version"` //nolint:tagliatelle // The go command writes it so.
+		Dir     string `json:"Dir"`     //nolint:tagliatelle // The go command writes it so.
 	}
 	if err := json.Unmarshal([]byte(out), &m); err != nil {
 		return "", "", fmt.Errorf("cannot find %s: %w", crossplaneModule, err)
@@ -145,7 +146,8 @@ func CrossplaneModule(ctx context.Context, root string) (version, dir string, er
 	return m.Version, m.Dir, nil
 }
 
-// distroless is what Dockerfiles of static programs build on, for every architecture: there is no program in it.
+// distroless is the recipe of the base image for static programs. It is built for every architecture, because it
+// contains no program.
 func (b *Builder) distroless(ctx context.Context) (Recipe, error) {
 	certs, err := readCertificates()
 	if err != nil {
@@ -185,7 +187,7 @@ func distrolessImages(dir, certs, zones string) (v1.ImageIndex, error) {
 	return newIndex(images), nil
 }
 
-// newIndex of images by their architectures.
+// newIndex returns an index of images by their architectures.
 func newIndex(images map[string]v1.Image) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range slices.Sorted(maps.Keys(images)) {
@@ -196,7 +198,7 @@ func newIndex(images map[string]v1.Image) v1.ImageIndex {
 	return index
 }
 
-// staticTree is what a static binary may look for.
+// staticTree adds files that a static binary may need.
 func staticTree(w *Layer, certs string) {
 	for _, d := range []string{"etc", "etc/ssl", "etc/ssl/certs", "home", "usr", "usr/local", "usr/local/bin"} {
 		w.Dir(d, 0o755, 0)
@@ -211,7 +213,7 @@ func staticTree(w *Layer, certs string) {
 	w.Text(strings.TrimPrefix(certificates, "/"), certs)
 }
 
-// zones are the time zones that come with Go.
+// zones adds the time zones of Go.
 func (w *Layer) zones(file string) {
 	z, err := zip.OpenReader(file)
 	if err != nil {
@@ -221,7 +223,7 @@ func (w *Layer) zones(file string) {
 	defer z.Close() //nolint:errcheck // It was only read.
 	made := map[string]bool{}
 	for _, f := range z.File {
-		name := filepath.Join("usr/share/zoneinfo", f.Name) //nolint:gosec // Go's own archive, packed and not unpacked.
+		name := filepath.Join("usr/share/zoneinfo", f.Name) //nolint:gosec // Go's own archive. It is packed, not unpacked.
 		w.parents(name, made)
 		if f.FileInfo().IsDir() {
 			continue

@@ -26,15 +26,15 @@ const (
 
 const lockEvery = 300 * time.Millisecond
 
-// A store writes an OCI layout so that no reader ever sees a part of something: every file gets its name when it is
-// whole, the index last. The library's own writer does neither for manifests and the index.
+// A store writes an OCI layout atomically: each file is renamed when it is complete, and the index is written last.
+// The library does not write manifests and the index that way.
 type store struct {
 	dir  string
 	lock *os.File
 	sayf func(format string, a ...any)
 }
 
-// openStore waits until no other process has the layout, and removes what no image needs.
+// openStore waits until no other process uses the layout, and removes blobs that no image needs.
 func openStore(ctx context.Context, dir string, sayf func(string, ...any)) (*store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o750); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *store) begin(ctx context.Context) error {
 	if err := s.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)); err != nil {
 		return err
 	}
-	// Without an index that can be read there are no images.
+	// Without a readable index there are no images.
 	if _, _, err := s.index(); err != nil {
 		if err := s.writeIndex(nil); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *store) begin(ctx context.Context) error {
 	return s.collect()
 }
 
-// wait for the lock, which the kernel drops with its process.
+// wait acquires the lock. The kernel releases it when its process ends.
 func (s *store) wait(ctx context.Context) error {
 	for announced := false; ; announced = true {
 		err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -99,7 +99,7 @@ func (s *store) index() (v1.ImageIndex, []v1.Descriptor, error) {
 	return i, m.Manifests, nil
 }
 
-// find an image by its name.
+// find returns the descriptor of an image.
 func (s *store) find(name string) (in v1.ImageIndex, d v1.Descriptor, err error) {
 	in, all, err := s.index()
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *store) find(name string) (in v1.ImageIndex, d v1.Descriptor, err error)
 	return in, all[index], nil
 }
 
-// has tells whether all names lead to a whole image with the key.
+// has reports whether each name refers to a complete image with this key.
 func (s *store) has(names []string, key string) bool {
 	i, all, err := s.index()
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *store) has(names []string, key string) bool {
 	return true
 }
 
-// present is an error if a blob is not there in full.
+// present returns an error if a blob is missing or incomplete.
 func (s *store) present(d v1.Descriptor) error {
 	info, err := os.Stat(s.blob(d.Digest))
 	if err == nil && info.Size() != d.Size {
@@ -138,7 +138,7 @@ func (s *store) present(d v1.Descriptor) error {
 	return err
 }
 
-// visit shows every blob that belongs to a descriptor.
+// visit calls see for every blob of a descriptor.
 func (s *store) visit(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descriptor) error) error {
 	if err := see(d); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s *store) visitIndex(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descri
 	return nil
 }
 
-// put gives an image, or an index of some, all its names, which other images lose.
+// put stores an image or an index under all its names. Other images lose these names.
 func (s *store) put(names []string, key string, made mutate.Appendable) error {
 	if err := s.writeAll(made); err != nil {
 		return fmt.Errorf("cannot write the image: %w", err)
@@ -216,7 +216,7 @@ func (s *store) writeIndex(all []v1.Descriptor) error {
 	return s.write("index.json", b)
 }
 
-// collect removes blobs that no image needs, among them those that a killed run left.
+// collect removes blobs that no image needs, including those of a killed run.
 func (s *store) collect() error {
 	i, all, err := s.index()
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *store) collect() error {
 	}
 	needed := map[string]bool{}
 	for _, d := range all {
-		// What is broken is no reason to keep its parts; it is made anew.
+		// The parts of a broken image are not needed, because it is built again.
 		_ = s.visit(i, d, func(d v1.Descriptor) error { needed[d.Digest.Hex] = true; return nil })
 	}
 	blobs := filepath.Join(s.dir, "blobs", "sha256")

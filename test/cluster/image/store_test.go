@@ -83,7 +83,8 @@ func TestStoreIndex(t *testing.T) {
 	}
 }
 
-// What a killed run, a full disk or a person left must not pass for an image.
+// TestStoreDamage checks that a store which a killed run, a full disk or a user has damaged does not count as
+// complete.
 func TestStoreDamage(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"a blob is gone": func(t *testing.T, dir string) { t.Helper(); eachBlob(t, dir, os.Remove) },

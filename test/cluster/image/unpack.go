@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Unpack the files of an image into a new folder.
+// Unpack unpacks the files of an image into a new directory.
 func (b *Builder) Unpack(ctx context.Context, name, dir string) error {
 	s, err := b.open(ctx)
 	if err != nil {
@@ -16,7 +16,7 @@ func (b *Builder) Unpack(ctx context.Context, name, dir string) error {
 	return s.unpack(ctx, name, dir)
 }
 
-// unpack an image of one layer, as all of ours are, into a new folder.
+// unpack unpacks an image with one layer, as all images of this package, into a new directory.
 func (s *store) unpack(ctx context.Context, name, dir string) error {
 	i, d, err := s.find(name)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *store) unpack(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil { // A server does not run as root.
+	if err := os.Mkdir(dir, 0o755); err != nil { // Servers do not run as root.
 		return err
 	}
 	if _, err := output(command(ctx, "tar", "-C", dir, "-xpf", s.blob(m.Layers[0].Digest),

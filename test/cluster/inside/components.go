@@ -37,14 +37,15 @@ func (k *control) apiServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-signing-key-file="+k.pki.file("sa.key"), "--service-account-key-file="+k.pki.file("sa.pub"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged",
-		// Webhooks are pods: with this the API server calls them without a kube-proxy of its own.
+		// Webhooks run in pods. With this flag the API server reaches them without a kube-proxy of its own.
 		"--enable-aggregator-routing")
 	return k.sup.until(ctx, "the API server", func(ctx context.Context) error {
 		return k.kubectl(ctx, "get", "--raw=/readyz")
 	})
 }
 
-// controllers start once the API server is ready: earlier they end for want of RBAC.
+// controllers starts the controller manager and the scheduler once RBAC is set up, because they exit without
+// permissions.
 func (k *control) controllers(ctx context.Context) error {
 	err := k.sup.until(ctx, "the API server", func(ctx context.Context) error {
 		return k.apply(ctx, "manifests/rbac.yaml")
@@ -67,7 +68,7 @@ func (k *control) credentials(user string) []string {
 	return []string{"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file}
 }
 
-// startNode gives a node namespaces of its own, connects them to the bridge, and lets it go on.
+// startNode starts a node in namespaces of its own, connects it to the bridge, and lets it continue.
 func (k *control) startNode(ctx context.Context, i int) error {
 	c := k.Config
 	c.Node = i
@@ -79,7 +80,7 @@ func (k *control) startNode(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // The child has its own.
+	defer log.Close() //nolint:errcheck // The child has a descriptor of its own.
 	cmd.Stdout, cmd.Stderr = log, log
 	goOn, err := cmd.StdinPipe()
 	if err != nil {

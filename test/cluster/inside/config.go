@@ -1,4 +1,4 @@
-// Package inside is what runs in a cluster's own namespaces: the first process, the control plane, and the nodes.
+// Package inside runs in the namespaces of a cluster: the first process, the control plane and the nodes.
 package inside
 
 import (
@@ -7,50 +7,50 @@ import (
 	"net/netip"
 )
 
-// Commands that the program starts itself with. They are of no use by hand.
+// Commands with which the program starts itself. They are not for users.
 const (
 	CommandFirst   = "inside-first"
 	CommandControl = "inside-control"
 	CommandNode    = "inside-node"
 )
 
-// What the first process finds open when it starts.
+// File descriptors that the first process inherits.
 const (
-	// lifelineFile is a pipe: the launcher writes a byte when it wants the work to begin, and one when it lets go of
-	// the cluster. If it dies before that, the cluster ends too.
+	// lifelineFile is a pipe. The launcher writes a byte to start the boot, and another one when the cluster no
+	// longer depends on it. If the launcher dies before that, the cluster ends, too.
 	lifelineFile = 3 + iota
-	// reportFile is a pipe that takes Reports, one JSON object a line.
+	// reportFile is a pipe for Reports, one JSON object per line.
 	reportFile
 	// apiFile and registryFile are sockets that listen on the machine's loopback address.
 	apiFile
 	registryFile
 )
 
-// A Config is all that the processes inside need to know.
+// A Config is the configuration of the processes in the cluster.
 type Config struct {
 	Name string `json:"name"`
-	// Dir is the cluster's folder, Images an OCI layout, and Kube the binary with all programs of Kubernetes.
+	// Dir is the directory of the cluster, Images an OCI layout, and Kube the binary with all programs of Kubernetes.
 	Dir    string `json:"dir"`
 	Images string `json:"images"`
 	Kube   string `json:"kube"`
-	// Cgroup is the name of the folder of all pods' cgroups.
+	// Cgroup is the name of the cgroup of all pods.
 	Cgroup string `json:"cgroup"`
 	Nodes  int    `json:"nodes"`
 	// API is the port on the machine's loopback address, for the kubeconfig.
 	API int `json:"api"`
 
-	// Node is the number of the node, from 1, that a CommandNode is.
+	// Node is the number of the node, from 1, in a process that runs CommandNode.
 	Node int `json:"node,omitempty"`
 }
 
-// A Report tells the launcher how far the boot is.
+// A Report tells the launcher the progress of the boot.
 type Report struct {
 	Step  string `json:"step,omitempty"`
 	Error string `json:"error,omitempty"`
 	Ready bool   `json:"ready,omitempty"`
 }
 
-// Addresses inside. No packet leaves the namespaces, so that clusters beside each other may have the same.
+// Addresses in the cluster. No packet leaves the namespaces, so that several clusters can use the same addresses.
 const (
 	bridge        = "node0"
 	nodeNet       = "192.168.77.0/24"
@@ -64,10 +64,10 @@ const (
 	firstNodeHost = 10
 )
 
-// RegistryAddress is where pods and nodes reach the cluster's registry.
+// RegistryAddress is the address of the cluster's registry for pods and nodes.
 const RegistryAddress = controlIP + ":" + registryPort
 
-// NodeName of the node with a number, from 1.
+// NodeName returns the name of the node with a number, from 1.
 func NodeName(i int) string { return fmt.Sprintf("node%d", i) }
 
 func nodeIP(i int) string {
@@ -82,7 +82,7 @@ func podSubnet(i int) string {
 	return netip.PrefixFrom(netip.AddrFrom4(a), 24).String()
 }
 
-// Arguments of a command of this package.
+// arguments returns the arguments of a command of this package.
 func (c Config) arguments(command string) ([]string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c Config) arguments(command string) ([]string, error) {
 	return []string{command, string(b)}, nil
 }
 
-// ParseConfig reads what arguments wrote.
+// ParseConfig parses the result of arguments.
 func ParseConfig(s string) (Config, error) {
 	var c Config
 	if err := json.Unmarshal([]byte(s), &c); err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// bootTime is when a boot has failed. It takes some 15 seconds on two idle cores.
+// bootTime is the timeout of a boot. A boot takes about 15 seconds on two idle CPUs.
 const bootTime = 5 * time.Minute
 
-// Where the control plane and the nodes see what they need. Short paths, wherever the repository lies: a socket's may
-// not be longer than 107 bytes.
+// Paths of the control plane and the nodes. They are short wherever the repository is, because the path of a socket
+// is limited to 107 bytes.
 const (
 	runDir      = "/run"
 	clusterDir  = "/run/cluster"
@@ -33,7 +33,7 @@ const (
 	internalAPI = "https://" + controlIP + ":" + apiPort
 )
 
-// A control is the control plane, and what starts the nodes.
+// A control is the control plane, which also starts the nodes.
 type control struct {
 	Config
 
@@ -73,12 +73,12 @@ func Control(c Config) error {
 	if err := <-released; err != nil {
 		return errors.New("the launcher died, or was interrupted, before the cluster was ready")
 	}
-	return <-k.sup.failed // Nothing writes to it any more but a node's process.
+	return <-k.sup.failed // From now on, only the process of a node can fail.
 }
 
 func (k *control) stepf(format string, a ...any) { k.tell(Report{Step: fmt.Sprintf(format, a...)}) }
 
-// tell the launcher. That one that is gone does not hear it is noticed elsewhere.
+// tell sends a report to the launcher. If the launcher is dead, that is noticed elsewhere.
 func (k *control) tell(r Report) {
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -126,7 +126,7 @@ func (k *control) boot(ctx context.Context) error {
 	return nil
 }
 
-// mounts hides the machine's /run, where the tools keep what they know of the machine, under an empty one.
+// mounts mounts an empty /run over the machine's /run, in which tools keep their state.
 func (k *control) mounts() error {
 	binds := map[string]string{k.Dir: clusterDir, k.Kube: kubeFile, k.Images: imagesDir}
 	fds := make(map[string]int, len(binds))
@@ -149,7 +149,7 @@ func (k *control) mounts() error {
 	return nil
 }
 
-// bind makes a file or folder appear at another place as well, which is made if it is not there.
+// bind bind-mounts a file or directory, and creates the mount point if necessary.
 func bind(from, target string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -191,7 +191,7 @@ func runAll(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// certificates makes everybody's key: users of the API server have tokens.
+// certificates creates the keys of all components. Users of the API server have tokens.
 func (k *control) certificates() error {
 	p, err := newPKI(filepath.Join(clusterDir, "pki"))
 	if err != nil {
@@ -223,10 +223,10 @@ func (k *control) certificates() error {
 	return os.WriteFile(p.file("tokens.csv"), []byte(p.tokens.String()), 0o600)
 }
 
-// listen serves the registry, and hands connections on from the machine's loopback address.
+// listen serves the registry, and forwards connections from the machine's loopback address.
 func (k *control) listen() error {
 	handler := registry.Handler(imagesDir, filepath.Join(clusterDir, "registry"))
-	inner, err := net.Listen("tcp", "0.0.0.0:"+registryPort) //nolint:noctx // All addresses of our own namespace.
+	inner, err := net.Listen("tcp", "0.0.0.0:"+registryPort) //nolint:noctx // In the cluster's own network.
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (k *control) listen() error {
 		return err
 	}
 	for _, l := range []net.Listener{inner, outer} {
-		go http.Serve(l, handler) //nolint:errcheck,gosec // It ends with the cluster; uploads may take as long as they take.
+		go http.Serve(l, handler) //nolint:errcheck,gosec // It ends with the cluster, and uploads can take any time.
 	}
 	api, err := net.FileListener(os.NewFile(apiFile, "api"))
 	if err != nil {
@@ -245,7 +245,7 @@ func (k *control) listen() error {
 	return nil
 }
 
-// forward connects each caller with an address in our namespace.
+// forward forwards each connection to an address in the cluster's network namespace.
 func forward(l net.Listener, address string) {
 	for {
 		caller, err := l.Accept()
@@ -261,7 +261,7 @@ func forward(l net.Listener, address string) {
 			defer server.Close() //nolint:errcheck // The connection is over.
 			go func() {
 				_, _ = io.Copy(server, caller)
-				_ = server.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // We dialled tcp.
+				_ = server.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // The network is tcp.
 			}()
 			_, _ = io.Copy(caller, server)
 		}()

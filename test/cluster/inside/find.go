@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// FindNode returns the process of a node, seen from outside. The cgroup tells clusters apart that have one name in two
-// clones.
+// FindNode returns the process ID of a node in the namespace of the caller. The cgroup distinguishes clusters that
+// have the same name in two clones of the repository.
 func FindNode(cgroup string, number int) (pid int, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -18,7 +18,7 @@ func FindNode(cgroup string, number int) (pid int, err error) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			continue // The process has ended meanwhile.
+			continue // The process has ended.
 		}
 		args := strings.Split(string(b), "\x00")
 		if len(args) < 3 || args[1] != CommandNode {

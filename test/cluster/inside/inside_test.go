@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestAddresses sees that no two nodes have the same.
+// TestAddresses checks that no two nodes have the same address.
 func TestAddresses(t *testing.T) {
 	seen := map[string]bool{controlIP: true}
 	for i := 1; i <= 9; i++ {
@@ -67,8 +67,8 @@ func TestPKI(t *testing.T) {
 	}
 }
 
-// TestSupervisor sees that a component that dies while booting is told of with its last lines, and that a later one is
-// started again.
+// TestSupervisor checks that a component that dies during the boot is reported with its last lines, and that it is
+// restarted after the boot.
 func TestSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "logs"), 0o750); err != nil {

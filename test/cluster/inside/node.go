@@ -21,23 +21,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/volumes"
 )
 
-// Folders that programs of a node write to. Each node has its own, also for hostPath volumes below varLib.
+// Directories that the programs of a node write to. Each node has its own, which also contain hostPath volumes below
+// varLib.
 const (
 	varLib     = "/var/lib"
 	varLog     = "/var/log"
 	containerd = "/run/containerd/containerd.sock"
 )
 
-// A node's programs may fail for a while: the API server has much to do while it boots.
+// Programs of a node may fail for a while, because the API server is busy during the boot.
 const (
 	nodeRetries = 5
 	startTime   = time.Minute
 )
 
-// provisioner is the name in the storage classes.
+// provisioner is the name of the provisioner in the StorageClasses.
 const provisioner = "local.cluster.test"
 
-// A node is one machine of the cluster, as far as Kubernetes can tell.
+// A node is a node of the cluster.
 type node struct {
 	Config
 
@@ -45,7 +46,7 @@ type node struct {
 	dir string
 }
 
-// Node runs a node until it is killed. It begins when its standard input ends: its network is there then.
+// Node runs a node until it is killed. It starts when its standard input is closed, because its network exists then.
 func Node(c Config) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
@@ -96,11 +97,11 @@ func (n *node) network(ctx context.Context) error {
 		return fmt.Errorf("cannot name the node: %w", err)
 	}
 	if _, err := os.Stat("/proc/sys/net/bridge"); errors.Is(err, fs.ErrNotExist) {
-		_ = exec.CommandContext(ctx, "modprobe", "br_netfilter").Run() // Whether it is there then, the next line sees.
+		_ = exec.CommandContext(ctx, "modprobe", "br_netfilter").Run() // The next call fails if the module is missing.
 	}
 	return sysctls(map[string]string{
 		"net/ipv4/ip_forward": "1",
-		// A pod's answer to a pod beside it must pass the rules that made the question come from a Service.
+		// The response of a pod to a pod on the same node must pass the NAT rules of the Service.
 		"net/bridge/bridge-nf-call-iptables": "1",
 	})
 }
@@ -114,7 +115,7 @@ func sysctls(values map[string]string) error {
 	return nil
 }
 
-// mounts gives the node folders of its own where the programs of a node keep their files.
+// mounts mounts directories of the node over the directories in which its programs keep their files.
 func (n *node) mounts() error {
 	for from, target := range map[string]string{"lib": varLib, "log": varLog} {
 		dir := filepath.Join(n.dir, from)
@@ -125,7 +126,7 @@ func (n *node) mounts() error {
 			return err
 		}
 	}
-	// A tmpfs for what tells nodes apart: sockets, and the network namespaces of pods.
+	// Each node has its own sockets and network namespaces of pods.
 	for _, d := range []string{"containerd", "netns", "lock"} {
 		dir := filepath.Join(runDir, d)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -135,14 +136,14 @@ func (n *node) mounts() error {
 			return fmt.Errorf("cannot mount %s: %w", dir, err)
 		}
 	}
-	// Pods may ask that mounts below a folder be seen by others (mountPropagation), so the kubelet wants this.
+	// The kubelet requires shared mounts, because pods can use mountPropagation.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("cannot share mounts with pods: %w", err)
 	}
 	return nil
 }
 
-// cgroups makes the folder under which the kubelet keeps its pods; it does not make that one itself.
+// cgroups creates the parent cgroup of the pods, which the kubelet does not create itself.
 func (n *node) cgroups() error {
 	entries, err := os.ReadDir(machine.CgroupRoot)
 	if err != nil {
@@ -168,13 +169,14 @@ func (n *node) cgroups() error {
 	return nil
 }
 
-// inheritCpuset fills what a new folder of cgroup v1's cpuset has empty; nothing can run in it before.
+// inheritCpuset copies the cpuset of the parent to a new cgroup v1. No process can run in a cgroup with an empty
+// cpuset.
 func inheritCpuset(dirs ...string) error {
 	for _, dir := range dirs {
 		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 			b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
 			if errors.Is(err, os.ErrNotExist) {
-				continue // A hybrid v2 folder by that name.
+				continue // A directory of a hybrid cgroup v2 with that name.
 			}
 			if err != nil {
 				return err
@@ -187,7 +189,7 @@ func inheritCpuset(dirs ...string) error {
 	return nil
 }
 
-// cgroup2 hands the controllers down, level by level, as cgroup v2 wants it.
+// cgroup2 enables all controllers at each level, as cgroup v2 requires.
 func (n *node) cgroup2() error {
 	b, err := os.ReadFile(filepath.Join(machine.CgroupRoot, "cgroup.controllers"))
 	if err != nil {
@@ -208,7 +210,7 @@ func (n *node) cgroup2() error {
 	return nil
 }
 
-// start the programs of a node. The kubelet ends when it does not find containerd.
+// start starts the programs of a node. The kubelet exits if containerd is not running.
 func (n *node) start(ctx context.Context) error {
 	n.sup.run("containerd-"+n.name(), "containerd", "--config="+filepath.Join(n.dir, "containerd.toml"))
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -226,14 +228,14 @@ func (n *node) start(ctx context.Context) error {
 	n.sup.run("kube-proxy-"+n.name(), kubeFile, "kube-proxy",
 		"--kubeconfig="+n.pkiFile("kube-proxy.kubeconfig"), "--proxy-mode=nftables",
 		"--cluster-cidr="+podNet, "--hostname-override="+n.name(),
-		// The machine's limits are not ours to change.
+		// The limits of the machine must not be changed.
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
 	return nil
 }
 
 func (n *node) pkiFile(name string) string { return filepath.Join(clusterDir, "pki", name) }
 
-// serveVolumes makes the volumes of this node, in the mount namespace that its kubelet is in.
+// serveVolumes provisions the volumes of this node, in the mount namespace of its kubelet.
 func (n *node) serveVolumes(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", n.pkiFile("volumes.kubeconfig"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"text/template"
 )
 
-// configure writes the files that containerd, the network plugins and the kubelet read.
+// configure writes the configuration files of containerd, the network plugins and the kubelet.
 func (n *node) configure() error {
 	data := map[string]string{
 		"Dir":        n.dir,
@@ -43,7 +43,7 @@ func render(t *template.Template, name, file string, data map[string]string) err
 		return err
 	}
 	if err := t.ExecuteTemplate(f, name, data); err != nil {
-		_ = f.Close() // It is no use.
+		_ = f.Close() // It is useless.
 		return err
 	}
 	return f.Close()

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// restartAfter is how long a component that died stays dead once the cluster is up.
+// restartAfter is the pause before a component is restarted.
 const restartAfter = time.Second
 
-// logTail is how many bytes of a log are shown when a component dies while booting.
+// logTail is the number of bytes of a log that are shown if a component dies during the boot.
 const logTail = 3000
 
-// quick is how soon a component must end for that to count as a failed start.
+// quick is the time within which an exit of a component counts as a failed start.
 const quick = 10 * time.Second
 
-// A supervisor runs components. While the cluster boots, one that ends too often is a failure; later it is always
-// started again, as a service manager would.
+// A supervisor runs components. During the boot, a component that exits too often is a failure. After the boot it is
+// always restarted, as by a service manager.
 type supervisor struct {
 	dir string
-	// retries of a component's start while booting.
+	// retries is the number of restarts of a component during the boot.
 	retries int
 	booted  atomic.Bool
 	failed  chan error
@@ -35,7 +35,7 @@ func newSupervisor(dir string, retries int) *supervisor {
 	return &supervisor{dir: dir, retries: retries, failed: make(chan error, 1)}
 }
 
-// run starts a component and keeps it running. Its output goes into a log of its own.
+// run starts a component and keeps it running. Its output is written to a log of its own.
 func (s *supervisor) run(name string, args ...string) {
 	go func() {
 		for failures := 0; ; time.Sleep(restartAfter) {
@@ -59,10 +59,11 @@ func (s *supervisor) once(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()                         //nolint:errcheck // What the component wrote is written.
-	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // Components of the cluster; they end with its first process.
+	defer log.Close()                         //nolint:errcheck // The component has written its output.
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // Components end with the cluster's first process.
 	cmd.Stdout, cmd.Stderr = log, log
-	// Memory for processor time: at 100, the usual, an API server collects garbage for a fifth of its time.
+	// This trades memory for CPU time. With the default of 100, an API server spends a fifth of its time on garbage
+	// collection.
 	cmd.Env = append(os.Environ(), "GOGC=300")
 	if err := cmd.Run(); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (s *supervisor) fail(err error) {
 	}
 }
 
-// until tries something again and again. A component that dies ends the wait.
+// until calls try until it succeeds. It fails if a component dies.
 func (s *supervisor) until(ctx context.Context, subject string, try func(context.Context) error) error {
 	for {
 		err := try(ctx)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Install installs Debian packages. The services in them are not started.
+// Install installs Debian packages without starting their services.
 func Install(ctx context.Context, packages []string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("cannot install what is missing, because there is no apt-get here: install %s by hand",
@@ -19,7 +19,7 @@ func Install(ctx context.Context, packages []string) error {
 	if aptGet(ctx, install...) == nil {
 		return nil
 	}
-	// The list of packages may be missing, or too old for what the mirror has now.
+	// The package list may be missing or outdated.
 	if err := aptGet(ctx, "update", "-q"); err != nil {
 		return fmt.Errorf("cannot install %s: %w", strings.Join(packages, " "), err)
 	}
@@ -31,7 +31,7 @@ func Install(ctx context.Context, packages []string) error {
 
 func aptGet(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
-	// In runlevel 1 no service starts: containerd must not run on the machine itself.
+	// In runlevel 1 no service is started. containerd must not run on the machine itself.
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

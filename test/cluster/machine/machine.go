@@ -1,4 +1,4 @@
-// Package machine looks at the machine that a cluster is to run on: what it lacks, and what cannot be mended.
+// Package machine checks the machine on which a cluster will run: missing packages, and problems that it cannot fix.
 package machine
 
 import (
@@ -14,35 +14,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Least free space in bytes. A cold build of Kubernetes needs most of the disk: compilers' caches, and the images.
+// Minimum free space in bytes. A first build of Kubernetes needs most of the disk space, for the compiler's cache and
+// the images.
 const (
 	minDisk   = 8 << 30
 	minMemory = 4 << 30
 )
 
-// sparedPart of a file system stays free when the agent copies data to it, as in package archive.
+// sparedPart is the divisor for the part of a file system that stays free when the agent copies data, as in package
+// archive.
 const sparedPart = 10
 
-// CgroupRoot is where the kernel's control groups are mounted.
+// CgroupRoot is the mount point of the cgroups.
 const CgroupRoot = "/sys/fs/cgroup"
 
-// NotRoot is the problem that nothing can be said before.
+// NotRoot is the problem that is reported before all others.
 const NotRoot = "this is not root; namespaces, mounts and the Debian packages need it: run it with sudo"
 
-// Facts are what was found out about a machine.
+// Facts describe a machine.
 type Facts struct {
 	UID          int
-	Capabilities uint64 // As CapEff of proc_pid_status(5).
+	Capabilities uint64 // As in CapEff of proc_pid_status(5).
 	DiskPath     string
-	Disk         uint64 // Bytes free for us.
-	DiskTotal    uint64 // Bytes that are used or free for us.
-	Memory       uint64 // Bytes available.
-	Overlay      bool   // The kernel knows overlayfs.
+	Disk         uint64 // Available bytes.
+	DiskTotal    uint64 // Bytes that are used or available.
+	Memory       uint64 // Available bytes.
+	Overlay      bool   // The kernel supports overlayfs.
 	Controllers  []string
-	Ports        []int // Of those wanted, the ones in use.
+	Ports        []int // The wanted ports that are in use.
 }
 
-// capabilities that the cluster cannot do without, by their numbers in linux/capability.h.
+// capabilities are the required capabilities, by their numbers in linux/capability.h.
 var capabilities = []struct {
 	bit    uint
 	name   string
@@ -58,10 +60,10 @@ var capabilities = []struct {
 	{unix.CAP_SETGID, "CAP_SETGID", "containers that do not run as root"},
 }
 
-// wanted cgroup controllers, as both versions name them.
+// wanted are the required cgroup controllers, as both versions name them.
 var wanted = []string{"cpu", "cpuset", "memory", "pids"}
 
-// Problems are what must be mended by a person before anything is started, in words that say how.
+// Problems returns the problems that a user must fix before anything is started. Each text says how.
 func (f Facts) Problems() []string {
 	if f.UID != 0 {
 		return []string{NotRoot}
@@ -101,7 +103,8 @@ func (f Facts) Problems() []string {
 
 func gib(b uint64) string { return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30)) }
 
-// Look finds the facts out. Dir is where the cluster's files will be, ports those that it will listen on.
+// Look collects the facts. dir is the directory of the cluster's files, and ports are the ports that it will listen
+// on.
 func Look(dir string, ports ...int) (Facts, error) {
 	f := Facts{UID: os.Geteuid(), DiskPath: dir}
 	var fs unix.Statfs_t
@@ -114,7 +117,7 @@ func Look(dir string, ports ...int) (Facts, error) {
 	if f.Memory, err = procValue("/proc/meminfo", "MemAvailable:", 10); err != nil {
 		return f, err
 	}
-	f.Memory <<= 10 // It says kB and means KiB.
+	f.Memory <<= 10 // The unit is called kB but is KiB.
 	if f.Capabilities, err = procValue("/proc/self/status", "CapEff:", 16); err != nil {
 		return f, err
 	}
@@ -145,7 +148,8 @@ func procValue(file, key string, base int) (uint64, error) {
 	return 0, fmt.Errorf("cannot look at this machine: %s does not say %s", file, key)
 }
 
-// controllers of cgroup v2 are words of a file; those of v1 are folders, which a link may give a second name.
+// controllers returns the available cgroup controllers. cgroup v2 lists them in a file. cgroup v1 has a directory for
+// each, possibly as a link.
 func controllers(root string) []string {
 	if b, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")); err == nil {
 		return strings.Fields(string(b))
@@ -164,11 +168,11 @@ func inUse(port int) bool {
 	if err != nil {
 		return true
 	}
-	_ = l.Close() // Nobody connected.
+	_ = l.Close() // Nothing has connected.
 	return false
 }
 
-// A program and the Debian package that it is in. CNI plugins are no commands.
+// A program and the Debian package that contains it. CNI plugins are not in PATH.
 type program struct{ file, pkg string }
 
 var programs = []program{
@@ -188,7 +192,7 @@ var programs = []program{
 	{"zstd", "zstd"},
 }
 
-// MissingPackages are the Debian packages that must still be installed.
+// MissingPackages returns the Debian packages that are not installed.
 func MissingPackages() []string {
 	var missing []string
 	for _, p := range programs {

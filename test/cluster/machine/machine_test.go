@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fit is a machine on which a cluster can run.
+// fit returns the facts of a machine on which a cluster can run.
 func fit() Facts {
 	return Facts{
 		UID: 0, Capabilities: 1<<41 - 1, DiskPath: "/repo", Disk: 100 << 30, DiskTotal: 200 << 30, Memory: 16 << 30, Overlay: true,
@@ -69,13 +69,13 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLook looks at this machine, on which the other tests of this module run.
+// TestLook checks the facts of this machine, on which the other tests of this module run.
 func TestLook(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // Nobody connected.
+	defer l.Close() //nolint:errcheck // Nothing has connected.
 	port := l.Addr().(*net.TCPAddr).Port
 	f, err := Look(t.TempDir(), port)
 	if err != nil {
@@ -116,7 +116,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// TestRemoveCgroups removes real ones, and leaves alone what has another name.
+// TestRemoveCgroups removes real cgroups, and checks that a cgroup of another name is kept.
 func TestRemoveCgroups(t *testing.T) {
 	root := CgroupRoot
 	if _, err := os.Stat(filepath.Join(root, "pids")); err == nil {
@@ -129,10 +129,10 @@ func TestRemoveCgroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	defer os.Remove(filepath.Join(root, other)) //nolint:errcheck // It is looked for below.
+	defer os.Remove(filepath.Join(root, other)) //nolint:errcheck // It is checked below.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for range 2 { // The second time there is nothing to do.
+	for range 2 { // The second call has nothing to do.
 		if err := RemoveCgroups(ctx, CgroupRoot, name); err != nil {
 			t.Fatal(err)
 		}

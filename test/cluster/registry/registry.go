@@ -1,4 +1,4 @@
-// Package registry is the cluster's OCI registry. It begins with the images of a layout on disk, without copying them.
+// Package registry is the cluster's OCI registry. It serves the images of a layout on disk without copying them.
 package registry
 
 import (
@@ -25,15 +25,15 @@ import (
 // refName is the annotation of an OCI layout that names an image.
 const refName = "org.opencontainers.image.ref.name"
 
-// Handler serves the registry. Blobs of the layout are there already; what is pushed goes into dir.
+// Handler serves the registry. It reads the blobs of the layout, and stores pushed blobs in dir.
 func Handler(images, dir string) http.Handler {
 	return registry.New(
 		registry.WithBlobHandler(&blobs{base: filepath.Join(images, "blobs"), own: dir}),
 		registry.Logger(log.New(io.Discard, "", 0)))
 }
 
-// Load gives the images of the layout their names in a registry, all of them or those that are named. Every image keeps
-// its path and its tag; the host that its name begins with is left away, because all hosts are this registry.
+// Load registers images of the layout in a registry: the named ones, or all. Each image keeps its path and its tag.
+// The host in its name is removed, because this registry stands for all hosts.
 func Load(ctx context.Context, images, address string, names ...string) error {
 	index, err := layout.ImageIndexFromPath(images)
 	if err != nil {
@@ -78,10 +78,11 @@ func load(ctx context.Context, index v1.ImageIndex, d v1.Descriptor, address str
 	return remote.Write(ref, i, remote.WithContext(ctx))
 }
 
-// blobs are files named by their hash, in a folder to read from and one to write to.
+// blobs are files that are named by their hash, in a directory to read from and another one to write to.
 type blobs struct{ base, own string }
 
-// Stat does not read the blob: containerd checks every hash itself, and the library's own handler spends seconds on it.
+// Stat does not read the blob. containerd verifies every hash itself, and the library's own handler would spend
+// seconds on it.
 func (b *blobs) Stat(_ context.Context, _ string, h v1.Hash) (int64, error) {
 	_, info, err := b.find(h)
 	if err != nil {
@@ -108,10 +109,10 @@ func (b *blobs) Put(_ context.Context, _ string, h v1.Hash, rc io.ReadCloser) er
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // It has its name by then, or is no use.
+	defer os.Remove(f.Name()) //nolint:errcheck // It was renamed, or is useless.
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(f, sum), rc); err != nil {
-		_ = f.Close() // It is no use.
+		_ = f.Close() // It is useless.
 		return err
 	}
 	if err := f.Close(); err != nil {

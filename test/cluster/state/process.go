@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is the first process of a cluster's namespaces. Its start time tells it from a later one with its number.
+// A Process is the first process of a cluster. Its start time distinguishes it from a later process with the same ID.
 type Process struct {
 	PID      int    `json:"pid"`
-	Started  string `json:"started"` // Clock ticks since the machine's boot.
+	Started  string `json:"started"` // In clock ticks since the boot of the machine.
 	Nodes    int    `json:"nodes"`
 	API      int    `json:"api"`
 	Registry int    `json:"registry"`
@@ -25,7 +25,7 @@ type Process struct {
 
 const processFile = "process.json"
 
-// Save notes the process that was just started.
+// Save stores the process that was started.
 func (c Cluster) Save(p Process) error {
 	stat, err := readStat(p.PID)
 	if err != nil {
@@ -53,13 +53,13 @@ func (c Cluster) Running() (Process, bool) {
 	return p, err == nil && stat.started == p.Started && !stat.ended()
 }
 
-// Used says whether something of an earlier run may still lie here.
+// Used reports whether files of an earlier run may exist.
 func (c Cluster) Used() bool {
 	_, err := os.Stat(c.File(processFile))
 	return err == nil
 }
 
-// Kill ends the cluster's first process and with it, by the kernel, everything in its namespaces.
+// Kill kills the cluster's first process. The kernel then kills all processes in its namespaces.
 func (c Cluster) Kill(ctx context.Context) error {
 	p, running := c.Running()
 	if !running {
@@ -79,7 +79,7 @@ func (c Cluster) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Lock keeps two commands from working on one cluster at the same time. The kernel drops it with the process.
+// Lock prevents two commands from using one cluster at the same time. The kernel releases it with the process.
 func (c Cluster) Lock() (unlock func(), err error) {
 	l, err := os.OpenFile(c.File("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c Cluster) Lock() (unlock func(), err error) {
 	return func() { _ = l.Close() }, nil
 }
 
-// WriteFile gives the file its name only when it is whole.
+// WriteFile writes a file atomically.
 func WriteFile(name string, b []byte) error {
 	tmp := name + ".tmp"
 	if err := os.WriteFile(tmp, b, 0o600); err != nil {
@@ -104,11 +104,11 @@ func WriteFile(name string, b []byte) error {
 
 type procStat struct{ state, threads, started string }
 
-// ended says whether nothing of the process runs any more. A process whose first thread is a zombie may still have
-// others on their way out, and until the last one is gone its files are open: also the ports that it listens on.
+// ended reports whether no thread of the process runs any more. If its first thread is a zombie, other threads may
+// still be exiting. Until the last one has ended, the files and listening ports of the process stay open.
 func (s procStat) ended() bool { return s.state == "Z" && s.threads == "1" }
 
-// readStat reads fields 3, 20 and 22 of proc_pid_stat(5). The name in field 2 may hold spaces and brackets.
+// readStat reads fields 3, 20 and 22 of proc_pid_stat(5). The name in field 2 can contain spaces and parentheses.
 func readStat(pid int) (procStat, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

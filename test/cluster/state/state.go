@@ -1,4 +1,5 @@
-// Package state knows where a cluster keeps what it knows: one folder, whose names are all derived from the cluster's.
+// Package state determines where a cluster keeps its files: in one directory. All names are derived from the
+// cluster's name.
 package state
 
 import (
@@ -10,24 +11,24 @@ import (
 	"regexp"
 )
 
-// Where everything lies, seen from the root of the repository. `make clean` removes it.
+// Directories below the root of the repository. `make clean` removes them.
 const (
 	cacheDir  = ".cache"
 	stateDir  = "cluster"
 	imagesDir = "images"
 )
 
-// nameRule keeps names short enough for a bridge, a cgroup and a host name.
+// nameRule limits names to what fits into the names of a bridge, a cgroup and a host.
 var nameRule = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// A Cluster is where one cluster's files are. It may run or not.
+// A Cluster identifies the files of a cluster, which may be running or not.
 type Cluster struct {
 	Name string
-	// Root of the repository.
+	// Root is the root of the repository.
 	Root string
 }
 
-// New checks the name and makes the cluster's folder.
+// New checks the name and creates the cluster's directory.
 func New(root, name string) (Cluster, error) {
 	if !nameRule.MatchString(name) {
 		return Cluster{}, fmt.Errorf("cannot name a cluster %q: use up to 20 lower-case letters, digits and dashes, "+
@@ -40,41 +41,42 @@ func New(root, name string) (Cluster, error) {
 	return c, nil
 }
 
-// Dir holds all that the cluster writes. Only root may read it: it has the keys of the cluster.
+// Dir returns the directory of all files of the cluster. Only root can read it, because it contains the cluster's
+// keys.
 func (c Cluster) Dir() string { return filepath.Join(c.Root, cacheDir, stateDir, c.Name) }
 
-// Images is the OCI layout that all clusters start from.
+// Images returns the OCI layout from which all clusters start.
 func (c Cluster) Images() string { return filepath.Join(c.Root, cacheDir, imagesDir) }
 
-// File of the cluster's folder.
+// File returns the path of a file in the cluster's directory.
 func (c Cluster) File(name string) string { return filepath.Join(c.Dir(), name) }
 
-// Kubeconfig works from outside of the cluster's namespaces.
+// Kubeconfig returns a kubeconfig that works outside of the cluster's namespaces.
 func (c Cluster) Kubeconfig() string { return c.File("kubeconfig") }
 
-// Cgroup is the folder, in each hierarchy, under which all pods of the cluster are.
+// Cgroup returns the name of the cgroup, in each hierarchy, that contains all pods of the cluster.
 func (c Cluster) Cgroup() string { return fmt.Sprintf("test-cluster-%s-%08x", c.Name, c.hash()) }
 
-// firstPort is above the registered ports that people use, below the kernel's ephemeral ones.
+// firstPort is above the registered ports in common use and below the kernel's ephemeral ports.
 const (
 	firstPort = 20000
 	portPairs = 5000
 )
 
-// Ports are the default ports on the loopback address: the API server's, and next to it the registry's.
+// Ports returns the default ports on the loopback address: the API server's, and the next one for the registry.
 func (c Cluster) Ports() (api, registry int) {
 	api = firstPort + 2*int(c.hash()%portPairs)
 	return api, api + 1
 }
 
-// hash tells clusters apart that have one name in two clones of the repository.
+// hash distinguishes clusters that have the same name in two clones of the repository.
 func (c Cluster) hash() uint32 {
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s\x00%s", c.Root, c.Name) // It never fails.
 	return h.Sum32()
 }
 
-// FindRoot looks for the repository in and above a directory.
+// FindRoot looks for the repository in a directory and its parents.
 func FindRoot(from string) (string, error) {
 	start, err := filepath.Abs(from)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestNamesKeepClustersApart sees that what one cluster uses no other does.
+// TestNamesKeepClustersApart checks that two clusters share no port, directory or cgroup.
 func TestNamesKeepClustersApart(t *testing.T) {
 	a, b := Cluster{Name: "dev", Root: "/r"}, Cluster{Name: "e2e", Root: "/r"}
 	clone := Cluster{Name: "dev", Root: "/other"}
@@ -71,10 +71,10 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// thread lets this program be a process whose first thread has ended while another still holds its files.
+// thread makes this program a process whose first thread has ended while another thread keeps its files open.
 const thread = "STATE_TEST_THREAD"
 
-func init() { //nolint:gochecknoinits // Only here does a function surely run in the first thread.
+func init() { //nolint:gochecknoinits // Only an init function is certain to run in the first thread.
 	if os.Getenv(thread) == "" {
 		return
 	}
@@ -88,7 +88,7 @@ func init() { //nolint:gochecknoinits // Only here does a function surely run in
 	}
 }
 
-// TestFirstThreadEnded sees that a process runs until its last thread is gone.
+// TestFirstThreadEnded checks that a process counts as running until its last thread has ended.
 func TestFirstThreadEnded(t *testing.T) {
 	c, err := New(t.TempDir(), "test")
 	if err != nil {
@@ -129,7 +129,8 @@ func TestFirstThreadEnded(t *testing.T) {
 	}
 }
 
-// TestOtherProcess sees that a process that only has the number of an earlier one is not taken for it.
+// TestOtherProcess checks that a process with only the ID of the cluster's first process does not count as the
+// cluster.
 func TestOtherProcess(t *testing.T) {
 	c, err := New(t.TempDir(), "test")
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The names of the storage classes.
+// Names of the StorageClasses.
 const (
-	// ClassLocal is the default.
+	// ClassLocal is the default class.
 	ClassLocal = "local"
-	// ClassRetain keeps the volume when its claim goes.
+	// ClassRetain keeps the volume when its PVC is deleted.
 	ClassRetain = "local-retain"
-	// ClassFixed does not let volumes grow.
+	// ClassFixed does not allow volume expansion.
 	ClassFixed = "local-fixed"
-	// ClassImmediate binds claims before there is a pod that wants them.
+	// ClassImmediate binds a PVC before a pod uses it.
 	ClassImmediate = "local-immediate"
 )
 

@@ -10,39 +10,39 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What others write on a claim.
+// Annotations that other components set on a PVC.
 const (
-	// annotationSelectedNode is from the scheduler, if the claim waits for its first consumer.
+	// annotationSelectedNode is set by the scheduler if the PVC waits for its first consumer.
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
-	// annotationProvisioner is from kube-controller-manager, when it is the turn of the provisioner named there.
+	// annotationProvisioner is set by kube-controller-manager when the named provisioner must act.
 	annotationProvisioner = "volume.kubernetes.io/storage-provisioner"
 )
 
-// Bounds of a volume. Images are sparse, so that the machine's disk bounds what is written and not what is asked for;
-// a request above the largest is a mistake in a unit. Below the smallest XFS has no room for its log.
+// Minimum and maximum size of a volume. Images are sparse, so that the machine's disk limits only what is written. A
+// larger request is probably a mistake in the unit. In a smaller volume, XFS has no room for its log.
 const (
 	mebibyte = int64(1) << 20
 	smallest = 64 * mebibyte
 	largest  = int64(1) << 40
 )
 
-// A verdict is what this node does about a claim.
+// A verdict is what this node does about a PVC.
 type verdict string
 
 const (
-	// leave it: it is not for this node, or not yet.
+	// leave means that the PVC is not for this node, or not yet.
 	leave verdict = "leave"
-	// take it: no scheduler chooses a node for it, so this node writes its own name where the scheduler would. The API
-	// server lets only one node do so.
+	// take means that no scheduler chooses a node for the PVC. This node writes its own name as the scheduler would.
+	// The API server permits only one node to do that.
 	take verdict = "take"
-	// provision a volume for it.
+	// provision means that this node provisions a volume for the PVC.
 	provision verdict = "provision"
 )
 
-// A request is what the decision about a claim depends on.
+// A request is what the decision about a PVC depends on.
 type request struct {
 	claim *corev1.PersistentVolumeClaim
-	// class is nil if there is none.
+	// class is nil if the class does not exist.
 	class *storagev1.StorageClass
 	nodes []*corev1.Node
 }
@@ -60,7 +60,7 @@ func (r request) decide(name, node string) verdict {
 	if mode := r.class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		return leave
 	}
-	// Earlier our change to the claim would be a conflict for kube-controller-manager, which calls that
+	// Before that, a change of the PVC would cause a conflict in kube-controller-manager, which it would report as
 	// ProvisioningFailed.
 	if r.claim.Annotations[annotationProvisioner] == name && firstReady(r.nodes) == node {
 		return take
@@ -68,7 +68,7 @@ func (r request) decide(name, node string) verdict {
 	return leave
 }
 
-// firstReady returns the lowest name, which all nodes agree on, or "".
+// firstReady returns the ready node with the lowest name, so that all nodes agree, or an empty string.
 func firstReady(nodes []*corev1.Node) string {
 	var names []string
 	for _, n := range nodes {
@@ -88,7 +88,7 @@ func ready(n *corev1.Node) bool {
 	})
 }
 
-// refusal says why no volume can be what the claim asks for. The library itself refuses block volumes.
+// refusal returns an error if a PVC requests what no volume has. The library itself refuses block volumes.
 func refusal(claim *corev1.PersistentVolumeClaim) error {
 	if size := requested(claim); size > largest {
 		return fmt.Errorf("a volume of %s is larger than %s, the largest there is", quantity(size), quantity(largest))
@@ -107,12 +107,12 @@ func refusal(claim *corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// requested is the size in bytes that a volume for the claim gets, in whole mebibytes.
+// requested returns the size in bytes of a volume for the PVC, in whole mebibytes.
 func requested(claim *corev1.PersistentVolumeClaim) int64 {
 	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	size := q.Value()
 	if size > largest {
-		return size // Rounding up could go over the end of the numbers.
+		return size // Rounding up could overflow.
 	}
 	return max(smallest, (size+mebibyte-1)/mebibyte*mebibyte)
 }

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfinished is the ending of an image that is still being formatted. A crash then leaves no volume behind that is
-// none.
+// unfinished is the suffix of an image that is being formatted. After a crash, such an image does not count as a
+// volume.
 const unfinished = ".new"
 
-// A disk keeps the volumes of one node: for each a file with a file system, or a folder, mounted below dir.
+// A disk stores the volumes of one node. Each is a file with a file system, or a directory, and is mounted below dir.
 type disk struct {
 	images, dir string
 	log         *slog.Logger
 
-	// kind of file system that new volumes get, and why if it is a plain folder.
+	// kind is the file system of new volumes, and reason is why it is a plain directory.
 	kind, reason string
 
-	// mu keeps growing and deleting apart. All of it takes moments.
+	// mu prevents concurrent growing and deleting. Both are fast.
 	mu sync.Mutex
 }
 
@@ -37,7 +37,7 @@ func newDisk(images, dir string, log *slog.Logger) (*disk, error) {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return nil, fmt.Errorf("cannot make the folder of volumes: %w", err)
 		}
-		resolved, err := realPath(path) // As the kernel's list of mounts has it.
+		resolved, err := realPath(path) // The kernel's list of mounts contains such paths.
 		if err != nil {
 			return nil, fmt.Errorf("cannot find the folder of volumes: %w", err)
 		}
@@ -115,7 +115,7 @@ func format(ctx context.Context, f filesystem, image string, size int64) error {
 	return command(ctx, f.format(image, size))
 }
 
-// truncate makes a file larger, or makes one, without taking room on the machine's disk.
+// truncate enlarges or creates a sparse file.
 func truncate(file string, size int64) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -124,7 +124,8 @@ func truncate(file string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// lostAndFound is in the root of every fresh ext4, and what trips over it shall do so on all machines.
+// lostAndFound creates the directory lost+found, as in a new ext4. A program that cannot handle it then fails with
+// every file system.
 func (d *disk) lostAndFound(name, kind string) error {
 	if kind == ext4 {
 		return nil
@@ -136,7 +137,7 @@ func (d *disk) lostAndFound(name, kind string) error {
 	return err
 }
 
-// mount changes nothing if the volume is mounted already.
+// mount mounts a volume if it is not mounted.
 func (d *disk) mount(name, kind string) error {
 	ms, err := readMounts()
 	if err != nil {
@@ -156,7 +157,7 @@ func (d *disk) mount(name, kind string) error {
 	if err != nil {
 		return err
 	}
-	defer dev.Close() //nolint:errcheck // From here on the mount holds it.
+	defer dev.Close() //nolint:errcheck // The mount keeps the device in use.
 	if err := unix.Mount(dev.Name(), target, kind, unix.MS_RELATIME, "discard"); err != nil {
 		return fmt.Errorf("cannot mount %s on %s: %w", dev.Name(), target, err)
 	}
@@ -179,7 +180,7 @@ func (d *disk) grow(ctx context.Context, name string, size int64) error {
 	}
 	f, ok := named(kind)
 	if !ok {
-		return nil // A folder has no end.
+		return nil // A directory has no size.
 	}
 	if err := d.mount(name, kind); err != nil {
 		return err
@@ -187,11 +188,11 @@ func (d *disk) grow(ctx context.Context, name string, size int64) error {
 	if err := d.lengthen(name, kind, size); err != nil {
 		return err
 	}
-	// What is begun is ended, also when the node goes down.
+	// A started growth is completed, even if the node is shut down.
 	return command(context.WithoutCancel(ctx), f.grow(d.device(name), d.target(name)))
 }
 
-// lengthen never cuts: more than is asked for may have come of an earlier try.
+// lengthen enlarges an image. It never shrinks it, because an earlier call may have enlarged it further.
 func (d *disk) lengthen(name, kind string, size int64) error {
 	image := d.image(name, kind)
 	info, err := os.Stat(image)
@@ -206,7 +207,7 @@ func (d *disk) lengthen(name, kind string, size int64) error {
 	return refresh(d.device(name))
 }
 
-// device that is mounted as the volume, or "", which no program takes for one.
+// device returns the device that is mounted as the volume, or "", which no program accepts as a device.
 func (d *disk) device(name string) string {
 	ms, err := readMounts()
 	if err != nil {

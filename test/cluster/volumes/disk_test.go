@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideEnv holds the folder of the test, in the mount namespace of its own that the test runs itself in.
+// insideEnv contains the directory of the test, in the mount namespace in which the test runs itself again.
 const insideEnv = "VOLUMES_TEST_INSIDE"
 
-// TestDisk works with real disks. What its namespace leaves mounted must take its loop device along.
+// TestDisk uses real disks. The loop devices of mounts that its namespace leaves behind must vanish with it.
 func TestDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts")
@@ -26,7 +26,7 @@ func TestDisk(t *testing.T) {
 	for _, test := range []string{"TestInside", "TestNextInside"} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
 		cmd.Env = append(os.Environ(), insideEnv+"="+dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // It makes mounts private, too.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // It also makes mounts private.
 		out, err := cmd.CombinedOutput()
 		t.Logf("in its own mount namespace:\n%s", out)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestNextInside is run by TestDisk right after TestInside, as a node that was killed and started again.
+// TestNextInside is run by TestDisk after TestInside, like a node that was killed and restarted.
 func TestNextInside(t *testing.T) {
 	dir := os.Getenv(insideEnv)
 	if dir == "" {
@@ -90,7 +90,7 @@ func TestNextInside(t *testing.T) {
 	}
 }
 
-// testTwice mounts an image while it is still mounted elsewhere, as by a namespace that has not ended yet.
+// testTwice mounts an image that is still mounted elsewhere, as by a namespace that has not ended yet.
 func testTwice(t *testing.T, d *disk, dir string) {
 	t.Helper()
 	first, err := d.provision(t.Context(), "pvc-twice", smallest)
@@ -121,7 +121,7 @@ func testTwice(t *testing.T, d *disk, dir string) {
 	}
 }
 
-// testLife makes, fills, grows and deletes a volume.
+// testLife creates, fills, grows and deletes a volume.
 func testLife(t *testing.T, d *disk, dir string) {
 	t.Helper()
 	if d.kind == plain {
@@ -177,7 +177,7 @@ func testGrowth(t *testing.T, d *disk, path string) {
 	}
 }
 
-// testInUse has a part of the volume mounted as the kubelet mounts a subPath.
+// testInUse mounts a part of the volume as the kubelet mounts a subPath.
 func testInUse(t *testing.T, d *disk, path string) {
 	t.Helper()
 	pod, sub := t.TempDir(), filepath.Join(path, "part")
@@ -198,7 +198,7 @@ func testInUse(t *testing.T, d *disk, path string) {
 	}
 }
 
-// testRestart sees the contents again after everything was unmounted.
+// testRestart checks the content of a volume after everything was unmounted.
 func testRestart(t *testing.T, d *disk) {
 	t.Helper()
 	m, err := d.provision(t.Context(), "pvc-restart", smallest)
@@ -231,7 +231,7 @@ func testRestart(t *testing.T, d *disk) {
 	}
 }
 
-// testMany needs more loop devices than a fresh machine has nodes for.
+// testMany needs more loop devices than a new machine has device files for.
 func testMany(t *testing.T, d *disk, dir string) {
 	t.Helper()
 	if d.kind == plain {

@@ -17,26 +17,27 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
 )
 
-// A store keeps what is in volumes.
+// A store stores the data of volumes.
 type store interface {
-	// provision makes a volume that is mounted at the path. One that is there already is not made again.
+	// provision creates a volume and mounts it. An existing volume is not created again.
 	provision(ctx context.Context, name string, size int64) (made, error)
-	// grow makes a volume at least this large while it is in use.
+	// grow enlarges a volume to at least this size while it is in use.
 	grow(ctx context.Context, name string, size int64) error
-	// remove what is in a volume and where it was mounted. It fails while a pod has it.
+	// remove deletes the data of a volume and its mount point. It fails while a pod uses the volume.
 	remove(name string) error
-	// has says whether there is such a volume.
+	// has reports whether the volume exists.
 	has(name string) bool
 }
 
-// made is what became of a request for a volume.
+// made is the result of a provisioning.
 type made struct {
 	path string
-	// plain is why it is a plain folder, "" for a disk.
+	// plain is the reason why the volume is a plain directory, or "" for a disk.
 	plain string
 }
 
-// A driver is what the library asks about the volumes of this node, as external-provisioner asks a CSI driver.
+// A driver implements the library's interface for the volumes of this node, as a CSI driver does for
+// external-provisioner.
 type driver struct {
 	client     kubernetes.Interface
 	name, node string
@@ -60,13 +61,13 @@ func newDriver(p *Provisioner, s store, f informers.SharedInformerFactory) *driv
 	}
 }
 
-// ShouldProvision keeps the nodes' provisioners from each other's claims.
+// ShouldProvision reports whether the PVC is for this node.
 func (d *driver) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	switch d.decide(claim) {
 	case provision:
 		return true
 	case take:
-		// The change of the claim brings us back here; a conflict means that somebody else was quicker.
+		// The change of the PVC triggers another call. After a conflict, another node has taken the PVC.
 		if err := d.take(ctx, claim); err != nil {
 			d.log.Info("Cannot take a claim", "claim", claim.Namespace+"/"+claim.Name, "error", err)
 		}
@@ -75,7 +76,7 @@ func (d *driver) ShouldProvision(ctx context.Context, claim *corev1.PersistentVo
 	return false
 }
 
-// Provision is called again after a crash or a failure, until the claim has its volume.
+// Provision creates the volume of a PVC. The library repeats it after a crash or a failure.
 func (d *driver) Provision(ctx context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume,
 	controller.ProvisioningState, error) {
 	if err := refusal(o.PVC); err != nil {
@@ -89,12 +90,12 @@ func (d *driver) Provision(ctx context.Context, o controller.ProvisionOptions) (
 	return b.volume(), controller.ProvisioningFinished, nil
 }
 
-// ShouldDelete keeps the nodes' provisioners from each other's volumes.
+// ShouldDelete reports whether the volume belongs to this node.
 func (d *driver) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bool {
 	return onNode(pv, d.node)
 }
 
-// Delete removes what is in the volume; the library decides when, and removes the object.
+// Delete deletes the data of the volume. The library decides when, and deletes the object.
 func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
 	if err := d.store.remove(pv.Name); err != nil {
 		return fmt.Errorf("cannot delete the volume on node %s: %w", d.node, err)
@@ -104,7 +105,7 @@ func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
 
 func (d *driver) decide(claim *corev1.PersistentVolumeClaim) verdict {
 	r := request{claim: claim}
-	// A lister knows one error, that there is no such thing.
+	// The only error of a lister is that the object does not exist.
 	r.class, _ = d.classes.Get(util.GetPersistentVolumeClaimClass(claim))
 	r.nodes, _ = d.nodes.List(labels.Everything())
 	return r.decide(d.name, d.node)
@@ -117,7 +118,7 @@ func (d *driver) take(ctx context.Context, claim *corev1.PersistentVolumeClaim) 
 	return err
 }
 
-// watchVolumes tells of what nobody else would notice.
+// watchVolumes logs problems that would otherwise go unnoticed.
 func (d *driver) watchVolumes(f informers.SharedInformerFactory) error {
 	_, err := f.Core().V1().PersistentVolumes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { d.added(o) },
@@ -126,7 +127,7 @@ func (d *driver) watchVolumes(f informers.SharedInformerFactory) error {
 	return err
 }
 
-// added warns of a volume whose contents are gone. A new disk in its place would pass for an empty database.
+// added logs an error if the data of a volume is missing. A new disk in its place would look like an empty database.
 func (d *driver) added(o any) {
 	pv, ok := o.(*corev1.PersistentVolume)
 	if ok && ours(pv, d.name, d.node) && pv.DeletionTimestamp == nil && !d.store.has(pv.Name) {

@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// A filesystem is what volumes are formatted with.
+// A filesystem is a kind of file system for volumes.
 type filesystem struct {
-	// name for the kernel, also the ending of an image's name.
+	// name is the name that the kernel uses. It is also the suffix of an image.
 	name string
-	// format a file of that many bytes.
+	// format returns the command that formats a file of this size in bytes.
 	format func(image string, size int64) []string
-	// grow to the end of the device, while mounted.
+	// grow returns the command that enlarges a mounted file system to the size of its device.
 	grow func(device, target string) []string
 }
 
-// The names of file systems. A plain one is a folder.
+// Names of file systems. A plain one is a directory.
 const (
 	ext4  = "ext4"
 	xfs   = "xfs"
 	plain = "plain"
 )
 
-// xfsSupported is the size below which mkfs.xfs wants to be told that one knows what one is doing.
+// xfsSupported is the size below which mkfs.xfs requires the flag --unsupported.
 const xfsSupported = 300 * mebibyte
 
-// filesystems are in the order of preference. Clouds' drivers use ext4 unless told otherwise, but the kernel lets only
-// those with CAP_SYS_RESOURCE grow it while it is mounted; for XFS, CAP_SYS_ADMIN is enough. The options of mkfs are
-// those of k8s.io/mount-utils.
+// filesystems are in the order of preference. CSI drivers of clouds use ext4 by default, but growing a mounted ext4
+// requires CAP_SYS_RESOURCE. For XFS, CAP_SYS_ADMIN is sufficient. The options of mkfs are those of
+// k8s.io/mount-utils.
 var filesystems = []filesystem{
 	{
 		name:   ext4,

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// growth returns how large, in bytes, the volume of a claim has to become, or 0 if it is large enough.
+// growth returns the size in bytes to which the volume of a PVC must grow, or 0 if it is large enough.
 func growth(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) int64 {
 	if !bound(claim, pv) || claim.DeletionTimestamp != nil {
 		return 0
@@ -17,23 +17,24 @@ func growth(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) in
 	if current.IsZero() || want.Cmp(current) <= 0 {
 		return 0
 	}
-	// After a failure the claim may ask for less again, but never for less than it has.
+	// After a failure, a PVC can request less again, but never less than its capacity.
 	capacity := pv.Spec.Capacity[corev1.ResourceStorage]
 	return max(requested(claim), capacity.Value())
 }
 
-// sizes is all of a claim that growth depends on.
+// sizes returns everything of a PVC on which growth depends.
 func sizes(c *corev1.PersistentVolumeClaim) string {
 	return fmt.Sprint(c.Status.Phase, c.Spec.Resources.Requests.Storage(), c.Status.Capacity.Storage())
 }
 
-// bound also tells a claim from an earlier one with its name.
+// bound reports whether the PVC is bound to the volume. It distinguishes the PVC from an earlier one of the same
+// name.
 func bound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name &&
 		pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID
 }
 
-// tooLarge is an error that no retry mends.
+// tooLarge returns an error that no retry can fix.
 func tooLarge(size int64) error {
 	if size > largest {
 		return fmt.Errorf("%s is more than %s, the largest there is", quantity(size), quantity(largest))
@@ -41,7 +42,7 @@ func tooLarge(size int64) error {
 	return nil
 }
 
-// growing is the status of a claim whose volume is about to grow.
+// growing sets the status of a PVC whose volume is about to grow.
 func growing(s *corev1.PersistentVolumeClaimStatus, size int64, now metav1.Time) {
 	s.AllocatedResources = with(s.AllocatedResources, size)
 	allocation(s, corev1.PersistentVolumeClaimControllerResizeInProgress)
@@ -50,7 +51,7 @@ func growing(s *corev1.PersistentVolumeClaimStatus, size int64, now metav1.Time)
 	})
 }
 
-// grown is the status of a claim whose volume and file system have grown, so that the kubelet has nothing left to do.
+// grown sets the status of a PVC whose volume and file system have grown, so that the kubelet has nothing left to do.
 func grown(s *corev1.PersistentVolumeClaimStatus, size int64) {
 	s.Capacity = with(s.Capacity, size)
 	s.AllocatedResources = with(s.AllocatedResources, size)
@@ -59,7 +60,7 @@ func grown(s *corev1.PersistentVolumeClaimStatus, size int64) {
 		corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError)
 }
 
-// stuck is the status of a claim whose volume could not grow.
+// stuck sets the status of a PVC whose volume could not grow.
 func stuck(s *corev1.PersistentVolumeClaimStatus, size int64, cause error, now metav1.Time) {
 	if tooLarge(size) != nil {
 		allocation(s, corev1.PersistentVolumeClaimControllerResizeInfeasible)
@@ -86,7 +87,7 @@ func allocation(s *corev1.PersistentVolumeClaimStatus, a corev1.ClaimResourceSta
 	s.AllocatedResourceStatuses[corev1.ResourceStorage] = a
 }
 
-// condition keeps the time of one that was there already.
+// condition sets a condition. It keeps the transition time if the status is unchanged.
 func condition(s *corev1.PersistentVolumeClaimStatus, c corev1.PersistentVolumeClaimCondition) {
 	i := slices.IndexFunc(s.Conditions, func(o corev1.PersistentVolumeClaimCondition) bool { return o.Type == c.Type })
 	if i < 0 {

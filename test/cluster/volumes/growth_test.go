@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// boundClaim has its volume, of 1Gi.
+// boundClaim returns a PVC that is bound to a volume of 1Gi.
 func boundClaim(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	return testClaim(append([]func(*corev1.PersistentVolumeClaim){func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName = "pvc-u1"

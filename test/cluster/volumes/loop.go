@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A container's /dev often has the first few loop devices only; more are made as they are needed.
+// A container's /dev often contains only the first loop devices. More are created on demand.
 const (
 	loopControl = "/dev/loop-control"
 	loopMajor   = 7
@@ -24,16 +24,16 @@ func open(path string) (*os.File, error) {
 
 func fd(f *os.File) int { return int(f.Fd()) }
 
-// attach returns a loop device for the image. The kernel takes it away again with whoever has it open or mounted last,
-// also when a whole mount namespace dies.
+// attach returns a loop device for the image. The kernel detaches it when it is no longer open or mounted, even if a
+// whole mount namespace ends.
 func attach(image string) (*os.File, error) {
 	f, err := open(image)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // The device has its own.
-	// A namespace that was just ended may still be writing. Two devices would be two file systems in one image; what is
-	// mounted from one device is one.
+	defer f.Close() //nolint:errcheck // The device keeps the file open.
+	// A namespace that has just ended may still be writing. Two devices would be two file systems on one image, but
+	// all mounts of one device share one file system.
 	if dev, ok := attached(f); ok {
 		return dev, nil
 	}
@@ -50,32 +50,32 @@ func attachNew(f *os.File) (*os.File, error) {
 		if err == nil {
 			return dev, nil
 		}
-		_ = dev.Close() // It is not ours.
+		_ = dev.Close() // Another process uses it.
 		if !errors.Is(err, unix.EBUSY) {
 			return nil, fmt.Errorf("cannot set up %s: %w", dev.Name(), err)
 		}
-		// Somebody else was quicker.
+		// Another process was faster.
 	}
 	return nil, errors.New("cannot get a loop device: others are always quicker")
 }
 
-// attached returns the device that has the image already.
+// attached returns the device to which the image is already attached.
 func attached(image *os.File) (dev *os.File, ok bool) {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd(image), &s); err != nil {
 		return nil, false
 	}
-	used, _ := filepath.Glob("/sys/block/loop*/loop") // The pattern is well formed.
+	used, _ := filepath.Glob("/sys/block/loop*/loop") // The pattern is well-formed.
 	for _, u := range used {
 		dev, err := open(filepath.Join("/dev", filepath.Base(filepath.Dir(u))))
 		if err != nil {
-			continue // It has no node here, or has gone meanwhile.
+			continue // There is no device file for it here, or it was removed.
 		}
 		info, err := unix.IoctlLoopGetStatus64(fd(dev))
 		if err == nil && info.Device == s.Dev && info.Inode == s.Ino {
 			return dev, true
 		}
-		_ = dev.Close() // It is not ours.
+		_ = dev.Close() // It belongs to another image.
 	}
 	return nil, false
 }
@@ -104,7 +104,7 @@ func freeLoop() (*os.File, error) {
 	return open(path)
 }
 
-// refresh makes a loop device as large as its image has become.
+// refresh sets the size of a loop device to the size of its image.
 func refresh(device string) error {
 	f, err := open(device)
 	if err != nil {

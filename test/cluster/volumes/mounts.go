@@ -12,8 +12,8 @@ import (
 
 // A mount is a line of proc_pid_mountinfo(5).
 type mount struct {
-	device string // "7:3"
-	root   string // what of the file system is mounted
+	device string // For example "7:3".
+	root   string // The mounted part of the file system.
 	target string
 	source string
 }
@@ -42,7 +42,7 @@ func readMounts() ([]mount, error) {
 	return parseMounts(string(b)), nil
 }
 
-// at returns what is mounted there; of several, that which one sees.
+// at returns the topmost mount at this path.
 func at(ms []mount, target string) (mount, bool) {
 	for _, m := range slices.Backward(ms) {
 		if m.target == target {
@@ -52,7 +52,7 @@ func at(ms []mount, target string) (mount, bool) {
 	return mount{}, false
 }
 
-// below returns the places right below a folder where something is mounted, the last first, as they can be unmounted.
+// below returns the mount points in a directory, the last one first, which is the order for unmounting them.
 func below(ms []mount, dir string) []string {
 	var targets []string
 	for _, m := range slices.Backward(ms) {
@@ -63,7 +63,7 @@ func below(ms []mount, dir string) []string {
 	return targets
 }
 
-// others returns where else the same contents, or a folder in them, are mounted: in pods.
+// others returns other mount points of the same file system or of a directory in it. They belong to pods.
 func others(ms []mount, own mount) []string {
 	var targets []string
 	for _, m := range ms {

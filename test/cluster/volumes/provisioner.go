@@ -1,8 +1,8 @@
-// Package volumes gives a test cluster disks: a dynamic provisioner whose volumes are file systems with an end, which
-// fill up, grow and go away as those of a CSI driver do.
+// Package volumes gives a test cluster disks: a dynamic provisioner whose volumes are file systems of a limited size.
+// They fill up, grow and are deleted like the volumes of a CSI driver.
 //
-// What a claim gets is an image file on the machine's disk, mounted through a loop device. The library under it is the
-// one that CSI's external-provisioner is made of, so that events, finalizers and the order of deletion are its own.
+// A volume is an image file on the machine's disk, mounted through a loop device. The provisioner uses the same
+// library as CSI's external-provisioner, so that events, finalizers and the order of a deletion are identical.
 package volumes
 
 import (
@@ -20,32 +20,33 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// How often things are looked at again, and how soon what failed is tried again. The external-provisioner starts at a
-// second too, but goes on to five minutes, for which no test waits.
+// Intervals of resyncs and retries. The external-provisioner also starts at a second but goes up to five minutes,
+// which is too long for a test.
 const (
 	resyncPeriod = 30 * time.Second
 	retryFirst   = time.Second
 	retryLast    = 30 * time.Second
 )
 
-// A Provisioner makes, grows and deletes the volumes of one node.
+// A Provisioner creates, grows and deletes the volumes of one node.
 type Provisioner struct {
-	// Client may do everything with nodes, storage classes, volumes, claims and events.
+	// Client needs all permissions for nodes, StorageClasses, volumes, PVCs and events.
 	Client kubernetes.Interface
-	// Node is the name of the node and also its label kubernetes.io/hostname.
+	// Node is the name of the node, which is also its label kubernetes.io/hostname.
 	Node string
-	// Dir is where volumes are mounted, as /var/lib/volumes. It is in the mount namespace of the node's kubelet.
+	// Dir is the directory in which volumes are mounted, such as /var/lib/volumes. It is in the mount namespace of
+	// the node's kubelet.
 	Dir string
-	// Images is the folder of this node, and of no other, that keeps what is in the volumes.
+	// Images is the directory with the data of the volumes. Each node has its own.
 	Images string
-	// Name of the provisioner, as in the storage classes.
+	// Name is the name of the provisioner in the StorageClasses.
 	Name string
 	// Log may be nil.
 	Log *slog.Logger
 }
 
-// Mount brings back the volumes of an earlier run, also after a change of mount namespace. Call it before the kubelet
-// starts: it takes a folder that waits for its disk for the volume itself. It is part of Run.
+// Mount mounts the volumes of an earlier run, even in another mount namespace. It must be called before the kubelet
+// starts, which would otherwise use the empty mount point as the volume. Run calls it, too.
 func (p *Provisioner) Mount() error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -54,8 +55,8 @@ func (p *Provisioner) Mount() error {
 	return d.mountAll()
 }
 
-// Unmount is for an orderly shutdown, after Run. The contents stay. What pods still hold stays mounted for them and
-// goes with the mount namespace.
+// Unmount is for an orderly shutdown after Run. The data stays. A volume that pods use stays mounted for them until
+// the mount namespace ends.
 func (p *Provisioner) Unmount() error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -64,7 +65,7 @@ func (p *Provisioner) Unmount() error {
 	return d.unmountAll()
 }
 
-// Run works until the context ends, and to the end of what it is doing then. Volumes stay mounted.
+// Run provisions volumes until ctx ends, and completes what it has started. Volumes stay mounted.
 func (p *Provisioner) Run(ctx context.Context) error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 		return err
 	}
 	if err := d.mountAll(); err != nil {
-		// One broken volume is no reason to refuse all others.
+		// One broken volume must not block all others.
 		p.log().Error("Cannot mount all volumes", "error", err)
 	}
 	return p.run(ctx, d)
@@ -103,7 +104,8 @@ func (p *Provisioner) run(ctx context.Context, s store) error {
 	return nil
 }
 
-// controller is set up as the external-provisioner sets it up, but for leader election: each node has its own.
+// controller returns a controller with the settings of the external-provisioner, but without leader election, because
+// each node has its own.
 func (p *Provisioner) controller(ctx context.Context, d *driver,
 	f informers.SharedInformerFactory) *controller.ProvisionController {
 	return controller.NewProvisionController(ctx, p.Client, p.Name, d,

@@ -21,15 +21,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Reasons of events, as the external-resizer has them.
+// Reasons of events, as in the external-resizer.
 const (
 	reasonResizing = "Resizing"
 	reasonResized  = "VolumeResizeSuccessful"
 	reasonFailed   = "VolumeResizeFailed"
 )
 
-// A resizer grows the volumes of this node, as external-resizer does with a CSI driver that grows file systems itself.
-// There is no library of it to use.
+// A resizer grows the volumes of this node, like the external-resizer with a CSI driver that grows file systems
+// itself. The external-resizer is not available as a library.
 type resizer struct {
 	client     kubernetes.Interface
 	name, node string
@@ -68,7 +68,8 @@ func (r *resizer) enqueue(o any) {
 	}
 }
 
-// changed leaves out our own notes in a claim's status: else every failure were tried again at once.
+// changed ignores changes that the resizer itself makes in the status. Otherwise every failure would be retried at
+// once.
 func (r *resizer) changed(before, after any) {
 	b, wasClaim := before.(*corev1.PersistentVolumeClaim)
 	a, isClaim := after.(*corev1.PersistentVolumeClaim)
@@ -104,7 +105,7 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 	if claim == nil || !ours(pv, r.name, r.node) || growth(claim, pv) == 0 {
 		return nil
 	}
-	// What the watch tells may be from before a growth that is done.
+	// The cache may be older than the last growth.
 	claim, err := r.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("cannot look at the claim: %w", err)
@@ -118,7 +119,7 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 		r.events.Eventf(claim, corev1.EventTypeWarning, reasonFailed, "resize volume %q by resizer %q failed: %v", pv.Name,
 			r.name, err)
 		now := metav1.Now()
-		// The retry tells it again.
+		// The retry reports it again.
 		_ = r.status(ctx, claim, func(s *corev1.PersistentVolumeClaimStatus) { stuck(s, size, err, now) })
 		return err
 	}
@@ -126,8 +127,8 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 	return nil
 }
 
-// find returns nothing for a claim that is gone or has no volume. A lister knows one error, that there is no such
-// thing.
+// find returns nil for a PVC that does not exist or has no volume. The only error of a lister is that the object does
+// not exist.
 func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -144,7 +145,8 @@ func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 	return claim, pv
 }
 
-// grow goes from the disk to the volume to the claim: each says only what is already so, and each step can be repeated.
+// grow enlarges the disk, then updates the volume, then the PVC. Each step states only what is already true, and can
+// be repeated.
 func (r *resizer) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 	size int64) error {
 	if err := tooLarge(size); err != nil {
@@ -179,7 +181,7 @@ func (r *resizer) capacity(ctx context.Context, name string, size int64) error {
 	})
 }
 
-// status changes the claim as it is now, which others change too.
+// status changes the status of the latest version of the PVC, which other components change, too.
 func (r *resizer) status(ctx context.Context, c *corev1.PersistentVolumeClaim,
 	change func(*corev1.PersistentVolumeClaimStatus)) error {
 	claims := r.client.CoreV1().PersistentVolumeClaims(c.Namespace)

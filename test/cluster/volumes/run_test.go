@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// A fakeStore notes what it is told to do.
+// A fakeStore records its calls.
 type fakeStore struct {
 	mu    sync.Mutex
 	did   []string
@@ -49,7 +49,7 @@ func (s *fakeStore) remove(name string) error { return s.note("remove " + name) 
 
 func (s *fakeStore) has(string) bool { return true }
 
-// start runs the provisioner of testNode against a cluster in memory, to which the test is all the other controllers.
+// start runs the provisioner of testNode against an in-memory cluster, in which the test plays all other controllers.
 func start(t *testing.T, s store, objects ...runtime.Object) *fake.Clientset {
 	t.Helper()
 	for _, c := range StorageClasses(testName) {
@@ -155,7 +155,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestOtherNode has a claim of this node after one of another, so that there is something to wait for.
+// TestOtherNode also has a PVC of this node, so that the test has something to wait for.
 func TestOtherNode(t *testing.T) {
 	s := &fakeStore{}
 	mine := testClaim(known, selected(testNode), func(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "mine", "u2" })
@@ -190,7 +190,7 @@ func TestDelete(t *testing.T) {
 			pv.Finalizers = []string{"external-provisioner.volume.kubernetes.io/finalizer"}
 			pv.Status.Phase = corev1.VolumeReleased
 			tc.change(pv)
-			// The claim of this node comes last, so that there is something to wait for.
+			// The PVC of this node is last, so that the test has something to wait for.
 			c := start(t, s, pv, testClaim(known, selected(testNode),
 				func(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "mine", "u2" }))
 			want := append([]string{"provision pvc-u2 1Gi"}, tc.did...)
@@ -206,7 +206,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteLater switches the policy of a volume that was kept.
+// TestDeleteLater changes the reclaim policy of a retained volume.
 func TestDeleteLater(t *testing.T) {
 	s, pv := &fakeStore{}, testVolume()
 	pv.Status.Phase = corev1.VolumeReleased
@@ -246,7 +246,7 @@ func TestGrow(t *testing.T) {
 			if diff := cmp.Diff(tc.did, tc.store.all()); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
-			// The claim's own word comes after the event.
+			// The condition of the PVC is written after the event.
 			failed := slices.Contains(tc.events, reasonFailed)
 			until(t, "the claim's conditions are not right", func() bool {
 				return len(claim(t, c).Status.Conditions) > 0 == failed

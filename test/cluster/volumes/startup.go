@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// probe is the name of a volume that is made to see what this machine can do.
+// probe is the name of a volume that is created to test this machine.
 const probe = "probe"
 
-// choose finds the first file system that can be made, mounted and grown here; failing that, one that cannot grow;
-// failing that, plain folders.
+// choose selects the first file system that can be created, mounted and grown on this machine. Otherwise it selects
+// one that cannot grow, and otherwise plain directories.
 func (d *disk) choose(ctx context.Context) error {
 	var whys []error
 	var mounts string
@@ -45,10 +45,10 @@ func (d *disk) choose(ctx context.Context) error {
 	return nil
 }
 
-// try says whether such a volume can be had, and in err what goes wrong with it.
+// try reports whether a volume of this kind can be mounted. The error is what fails.
 func (d *disk) try(ctx context.Context, kind string) (mounted bool, err error) {
 	t := &disk{images: d.images, dir: d.dir, log: d.log, kind: kind}
-	if err := t.remove(probe); err != nil { // That of an earlier run.
+	if err := t.remove(probe); err != nil { // It may be left by an earlier run.
 		return false, err
 	}
 	defer func() { err = errors.Join(err, t.remove(probe)) }()
@@ -58,7 +58,8 @@ func (d *disk) try(ctx context.Context, kind string) (mounted bool, err error) {
 	return true, t.grow(ctx, probe, 2*smallest)
 }
 
-// mountAll mounts what there is, whether the API server knows it or not: as a disk stays attached to a machine.
+// mountAll mounts all existing volumes, even if the API server does not know them, as disks stay attached to a
+// machine.
 func (d *disk) mountAll() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +84,7 @@ func (d *disk) mountAll() error {
 	return errors.Join(append(errs, d.sweep())...)
 }
 
-// sweep removes folders on which no volume is mounted. The kubelet would take them for empty ones.
+// sweep removes mount points without a volume. The kubelet would use them as empty volumes.
 func (d *disk) sweep() error {
 	ms, err := readMounts()
 	if err != nil {

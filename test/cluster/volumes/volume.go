@@ -9,21 +9,23 @@ import (
 // annotationProvisionedBy is set by the library.
 const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// plainAnnotation marks a volume without an end of its own and says why it has none.
+// plainAnnotation returns the key of the annotation with the reason why a volume is a plain directory without a size
+// limit.
 func plainAnnotation(provisioner string) string { return provisioner + "/plain-folder" }
 
-// A blueprint is what a PersistentVolume is made from.
+// A blueprint contains the data of a PersistentVolume to create.
 type blueprint struct {
 	name  string
 	path  string
 	node  string
 	claim *corev1.PersistentVolumeClaim
 	class *storagev1.StorageClass
-	// plain is why the volume is a plain folder, "" for a disk.
+	// plain is the reason why the volume is a plain directory, or "" for a disk.
 	plain string
 }
 
-// volume leaves the reference to the claim, the class's name, provisioned-by and the finalizer to the library.
+// volume returns the PersistentVolume. The library sets the reference to the PVC, the class, provisioned-by and the
+// finalizer.
 func (b blueprint) volume() *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: b.name},
@@ -58,7 +60,7 @@ func onlyOn(node string) *corev1.VolumeNodeAffinity {
 	}}
 }
 
-// onNode says whether the volume is one of this node.
+// onNode reports whether the volume belongs to this node.
 func onNode(pv *corev1.PersistentVolume, node string) bool {
 	if pv.Spec.Local == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return false
@@ -73,7 +75,7 @@ func onNode(pv *corev1.PersistentVolume, node string) bool {
 	return false
 }
 
-// ours says whether this node's provisioner made the volume.
+// ours reports whether this node's provisioner has created the volume.
 func ours(pv *corev1.PersistentVolume, name, node string) bool {
 	return pv.Annotations[annotationProvisionedBy] == name && onNode(pv, node)
 }

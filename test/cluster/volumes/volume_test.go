@@ -104,7 +104,7 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// testVolume is bound to testClaim.
+// testVolume returns a volume that is bound to testClaim.
 func testVolume() *corev1.PersistentVolume {
 	pv := blueprint{name: "pvc-u1", path: "volumes/pvc-u1", node: testNode, claim: testClaim(),
 		class: testClass(ClassLocal)}.volume()

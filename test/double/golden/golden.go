@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // A test binary has its flags before it runs.
+var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // Flags are parsed before the tests run.
 
 // Text compares a text with a file, or writes the file if -update is set.
 func Text(t *testing.T, file, got string) {

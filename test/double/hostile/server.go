@@ -53,10 +53,10 @@ func (s Server) Serve(l net.Listener) {
 
 // Play plays the trick on one client and closes the connection.
 func (s Server) Play(c net.Conn) {
-	defer c.Close()                                                 //nolint:errcheck // Nobody is told.
-	_ = c.SetDeadline(time.Now().Add(longest))                      // A client that stays gets no more.
-	_ = s.Trick.play(&client{Conn: c, learned: s.Learned})          // The client hung up, or the trick is over.
-	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // What it says at last, so that it gets all of ours.
+	defer c.Close()                                                 //nolint:errcheck // The result does not matter.
+	_ = c.SetDeadline(time.Now().Add(longest))                      // This limits the time of a client.
+	_ = s.Trick.play(&client{Conn: c, learned: s.Learned})          // The client has disconnected, or the trick is over.
+	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // Let the client receive everything.
 }
 
 // A client is the victim of a trick.
@@ -95,7 +95,7 @@ func (c *client) sendPacket(payload ...byte) error {
 }
 
 func (c *client) packet(payload []byte) []byte {
-	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload))) //nolint:gosec // Three bytes are enough for all of them.
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(payload))) //nolint:gosec // Three bytes hold every length.
 	out[3] = c.next
 	c.next++
 	return append(out, payload...)

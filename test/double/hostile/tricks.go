@@ -5,7 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // The protocol's.
+	"crypto/sha1" //nolint:gosec // The protocol uses it.
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
@@ -184,7 +184,7 @@ func (c *client) offerKey() error {
 	if err != nil {
 		return err
 	}
-	password, err := rsa.DecryptOAEP(sha1.New(), rand.Reader, key, encrypted, nil) //nolint:gosec // That is what the protocol says.
+	password, err := rsa.DecryptOAEP(sha1.New(), rand.Reader, key, encrypted, nil) //nolint:gosec // The protocol specifies it.
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Backups of a claim are records, and archives on a volume.
+// Backups gives a test access to the backups of a claim: their BackupRecords and their archives on the backup volume.
 type Backups struct{ server *Server }
 
-// MustList them or end the test.
+// MustList returns the BackupRecords of the claim, and ends the test if it cannot list them.
 func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
 	t.Helper()
 	records, err := b.List(t.Context())
@@ -24,7 +24,7 @@ func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
 	return records
 }
 
-// Only backup, where there is one.
+// Only returns the only BackupRecord of the claim. It ends the test unless there is exactly one.
 func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	records, err := b.List(t.Context())
@@ -34,7 +34,7 @@ func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
 	return &records[0]
 }
 
-// Newest of those that are there, which were made one after the other.
+// Newest returns the BackupRecord with the latest creation timestamp.
 func (b Backups) Newest(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	records := b.MustList(t)
@@ -44,7 +44,7 @@ func (b Backups) Newest(t *testing.T) *unstructured.Unstructured {
 	return &newest
 }
 
-// HaveArchives is that those of these backups are on their volume, and no others.
+// HaveArchives checks that the backup volume contains the archives of the given backups, and no others.
 func (b Backups) HaveArchives(t *testing.T, want []string) {
 	t.Helper()
 	StartToolbox(t, b.server.Namespace, "archives", b.server.BackupPVC())
@@ -59,10 +59,10 @@ func (b Backups) HaveArchives(t *testing.T, want []string) {
 	}
 }
 
-// PhaseProven of a backup.
+// PhaseProven is the phase of a verified backup.
 const PhaseProven = "Proven"
 
-// List their records.
+// List returns the BackupRecords of the claim.
 func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list := NewList("crossplane-mysql.io/v1alpha1/BackupRecord")
 	if err := Suite.Kube.List(ctx, list); err != nil {
@@ -77,13 +77,13 @@ func (b Backups) List(ctx context.Context) ([]unstructured.Unstructured, error) 
 	return mine, nil
 }
 
-// Has is true if a record is of this instance.
+// Has reports whether a BackupRecord belongs to this claim.
 func (b Backups) Has(record *unstructured.Unstructured) bool {
 	origin, _, _ := unstructured.NestedStringMap(record.Object, "spec", "instance")
 	return origin["namespace"] == b.server.Namespace && origin["name"] == b.server.Name
 }
 
-// IsProven complains of a record that is not.
+// IsProven returns an error unless the backup is verified.
 func IsProven(r *unstructured.Unstructured) error {
 	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
 	if phase == PhaseProven {
@@ -93,7 +93,7 @@ func IsProven(r *unstructured.Unstructured) error {
 	return fmt.Errorf("%s is %s: %s", r.GetName(), phase, message)
 }
 
-// AreProven is that all are, and that there are so many.
+// AreProven checks that the claim has the given number of backups, and that all of them are verified.
 func (b Backups) AreProven(t *testing.T, want int) {
 	t.Helper()
 	records, err := b.List(t.Context())

@@ -17,17 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Client of a server has no more than its Service, its account and a pod.
+// A Client is a client of a server. It has only the Service, an account and a pod.
 type Client struct{ server *Server }
 
-// Query the server as a client of its Service would. The password goes in by a file, never on a command line.
+// Query runs a statement through the Service of the server. The password is passed on standard input, so that it does
+// not appear on a command line.
 func (c Client) Query(ctx context.Context, password, statement string) (string, error) {
 	return Exec(ctx, c.server.Namespace, "client", c.options(password), "mysql", "--defaults-file=/dev/stdin",
 		"--connect-timeout=2",
 		"--batch", "--skip-column-names", "--execute="+statement, c.server.Database)
 }
 
-// MustQuery a server that runs. On a busy machine a connection may take more than one try; a statement is sent once.
+// MustQuery runs a statement and ends the test if it fails. It retries the connection, which may fail on a busy
+// machine, but it sends the statement only once.
 func (c Client) MustQuery(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
@@ -41,7 +43,7 @@ func (c Client) MustQuery(t *testing.T, statement string) string {
 	return out
 }
 
-// OnceConnected asks until there is a connection, and returns what came of that.
+// OnceConnected repeats ask until the client reaches the server, and returns the result of that call.
 func OnceConnected(t *testing.T, ask func(context.Context) error) error {
 	t.Helper()
 	var refused error
@@ -56,8 +58,8 @@ func OnceConnected(t *testing.T, ask func(context.Context) error) error {
 	return refused
 }
 
-// notConnected is true for an error of a client that found no server, or whose Service has no pod yet, before it could
-// say anything; or that its kubelet, which has just begun, does not know yet.
+// notConnected reports whether the client failed before the server could process a statement. This includes a Service
+// without a pod, and a kubelet that has just started and does not list the pod yet.
 func notConnected(err error) bool {
 	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet",
 		"sending authentication information", "pod does not exist"} {
@@ -68,8 +70,8 @@ func notConnected(err error) bool {
 	return strings.Contains(err.Error(), "ERROR 2013") && strings.Contains(err.Error(), "reading ")
 }
 
-// FirstAnswer waits until the server answers at all. Whatever it answers then must be right: nobody may see a server
-// that is not restored yet.
+// FirstAnswer waits for the first response of the server, and ends the test if that response is an error. A client
+// must never see a server that is not restored yet.
 func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
@@ -92,7 +94,7 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	return out
 }
 
-// SeesRows of the test's table in the server's first answer: these, and no others.
+// SeesRows checks that the first response of the server contains exactly these rows of the test's table.
 func (c Client) SeesRows(t *testing.T, want string) {
 	t.Helper()
 	if got := c.FirstAnswer(t, Rows); got != want {
@@ -100,7 +102,7 @@ func (c Client) SeesRows(t *testing.T, want string) {
 	}
 }
 
-// SeesVersion of the server, whose first answer it is, and waits until the claim is Ready.
+// SeesVersion checks the MySQL version in the first response of the server, and waits until the claim is Ready.
 func (c Client) SeesVersion(t *testing.T) {
 	t.Helper()
 	if got := c.FirstAnswer(t, "SELECT VERSION()"); !strings.HasPrefix(got, "9.7.") && Suite.Own != nil {
@@ -109,7 +111,7 @@ func (c Client) SeesVersion(t *testing.T) {
 	c.server.BecomesReady(t)
 }
 
-// TypeSession types what the original operators' users typed.
+// TypeSession runs the SQL statements of the original operator's example session.
 func (c Client) TypeSession(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Repository(), "examples", "original-claim", "session.sql"))
@@ -121,7 +123,8 @@ func (c Client) TypeSession(t *testing.T) {
 	}
 }
 
-// ChangePassword in the claim, and see that the running server takes the new one and, in the end, only that.
+// ChangePassword changes the password in the claim. It waits until the running server accepts the new password and
+// refuses the old one.
 func (c Client) ChangePassword(t *testing.T, password string) {
 	t.Helper()
 	c.server.Set(t, map[string]any{"password": password})
@@ -133,7 +136,7 @@ func (c Client) ChangePassword(t *testing.T, password string) {
 	c.server.Password = password
 }
 
-// Refused is the password, in the end.
+// Refused waits until the server refuses the password.
 func (c Client) Refused(t *testing.T, password string) {
 	t.Helper()
 	eventuallyWith(t, pauseInAPod, "the old password's end", func(ctx context.Context) error {
@@ -148,8 +151,8 @@ func (c Client) Refused(t *testing.T, password string) {
 	})
 }
 
-// LogIn leaves the password in a file of the client's pod, and returns the command that uses it. What is typed there
-// comes by standard input.
+// LogIn writes the password to a file in the client's pod, and returns a mysql command that uses this file. The
+// command reads statements from standard input.
 func (c Client) LogIn(ctx context.Context, options ...string) ([]string, error) {
 	file := "/tmp/" + c.server.Name + "-" + c.server.User + ".cnf"
 	if _, err := Exec(ctx, c.server.Namespace, "client", c.options(c.server.Password), "sh", "-c", `umask 77; cat >"$0"`,
@@ -160,7 +163,7 @@ func (c Client) LogIn(ctx context.Context, options ...string) ([]string, error) 
 		append(options, c.server.Database)...), nil
 }
 
-// RunScript runs statements, however many.
+// RunScript runs any number of statements in one session and returns their output.
 func (c Client) RunScript(t *testing.T, statements string) string {
 	t.Helper()
 	client, err := c.LogIn(t.Context(), "--batch", "--raw", "--skip-column-names")
@@ -178,13 +181,13 @@ func (c Client) RunScript(t *testing.T, statements string) string {
 	return out.String()
 }
 
-// Forward a port of this machine to the server, and return its address.
+// Forward forwards a local port to the server, and returns its address.
 func (c Client) Forward(t *testing.T) string {
 	t.Helper()
 	return forward(t, c.server.Pods().MustFindServer(t), 3306)
 }
 
-// forward a port of this machine to one of a pod, and return its address.
+// forward forwards a local port to a port of a pod, and returns its address.
 func forward(t *testing.T, p *corev1.Pod, port int) string {
 	t.Helper()
 	target := Suite.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).
@@ -212,7 +215,7 @@ func forward(t *testing.T, p *corev1.Pod, port int) string {
 	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local)
 }
 
-// FindSecret that clients are told: the connection Secret.
+// FindSecret returns the connection Secret, from which clients read how to connect.
 func (c Client) FindSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := Suite.Kube.Get(ctx, client.ObjectKey{Namespace: c.server.Namespace, Name: c.server.Name + "-connection"},
@@ -220,7 +223,7 @@ func (c Client) FindSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, err
 }
 
-// Connects waits until the connection Secret has the password and the server takes it.
+// Connects waits until the connection Secret contains the password and the server accepts it.
 func (c Client) Connects(t *testing.T, password string) {
 	t.Helper()
 	Eventually(t, "the connection Secret", func(ctx context.Context) error {
@@ -240,14 +243,14 @@ func (c Client) Connects(t *testing.T, password string) {
 	c.server.Password = password
 }
 
-// options of the client: which server, and who asks it.
+// options returns an option file for the mysql client, with the host, the user and the password.
 func (c Client) options(password string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
 	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.server.Name, c.server.User, quoted)
 }
 
-// hasEndpoint is a complaint as long as no connection to the Service can reach a server, whatever that would answer: to
-// ask it then would cost a program in a pod each time.
+// hasEndpoint returns an error as long as the Service has no serving endpoint. Checking this first avoids an exec
+// into the client's pod for each try.
 func (c Client) hasEndpoint(ctx context.Context) error {
 	l := &discoveryv1.EndpointSliceList{}
 	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.server.Namespace),

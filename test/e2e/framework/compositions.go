@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ClassComposition puts data into volumes of a StorageClass.
+// ClassComposition is the name of the Composition that stores data in volumes of a StorageClass.
 const ClassComposition = "mysql"
 
-// HostPathComposition is the one of the package with the name of a node, as a platform team with several nodes has it,
-// and with more input if there is any.
+// HostPathComposition creates a copy of the packaged hostPath Composition that names a node, as a platform team with
+// several nodes would do. The given input is added to its input.
 func HostPathComposition(t *testing.T, input map[string]any) string {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -26,7 +26,7 @@ func HostPathComposition(t *testing.T, input map[string]any) string {
 	return CopyOfComposition(t, "mysql-hostpath", all)
 }
 
-// CopyOfComposition of the package with other input.
+// CopyOfComposition creates a copy of a packaged Composition with changed input, and deletes it after the test.
 func CopyOfComposition(t *testing.T, name string, input map[string]any) string {
 	t.Helper()
 	packaged, steps, given := readComposition(t, name)
@@ -48,7 +48,7 @@ func CopyOfComposition(t *testing.T, name string, input map[string]any) string {
 	return c.GetName()
 }
 
-// readComposition with copies of its steps, and of them the input of the first.
+// readComposition returns a Composition, a copy of its pipeline steps, and the input of the first step.
 func readComposition(t *testing.T, name string) (c *unstructured.Unstructured, steps []any, input map[string]any) {
 	t.Helper()
 	c = NewObject("apiextensions.crossplane.io/v1", "Composition", "", name)
@@ -67,20 +67,20 @@ func readComposition(t *testing.T, name string) (c *unstructured.Unstructured, s
 	return c, steps, input
 }
 
-// OnBoth Compositions, side by side.
+// OnBoth runs a test with each of the two Compositions in parallel.
 func OnBoth(t *testing.T, run func(t *testing.T, composition string)) {
 	t.Helper()
 	OnEach(t, nil, run)
 }
 
-// Names of the tests on the two Compositions.
+// Names of the subtests for the two Compositions.
 const (
 	OnClass    = "StorageClass"
 	OnHostPath = "HostPath"
 )
 
-// OnEach Composition a test runs. One that repeats the other runs where ALL is set, as Repeats says: where has the
-// reason.
+// OnEach runs a test with each Composition. A Composition listed in exceptions runs only if ALL is set: see Repeats.
+// The value in exceptions is the reason.
 func OnEach(t *testing.T, exceptions map[string]string, run func(t *testing.T, composition string)) {
 	t.Helper()
 	for name, composition := range map[string]func(*testing.T) string{

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Dump what a person would look at first when a test has failed. It is printed behind all tests, so that it does not
-// stand between a failure and its reason.
+// Dump collects the objects and logs that an engineer would inspect first after a failed test. They are printed after
+// all tests, so that they do not separate a failure from its message.
 func (s *Server) Dump(ctx context.Context, t *testing.T) {
 	t.Helper()
 	report := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.Namespace, s.Name, s.Look(ctx))
@@ -18,14 +18,14 @@ func (s *Server) Dump(ctx context.Context, t *testing.T) {
 	looks.all = append(looks.all, report)
 }
 
-// looks at failed servers.
+// looks contains the reports about the servers of failed tests.
 var looks struct {
 	sync.Mutex
 
 	all []string
 }
 
-// printLooks when the tests have ended, or were interrupted.
+// printLooks prints the reports when the tests have ended or were interrupted.
 func printLooks() {
 	looks.Lock()
 	defer looks.Unlock()
@@ -34,7 +34,7 @@ func printLooks() {
 	}
 }
 
-// Look at what there is.
+// Look returns the state of the server's objects and the relevant logs.
 func (s *Server) Look(ctx context.Context) string {
 	var b strings.Builder
 	for _, args := range [][]string{

@@ -13,16 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// eventSender is the controller's name in its events.
+// eventSender is the reporting controller in the events of our controller.
 const eventSender = "crossplane-mysql"
 
-// HasEvent waits for an event of the claim that has a text in it.
+// HasEvent waits for an event of the claim whose message contains the text.
 func (s *Server) HasEvent(t *testing.T, text string) {
 	t.Helper()
 	s.findEvent(t, text, func(e *corev1.Event) bool { return strings.Contains(e.Message, text) })
 }
 
-// ControllerSays waits for such an event from the controller.
+// ControllerSays waits for an event of our controller whose message contains the text.
 func (s *Server) ControllerSays(t *testing.T, text string) {
 	t.Helper()
 	s.findEvent(t, text, func(e *corev1.Event) bool {
@@ -30,7 +30,7 @@ func (s *Server) ControllerSays(t *testing.T, text string) {
 	})
 }
 
-// findEvent about the claim, in the end.
+// findEvent waits for a matching event about the claim.
 func (s *Server) findEvent(t *testing.T, subject string, like func(*corev1.Event) bool) {
 	t.Helper()
 	Eventually(t, "an event", func(ctx context.Context) error {
@@ -47,10 +47,10 @@ func (s *Server) findEvent(t *testing.T, subject string, like func(*corev1.Event
 	})
 }
 
-// eventReasons that the API has.
+// eventReasons matches the event reasons that the API package declares.
 var eventReasons = regexp.MustCompile(`EventReason = "(\w+)"`)
 
-// documentedEventsOnly are sent by the controller.
+// documentedEventsOnly checks that the controller has emitted only events whose reason the API package declares.
 func documentedEventsOnly(t *testing.T, namespace string) {
 	t.Helper()
 	api, err := os.ReadFile(filepath.Join(Repository(), "apis", "v1", "events.go"))
@@ -74,7 +74,7 @@ func documentedEventsOnly(t *testing.T, namespace string) {
 	}
 }
 
-// HasEvents are events of these reasons about the claim, in the end.
+// HasEvents waits for an event about the claim with each of these reasons.
 func (s *Server) HasEvents(t *testing.T, reasons ...string) {
 	t.Helper()
 	for _, reason := range reasons {

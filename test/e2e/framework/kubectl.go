@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Kubectl is the one that the repository builds.
+// Kubectl runs the kubectl that is built from this repository.
 func Kubectl(ctx context.Context, args ...string) (string, error) {
 	tool := exec.CommandContext(ctx, "go", "run", "./test/tools", "kube")
 	tool.Dir = Repository()
@@ -22,7 +22,7 @@ func Kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// MustKubectl is a command of kubectl that succeeds.
+// MustKubectl runs kubectl and ends the test if it fails.
 func MustKubectl(t *testing.T, args ...string) {
 	t.Helper()
 	for i, a := range args {

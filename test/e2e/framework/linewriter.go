@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// A LineWriter hands on whole lines.
+// A LineWriter splits what is written to it into lines.
 type LineWriter struct {
-	// Line gets each, without its end.
+	// Line is called with each complete line, without its newline.
 	Line func(string)
 
 	rest []byte
@@ -15,7 +15,7 @@ type LineWriter struct {
 
 var _ io.Writer = &LineWriter{}
 
-// Write never fails.
+// Write never returns an error.
 func (w *LineWriter) Write(p []byte) (int, error) {
 	w.rest = append(w.rest, p...)
 	for {

@@ -17,10 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// MetricsRole is the role of who may read the controller's metrics.
+// MetricsRole is the ClusterRole that permits reading the controller's metrics.
 const MetricsRole = "crossplane-mysql-metrics"
 
-// TokenWith a role, or without any where it is empty, of a ServiceAccount that goes with the test.
+// TokenWith creates a ServiceAccount, binds it to a ClusterRole unless role is empty, and returns a token of it. The
+// binding is deleted after the test, the ServiceAccount with its namespace.
 func TokenWith(t *testing.T, namespace, role string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "reader-"}}
@@ -45,7 +46,7 @@ func TokenWith(t *testing.T, namespace, role string) string {
 	return TokenOf(t, namespace, account.Name)
 }
 
-// TokenOf a ServiceAccount, for twenty minutes.
+// TokenOf returns a token of a ServiceAccount that is valid for 20 minutes.
 func TokenOf(t *testing.T, namespace, account string) string {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(1200))}}
@@ -57,10 +58,10 @@ func TokenOf(t *testing.T, namespace, account string) string {
 	return token.Status.Token
 }
 
-// A Metrics is a way to the controller's metrics.
+// A Metrics is a forwarded connection to the controller's metrics endpoint.
 type Metrics struct{ address string }
 
-// MetricsOf the one pod of the controller.
+// MetricsOf forwards a port to the metrics endpoint of the controller's only pod.
 func MetricsOf(t *testing.T) Metrics {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -71,7 +72,7 @@ func MetricsOf(t *testing.T) Metrics {
 	return Metrics{forward(t, &pods.Items[0], 8443)}
 }
 
-// Ask for them with a token, or without where it is empty.
+// Ask requests the metrics with the token, or without one if it is empty.
 func (m Metrics) Ask(ctx context.Context, token string) (status int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.address+"/metrics", nil)
 	if err != nil {
@@ -80,18 +81,18 @@ func (m Metrics) Ask(ctx context.Context, token string) (status int, body string
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // It is made anew at each start, and no secret is in what is read.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // The certificate is new at each start; no secrets are read.
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return 0, "", fmt.Errorf("cannot ask for metrics: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // It was read.
+	defer response.Body.Close() //nolint:errcheck // The body was read.
 	raw, err := io.ReadAll(response.Body)
 	return response.StatusCode, string(raw), err
 }
 
-// Sum of a metric's series that have a label, written as there, for a token that may have it.
+// Sum returns the sum of those series of a metric whose labels contain the text label.
 func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, error) {
 	_, body, err := m.Ask(ctx, token)
 	if err != nil {
@@ -104,7 +105,7 @@ func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, e
 	return sum, nil
 }
 
-// SumSeries of a metric, of those whose labels count.
+// SumSeries returns the sum of the series of a metric for which counts returns true.
 func SumSeries(body, name string, counts func(labels string) bool) (float64, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {
@@ -123,7 +124,7 @@ func SumSeries(body, name string, counts func(labels string) bool) (float64, err
 	return sum, nil
 }
 
-// Value of a metric that has no labels, for a token that may have it.
+// Value returns the value of a metric without labels.
 func (m Metrics) Value(ctx context.Context, token, name string) (float64, error) {
 	_, body, err := m.Ask(ctx, token)
 	if err != nil {

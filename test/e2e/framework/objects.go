@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewNamespace makes one for a test, and removes it afterwards.
+// NewNamespace creates a namespace and deletes it after the test.
 func NewNamespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
@@ -35,7 +35,7 @@ func NewNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// Make an object that goes with the test.
+// Make creates an object and deletes it after the test.
 func Make(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := Suite.Kube.Create(t.Context(), o); err != nil {
@@ -48,7 +48,7 @@ func Make(t *testing.T, o client.Object) {
 	})
 }
 
-// ReadObjects reads a file of YAML documents, and puts them into a namespace.
+// ReadObjects returns the objects of a YAML file, with their namespace set.
 func ReadObjects(t *testing.T, file, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Repository(), filepath.FromSlash(file)))
@@ -71,7 +71,7 @@ func ReadObjects(t *testing.T, file, namespace string) []*unstructured.Unstructu
 	}
 }
 
-// NewObject has a kind and a name, and no more.
+// NewObject returns an object that has only a kind and a name.
 func NewObject(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(apiVersion)
@@ -81,7 +81,7 @@ func NewObject(apiVersion, kind, namespace, name string) *unstructured.Unstructu
 	return u
 }
 
-// HasCondition returns what is wrong if an object does not have a condition that is True.
+// HasCondition returns an error unless the condition of the object is True.
 func HasCondition(ctx context.Context, u *unstructured.Unstructured, kind string) error {
 	c, err := FindCondition(ctx, u, kind)
 	if err != nil {
@@ -93,7 +93,7 @@ func HasCondition(ctx context.Context, u *unstructured.Unstructured, kind string
 	return fmt.Errorf("%s %s: %s is %v: %v %v", u.GetKind(), u.GetName(), kind, c["status"], c["reason"], c["message"])
 }
 
-// FindCondition of an object as it is now.
+// FindCondition reads the object again and returns its condition of this type.
 func FindCondition(ctx context.Context, u *unstructured.Unstructured, kind string) (map[string]any, error) {
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func FindCondition(ctx context.Context, u *unstructured.Unstructured, kind strin
 	return nil, fmt.Errorf("%s %s has no condition %s", u.GetKind(), u.GetName(), kind)
 }
 
-// IsGone is a complaint as long as an object is there.
+// IsGone returns an error as long as the object exists.
 func IsGone(ctx context.Context, o client.Object) error {
 	err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if IsUnknown(err) {
@@ -125,10 +125,10 @@ func IsGone(ctx context.Context, o client.Object) error {
 // SystemNamespace is the controller's namespace.
 const SystemNamespace = "crossplane-mysql-system"
 
-// IsUnknown is the error of a kind that the API server does not have, or does not have any more.
+// IsUnknown reports whether the object does not exist, or the API server does not serve its kind.
 func IsUnknown(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// NewList of a kind, written as apiVersion/Kind.
+// NewList returns an empty list of a kind that is written as apiVersion/Kind.
 func NewList(kind string) *unstructured.UnstructuredList {
 	slash := strings.LastIndex(kind, "/")
 	list := &unstructured.UnstructuredList{}

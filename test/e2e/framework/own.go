@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An ownCluster is one that the tests booted, and what the machine looked like before.
+// An ownCluster is a cluster that the tests booted, and the state of the machine before that.
 type ownCluster struct {
 	Kubeconfig string
 	namespaces []string
@@ -40,8 +40,8 @@ func boot(ctx context.Context) (*ownCluster, error) {
 	return own, err
 }
 
-// ReplaceCluster ends the cluster that the tests booted, with all that is in it, and boots another. Nobody else may use
-// it.
+// ReplaceCluster deletes the cluster that the tests booted and boots another one. No other test may use the cluster
+// meanwhile.
 func ReplaceCluster(t *testing.T) {
 	t.Helper()
 	if Suite.Own == nil {
@@ -50,7 +50,7 @@ func ReplaceCluster(t *testing.T) {
 	if err := Suite.Own.down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, ns := range Suite.Own.namespaces { // Before another one has their numbers.
+	for _, ns := range Suite.Own.namespaces { // The check runs before other namespaces can get the same inode numbers.
 		if err := deserted(t.Context(), ns); err != nil {
 			t.Fatal(err)
 		}
@@ -65,16 +65,16 @@ func ReplaceCluster(t *testing.T) {
 	}
 }
 
-// down is not interrupted: it is what an interrupt asks for.
+// down ignores the cancellation of ctx, because an interrupted run also has to delete its cluster.
 func (o *ownCluster) down(ctx context.Context) error {
 	return typeMake(context.WithoutCancel(ctx), "cluster-down")
 }
 
-// windUp is how long the kernel may take to free what nobody uses any more. What leaks stays.
+// windUp is how long the kernel may take to release unused resources. A leaked resource is still there afterwards.
 const windUp = 2 * time.Minute
 
-// end takes the cluster down. After a good run it sees that nothing is left of it: no process in its namespaces, no
-// mount, link, cgroup or loop device that was not there before.
+// end deletes the cluster. After a successful run it checks that the cluster has left nothing on the machine. This
+// means processes in its namespaces, and new mounts, network links, cgroups or loop devices.
 func (o *ownCluster) end(ctx context.Context, good bool) error {
 	if err := o.down(ctx); err != nil || !good {
 		return err
@@ -93,7 +93,7 @@ func (o *ownCluster) end(ctx context.Context, good bool) error {
 	}))...)
 }
 
-// namespaces of the cluster's first process, and of all processes below it.
+// namespaces returns the pid, net and mnt namespaces of the cluster's first process, which all its processes share.
 func namespaces(processFile string) ([]string, error) {
 	b, err := os.ReadFile(processFile)
 	if err != nil {
@@ -123,7 +123,8 @@ func namespaces(processFile string) ([]string, error) {
 	return found, nil
 }
 
-// deserted waits a moment: a process that was killed is there until the machine's own first process has asked for it.
+// deserted waits until no process is left in a namespace. A killed process exists until the init process of the
+// machine has reaped it.
 func deserted(ctx context.Context, ns string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), windUp)
 	defer cancel()
@@ -147,7 +148,7 @@ func processesIn(ns string) []string {
 	return subject
 }
 
-// SignalComponent sends one of the cluster's own programs a signal, such as kube-controller-manager.
+// SignalComponent sends a signal to a program of the cluster, such as kube-controller-manager.
 func SignalComponent(t *testing.T, name string, signal syscall.Signal) {
 	t.Helper()
 	if Suite.Own == nil {
@@ -170,8 +171,8 @@ func SignalComponent(t *testing.T, name string, signal syscall.Signal) {
 	t.Fatalf("the cluster has no %s", name)
 }
 
-// look at what a cluster could leave behind. Other work on the machine may change other things meanwhile, so that only
-// names that a cluster uses are looked for where there are many.
+// look returns everything that a cluster could leave on the machine. Other programs may create mounts, cgroups and
+// loop devices meanwhile, so only those with the cluster's name are returned.
 func look() map[string]string {
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/test-cluster-" + ClusterName + "-*") // The pattern is well-formed.
 	v2, _ := filepath.Glob("/sys/fs/cgroup/test-cluster-" + ClusterName + "-*")

@@ -11,25 +11,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AllowReuse of a namespace's name, until the test is over.
+// AllowReuse adds a namespace to the platform's reusableNamespaces until the test ends.
 func AllowReuse(t *testing.T, namespace string) {
 	t.Helper()
 	Allow(t, "reusableNamespaces", namespace)
 }
 
-// AllowServiceAnnotation of this key, besides those that claims of other tests set, until the test is over or says so.
+// AllowServiceAnnotation allows claims to set this annotation on their Service. It is forbidden again when the test
+// ends or calls forbid.
 func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
 	t.Helper()
 	return Allow(t, "allowedServiceAnnotations", key)
 }
 
-// AllowBackupStore of this name, until the test is over.
+// AllowBackupStore allows claims to use this BackupStore until the test ends.
 func AllowBackupStore(t *testing.T, name string) {
 	t.Helper()
 	Allow(t, "allowedBackupStores", name)
 }
 
-// Allow something that a list of the platform has not, until the test is over or says so. All tests have one platform.
+// Allow adds an entry to a list of the Platform, until the test ends or calls forbid. All tests share one Platform.
 func Allow(t *testing.T, list, entry string) (forbid func()) {
 	t.Helper()
 	changePlatform(t, list, func(entries []string) []string { return append(entries, entry) })
@@ -42,7 +43,7 @@ func Allow(t *testing.T, list, entry string) (forbid func()) {
 	return forbid
 }
 
-// SetPlatform to a value that no claim of another test minds, until the test is over.
+// SetPlatform sets a field of the Platform until the test ends. The value must not affect claims of other tests.
 func SetPlatform(t *testing.T, field string, value any) {
 	t.Helper()
 	updatePlatform(t, func(spec map[string]any) error { spec[field] = value; return nil })

@@ -19,14 +19,14 @@ import (
 // Toolbox is an image with a shell and a MySQL client.
 const Toolbox = "mysql:9.7"
 
-// StartToolbox starts a pod of the toolbox that sleeps, with a volume if a PVC is named, and waits until it runs.
+// StartToolbox starts a toolbox pod that sleeps, with a volume if pvc is not empty, and waits until it runs.
 func StartToolbox(t *testing.T, namespace, name, pvc string) {
 	t.Helper()
 	StartPod(t, ToolboxPod(namespace, name, pvc))
 }
 
-// ToolboxPod is such a pod that nobody has started. With a volume it is root, to do there what it likes; without one it
-// may do no more than the product's own pods.
+// ToolboxPod returns a toolbox pod that is not created yet. With a volume it runs as root, so that it can read and
+// write every file. Without a volume it has no more privileges than the product's own pods.
 func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -52,8 +52,8 @@ func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	return p
 }
 
-// CreatePod as soon as its namespace, which may be a moment old, has its ServiceAccount: nothing is refused for another
-// reason here.
+// CreatePod creates a pod. It retries while the API server refuses the pod because a new namespace has no
+// ServiceAccount yet, the only reason for a refusal here.
 func CreatePod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	letIn(t, p)
@@ -66,7 +66,7 @@ func CreatePod(t *testing.T, p *corev1.Pod) {
 	})
 }
 
-// StartPod and wait until it runs.
+// StartPod creates a pod and waits until it runs.
 func StartPod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	CreatePod(t, p)
@@ -81,7 +81,7 @@ func StartPod(t *testing.T, p *corev1.Pod) {
 	})
 }
 
-// Exec runs a command in a pod, or POD/CONTAINER, and returns what it prints.
+// Exec runs a command in a pod (pod is POD or POD/CONTAINER) and returns its output.
 func Exec(ctx context.Context, namespace, pod, stdin string, command ...string) (string, error) {
 	var out bytes.Buffer
 	var input io.Reader
@@ -92,7 +92,7 @@ func Exec(ctx context.Context, namespace, pod, stdin string, command ...string) 
 	return out.String(), err
 }
 
-// ExecStream runs a command in a pod, with its input and output as they come.
+// ExecStream runs a command in a pod and streams its input and output.
 func ExecStream(ctx context.Context, namespace, pod string, stdin io.Reader, stdout io.Writer,
 	command ...string) error {
 	pod, container, _ := strings.Cut(pod, "/")

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Levels of Pod Security, which the API server enforces by a label of the namespace.
+// Pod Security levels. The API server enforces the level in the label of a namespace.
 const (
 	securityLabel = "pod-security.kubernetes.io/enforce"
 	privileged    = "privileged"
@@ -20,7 +20,8 @@ const (
 	restricted    = "restricted"
 )
 
-// securityOf the product's pods with a Composition: one on folders of a node has them made over by root.
+// securityOf returns the level that the product's pods need with a Composition. With hostPath volumes, a container of
+// theirs runs as root to change the owner of the directories.
 func securityOf(t *testing.T, composition string) string {
 	t.Helper()
 	if _, _, input := readComposition(t, composition); input["volumes"] == "HostPath" {
@@ -29,7 +30,7 @@ func securityOf(t *testing.T, composition string) string {
 	return restricted
 }
 
-// enforceSecurity in a namespace.
+// enforceSecurity sets the level that a namespace enforces.
 func enforceSecurity(t *testing.T, namespace, level string) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+securityLabel+`":"`+level+`"}}}`))
@@ -39,13 +40,13 @@ func enforceSecurity(t *testing.T, namespace, level string) {
 	}
 }
 
-// Relax what a namespace enforces, for pods that are not the product's.
+// Relax sets a namespace to baseline, for pods that are not part of the product.
 func Relax(t *testing.T, namespace string) {
 	t.Helper()
 	enforceSecurity(t, namespace, baseline)
 }
 
-// SecurityIs enforced at this level in a namespace, still.
+// SecurityIs returns an error unless the namespace enforces this level.
 func SecurityIs(ctx context.Context, namespace, level string) error {
 	ns := &corev1.Namespace{}
 	if err := Suite.Kube.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
@@ -57,7 +58,7 @@ func SecurityIs(ctx context.Context, namespace, level string) error {
 	return nil
 }
 
-// letIn a test's own pod, which may be one that the namespace of a server does not allow.
+// letIn lowers the level of the namespace if the test's own pod needs a lower one than the server.
 func letIn(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	ns := &corev1.Namespace{}

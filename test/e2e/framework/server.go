@@ -15,29 +15,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Server is a claim, and a pod from which it is asked.
+// A Server is a claim, and a client pod in its namespace.
 type Server struct {
-	// Namespace and Name of the claim, and its database.
+	// Namespace and Name are the claim's. Database is the name of its database.
 	Namespace, Name, Database string
-	// User of the queries, and its password.
+	// User and Password are the credentials of the queries.
 	User, Password string
 
-	// Spec of the claim when it is created next.
+	// Spec is the spec with which Create creates the claim.
 	Spec map[string]any
-	// Claim as it was created or changed last.
+	// Claim is the claim as it was last created or changed.
 	Claim *unstructured.Unstructured
 
-	// BackupPVCDeleted is true if somebody deleted the backup PVC last.
+	// BackupPVCDeleted reports whether the test has deleted the backup PVC.
 	BackupPVCDeleted bool
 }
 
-// NewServer in a namespace of its own. Its claim is the original one, but for the Composition.
+// NewServer returns a server in a new namespace. Its claim is the original operator's example, apart from the
+// Composition.
 func NewServer(t *testing.T, composition string) *Server {
 	t.Helper()
 	return NewServerIn(t, NewNamespace(t), composition)
 }
 
-// NewServerIn a namespace that has no other.
+// NewServerIn returns a server in a namespace that has no other server.
 func NewServerIn(t *testing.T, ns, composition string) *Server {
 	t.Helper()
 	enforceSecurity(t, ns, securityOf(t, composition))
@@ -53,8 +54,8 @@ func NewServerIn(t *testing.T, ns, composition string) *Server {
 	return s
 }
 
-// NewNamespacedServer of the API without claims, in a namespace of its own. Its Claim is the composite resource itself,
-// and its password is generated.
+// NewNamespacedServer returns a server of the namespaced API in a new namespace. Its Claim is the composite resource
+// itself, and its password is generated.
 func NewNamespacedServer(t *testing.T) *Server {
 	t.Helper()
 	ns := NewNamespace(t)
@@ -68,7 +69,7 @@ func NewNamespacedServer(t *testing.T) *Server {
 	return s
 }
 
-// Neighbour is another server, by another name, in the same namespace.
+// Neighbour returns another server in the same namespace, with the same spec.
 func (s *Server) Neighbour(t *testing.T, name string) *Server {
 	t.Helper()
 	n := *s
@@ -78,16 +79,16 @@ func (s *Server) Neighbour(t *testing.T, name string) *Server {
 	return &n
 }
 
-// Client asks the server, as a program beside it would.
+// Client returns a client of the server.
 func (s *Server) Client() Client { return Client{s} }
 
-// Backups of the claim, of all its lives.
+// Backups returns the backups of the claim, including those of previous instances.
 func (s *Server) Backups() Backups { return Backups{s} }
 
-// Pods of the claim.
+// Pods returns the pods of the claim.
 func (s *Server) Pods() Pods { return Pods{s} }
 
-// Create the claim.
+// Create creates the claim.
 func (s *Server) Create(t *testing.T) {
 	t.Helper()
 	s.Claim = NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)
@@ -98,7 +99,7 @@ func (s *Server) Create(t *testing.T) {
 	}
 }
 
-// Set fields of the claim's spec.
+// Set sets fields of the claim's spec, and ends the test if that fails.
 func (s *Server) Set(t *testing.T, fields map[string]any) {
 	t.Helper()
 	if err := s.TrySet(t.Context(), fields); err != nil {
@@ -106,7 +107,7 @@ func (s *Server) Set(t *testing.T, fields map[string]any) {
 	}
 }
 
-// TrySet fields of the claim's spec, and return what the API server says.
+// TrySet sets fields of the claim's spec, and returns the API server's error.
 func (s *Server) TrySet(ctx context.Context, fields map[string]any) error {
 	eventual := s.Claim.DeepCopy()
 	patch := client.MergeFrom(s.Claim.DeepCopy())
@@ -122,7 +123,7 @@ func (s *Server) TrySet(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// Annotate the claim.
+// Annotate sets an annotation of the claim.
 func (s *Server) Annotate(t *testing.T, key, value string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json",
@@ -132,7 +133,7 @@ func (s *Server) Annotate(t *testing.T, key, value string) {
 	}
 }
 
-// Message of the claim's status, or the error of reading it.
+// Message returns the message of the claim's status, or the error of reading the claim.
 func (s *Server) Message(ctx context.Context) string {
 	claim := s.Claim.DeepCopy()
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -142,7 +143,8 @@ func (s *Server) Message(ctx context.Context) string {
 	return message
 }
 
-// Eventually waits until a check has no complaint; where it has one in the end, what the claim says stands beside it.
+// Eventually waits until the check succeeds. If it never does, the failure includes the message of the claim's
+// status.
 func (s *Server) Eventually(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	if err := within(t.Context(), pause, check); err != nil {
@@ -150,13 +152,13 @@ func (s *Server) Eventually(t *testing.T, subject string, check func(context.Con
 	}
 }
 
-// BecomesReady waits until the claim is, and has it as it is then.
+// BecomesReady waits until the claim is Ready, and stores that version of it in Claim.
 func (s *Server) BecomesReady(t *testing.T) {
 	t.Helper()
 	s.Eventually(t, "the claim", func(ctx context.Context) error { return HasCondition(ctx, s.Claim, "Ready") })
 }
 
-// Says waits until the claim's message has a text in it.
+// Says waits until the message of the claim's status contains the text.
 func (s *Server) Says(t *testing.T, text string) {
 	t.Helper()
 	Eventually(t, "the message", func(ctx context.Context) error {
@@ -167,7 +169,7 @@ func (s *Server) Says(t *testing.T, text string) {
 	})
 }
 
-// Refuses waits until the claim says that it cannot be carried out, and why.
+// Refuses waits until the Accepted condition of the claim is not True and contains the text.
 func (s *Server) Refuses(t *testing.T, text string) {
 	t.Helper()
 	Eventually(t, "the refusal", func(ctx context.Context) error {
@@ -183,7 +185,7 @@ func (s *Server) Refuses(t *testing.T, text string) {
 	})
 }
 
-// IsHeld is that there is no server, and has been none.
+// IsHeld checks that the claim has no server and has never had one.
 func (s *Server) IsHeld(t *testing.T) {
 	t.Helper()
 	d := &appsv1.Deployment{}
@@ -202,24 +204,25 @@ func (s *Server) IsHeld(t *testing.T) {
 	}
 }
 
-// XR of the claim.
+// XR returns the composite resource of the claim.
 func (s *Server) XR(ctx context.Context) (*unstructured.Unstructured, error) {
 	claim := s.Claim.DeepCopy()
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 		return nil, err
 	}
 	if claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
-		return claim, nil // It has no claim.
+		return claim, nil // The namespaced API has no claims.
 	}
 	name, _, _ := unstructured.NestedString(claim.Object, "spec", "resourceRef", "name")
 	xr := NewObject(claim.GetAPIVersion(), "XMySQL", "", name)
 	return xr, Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xr), xr)
 }
 
-// BackupPVC is the name of the PVC of the backups.
+// BackupPVC returns the name of the backup PVC.
 func (s *Server) BackupPVC() string { return "backup-" + s.Name + "-pvc" }
 
-// VolumeOf a PVC, or nil. It is looked for among the volumes: the PVC may be gone.
+// VolumeOf returns the volume that is bound to a PVC, or nil. It searches the volumes, because the PVC may be deleted
+// already.
 func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVolume, error) {
 	var all corev1.PersistentVolumeList
 	if err := Suite.Kube.List(ctx, &all); err != nil {
@@ -230,10 +233,10 @@ func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVo
 			return &all.Items[i], nil
 		}
 	}
-	return nil, nil //nolint:nilnil // No volume, and no error.
+	return nil, nil //nolint:nilnil // There is no volume, and no error.
 }
 
-// MustFindDataVolume or end the test.
+// MustFindDataVolume returns the data volume, and ends the test if there is none.
 func (s *Server) MustFindDataVolume(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
@@ -243,10 +246,10 @@ func (s *Server) MustFindDataVolume(t *testing.T) *corev1.PersistentVolume {
 	return v
 }
 
-// Rows of the table that the session makes.
+// Rows selects the rows of the table that the example session creates.
 const Rows = "SELECT id, name FROM test ORDER BY id"
 
-// Begin with the session, and return the rows that it leaves.
+// Begin creates the claim, runs the example session, and returns the rows of its table.
 func (s *Server) Begin(t *testing.T) string {
 	t.Helper()
 	s.Create(t)
@@ -255,7 +258,7 @@ func (s *Server) Begin(t *testing.T) string {
 	return s.Client().MustQuery(t, Rows)
 }
 
-// StartDelete does not wait.
+// StartDelete deletes the claim and does not wait.
 func (s *Server) StartDelete(t *testing.T) {
 	t.Helper()
 	if err := Suite.Kube.Delete(t.Context(), s.Claim); err != nil {
@@ -263,20 +266,20 @@ func (s *Server) StartDelete(t *testing.T) {
 	}
 }
 
-// Delete the claim and wait until it is gone, and all that it stood for.
+// Delete deletes the claim, and waits until the claim and its objects do not exist any more.
 func (s *Server) Delete(t *testing.T) {
 	t.Helper()
 	s.StartDelete(t)
 	s.Gone(t)
 }
 
-// ClaimGone waits until the claim is, whatever becomes of the rest.
+// ClaimGone waits until the claim does not exist any more. Its objects may still exist.
 func (s *Server) ClaimGone(t *testing.T) {
 	t.Helper()
 	s.Eventually(t, "the claim's end", func(ctx context.Context) error { return IsGone(ctx, s.Claim) })
 }
 
-// Gone waits until the claim is, and all that it stood for.
+// Gone waits until the claim, its Deployment, its data PVC and its Service do not exist any more.
 func (s *Server) Gone(t *testing.T) {
 	t.Helper()
 	s.ClaimGone(t)
@@ -289,7 +292,7 @@ func (s *Server) Gone(t *testing.T) {
 	}
 }
 
-// Discard lets go of a server whose data nobody wants any more.
+// Discard deletes a claim and its data without a backup. It is the cleanup of every test.
 func (s *Server) Discard(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)

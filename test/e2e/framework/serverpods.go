@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pods of a claim: its server, and those of its Jobs.
+// Pods gives access to the pods of a claim: its server and its Jobs.
 type Pods struct{ server *Server }
 
-// Of a component of the server: server, restore, backup.
+// Of returns the pods of a component, such as server, restore or backup.
 func (p Pods) Of(ctx context.Context, component string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	err := Suite.Kube.List(ctx, &list, client.InNamespace(p.server.Namespace),
@@ -22,7 +22,7 @@ func (p Pods) Of(ctx context.Context, component string) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// WaitFor waits for one that is as it should be.
+// WaitFor waits for a pod of the component that matches, and returns it.
 func (p Pods) WaitFor(t *testing.T, component string, matches func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod
@@ -43,7 +43,7 @@ func (p Pods) WaitFor(t *testing.T, component string, matches func(*corev1.Pod) 
 	return found
 }
 
-// FindServer is the running pod of the server.
+// FindServer returns the running pod of the server.
 func (p Pods) FindServer(ctx context.Context) (*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := Suite.Kube.List(ctx, list, client.InNamespace(p.server.Namespace),
@@ -58,7 +58,7 @@ func (p Pods) FindServer(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("none of %d pods runs", len(list.Items))
 }
 
-// MustFindServer or end the test.
+// MustFindServer returns the running pod of the server, and ends the test if there is none.
 func (p Pods) MustFindServer(t *testing.T) *corev1.Pod {
 	t.Helper()
 	server, err := p.FindServer(t.Context())

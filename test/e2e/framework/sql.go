@@ -8,10 +8,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// AccessDenied is the server's number of a wrong password.
+// AccessDenied is MySQL's error number for a wrong password (ER_ACCESS_DENIED_ERROR).
 const AccessDenied = 1045
 
-// Dial a server and log in as root, with a driver that takes the password as it is.
+// Dial connects to a server as root, with a Go driver that passes the password unchanged.
 func Dial(ctx context.Context, address, password string) (driver.Conn, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.TLSConfig = "root", password, "tcp", address, "preferred"
@@ -24,7 +24,7 @@ func Dial(ctx context.Context, address, password string) (driver.Conn, error) {
 	return connector.Connect(ctx)
 }
 
-// Login of root, and out again.
+// Login logs in as root and closes the connection.
 func Login(ctx context.Context, address, password string) error {
 	c, err := Dial(ctx, address, password)
 	if err != nil {
@@ -33,7 +33,7 @@ func Login(ctx context.Context, address, password string) error {
 	return c.Close()
 }
 
-// ErrorNumber of the server's error, 0 where it is another one's.
+// ErrorNumber returns the number of a MySQL error, or 0 for any other error.
 func ErrorNumber(err error) uint16 {
 	if e := new(mysql.MySQLError); errors.As(err, &e) {
 		return e.Number

@@ -1,5 +1,5 @@
-// Package framework is what the tests on a cluster share: the cluster, a [Server], which is a claim and all that it
-// stands for, and how to wait for something. It knows of no test.
+// Package framework contains what the tests on a cluster share: the cluster, the [Server] (a claim and its objects),
+// and functions that wait. It does not depend on any test.
 package framework
 
 import (
@@ -21,23 +21,25 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// ClusterName is another one than a developer's: both may run.
+// ClusterName differs from the name of a developer's cluster, so that both can run on one machine.
 const ClusterName = "e2e"
 
-// Suite is what all tests share.
+// Suite is the state that all tests share.
 var Suite struct {
-	// Config, and clients made from it: for objects of any kind, and for what is done to pods.
+	// Config is the connection to the cluster. Kube and Typed are clients that use it: Kube for objects of any kind,
+	// Typed for subresources of pods.
 	Config *rest.Config
 	Kube   client.Client
 	Typed  kubernetes.Interface
 
-	// Kubeconfig is the file that all of it came from.
+	// Kubeconfig is the path of the kubeconfig file.
 	Kubeconfig string
-	// Own is the cluster that the tests booted, nil if it is somebody else's.
+	// Own is the cluster that the tests booted, or nil if KUBECONFIG named an existing one.
 	Own *ownCluster
 }
 
-// Run boots a cluster unless there is one, and takes it down again whatever the tests say.
+// Run runs the tests. It boots a cluster unless KUBECONFIG names one, and deletes that cluster afterwards even if
+// tests fail.
 func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	Suite.Kubeconfig = os.Getenv("KUBECONFIG")
 	if Suite.Kubeconfig == "" {
@@ -64,9 +66,8 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
-// Repeats is what a test says that takes long, and whose promise another one holds as well, on a cluster, in a package
-// or in the model: it runs where ALL is set, as in make test-all, which has the time. It names what runs where it does
-// not.
+// Repeats skips a test unless ALL is set, as in make test-all. It is for a slow test whose promise is also covered by
+// another test: on a cluster, in a package or in the model. place names the test that covers it.
 func Repeats(t *testing.T, place string) {
 	t.Helper()
 	if os.Getenv("ALL") == "" {
@@ -76,7 +77,7 @@ func Repeats(t *testing.T, place string) {
 
 func connect() error {
 	ctrllog.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard()) // Of connections to servers that are killed.
+	klog.SetLogger(logr.Discard()) // Without this, klog reports each connection to a server that is killed.
 	config, err := clientcmd.BuildConfigFromFlags("", Suite.Kubeconfig)
 	if err != nil {
 		return fmt.Errorf("cannot use the kubeconfig: %w", err)
@@ -90,7 +91,7 @@ func connect() error {
 	return err
 }
 
-// Repository is where the working tree begins.
+// Repository returns the root of the working tree.
 func Repository() string {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -99,8 +100,8 @@ func Repository() string {
 	return root
 }
 
-// typeMake types what README.md says of a cluster, but for its name. An interrupt reaches make and all that it has
-// called: it does not hand it on.
+// typeMake runs the make targets that README.md describes, for the cluster of the tests. On cancellation it sends
+// SIGINT to the process group, because make does not forward an interrupt to its commands.
 func typeMake(ctx context.Context, targets ...string) error {
 	cmd := exec.CommandContext(ctx, "make", targets...)
 	cmd.Dir = Repository()

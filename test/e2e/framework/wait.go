@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Patience is how long anything may take before it counts as broken. It is no measurement: see make bench.
+// Patience is the time after which an awaited change counts as failed. It is not a measure of speed: see make bench.
 const Patience = 15 * time.Minute
 
-// Pauses between two tries of a check, and of one that starts a program in a pod, which costs the machine more than all
-// else that waits.
+// Pauses between two tries of a check. A check that executes a program in a pod is more expensive than all others and
+// is repeated less often.
 const (
 	pause       = 200 * time.Millisecond
 	pauseInAPod = time.Second
 )
 
-// Eventually waits until a check has no complaint.
+// Eventually waits until the check returns no error.
 func Eventually(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	eventuallyWith(t, pause, subject, check)
@@ -29,14 +29,15 @@ func eventuallyWith(t *testing.T, pause time.Duration, subject string, check fun
 	}
 }
 
-// within the time that anything may take, also where the context has ended: it serves cleanups, too.
+// within repeats the check until it succeeds or Patience has elapsed. It ignores a cancelled context, because
+// cleanups use it, too.
 func within(ctx context.Context, pause time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
 	defer cancel()
 	return pollWith(ctx, pause, func() error { return check(ctx) })
 }
 
-// Poll returns the last complaint when the time is over.
+// Poll repeats the check until it succeeds. When ctx ends, it returns the last error.
 func Poll(ctx context.Context, check func() error) error { return pollWith(ctx, pause, check) }
 
 func pollWith(ctx context.Context, pause time.Duration, check func() error) error {

@@ -17,7 +17,7 @@ import (
 
 const initDir = "/docker-entrypoint-initdb.d"
 
-// initialize makes a database of an empty data directory.
+// initialize initializes an empty data directory.
 func initialize(ctx context.Context, s server) error {
 	o, err := readOptions(env{prefixes: s.prefixes, lookup: os.Getenv, readFile: os.ReadFile})
 	if err != nil {
@@ -34,7 +34,7 @@ func initialize(ctx context.Context, s server) error {
 		return err
 	}
 	logf("Note", "Temporary server started.")
-	// Where this fails the server goes with the container, as it does in the official images.
+	// If it fails, the container ends with the server, as in the official images.
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (r *running) setUp(ctx context.Context) error {
 		if err := r.sql(ctx, login, strings.NewReader(text), "mysql"); err != nil {
 			return fmt.Errorf("cannot make the accounts and the database: %w", err)
 		}
-		login = true // The first of them sets the password.
+		login = true // The first statement sets the password.
 	}
 	if err := r.runFiles(ctx); err != nil {
 		return err
@@ -73,13 +73,13 @@ func (r *running) setUp(ctx context.Context) error {
 	return r.sql(ctx, true, strings.NewReader("ALTER USER 'root'@"+literal(r.opts.rootHost)+" PASSWORD EXPIRE;"))
 }
 
-// sql feeds the client.
+// sql runs the client with SQL on its standard input.
 func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ...string) error {
 	return r.runClient(ctx, r.client, login, in, append([]string{"--comments"}, database...)...)
 }
 
-// runClient runs a program that talks to the server as root. MySQL's own image hands it the password between double
-// quotes in a file of options, where a backslash escapes; MariaDB's in its environment.
+// runClient runs a client program as root. MySQL's official image passes the password to it in an option file,
+// between double quotes, in which a backslash is an escape character. MariaDB's image passes it in the environment.
 func (r *running) runClient(ctx context.Context, program string, login bool, in io.Reader, args ...string) error {
 	options := ""
 	if login && r.passFile != nil && r.opts.rootPassword != "" {
@@ -106,7 +106,7 @@ func (r *running) runClient(ctx context.Context, program string, login bool, in 
 	return nil
 }
 
-// pipe that a short text can be read from.
+// pipe returns a pipe from which a short text can be read.
 func pipe(text string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -119,14 +119,14 @@ func pipe(text string) (*os.File, error) {
 	return r, nil
 }
 
-// loadTimeZones fills the tables that CONVERT_TZ reads. Images without the program do without.
+// loadTimeZones fills the tables that CONVERT_TZ uses, if the image contains the program for that.
 func (r *running) loadTimeZones(ctx context.Context) error {
 	if r.opts.skipTimeZones {
 		return nil
 	}
 	program, err := exec.LookPath(r.timeZones)
 	if err != nil {
-		return nil //nolint:nilerr // No program, no time zones.
+		return nil //nolint:nilerr // Without the program there are no time zones.
 	}
 	cmd := exec.CommandContext(ctx, program, "/usr/share/zoneinfo")
 	out, err := cmd.Output()
@@ -139,7 +139,7 @@ func (r *running) loadTimeZones(ctx context.Context) error {
 	return nil
 }
 
-// runFiles takes what the user brought, in the order of the names.
+// runFiles runs the user's files in the order of their names.
 func (r *running) runFiles(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(initDir, "*"))
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *running) runFile(ctx context.Context, file string) error {
 	return r.sql(ctx, true, sql, r.opts.database)
 }
 
-// runScript runs a program, or what is only a text for the shell.
+// runScript runs an executable, or any other file as a shell script.
 func (r *running) runScript(ctx context.Context, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *running) runScript(ctx context.Context, file string) error {
 	return cmd.Run()
 }
 
-// opener of a file of SQL, by its name; nil if it is none.
+// opener returns a function that reads an SQL file with this name, or nil if it is not an SQL file.
 func opener(file string) func(io.Reader) (io.Reader, error) {
 	_, ext, _ := strings.Cut(filepath.Base(file), ".sql")
 	if !strings.Contains(filepath.Base(file), ".sql") {

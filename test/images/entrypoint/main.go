@@ -1,6 +1,6 @@
-// Package main is the entrypoint of our MySQL and MariaDB images. It keeps the contract of the official images, so that
-// what runs on ours runs on theirs: an empty data directory is made into a database as the environment says, without a
-// TCP port until that is done, and then this process becomes the server.
+// Package main is the entrypoint of our MySQL and MariaDB images. It has the same contract as the official images, so
+// that whatever runs with our images also runs with those. It initializes an empty data directory as the environment
+// specifies, without an open TCP port meanwhile. Then this process becomes the server.
 package main
 
 import (
@@ -50,7 +50,8 @@ func run(args []string) error {
 		}
 		logf("Note", "%s init process done. Ready for start up.", f.title)
 	}
-	// What was asked of us so far is for us to obey, and what comes from here on for the server: none is lost between.
+	// Until now this process had to handle signals. From here on they are for the server, and no signal is lost in
+	// between.
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
@@ -58,7 +59,7 @@ func run(args []string) error {
 	return become(args)
 }
 
-// command is the server's when only options are given, as `docker run IMAGE --option`.
+// command prepends the server's program if only options are given, as in `docker run IMAGE --option`.
 func command(f flavor, args []string) []string {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return append([]string{f.server}, args...)
@@ -66,7 +67,7 @@ func command(f flavor, args []string) []string {
 	return args
 }
 
-// wantsHelp holds for what prints something and ends, for which no database is needed.
+// wantsHelp reports whether the program only prints something, for which it needs no database.
 func wantsHelp(args []string) bool {
 	for _, a := range args {
 		switch a {
@@ -77,7 +78,7 @@ func wantsHelp(args []string) bool {
 	return false
 }
 
-// initialized holds when there are system tables. What else is in the directory is the server's to judge.
+// initialized reports whether the system tables exist. The server itself checks everything else in the directory.
 func initialized(dataDir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dataDir, "mysql"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func initialized(dataDir string) (bool, error) {
 	return true, nil
 }
 
-// become is the last step: the server is the container's first process and gets its signals.
+// become replaces this process by the server, which becomes the container's first process and receives its signals.
 func become(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -101,7 +102,7 @@ func become(args []string) error {
 	return nil
 }
 
-// logf writes lines in the form of the servers' own logs.
+// logf writes lines in the format of the servers' logs.
 func logf(level, format string, a ...any) {
 	timestamp := time.Now().UTC().Format(time.RFC3339)
 	_, _ = fmt.Fprintf(os.Stderr, "%s [%s] [Entrypoint]: %s\n", timestamp, level, fmt.Sprintf(format, a...))

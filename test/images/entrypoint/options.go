@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// options are what the environment says of a new database.
+// options are the settings of a new database in the environment.
 type options struct {
 	rootPassword   string
 	randomPassword bool
@@ -19,14 +19,14 @@ type options struct {
 	skipTimeZones            bool
 }
 
-// env reads settings under one of several prefixes, of which the first wins.
+// env reads settings with one of several prefixes. The first prefix wins.
 type env struct {
 	prefixes []string
 	lookup   func(string) string
 	readFile func(string) ([]byte, error)
 }
 
-// value of a setting that may also be given as a file.
+// value returns a setting, which can also be given as a file.
 func (e env) value(name string) (string, error) {
 	for _, p := range e.prefixes {
 		plain, file := p+"_"+name, p+"_"+name+"_FILE"
@@ -48,7 +48,7 @@ func (e env) value(name string) (string, error) {
 	return "", nil
 }
 
-// flag holds for every value, as in the official images.
+// flag reports whether a setting has any value, as in the official images.
 func (e env) flag(name string) bool {
 	for _, p := range e.prefixes {
 		if e.lookup(p+"_"+name) != "" {
@@ -100,7 +100,7 @@ func (o *options) check(prefix string) error {
 	return nil
 }
 
-// choosePassword makes the random one up, and says it: there is no other way to learn it.
+// choosePassword generates a random password and logs it, which is the only way to learn it.
 func (o *options) choosePassword() {
 	if !o.randomPassword {
 		return
@@ -109,7 +109,8 @@ func (o *options) choosePassword() {
 	logf("Note", "GENERATED ROOT PASSWORD: %s", o.rootPassword)
 }
 
-// environ is what programs of the initialisation find: values of files too, and a client that needs no option.
+// environ returns the environment for the user's scripts. It contains values that were given as files, and the socket
+// for the client.
 func (o *options) environ(prefix, socket string) []string {
 	return append(os.Environ(),
 		prefix+"_ROOT_PASSWORD="+o.rootPassword,

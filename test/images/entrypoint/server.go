@@ -15,26 +15,27 @@ import (
 
 const (
 	pollEvery = 100 * time.Millisecond
-	// stopAfter is how long the server of the initialisation may take to end before it is killed.
+	// stopAfter is how long the temporary server may take to shut down before it is killed.
 	stopAfter = 10 * time.Minute
 )
 
-// A flavor is where the two servers differ.
+// A flavor contains the differences between the two servers.
 type flavor struct {
 	title    string
 	server   string
 	client   string
-	prefixes []string // Of environment variables.
-	// install makes the system tables; offline are the options of a server that nobody else can reach.
+	prefixes []string // Prefixes of environment variables.
+	// install returns the command that creates the system tables. offline are the options of a server that accepts no
+	// remote connections.
 	install func(s server) []string
 	offline []string
-	// timeZones is the program that turns the system's time zones into SQL.
+	// timeZones is the program that converts the system's time zones into SQL.
 	timeZones string
 	cleanUp   string
-	// literal and name of SQL, and the file of options with a password.
+	// literal and name quote strings and identifiers of SQL. passFile returns an option file with a password.
 	literal, name func(string) string
 	passFile      func(password string) string
-	// shutDown is the program that stops the server; none is a signal.
+	// shutDown is the program that stops the server. If empty, a signal stops it.
 	shutDown string
 }
 
@@ -72,7 +73,7 @@ func detect() flavor {
 	return mysql
 }
 
-// A server is a flavor with the command line it was given, and what follows from the configuration.
+// A server is a flavor with its command line and the values that follow from the configuration.
 type server struct {
 	flavor
 
@@ -80,7 +81,8 @@ type server struct {
 	dataDir, socket string
 }
 
-// inspect asks the server what its configuration comes to. A mistake in it ends here, before anything is written.
+// inspect asks the server for its effective configuration. A mistake in the configuration is reported here, before
+// anything is written.
 func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	check := append(append([]string{}, args[1:]...), "--verbose", "--help",
 		"--log-bin-index="+filepath.Join(os.TempDir(), "check.index"))
@@ -99,10 +101,10 @@ func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	return s, nil
 }
 
-// variable is a value in the table at the end of --verbose --help.
+// variable returns a value of the table at the end of --verbose --help.
 func variable(help, name string) string {
 	for line := range strings.Lines(help) {
-		// What is indented explains an option.
+		// Indented lines explain an option.
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strings.TrimSpace(value)
 		}
@@ -110,7 +112,7 @@ func variable(help, name string) string {
 	return ""
 }
 
-// A running server answers on the socket that it will have later, too.
+// A running server is the temporary server. It listens on its final socket.
 type running struct {
 	server
 
@@ -120,12 +122,12 @@ type running struct {
 	err   error
 }
 
-// startOffline starts the server for the initialisation and waits for its answer. How long it takes is the disk's
-// affair; it is over when the server ends.
+// startOffline starts the temporary server and waits until it responds, or until it exits. There is no timeout,
+// because the time depends on the disk.
 func startOffline(ctx context.Context, s server, o options) (*running, error) {
 	r := &running{server: s, opts: o, ended: make(chan struct{})}
 	args := append(append(append([]string{}, s.args[1:]...), s.offline...), "--socket="+r.socket)
-	r.cmd = exec.Command(s.args[0], args...) //nolint:noctx // The container's own command; stop ends it in order.
+	r.cmd = exec.Command(s.args[0], args...) //nolint:noctx // The container's own command; stop shuts it down.
 	r.cmd.Stdout, r.cmd.Stderr = os.Stdout, os.Stderr
 	if err := r.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start the server: %w", err)
@@ -145,10 +147,10 @@ func startOffline(ctx context.Context, s server, o options) (*running, error) {
 	}
 }
 
-// stop lets the server write everything out. MySQL's own image asks it to with the password that it has by now.
+// stop shuts the server down cleanly. With MySQL's image, it logs in with the new password for that.
 func (r *running) stop(ctx context.Context) error {
 	if r.shutDown == "" {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may have ended by itself.
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
 	} else if err := r.runClient(ctx, r.shutDown, true, nil, "shutdown"); err != nil {
 		return fmt.Errorf("unable to shut down server: %w", err)
 	}

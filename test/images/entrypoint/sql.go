@@ -2,10 +2,11 @@ package main
 
 import "strings"
 
-// firstSQL is what makes root's accounts, the database and its user. MySQL's own image puts every value into it as it
-// is (docker_setup_db in docker-library/mysql), so that a password with a quote is a syntax error after which the
-// folder of the system tables is there and the accounts are not; MariaDB's escapes them. Whoever relies on better must
-// see it fail here.
+// firstSQL returns the statements that create root's accounts, the database and its user.
+//
+// MySQL's official image inserts every value unescaped (docker_setup_db in docker-library/mysql). A quote in a
+// password is therefore a syntax error. After that, the directory of the system tables exists but the accounts do
+// not. MariaDB's image escapes values. Code that relies on escaping must fail here, too.
 func firstSQL(f flavor, o options) []string {
 	literal, name := f.literal, f.name
 	accounts := []string{"SET autocommit = 1", "SET SESSION sql_log_bin = 0"}
@@ -36,7 +37,7 @@ func firstSQL(f flavor, o options) []string {
 
 const localhost = "localhost"
 
-// rootHosts begins with localhost, which is there already.
+// rootHosts returns the hosts of root's accounts. The first one, localhost, already exists.
 func rootHosts(o options) []string {
 	if o.rootHost == localhost {
 		return []string{localhost}
@@ -44,12 +45,12 @@ func rootHosts(o options) []string {
 	return []string{localhost, o.rootHost}
 }
 
-// plain is a value between quotes, whatever is in it.
+// plain puts a value between quotes without escaping it.
 func plain(quote string) func(string) string {
 	return func(s string) string { return quote + s + quote }
 }
 
-// literal is a string of SQL. Line breaks are escaped for the client, which reads line by line.
+// literal returns an SQL string. It escapes newlines, because the client reads line by line.
 func literal(s string) string {
 	return "'" + strings.NewReplacer(
 		`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\x1a", `\Z`,

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// The account that the servers run as, the same in every official image.
+// The account of the servers, the same in every official image.
 const (
 	serverID   = 999
 	serverHome = "/var/lib/mysql"
 )
 
-// stepDown hands the server's folders over to its account, and goes on as that. A container that was not started as
-// root has to have been given folders that it can write.
+// stepDown changes the owner of the server's directories and switches to the server's account. If the container was
+// not started as root, the directories must be writable already.
 func stepDown(s server) error {
 	dirs := []string{s.dataDir, filepath.Dir(s.socket)}
 	for _, d := range dirs {
@@ -44,8 +44,8 @@ func stepDown(s server) error {
 	return os.Setenv("HOME", serverHome)
 }
 
-// handOver leaves alone what is the account's already: changing the owner of a large database's files takes long, and
-// some file systems refuse even that.
+// handOver changes the owner of files that the account does not own yet. Changing all files of a large database takes
+// long, and some file systems refuse even that.
 func handOver(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -58,6 +58,6 @@ func handOver(dir string) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid == serverID {
 			return nil
 		}
-		return os.Lchown(path, serverID, serverID) //nolint:gosec // Nobody else is in the container yet.
+		return os.Lchown(path, serverID, serverID) //nolint:gosec // No other process runs in the container yet.
 	})
 }

@@ -1,5 +1,5 @@
-// Command certmanager is what of cert-manager signs: its own controllers of issuers, of the approval of requests, and
-// of the CA issuer. Its module has no main package.
+// Command certmanager runs the part of cert-manager that signs: its controllers for issuers, for the approval of
+// requests, and for the CA issuer. Its module has no main package.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const usage = "usage: certmanager KUBECONFIG"
 
-// workers of each controller.
+// workers is the number of workers of each controller.
 const workers = 1
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run until the context ends.
+// run runs the controllers until the context ends.
 func run(ctx context.Context, kubeconfig string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{

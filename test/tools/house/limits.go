@@ -16,15 +16,15 @@ import (
 	"unicode"
 )
 
-// A limit of a figure. Those that are a ratchet are today's figure: the goal is in the sentence, and the limit goes
-// down with the figure, never up.
+// A limit is the maximum of a figure. A ratchet is a limit at today's figure: it may only decrease, and the goal is
+// in its sentence.
 type limit struct {
 	most     float64
 	sentence string
 	measure  func(*sources) (value float64, places []string)
 }
 
-// limits in the order in which they are printed.
+// limits are in the order in which they are printed.
 var limits = []limit{
 	{0, "variables, parameters, constants and fields are named by a word that names no thing (of, is, at, to, said …): " +
 		"name the value",
@@ -49,12 +49,12 @@ var limits = []limit{
 		(*sources).importsUp},
 }
 
-// vagueWords are the names that the style of this repository rules out.
+// vagueWords are the names that the style of this repository forbids.
 var vagueWords = strings.Fields(
 	"of is was by at to said has wants soon look again away tardy stuck patience share slow")
 
-// functionWords are other words that name no thing. Conventions of Go and Kubernetes are not among them: in and out of
-// a conversion, all, other, from, before and after, done, and counts such as most.
+// functionWords are other words that name no thing. Conventions of Go and Kubernetes are excluded: in and out of a
+// conversion, all, other, from, before and after, done, and counts such as most.
 var functionWords = strings.Fields(
 	"about am an and are as be been but can could did do does each for had have he her here him his " +
 		"how if into it its may me might must my nor not off on or over she should so some such than that the their them " +
@@ -63,7 +63,7 @@ var functionWords = strings.Fields(
 		"with within " +
 		"without would yes yet you your")
 
-// packageOrder is the order of the packages: each imports only earlier ones.
+// packageOrder is the order of the packages. Each package imports only earlier ones.
 var packageOrder = strings.Fields(
 	`apis/redact apis/v1 apis/agent fn/bufferpool fn/ciphers fn/mycnf fn/compose fn controller/internal/admission controller/internal/clock
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
@@ -75,7 +75,7 @@ var packageOrder = strings.Fields(
 	controller/internal/mysqld/bootcheck controller/internal/mysqld/clone controller/internal/mysqld/initialize
 	controller/internal/doctor controller/internal/adopt controller/internal/reconciler controller controller/kubectl-mysql`)
 
-// checkLimits prints each figure with its limit, and fails with a sentence for each limit that is broken.
+// checkLimits prints each figure with its limit. Its error contains a sentence for each exceeded limit.
 func checkLimits(out io.Writer, root string) error {
 	s, err := parse(root)
 	if err != nil {
@@ -96,7 +96,7 @@ func checkLimits(out io.Writer, root string) error {
 	return errors.Join(append(errs, w.Flush())...)
 }
 
-// list of the first places, each on a line of its own.
+// list returns the first places, each on a line of its own.
 func list(places []string) string {
 	const shown = 20
 	out := append([]string{""}, places[:min(shown, len(places))]...)
@@ -106,7 +106,7 @@ func list(places []string) string {
 	return strings.Join(out, "\n\t")
 }
 
-// sources are all Go files of a repository that a person wrote, of all its modules and with all build tags.
+// sources are all Go files of a repository that are not generated, of all modules and with all build tags.
 type sources struct {
 	fset  *token.FileSet
 	files []sourceFile
@@ -123,7 +123,7 @@ func (f *sourceFile) dir() string {
 	return strings.TrimSuffix(f.path[:strings.LastIndex("/"+f.path, "/")], "/")
 }
 
-// isProduct reports whether a file is neither a test nor serves tests.
+// isProduct reports whether a file is neither a test nor a helper of tests.
 func (f *sourceFile) isProduct() bool {
 	first, _, _ := strings.Cut(f.path, "/")
 	return !strings.HasSuffix(f.path, "_test.go") && !strings.Contains("/"+f.path, "/test/") && first != "hack"
@@ -173,8 +173,8 @@ func (s *sources) add(root, path string) error {
 	return nil
 }
 
-// namedBy counts the variables, parameters, constants and fields that are named by one of some words: in percent of
-// all, or as they are.
+// namedBy counts the variables, parameters, constants and fields with one of these names, as a percentage or as a
+// number.
 func (s *sources) namedBy(words []string, inPercent bool) (float64, []string) {
 	var places []string
 	all := 0
@@ -194,7 +194,7 @@ func (s *sources) namedBy(words []string, inPercent bool) (float64, []string) {
 
 func share(n, all int) float64 { return 100 * float64(n) / float64(max(all, 1)) }
 
-// declared are the names of the variables, parameters, constants and fields that a file declares.
+// declared returns the names of the variables, parameters, constants and fields that a file declares.
 func declared(f *ast.File) []*ast.Ident {
 	var out []*ast.Ident
 	addExprs := func(exprs ...ast.Expr) {
@@ -218,7 +218,7 @@ func declared(f *ast.File) []*ast.Ident {
 			if n.Tok == token.DEFINE {
 				addExprs(n.Key, n.Value)
 			}
-		case *ast.InterfaceType: // Its methods are no fields; their parameters are.
+		case *ast.InterfaceType: // Methods are not counted, but their parameters are.
 			for _, m := range n.Methods.List {
 				if t, ok := m.Type.(*ast.FuncType); ok {
 					for _, p := range t.Params.List {
@@ -233,8 +233,8 @@ func declared(f *ast.File) []*ast.Ident {
 	return slices.DeleteFunc(out, func(id *ast.Ident) bool { return id.Name == "_" })
 }
 
-// longLines counts the lines that are longer than a number of characters: all of them in percent, or those that can be
-// broken.
+// longLines counts the lines with more than this number of characters: the percentage of all, or the number of those
+// that can be wrapped.
 func (s *sources) longLines(most int, inPercent bool) (float64, []string) {
 	var places []string
 	all := 0
@@ -261,8 +261,8 @@ func (s *sources) longLines(most int, inPercent bool) (float64, []string) {
 	return float64(len(places)), places
 }
 
-// unbreakable are the lines with a raw string, a marker of a generator or a comment for the linter: none may go to
-// another line.
+// unbreakable returns the lines with a raw string, a marker of a generator or a nolint directive, which cannot be
+// wrapped.
 func (s *sources) unbreakable(f *sourceFile, lines []string) map[int]bool {
 	out := map[int]bool{}
 	ast.Inspect(f.File, func(n ast.Node) bool {
@@ -306,7 +306,7 @@ func (s *sources) longestFunction() (float64, []string) {
 	})
 }
 
-// most is the highest of some counts, with the places of the highest, and their counts.
+// most returns the highest count, and the places with the highest counts.
 func (*sources) most(count func(add func(place string, n int))) (float64, []string) {
 	sums := map[string]int{}
 	count(func(place string, n int) { sums[place] += n })
@@ -317,7 +317,7 @@ func (*sources) most(count func(add func(place string, n int))) (float64, []stri
 	return float64(highest), top(sums, 5)
 }
 
-// packageSizes are the lines of the packages of the product.
+// packageSizes returns the number of lines of each package of the product.
 func (s *sources) packageSizes() map[string]int {
 	out := map[string]int{}
 	for i := range s.files {
@@ -375,12 +375,12 @@ func (s *sources) oneWordFunctions() (float64, []string) {
 	return share(len(places), all), places
 }
 
-// isNamedByUs reports whether an unexported function has a name that we chose.
+// isNamedByUs reports whether an unexported function has a name that its author has chosen.
 func isNamedByUs(fn *ast.FuncDecl) bool {
 	return !fn.Name.IsExported() && !slices.Contains([]string{"main", "init", "_"}, fn.Name.Name)
 }
 
-// importsUp are imports of the product that do not go to an earlier package of packageOrder.
+// importsUp counts the imports of the product that do not import an earlier package of packageOrder.
 func (s *sources) importsUp() (float64, []string) {
 	found := map[string]bool{}
 	for i := range s.files {
@@ -411,7 +411,7 @@ func (s *sources) importsUp() (float64, []string) {
 	return float64(len(places)), places
 }
 
-// isOrdered reports whether a directory is of the programs that run in a cluster, and not of tests or of builds.
+// isOrdered reports whether a directory belongs to the programs that run in a cluster, not to tests or builds.
 func isOrdered(dir string) bool {
 	first, _, _ := strings.Cut(dir, "/")
 	return slices.Contains([]string{"apis", "fn", "controller"}, first) && dir != "apis"

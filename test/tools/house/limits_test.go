@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLimits breaks each limit once, and no other.
+// TestLimits exceeds each limit once, without exceeding another one.
 func TestLimits(t *testing.T) {
 	good := "package room\n\n// openDoor opens it.\nfunc openDoor() { closeDoor() }\n\nfunc closeDoor() {}\n"
 	manyNames := &strings.Builder{}

@@ -1,9 +1,8 @@
-// Command house measures the code of a Go module against written limits, and fails if one is broken. It only parses, so
-// that it is cheap enough for each lint. With -figures it prints more figures, which have no limit and need a type
-// check of everything (about a minute of processor time).
+// Command house measures the code of a Go module against limits, and fails if one is exceeded. It only parses the
+// code, so that it is fast enough for each lint. With -figures it prints more figures. They have no limit and need a
+// type check of all packages (about a minute of CPU time).
 //
-// It takes the root of the repository, or directories that are each the root of a module, so that others can be
-// compared.
+// The argument is the root of the repository. Several root directories of modules can be given to compare them.
 package main
 
 import (

@@ -15,24 +15,24 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A figure of the house.
+// A figure is a measured number with its text.
 type figure struct {
 	value, text string
-	// examples are the ones that make it, where there are few.
+	// examples are the largest contributions, if there are few.
 	examples []string
 }
 
-// A module that is measured.
+// A module is a measured module.
 type module struct {
 	root string
-	// packages that are measured, and users, which are all of the module with their tests.
+	// packages are the measured packages. users are all packages of the module with their tests.
 	packages, users []*packages.Package
 }
 
 const loaded = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes |
 	packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule
 
-// load the module of a folder, but for what serves its tests.
+// load loads the module in a directory, without the packages that serve tests.
 func load(root string) (*module, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -68,17 +68,17 @@ func (m *module) servesTests(p *packages.Package) bool {
 		strings.Split(filepath.ToSlash(rel), "/")[0])
 }
 
-// figures in the order in which they are read.
+// figures returns the figures in the order in which they are printed.
 func (m *module) figures() []figure {
 	return slices.Concat(m.lines(), []figure{m.oneWord(), m.methods(), m.ties(), m.comments(), m.longest(), m.exported()})
 }
 
-// files of a package that a person wrote.
+// files returns the files of a package that are not generated.
 func files(p *packages.Package) []*ast.File {
 	return slices.DeleteFunc(slices.Clone(p.Syntax), ast.IsGenerated)
 }
 
-// short name of a package below its module.
+// short returns the path of a package below its module.
 func (m *module) short(p *packages.Package) string {
 	if p.Module == nil || p.PkgPath == p.Module.Path {
 		return filepath.Base(p.PkgPath)
@@ -94,7 +94,7 @@ func linesOf(p *packages.Package) int {
 	return n
 }
 
-// lines of each part, and of a package.
+// lines returns the number of lines of the module, of each part, and of the largest package.
 func (m *module) lines() []figure {
 	parts, total := map[string]int{}, 0
 	largest, most := "", 0
@@ -118,7 +118,7 @@ func (m *module) lines() []figure {
 	}
 }
 
-// functions with a body.
+// functions returns the functions with a body.
 func functions(p *packages.Package) []*ast.FuncDecl {
 	var out []*ast.FuncDecl
 	for _, f := range files(p) {
@@ -131,7 +131,7 @@ func functions(p *packages.Package) []*ast.FuncDecl {
 	return out
 }
 
-// oneWord is how many unexported functions and methods are named by one word.
+// oneWord returns the percentage of unexported functions and methods that are named by one word.
 func (m *module) oneWord() figure {
 	all, bare := 0, 0
 	rooms := map[string]int{}
@@ -152,7 +152,7 @@ func (m *module) oneWord() figure {
 
 func percent(n, total int) string { return fmt.Sprintf("%d%%", 100*n/max(total, 1)) }
 
-// top entries, the largest first.
+// top returns the largest entries, the largest first.
 func top(counts map[string]int, n int) []string {
 	names := make([]string, 0, len(counts))
 	for name := range counts {
@@ -171,7 +171,7 @@ func top(counts map[string]int, n int) []string {
 	return out
 }
 
-// methods of the type that has the most.
+// methods returns the number of methods of the type with the most.
 func (m *module) methods() figure {
 	counts, most := map[string]int{}, 0
 	for _, p := range m.packages {
@@ -199,7 +199,7 @@ func receiver(e ast.Expr) string {
 	return "?"
 }
 
-// ties between files of a package: pairs of them in which one names what the other declares at its top.
+// ties returns the number of pairs of files in a package in which one file uses a top-level declaration of the other.
 func (m *module) ties() figure {
 	rooms := map[string]int{}
 	most := 0
@@ -221,7 +221,7 @@ func (m *module) ties() figure {
 	return figure{value: strconv.Itoa(most), text: "pairs of files of one package are tied", examples: top(rooms, 4)}
 }
 
-// isTop is true for what a package declares itself, and for its types' methods.
+// isTop reports whether an object is declared at the top level of a package, or is a method of such a type.
 func isTop(o types.Object) bool {
 	if f, ok := o.(*types.Func); ok {
 		return f.Signature().Recv() != nil || o.Parent() == o.Pkg().Scope()
@@ -229,7 +229,7 @@ func isTop(o types.Object) bool {
 	return o.Parent() == o.Pkg().Scope()
 }
 
-// comments in lines for each line of code.
+// comments returns the number of comment lines per line of code.
 func (m *module) comments() figure {
 	comments, code := map[string]int{}, map[string]int{}
 	all, total := 0, 0
@@ -268,22 +268,23 @@ func linesBetween(fset *token.FileSet, from, end token.Pos) int {
 	return fset.Position(end).Line - fset.Position(from).Line + 1
 }
 
-// longest function in lines.
+// longest returns the number of lines of the longest function.
 func (m *module) longest() figure {
 	lengths, most := map[string]int{}, 0
 	for _, p := range m.packages {
 		for _, fn := range functions(p) {
 			n := linesBetween(p.Fset, fn.Pos(), fn.End())
 			name := m.short(p) + "." + fn.Name.Name
-			lengths[name] = max(lengths[name], n) // Methods of two types may have it.
+			lengths[name] = max(lengths[name], n) // Methods of two types may have this name.
 			most = max(most, n)
 		}
 	}
 	return figure{value: strconv.Itoa(most), text: "lines in the longest function", examples: top(lengths, 3)}
 }
 
-// exported names at the top of a package that nobody outside of it needs, tests included, but for those of an API. A
-// type is needed if another declaration that can be used has it, and constants are with their type.
+// exported returns the number of exported top-level names that no other package uses, including tests. Names of an
+// API are not counted. A type counts as used if the declaration of a used name contains it. A constant counts as used
+// with its type.
 func (m *module) exported() figure {
 	used := map[string]bool{}
 	for _, p := range m.users {
@@ -319,7 +320,7 @@ func isNamed(t types.Type, among map[types.Object]bool) bool {
 	return ok && among[n.Obj()]
 }
 
-// shownTypes are those that the signatures of exported functions and the exported fields of types have.
+// shownTypes returns the types in the signatures of exported functions and in exported fields.
 func shownTypes(p *packages.Package) map[types.Object]bool {
 	shown := map[types.Object]bool{}
 	show := func(n ast.Node) {

@@ -27,7 +27,7 @@ func (d Door) turn() {}
 const Unused = 1
 `
 
-// TestFigures: each is measured in a module whose figures can be counted by hand.
+// TestFigures measures a module whose figures can be counted by hand.
 func TestFigures(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -69,7 +69,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestNoModule: what cannot be measured is no figure.
+// TestNoModule checks that a directory without a module is an error.
 func TestNoModule(t *testing.T) {
 	for _, figures := range []bool{false, true} {
 		if err := run(io.Discard, figures, []string{t.TempDir()}); err == nil {

@@ -1,5 +1,5 @@
-// Command kube is Kubernetes in one file: its first argument says which program it is. One link step and one copy of
-// the shared code instead of seven.
+// Command kube contains all programs of Kubernetes. Its first argument is the name of the program. This requires one
+// link step and one copy of the shared code instead of seven.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	// Each program reads its name and its arguments from here.
+	// Each program reads its name and its arguments from os.Args.
 	os.Args = os.Args[1:]
 
 	var c *cobra.Command

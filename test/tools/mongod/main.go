@@ -1,7 +1,6 @@
-// Command mongod stands for MongoDB's own, of which there is no package: FerretDB, which speaks MongoDB's protocol and
-// keeps its data in SQLite. It keeps the contract of the official image: the name of the program, its port, its data
-// directory, what it answers when it is asked for its version, and that it writes everything down when it is told to
-// stop.
+// Command mongod replaces MongoDB's mongod, for which there is no Debian package. It is FerretDB, which implements
+// MongoDB's protocol and stores its data in SQLite. It has the contract of the official image: the program name, port
+// and data directory, the output of --version, and a clean shutdown on a signal.
 package main
 
 import (
@@ -44,7 +43,7 @@ func run(args []string) error {
 	return db.Run(ctx)
 }
 
-// version as mongod prints it, with FerretDB's number.
+// version prints FerretDB's version in the format of mongod.
 func version() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

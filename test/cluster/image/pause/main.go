@@ -1,4 +1,4 @@
-// Package main is the process that holds a pod's namespaces: it waits to be told to end, and reaps orphans until then.
+// Package main is the process that holds a pod's namespaces. It reaps orphans until it is told to end.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// reap takes all that have ended: several ends may be one signal.
+// reap reaps all children that have ended. One signal can stand for several of them.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

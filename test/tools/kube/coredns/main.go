@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins of the test cluster's Corefile, and no other: most of what CoreDNS is
-// built from talks to clouds.
+// Command coredns is CoreDNS with only those plugins that the test cluster's Corefile uses. Most of CoreDNS'
+// dependencies are for clouds.
 package main
 
 import (
