@@ -1,5 +1,5 @@
-// Package agent contains what the function, the controller and the Jobs share: the form of the product's Jobs, the
-// security contexts of their pods, and the paths of their programs.
+// Package agent contains what the function, the controller and the Jobs share. This is the form of the product's Jobs,
+// the security contexts of their pods, and the paths of their programs.
 package agent
 
 import (
@@ -22,7 +22,7 @@ const (
 )
 
 // NewJob returns a Job for one XR of an instance. The Job runs once, and its creator retries it. Its pod has no API
-// credentials and no password. The resources are those of the platform, or nil for the default. The pull secrets
+// credentials and no password. The platform specifies the resources. They are nil for the default. The pull secrets
 // are Secrets of the instance's namespace. A Job in another namespace gets none.
 func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.ResourceRequirements,
 	pull []v1.ImagePullSecret, pod corev1.PodSpec) *batchv1.Job {
@@ -57,14 +57,14 @@ type VolumeJob struct {
 	Resources *corev1.ResourceRequirements
 	// Nodes are the preferred nodes, or nil for any node.
 	Nodes *v1.NodePlacement
-	// PullSecrets are the pull secrets of the instance. If they are nil, those of the namespace's ServiceAccount
-	// default are used.
+	// PullSecrets are the pull secrets of the instance. If they are nil, the pod has the pull secrets of the
+	// namespace's ServiceAccount default.
 	PullSecrets []v1.ImagePullSecret
 	// OnNode is true if a volume is a directory of a node.
 	OnNode  bool
 	Command []string
 	Volumes []corev1.Volume
-	// Before are containers that run first. Beside are volumes that only these containers mount.
+	// Before are containers that run first. The next field contains the volumes that only these containers mount.
 	Before []corev1.Container
 	Beside []corev1.Volume
 }

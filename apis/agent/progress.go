@@ -27,7 +27,7 @@ const mebi = 1 << 20
 
 // A Progress is the progress of a run. It is printed as a line for users and for the controller.
 type Progress struct {
-	// Phase is one of the Phase constants.
+	// Phase is a constant that begins with Phase.
 	Phase string
 	// Percent is the completed part of the phase, from 0 to 100.
 	Percent int

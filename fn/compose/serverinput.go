@@ -7,7 +7,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A wish is the part of a claim's spec that determines the server's pod and its my.cnf. A change of the wish restarts
+// A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish restarts
 // the server and applies the current platform policy. Its digest must stay the same in every release, because another
 // digest restarts every server. So each new field needs omitempty.
 type wish struct {

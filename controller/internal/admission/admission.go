@@ -41,7 +41,7 @@ const controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mys
 // scale of a Deployment.
 type Write struct {
 	New, Old client.Object
-	// By is the user who writes, or "" for the controller.
+	// By is the name of the user, or "" for the controller.
 	By string
 	// Subresource is the written subresource, or "" for the object itself.
 	Subresource string

@@ -125,7 +125,7 @@ func encode(der []byte) []byte {
 }
 
 // Verify returns an error unless the first certificate of the chain is valid for all names. The rest of the chain are
-// intermediate certificates up to one of the certificate authorities.
+// intermediate certificates up to a certificate authority.
 func Verify(chain, authorities []*x509.Certificate, now time.Time, names ...string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range authorities {

@@ -62,7 +62,7 @@ func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.St
 // describe tells the Rotator which server may receive a password.
 func (t *serverTrust) describe(in *rotate.Input, s *instance.State) {
 	if t.plan == nil {
-		in.Trust.Anybody = true
+		in.Trust.AnyServer = true
 		return
 	}
 	pool := x509.NewCertPool()

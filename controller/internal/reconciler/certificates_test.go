@@ -120,7 +120,7 @@ func TestServerIsKnown(t *testing.T) {
 			}
 			pool := x509.NewCertPool()
 			pool.AppendCertsFromPEM(plan.Published)
-			if in.Trust.Anybody != tc.anybody || !tc.anybody &&
+			if in.Trust.AnyServer != tc.anybody || !tc.anybody &&
 				(in.Trust.Name != "db.team.svc" || !pool.Equal(in.Trust.Authorities) || !in.Certificate.Equal(plan.Certificate)) {
 				t.Errorf("%s got %+v", tc.reason, in.Trust)
 			}

@@ -195,8 +195,8 @@ func (m *meter) collectBackups(send func(*prometheus.Desc, float64, ...string)) 
 	}
 }
 
-func number(is bool) float64 {
-	if is {
+func number(value bool) float64 {
+	if value {
 		return 1
 	}
 	return 0

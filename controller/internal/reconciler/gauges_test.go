@@ -219,8 +219,9 @@ func TestRestoreTestSeries(t *testing.T) {
 		"Failed":    {[]v1.BackupRecord{tested(time.Minute, metav1.ConditionFalse)}, failed},
 		"Undecided": {[]v1.BackupRecord{tested(time.Minute, metav1.ConditionUnknown), tested(time.Hour, metav1.ConditionFalse)}, failed},
 		"Untested":  {[]v1.BackupRecord{g.verifiedAgo(time.Minute, "1Gi"), tested(time.Hour, metav1.ConditionFalse)}, failed},
-		"Passed":    {[]v1.BackupRecord{tested(time.Hour, metav1.ConditionFalse), tested(time.Minute, metav1.ConditionTrue)}, map[string]float64{}},
-		"Deleted":   {nil, map[string]float64{}},
+		"Passed": {[]v1.BackupRecord{tested(time.Hour, metav1.ConditionFalse), tested(time.Minute, metav1.ConditionTrue)},
+			map[string]float64{}},
+		"Deleted": {nil, map[string]float64{}},
 	} {
 		g.observeBackups(g.key(1), []v1.BackupRecord{tested(time.Minute, metav1.ConditionFalse)})
 		g.observeBackups(g.key(1), tc.records)

@@ -118,7 +118,8 @@ func TestStoresUnread(t *testing.T) {
 				},
 			})
 			r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube},
-				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
+				events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()),
+				namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 			if _, err := r.Reconcile(t.Context(),
 				reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); !errors.Is(err, broken) {
 				t.Errorf("want the error, got %v", err)
@@ -141,7 +142,8 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
 		WithObjects(objects...).Build()
 	r := &storeReconciler{kube: kube, reader: kube, writer: change.Writer{Client: kube},
-		events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()), namespace: "system", clock: time.Now, holders: stores.NewHolders()}
+		events: events.NewFakeRecorder(10), meter: newMeter(prometheus.NewRegistry()),
+		namespace: "system", clock: time.Now, holders: stores.NewHolders()}
 	if _, err := r.Reconcile(t.Context(),
 		reconcile.Request{NamespacedName: types.NamespacedName{Name: "one"}}); err != nil {
 		t.Fatal(err)

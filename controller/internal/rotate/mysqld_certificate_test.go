@@ -236,7 +236,7 @@ func TestRealManInTheMiddle(t *testing.T) {
 				}
 			}
 			r.mu.Unlock()
-			server.Trust = sql.Trust{Anybody: true}
+			server.Trust = sql.Trust{AnyServer: true}
 			if err := server.Ping(t.Context(), "hunter2"); err != nil {
 				t.Fatalf("who believes it is not led to the server: %v", err)
 			}

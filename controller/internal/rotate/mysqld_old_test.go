@@ -58,7 +58,7 @@ func oldServer(t *testing.T, dir string, options ...string) (*sql.DB, mysqldsql.
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	return db, mysqldsql.Server{Address: "mysql:3306", Trust: mysqldsql.Trust{Anybody: true},
+	return db, mysqldsql.Server{Address: "mysql:3306", Trust: mysqldsql.Trust{AnyServer: true},
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}}

@@ -128,10 +128,10 @@ func (s *server) kill() {
 func (s *server) address() sql.Server {
 	for _, o := range s.options {
 		if port, ok := strings.CutPrefix(o, "--port="); ok {
-			return sql.Server{Address: "127.0.0.1:" + port, Trust: sql.Trust{Anybody: true}}
+			return sql.Server{Address: "127.0.0.1:" + port, Trust: sql.Trust{AnyServer: true}}
 		}
 	}
-	return sql.Server{Address: "mysql:3306", Trust: sql.Trust{Anybody: true},
+	return sql.Server{Address: "mysql:3306", Trust: sql.Trust{AnyServer: true},
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.dir, "s"))
 		}}

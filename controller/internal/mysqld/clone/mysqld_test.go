@@ -123,7 +123,7 @@ func newDonor(t *testing.T, options ...string) *donor {
 // login logs in as the controller does.
 func (d *donor) login(t *testing.T) *mysqldsql.Session {
 	t.Helper()
-	server := mysqldsql.Server{Address: "localhost", User: "root", Trust: mysqldsql.Trust{Anybody: true},
+	server := mysqldsql.Server{Address: "localhost", User: "root", Trust: mysqldsql.Trust{AnyServer: true},
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(d.dir, "s"))
 		}}
@@ -262,7 +262,7 @@ func TestRealOffer(t *testing.T) {
 		t.Errorf("it may %q", grants)
 	}
 	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner,
-		Trust: mysqldsql.Trust{Anybody: true}}
+		Trust: mysqldsql.Trust{AnyServer: true}}
 	must(t, plain.Ping(t.Context(), d.password))
 	another, _, err := s.OfferClone(t.Context(), cloner)
 	must(t, err)
@@ -381,7 +381,7 @@ func TestRealOfferRules(t *testing.T) {
 	s := d.login(t)
 	defer s.Close()
 	plain := mysqldsql.Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)), User: cloner,
-		Trust: mysqldsql.Trust{Anybody: true}}
+		Trust: mysqldsql.Trust{AnyServer: true}}
 	for _, rules := range []string{
 		"SET GLOBAL validate_password.policy = MEDIUM, GLOBAL validate_password.mixed_case_count = 2, GLOBAL " +
 			"validate_password.number_count = 2, GLOBAL validate_password.special_char_count = 2",

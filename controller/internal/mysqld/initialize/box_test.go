@@ -191,7 +191,7 @@ func (p *passwords) check() error {
 	if err != nil {
 		return err
 	}
-	tcp := sql.Server{Address: "127.0.0.1:3306", Trust: sql.Trust{Anybody: true}}
+	tcp := sql.Server{Address: "127.0.0.1:3306", Trust: sql.Trust{AnyServer: true}}
 	for sql.IsUnreachable(tcp.Ping(context.Background(), sql.Password(p.Wanted))) {
 		if s.Ended() {
 			return fmt.Errorf("the server ended:\n%s", log)

@@ -169,7 +169,7 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // start at the same time, and a failed initialization has to start again.
 func (s *server) sql() sql.Server {
 	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated},
-		Trust: sql.Trust{Anybody: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
+		Trust: sql.Trust{AnyServer: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 }
 
 // takeOver makes the wanted password the only one, and returns the version of the server.

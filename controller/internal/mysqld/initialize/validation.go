@@ -163,7 +163,7 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 // trust returns how to verify the server: by its configured certificate.
 func (v *Validation) trust() (sql.Trust, error) {
 	if v.TLS == "" {
-		return sql.Trust{Anybody: true}, nil
+		return sql.Trust{AnyServer: true}, nil
 	}
 	authorities, err := os.ReadFile(filepath.Join(v.TLS, v1.CAKey))
 	if err != nil {

@@ -110,7 +110,7 @@ func (g *guard) introduce() error {
 	case err != nil:
 		return err
 	case len(response) == lengthOfTLSRequest:
-	case g.trust.Anybody:
+	case g.trust.AnyServer:
 		_, err = g.server.Write(response)
 		return err
 	default:

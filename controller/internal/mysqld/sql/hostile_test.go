@@ -54,7 +54,7 @@ func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return countedConn{c, read}, err
 	}
-	return Server{Address: l.Addr().String(), Dial: dial, Trust: Trust{Anybody: true},
+	return Server{Address: l.Addr().String(), Dial: dial, Trust: Trust{AnyServer: true},
 		Times: &Times{Handshake: time.Minute, Session: 2 * time.Minute}}, read
 }
 
@@ -184,7 +184,7 @@ func TestBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, server := net.Pipe()
 			read := &atomic.Int64{}
-			g, forDriver := startGuard(countedConn{client, read}, Trust{Anybody: true}, time.Now().Add(time.Minute))
+			g, forDriver := startGuard(countedConn{client, read}, Trust{AnyServer: true}, time.Now().Add(time.Minute))
 			defer g.endSession(nil)
 			greeting := append([]byte("\x0a8.4.6\x00"), make([]byte, lengthOfGreeting)...)
 			go func() {

@@ -120,7 +120,7 @@ func (s Server) config(p Password, conn net.Conn) *mysql.Config {
 	c.Net, c.Addr = "tcp", s.Address
 	c.DialFunc = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
 	// With the guard, the driver need not verify the guard's certificate, and the guard verifies the server's.
-	if c.TLSConfig = "skip-verify"; s.Trust.Anybody {
+	if c.TLSConfig = "skip-verify"; s.Trust.AnyServer {
 		c.TLSConfig = "preferred"
 	}
 	// IDENTIFIED BY ? cannot be prepared.

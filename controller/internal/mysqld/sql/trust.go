@@ -16,10 +16,10 @@ type Trust struct {
 	Authorities *x509.CertPool
 	Name        string
 	AnyName     bool
-	// Anybody accepts any server. It is used for a socket of this container, or if the platform allows plaintext
+	// With AnyServer, any server is accepted. It is used for a socket of this container, or if the platform allows plaintext
 	// connections. TLS is used if the server offers it. This protects against listeners, but not against a server
 	// that impersonates the instance.
-	Anybody bool
+	AnyServer bool
 }
 
 // Errors about a server that is not trusted. It received nothing, not even the user name.
@@ -37,7 +37,7 @@ var errNoTrust = errors.New("no trusted server is configured")
 func IsUntrusted(err error) bool { return isOneOf(err, ErrUntrusted, ErrNoTLS) }
 
 func (t Trust) check() error {
-	if t.Anybody || t.Authorities != nil && (t.Name != "" || t.AnyName) {
+	if t.AnyServer || t.Authorities != nil && (t.Name != "" || t.AnyName) {
 		return nil
 	}
 	return errNoTrust
@@ -45,8 +45,8 @@ func (t Trust) check() error {
 
 // config returns the TLS configuration for the server.
 func (t Trust) config() *tls.Config {
-	if t.Anybody {
-		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // With Anybody, any server is accepted.
+	if t.AnyServer {
+		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // With AnyServer, any server is accepted.
 	}
 	c := &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
 	if t.AnyName {
@@ -87,7 +87,7 @@ const (
 // client before that, for example because of too many connections. That error is returned.
 func (t Trust) checkOffer(greeting packet) error {
 	switch {
-	case t.Anybody:
+	case t.AnyServer:
 		return nil
 	case greeting.kind() == kindError:
 		if number := binary.LittleEndian.Uint16(greeting.payload()[1:]); number == accessDenied ||

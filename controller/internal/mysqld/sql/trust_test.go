@@ -88,8 +88,8 @@ func TestTrust(t *testing.T) {
 		"Nobody": {reason: "Nobody said who is trusted.", trick: hostile.Echo(own), want: errNoTrust},
 		"NoName": {reason: "That of an authority is not enough.", trust: Trust{Authorities: pool},
 			trick: hostile.Echo(own), want: errNoTrust},
-		"Anybody":    {reason: "The platform says so.", trust: Trust{Anybody: true}, trick: hostile.Echo(other), told: true},
-		"AnybodyKey": {reason: "And that is what it means.", trust: Trust{Anybody: true}, trick: hostile.Key(), told: true},
+		"AnyServer":    {reason: "The platform says so.", trust: Trust{AnyServer: true}, trick: hostile.Echo(other), told: true},
+		"AnybodyKey": {reason: "And that is what it means.", trust: Trust{AnyServer: true}, trick: hostile.Key(), told: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestTrust(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if bytes.Contains(output.Bytes(), []byte(secret)) || !tc.trust.Anybody &&
+			if bytes.Contains(output.Bytes(), []byte(secret)) || !tc.trust.AnyServer &&
 				bytes.Contains(output.Bytes(), []byte("who-asks")) {
 				t.Errorf("%s it was said so that all can read it: %q", tc.reason, output)
 			}
