@@ -88,7 +88,7 @@ func TestTrust(t *testing.T) {
 		"Nobody": {reason: "Nobody said who is trusted.", trick: hostile.Echo(own), want: errNoTrust},
 		"NoName": {reason: "That of an authority is not enough.", trust: Trust{Authorities: pool},
 			trick: hostile.Echo(own), want: errNoTrust},
-		"AnyServer":    {reason: "The platform says so.", trust: Trust{AnyServer: true}, trick: hostile.Echo(other), told: true},
+		"AnyServer":  {reason: "The platform says so.", trust: Trust{AnyServer: true}, trick: hostile.Echo(other), told: true},
 		"AnybodyKey": {reason: "And that is what it means.", trust: Trust{AnyServer: true}, trick: hostile.Key(), told: true},
 	}
 	for name, tc := range cases {
