@@ -24,7 +24,7 @@ func TestAdopt(t *testing.T) {
 	name := s.Backups().Only(t).GetName()
 	framework.MustKubectl(t, "delete", "msbr", name)
 	loseIndex(t, s)
-	startHand(t, s, "hand", "backup-"+s.Name+"-pvc")
+	startHand(t, s, "hand", s.BackupPVC())
 	forge :=
 		`cd /data && cp -r "$0" copied && cp -r "$0" others && sed -i 's/"name": "[^"]*"/"name": "of-another"/' others/manifest.json`
 	if _, err := framework.Exec(t.Context(), s.Namespace, "hand", "", "sh", "-c", forge, name); err != nil {
@@ -56,7 +56,7 @@ func TestAdopt(t *testing.T) {
 // loseIndex removes every label, annotation and finalizer by which the cluster recognizes the backup volume.
 func loseIndex(t *testing.T, s *framework.Server) {
 	t.Helper()
-	v, err := s.VolumeOf(t.Context(), "backup-"+s.Name+"-pvc")
+	v, err := s.VolumeOf(t.Context(), s.BackupPVC())
 	if err != nil || v == nil {
 		t.Fatalf("the backups have no volume: %v", err)
 	}
@@ -69,7 +69,7 @@ func loseIndex(t *testing.T, s *framework.Server) {
 	if err := framework.Suite.Kube.Update(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	pvc := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, "backup-"+s.Name+"-pvc")
+	pvc := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.BackupPVC())
 	if err := framework.Suite.Kube.Patch(t.Context(), pvc,
 		client.RawPatch(types.MergePatchType,
 			[]byte(`{"metadata":{"labels":null,"annotations":{"crossplane-mysql.io/retained-volume":null}}}`))); err != nil {
@@ -83,7 +83,7 @@ func adopt(t *testing.T, s *framework.Server, flags ...string) string {
 	t.Helper()
 	var log bytes.Buffer
 	cmd := pluginCommand(t.Context(), &log,
-		append([]string{"adopt", "--namespace", s.Namespace, "--volume", "backup-" + s.Name + "-pvc"}, flags...)...)
+		append([]string{"adopt", "--namespace", s.Namespace, "--volume", s.BackupPVC()}, flags...)...)
 	out, err := cmd.Output()
 	if err == nil || !strings.Contains(log.String(), "2 backups were refused") {
 		t.Fatalf("kubectl mysql adopt: %v\n%s%s", err, out, log.String())

@@ -35,7 +35,7 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	}
 	direct(t, s, nodes[1])
 	rows := s.Begin(t)
-	isOn(t, s, s.Name+"-pvc", nodes[1])
+	isOn(t, s, s.DataPVC(), nodes[1])
 	framework.Eventually(t, "the empty volume to be gone", func(ctx context.Context) error {
 		return framework.IsGone(ctx, before.DeepCopy())
 	})
@@ -68,7 +68,7 @@ func TestBackupsPullTheServer(t *testing.T) {
 	direct(t, s, "")
 	framework.MustKubectl(t, "delete", "pod", "--namespace", s.Namespace, "--selector", serverPods)
 	s.Client().TypeSession(t)
-	isOn(t, s, s.Name+"-pvc", nodes[1])
+	isOn(t, s, s.DataPVC(), nodes[1])
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
 
@@ -93,7 +93,7 @@ func TestVolumesApart(t *testing.T) {
 	s.Says(t, "cannot be scheduled")
 	s.Says(t, "If a StorageClass placed the data volume and the backup volume in different zones, "+
 		"use one with volumeBindingMode WaitForFirstConsumer")
-	isOn(t, s, s.Name+"-pvc", nodes[0])
+	isOn(t, s, s.DataPVC(), nodes[0])
 	isOn(t, s, s.BackupPVC(), nodes[1])
 	if got := s.Backups().MustList(t); len(got) > 0 {
 		t.Errorf("want no backup of nothing, got %v", got)

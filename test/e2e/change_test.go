@@ -66,8 +66,8 @@ func TestCreateAgainDifferently(t *testing.T) {
 		strings.ReplaceAll(framework.Rows, " test ", " `"+firstDatabase+"`.test ")); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}
-	hasGrown(t, s, s.Name+"-pvc")
-	hasGrown(t, s, "backup-"+s.Name+"-pvc")
+	hasGrown(t, s, s.DataPVC())
+	hasGrown(t, s, s.BackupPVC())
 }
 
 // TestChangeInPlace checks another image, another database and a larger volume on a running server. A smaller volume
@@ -78,10 +78,10 @@ func TestChangeInPlace(t *testing.T) {
 	before := s.Begin(t)
 
 	s.Set(t, map[string]any{"storage_size": "2Gi"})
-	hasGrown(t, s, s.Name+"-pvc")
+	hasGrown(t, s, s.DataPVC())
 	framework.Eventually(t, "the server's disk", func(ctx context.Context) error { return serverSeesRoom(ctx, s) })
 	framework.Eventually(t, "the backup PVC, which nothing has used yet", func(ctx context.Context) error {
-		return asksFor(ctx, s, "backup-"+s.Name+"-pvc", "2Gi")
+		return asksFor(ctx, s, s.BackupPVC(), "2Gi")
 	})
 	if err := s.TrySet(t.Context(), map[string]any{"storage_size": "1Gi"}); !apierrors.IsInvalid(err) ||
 		!strings.Contains(err.Error(), "the storage size can grow, but it cannot shrink") {
@@ -114,7 +114,7 @@ func TestChangeInPlace(t *testing.T) {
 	})
 	s.Delete(t)
 	s.Backups().AreProven(t, 2) // One was taken before the change of the image.
-	hasGrown(t, s, "backup-"+s.Name+"-pvc")
+	hasGrown(t, s, s.BackupPVC())
 }
 
 // reachedBy sets peers in spec.networkPolicy. They are written to the NetworkPolicy of the server and not to the
@@ -222,7 +222,7 @@ func findRestoreJob(ctx context.Context, s *framework.Server) (*batchv1.Job, err
 func holdsItsData(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
-	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.Name + "-pvc"},
+	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKey{Namespace: s.Namespace, Name: s.DataPVC()},
 		c); err != nil || c.DeletionTimestamp != nil || len(c.Finalizers) == 0 {
 		t.Errorf("want the data PVC untouched, got %v, %v", c, err)
 	}

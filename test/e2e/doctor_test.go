@@ -102,7 +102,7 @@ func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 func keepsDataVolume(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the finalizer of the data volume", func(ctx context.Context) error {
-		v, err := s.VolumeOf(ctx, s.Name+"-pvc")
+		v, err := s.VolumeOf(ctx, s.DataPVC())
 		switch {
 		case err != nil:
 			return err

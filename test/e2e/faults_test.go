@@ -27,7 +27,7 @@ func TestBackupPVFull(t *testing.T) {
 	framework.Repeats(t, "TestBackupFull has what the agent says, and TestNext how the volume grows")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	backups := "backup-" + s.Name + "-pvc"
+	backups := s.BackupPVC()
 	startHand(t, s, "hand", backups)
 	if _, err := execByHand(t.Context(), s, "hand", "cat /dev/zero >/data/full || sync"); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 	file, _, _ := unstructured.NestedString(s.Backups().MustList(t)[0].Object, "spec", "archive", "path")
 	archive := path.Join("/data", file)
 	manifest := path.Join(path.Dir(archive), "manifest.json")
-	startHand(t, s, "hand", "backup-"+s.Name+"-pvc")
+	startHand(t, s, "hand", s.BackupPVC())
 	changeArchives(t, s, "cp --preserve "+archive+" "+manifest+" /data")
 
 	flip := fmt.Sprintf(
@@ -90,7 +90,7 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 	})
 	changeArchives(t, s, whole)
 
-	startHand(t, s, "other", s.Name+"-pvc")
+	startHand(t, s, "other", s.DataPVC())
 	if _, err := execByHand(t.Context(), s, "other",
 		"mkdir --parents /data/folder /data/data && echo mine | tee /data/file /data/folder/file >/data/data/file"); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestFolderMovedAside(t *testing.T) {
 			if v.Spec.HostPath != nil {
 				place = ". The data is in directory " + v.Spec.HostPath.Path + " of node "
 			}
-			startHand(t, s, "hand", s.Name+"-pvc")
+			startHand(t, s, "hand", s.DataPVC())
 			restartOn := func(script string) {
 				t.Helper()
 				if _, err := execByHand(t.Context(), s, "hand", script+"; sync"); err != nil {

@@ -43,6 +43,7 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 	for _, kind := range []string{
 		"v1/Pod", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service", "networking.k8s.io/v1/NetworkPolicy",
 		"apps/v1/Deployment", "apps/v1/ReplicaSet", "batch/v1/Job", "otus.homework/v1/MySQL",
+		"crossplane-mysql.io/v1alpha1/MySQL",
 	} {
 		found, err := listKind(ctx, kind, s.Namespace)
 		if err != nil {
@@ -85,7 +86,7 @@ func hasNoComposite(ctx context.Context, s *framework.Server) error {
 }
 
 func hasNoDataPV(ctx context.Context, s *framework.Server) error {
-	v, err := s.VolumeOf(ctx, s.Name+"-pvc")
+	v, err := s.VolumeOf(ctx, s.DataPVC())
 	if err == nil && v != nil {
 		err = fmt.Errorf("left: volume %s, %s, finalizers %v", v.Name, v.Status.Phase, v.Finalizers)
 	}

@@ -163,7 +163,7 @@ const isOver = "over"
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
 	if c.way.heals {
-		pvc := framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.Name+"-pvc")
+		pvc := framework.NewObject("v1", "PersistentVolumeClaim", c.Namespace, c.DataPVC())
 		err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(pvc), pvc)
 		if err == nil && pvc.GetUID() != c.handle && framework.HasCondition(ctx, c.Claim.DeepCopy(), "Ready") == nil {
 			return isOver

@@ -44,7 +44,7 @@ func TestEndlessNumbers(t *testing.T) {
 	}
 	systemsAreUnmoved(t)
 	s.Set(t, map[string]any{"storage_size": "2Gi"})
-	hasGrown(t, s, s.Name+"-pvc")
+	hasGrown(t, s, s.DataPVC())
 	if got := s.Client().MustQuery(t, framework.Rows); got != before {
 		t.Errorf("want every row\n%s\ngot\n%s", before, got)
 	}

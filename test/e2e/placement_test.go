@@ -34,7 +34,7 @@ func TestScheduling(t *testing.T) {
 	s.Client().SeesVersion(t)
 	s.Client().TypeSession(t)
 	rows := s.Client().MustQuery(t, framework.Rows)
-	isOn(t, s, s.Name+"-pvc", nodes[1])
+	isOn(t, s, s.DataPVC(), nodes[1])
 	if p := s.Pods().MustFindServer(t); p.Spec.PriorityClassName != class.Name || !tolerates(p) {
 		t.Errorf("want class %s and a toleration of %s, got %q, %v", class.Name, taintOfDatabases, p.Spec.PriorityClassName,
 			p.Spec.Tolerations)
@@ -53,7 +53,7 @@ func TestScheduling(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
-	isOn(t, s, s.Name+"-pvc", nodes[1])
+	isOn(t, s, s.DataPVC(), nodes[1])
 }
 
 // TestTaintedNode checks that a server can run on a node with a taint, and that all backups, restore tests and
@@ -78,7 +78,7 @@ func TestTaintedNode(t *testing.T) {
 	s.Backups().AreProven(t, 2)
 	s.Create(t)
 	s.Client().SeesRows(t, rows)
-	isOn(t, s, s.Name+"-pvc", node)
+	isOn(t, s, s.DataPVC(), node)
 }
 
 // schedulingOn returns a spec.scheduling that selects a node and tolerates its taint.

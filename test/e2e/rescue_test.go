@@ -36,7 +36,7 @@ func TestDeletedPVC(t *testing.T) {
 // deleteDataPVC deletes the data PVC and returns its UID.
 func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 	t.Helper()
-	claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc")
+	claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.DataPVC())
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func deleteDataPVC(t *testing.T, s *framework.Server) types.UID {
 func dataPVCReturns(t *testing.T, s *framework.Server, before types.UID) {
 	t.Helper()
 	framework.Eventually(t, "the claim's return", func(ctx context.Context) error {
-		claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc")
+		claim := framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.DataPVC())
 		if err := framework.Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}

@@ -88,7 +88,7 @@ func TestRequireRestorable(t *testing.T) {
 		t.Errorf("want the table by its name, got %q", message)
 	}
 	s.Says(t, "no server has started from it")
-	if v, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); v == nil {
+	if v, err := s.VolumeOf(t.Context(), s.DataPVC()); v == nil {
 		t.Errorf("want the data kept, there is no volume (%v)", err)
 	}
 	if out, err := framework.Kubectl(t.Context(), "patch", "mysql", s.Name, "--namespace", s.Namespace, "--type=merge",
@@ -251,7 +251,7 @@ func damageTable(t *testing.T, s *framework.Server) {
 	s.Client().MustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim "+
 		"(t) SELECT REPEAT('x', 200) FROM information_schema.COLUMNS LIMIT 3000; SET GLOBAL innodb_max_dirty_pages_pct = "+
 		"0; FLUSH TABLES victim FOR EXPORT; UNLOCK TABLES")
-	framework.StartToolbox(t, s.Namespace, "vandal", s.Name+"-pvc")
+	framework.StartToolbox(t, s.Namespace, "vandal", s.DataPVC())
 	out, err := framework.Exec(t.Context(), s.Namespace, "vandal", "", "sh", "-c",
 		`dd if=/dev/zero of="$(find /data -name victim.ibd)" bs=16384 seek=6 count=8 conv=notrunc,fsync`)
 	if err != nil {

@@ -82,7 +82,7 @@ func knowsSpellings(t *testing.T, s *framework.Server) {
 func makesObjects(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for kind, name := range map[string]string{"Deployment": s.Name, "Service": s.Name,
-		"PersistentVolumeClaim": s.Name + "-pvc"} {
+		"PersistentVolumeClaim": s.DataPVC()} {
 		apiVersion := "v1"
 		if kind == "Deployment" {
 			apiVersion = "apps/v1"
@@ -92,7 +92,7 @@ func makesObjects(t *testing.T, s *framework.Server) {
 			t.Error(err)
 		}
 	}
-	if v, err := s.VolumeOf(t.Context(), s.Name+"-pvc"); v == nil {
+	if v, err := s.VolumeOf(t.Context(), s.DataPVC()); v == nil {
 		t.Errorf("there is no volume (%v)", err)
 	}
 }
@@ -121,7 +121,7 @@ func hasLabels(t *testing.T, s *framework.Server) {
 
 func liesOnHostPath(t *testing.T, s *framework.Server) {
 	t.Helper()
-	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
+	v, err := s.VolumeOf(t.Context(), s.DataPVC())
 	if v == nil {
 		t.Fatalf("there is no volume (%v)", err)
 	}

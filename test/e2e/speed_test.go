@@ -185,7 +185,7 @@ func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured 
 		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-root"),
 		framework.NewObject("v1", "Secret", s.Namespace, s.Name+"-tls"), // The controller creates it, and every pod needs it.
 		framework.NewObject("v1", "ConfigMap", s.Namespace, s.Name+"-config"),
-		framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc"),
+		framework.NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.DataPVC()),
 		framework.NewObject("v1", "Service", s.Namespace, s.Name),
 		framework.NewObject("apps/v1", "Deployment", s.Namespace, s.Name),
 	}

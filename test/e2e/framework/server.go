@@ -218,8 +218,20 @@ func (s *Server) XR(ctx context.Context) (*unstructured.Unstructured, error) {
 	return xr, Suite.Kube.Get(ctx, client.ObjectKeyFromObject(xr), xr)
 }
 
-// BackupPVC returns the name of the backup PVC.
-func (s *Server) BackupPVC() string { return "backup-" + s.Name + "-pvc" }
+// DataPVC returns the name of the PVC of the data.
+func (s *Server) DataPVC() string { return s.volumesName() + "-pvc" }
+
+// BackupPVC returns the name of the PVC of the backups.
+func (s *Server) BackupPVC() string { return "backup-" + s.volumesName() + "-pvc" }
+
+// volumesName returns the name of the instance in the names of its PVCs. A MySQL without a claim has another one, so
+// that a claim of the same name can exist.
+func (s *Server) volumesName() string {
+	if s.Claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
+		return s.Name + ".mysql"
+	}
+	return s.Name
+}
 
 // VolumeOf returns the volume that is bound to a PVC, or nil. It searches the volumes, because the PVC may be deleted
 // already.
@@ -239,7 +251,7 @@ func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVo
 // MustFindDataVolume returns the data volume, and ends the test if there is none.
 func (s *Server) MustFindDataVolume(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
-	v, err := s.VolumeOf(t.Context(), s.Name+"-pvc")
+	v, err := s.VolumeOf(t.Context(), s.DataPVC())
 	if err != nil || v == nil {
 		t.Fatalf("cannot find the data volume: %v", err)
 	}
@@ -285,7 +297,7 @@ func (s *Server) Gone(t *testing.T) {
 	s.ClaimGone(t)
 	for _, o := range []*unstructured.Unstructured{
 		NewObject("apps/v1", "Deployment", s.Namespace, s.Name),
-		NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.Name+"-pvc"),
+		NewObject("v1", "PersistentVolumeClaim", s.Namespace, s.DataPVC()),
 		NewObject("v1", "Service", s.Namespace, s.Name),
 	} {
 		Eventually(t, "its "+o.GetKind(), func(ctx context.Context) error { return IsGone(ctx, o) })
