@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
 // TestGateway runs the program with the controller's settings. They appear after its start and change later.
@@ -42,14 +43,7 @@ func TestGateway(t *testing.T) {
 		}
 		return s
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := freeport.Address(freeport.Find(t))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,6 +32,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
 // A storeSpeed has a store, and a gateway that runs in its own process.
@@ -135,10 +135,7 @@ func (s *storeSpeed) startGateway() {
 		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
 		must(s.T, os.WriteFile(filepath.Join(folder, name), raw, 0o600))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(s.T, err)
-	address := l.Addr().String()
-	must(s.T, l.Close())
+	address := freeport.Address(freeport.Find(s.T))
 	s.url = "https://" + address
 	s.gateway = exec.CommandContext(s.Context(), s.agent, "gateway", "--settings", folder, "--address", address)
 	s.gateway.Env = append(os.Environ(), "GOMEMLIMIT=90MiB") // The Deployment has the same value.

@@ -3,16 +3,17 @@
 package rotate
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
 // An exampleClient is a client from docs/clients, with its Debian packages. One of them contains the file.
@@ -26,7 +27,7 @@ type exampleClient struct {
 // server's name. It must send nothing to another server.
 func TestRealClients(t *testing.T) {
 	k, other := newKeptCertificate(t), newKeptCertificate(t)
-	port := freePort(t)
+	port := strconv.Itoa(freeport.Find(t))
 	s := newServer(t, "hunter2", append(k.options(), "--require-secure-transport=ON", "--skip-networking=OFF",
 		"--bind-address=127.0.0.1", "--port="+port)...)
 	dir := filepath.Join("..", "..", "..", "docs", "clients")
@@ -91,15 +92,4 @@ func (c exampleClient) run(hosts string, args ...string) (string, error) {
 	cmd.Stdin = strings.NewReader("hunter2\n")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// freePort returns a free port of this machine.
-func freePort(t *testing.T) string {
-	t.Helper()
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, free.Close())
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	must(t, err)
-	return port
 }

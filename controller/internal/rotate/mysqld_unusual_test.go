@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
 // TestRealSecrecy checks that the server's logs contain no password.
@@ -98,7 +100,7 @@ func (s *server) runAs(t *testing.T, user, statement string) {
 
 // TestRealPlain checks that the controller can log in over a network to a server without TLS.
 func TestRealPlain(t *testing.T) {
-	port := freePort(t)
+	port := strconv.Itoa(freeport.Find(t))
 	// The server trusts a socket, which would hide the behavior of a network connection.
 	s := newServer(t, "p", "--tls-version=", "--skip-networking=OFF", "--bind-address=127.0.0.1", "--port="+port)
 	c := newCluster(t, "", "")

@@ -25,6 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/process"
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
@@ -73,10 +74,7 @@ func folder(t *testing.T) string {
 func newDonor(t *testing.T, options ...string) *donor {
 	t.Helper()
 	d := &donor{root: rootfs.Find(t), dir: folder(t)}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
-	must(t, err)
-	d.port = l.Addr().(*net.TCPAddr).Port
-	must(t, l.Close())
+	d.port = freeport.Find(t)
 	authority, err := certificate.NewAuthority(time.Now(), "authority-of-the-donor")
 	must(t, err)
 	pair, err := authority.Sign(time.Now(), certificate.Names{DNS: []string{"shop.team.svc"}})

@@ -5,7 +5,6 @@ package storetest
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
 // Access and Secret are the keys of the server's only account.
@@ -34,7 +34,7 @@ func Start(t *testing.T) (*Proxy, store.Settings) {
 		t.Fatal("these tests need the S3 server versitygw: make store-test builds it, and sets VERSITYGW")
 	}
 	dir := t.TempDir()
-	address := freeAddress(t)
+	address := freeport.Address(freeport.Find(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, program, "--access", Access, "--secret", Secret, "--port", address, "--quiet", "posix", "--sidecar", t.TempDir(), dir) //nolint:gosec // The test chooses the program.
 	var log bytes.Buffer
@@ -79,14 +79,4 @@ func makeBucket(t *testing.T, s store.Settings) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // The port is free after that.
-	return l.Addr().String()
 }
