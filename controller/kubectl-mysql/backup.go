@@ -21,7 +21,7 @@ import (
 // backupCommand implements `kubectl mysql backup`.
 type backupCommand struct {
 	Name    string        `arg:""          help:"Name of the instance."`
-	Method  string        `default:""      enum:",Online,Cold"                                                                         help:"Online clones the data while the server runs. Cold stops the server for the copy. The default is spec.backup.method of the instance, or Online."`
+	Method  string        `default:""      enum:",Online,Cold" placeholder:"METHOD"                                                                         help:"Method: Online clones the data while the server runs. Cold stops the server for the copy. The default is spec.backup.schedule.method of the instance, or Online."`
 	As      string        `help:"Name of the new Backup. The default is the name of the instance with the date and time." placeholder:"NAME"`
 	Wait    bool          `default:"true"  help:"Wait until the backup is verified." negatable:""`
 	Timeout time.Duration `default:"1h"    help:"How long to wait. The backup continues after that."`

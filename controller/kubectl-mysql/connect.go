@@ -26,8 +26,8 @@ import (
 
 // connectCommand implements `kubectl mysql connect`.
 type connectCommand struct {
-	Name        string   `arg:""          help:"Name of the claim."`
-	Args        []string `arg:""          help:"Arguments of the client, after --; such as -- --execute='SELECT 1'." optional:""`
+	Name        string   `arg:""          help:"Name of the instance."`
+	Args        []string `arg:""          help:"Arguments of the client, after two dashes. Example: -- --execute='SELECT 1'" optional:""`
 	Client      string   `default:"mysql" help:"Program of the client."`
 	ForwardOnly bool     `help:"Only forward a port and print it, until Ctrl-C. No client is run."`
 }

@@ -33,18 +33,18 @@ type cli struct {
 	Version    kong.VersionFlag `help:"Print the version and exit."`
 	Kubeconfig string           `help:"Path of the kubeconfig file. The default is KUBECONFIG, or the file in the home directory."                   placeholder:"FILE"`
 	Context    string           `help:"Context of the kubeconfig."                                                    placeholder:"NAME"`
-	Namespace  string           `help:"Namespace of the claim. The default is the namespace of the context."                   placeholder:"NAME" short:"n"`
-	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database,MySQL.crossplane-mysql.io" help:"Kind of the claim: MySQL, Database, or MySQL.crossplane-mysql.io for a MySQL without a claim. With MySQL, the plugin uses the claim, or if there is no claim of that name, the MySQL without a claim."`
-	Output     string           `default:"text"                                                                       enum:"text,json" help:"Output format: text or json." short:"o"`
+	Namespace  string           `help:"Namespace of the instance. The default is the namespace of the context."                   placeholder:"NAME" short:"n"`
+	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database,MySQL.crossplane-mysql.io" help:"Kind of the instance: MySQL, Database, or MySQL.crossplane-mysql.io for a MySQL without a claim. With MySQL, the plugin uses the claim of that name. If there is none, it uses the MySQL without a claim."`
+	Output     string           `default:"text"                                                                       enum:"text,json" help:"Output format: text, or json for programs. Progress is always printed to standard error." short:"o"`
 
-	List    listCommand    `cmd:"" help:"List the claims of a namespace, each with its server, its last backup and its message."`
-	Status  statusCommand  `cmd:"" help:"Show the server, password, backups, deletion and messages of one claim."`
+	List    listCommand    `cmd:"" help:"List the instances of a namespace, each with its server, its last backup and its message."`
+	Status  statusCommand  `cmd:"" help:"Show one instance: server, password, certificate, backups, deletion, and what it waits for."`
 	Backup  backupCommand  `cmd:"" help:"Take a backup now, and wait until it is verified."`
-	Restore restoreCommand `cmd:"" help:"Create a new claim from a backup of another claim, and wait until its server accepts clients."`
-	Connect connectCommand `cmd:"" help:"Log in with the mysql client, through a forwarded port."`
+	Restore restoreCommand `cmd:"" help:"Create an instance from a backup of another one, and wait until its server accepts clients."`
+	Connect connectCommand `cmd:"" help:"Log in with the mysql client through a forwarded port, with the account of the connection Secret."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every instance, volume and backup of the cluster, and print problems and their solutions. For platform teams."`
 
-	Adopt    adoptCommand    `cmd:"" help:"Import backups on a volume or in a store whose BackupRecords are missing. For platform teams."`
+	Adopt    adoptCommand    `cmd:"" help:"Import backups: find the archives on a volume or in a store that have no BackupRecord, and create their BackupRecords. For platform teams."`
 	StoreKey storeKeyCommand `cmd:"" help:"Create the keys of a BackupStore, as a Secret in YAML. Keep a copy of that file outside of the cluster. With the file and the bucket, all backups can be restored. Without it, no encrypted backup can be restored."`
 }
 
@@ -62,7 +62,7 @@ func main() {
 func newParser(ctx context.Context, target *cli) *kong.Kong {
 	return kong.Must(target,
 		kong.Name("kubectl mysql"),
-		kong.Description("Manage the MySQL claims of crossplane-mysql. Progress is printed to standard error, and "+
+		kong.Description("Manage the MySQL instances of crossplane-mysql. Progress is printed to standard error, and "+
 			"results to standard output."),
 		kong.UsageOnError(),
 		kong.Vars{"version": version},

@@ -28,13 +28,13 @@ import (
 
 // restoreCommand implements `kubectl mysql restore`.
 type restoreCommand struct {
-	From      string        `help:"Name of the claim whose backup is restored. The claim may be deleted."                                                   required:""`
-	To        string        `help:"Name of the new claim. It must not exist yet."                                                             required:""`
-	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the newest verified backup." placeholder:"NAME"`
-	InsteadOf string        `help:"Newest backup of a previous claim of the new name, which is ignored. Needed if that claim was restored from the same backup." placeholder:"NAME"`
-	Filename  string        `help:"Manifest of the new claim, instead of the spec of the other claim. Needed if that claim is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
-	DryRun    bool          `help:"Print the new claim, and create nothing."`
-	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new claim accepts clients." negatable:""`
+	From      string        `help:"Name of the instance whose backup is restored. The instance can be deleted."                                                   placeholder:"NAME" required:""`
+	To        string        `help:"Name of the new instance. It must not exist yet."                                                             placeholder:"NAME" required:""`
+	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the last verified backup." placeholder:"NAME"`
+	InsteadOf string        `help:"Last backup of a previous instance of the new name, to override it. Required if that instance had the same restore source." placeholder:"NAME"`
+	Filename  string        `help:"Manifest of the new instance, or - for standard input. The default is the spec of the other instance. Required if that instance is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
+	DryRun    bool          `help:"Print the manifest of the new instance, and create nothing."`
+	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new instance accepts clients." negatable:""`
 	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait. The restore continues after that."`
 
 	// record is the BackupRecord of the Backup, which the status of the new claim will name. It is empty if it is

@@ -13,7 +13,7 @@ import (
 
 // listCommand implements `kubectl mysql list`.
 type listCommand struct {
-	AllNamespaces bool `help:"List the claims of all namespaces." short:"A"`
+	AllNamespaces bool `help:"List the instances of all namespaces." short:"A"`
 }
 
 // Run prints the claims.
@@ -50,7 +50,7 @@ func (c *listCommand) run(ctx context.Context, s *session) error {
 
 // statusCommand implements `kubectl mysql status`.
 type statusCommand struct {
-	Name string `arg:"" help:"Name of the claim."`
+	Name string `arg:"" help:"Name of the instance."`
 }
 
 // Run prints the status of a claim.

@@ -106,6 +106,8 @@ func TestReadmeLive(t *testing.T) {
 		"kubectl describe msbr":         framework.PhaseProven,
 		"kubectl get pv -l app.kubernetes.io/component=backup": "Retain",
 		"go run ./controller/kubectl-mysql doctor":             " default/" + s.Name + " ",
+		"kubectl logs deployment/" + s.Name:                    "ready for connections",
+		"kubectl get functions":                                "crossplane-mysql-function-mysql",
 	} {
 		p.enter(t, command, want)
 	}

@@ -298,6 +298,7 @@ func TestStore(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 	leavesNoTrace(t, s)
 	newPrompt(t).enter(t, "kubectl get backupstore", "LAST-BACKUP")
+	newPrompt(t).enter(t, "kubectl describe backupstores", "Reachable")
 	first := s.Backups().Only(t)
 	if err := framework.HasCondition(t.Context(), first.DeepCopy(), "Restorable"); err != nil {
 		t.Errorf("the data was let go before a server had run on a copy of it: %v", err)

@@ -211,6 +211,9 @@ var typists = map[string]typist{
 	"kubectl logs --namespace crossplane-mysql-system deployment/crossplane-mysql": {"test/e2e/local_test.go",
 		`"logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql"`},
 
+	"kubectl logs deployment/NAME":  {"test/e2e/readme_test.go", `"kubectl logs deployment/" + s.Name`},
+	"kubectl describe backupstores": {"test/e2e/store_test.go", `"kubectl describe backupstores"`},
+
 	"make kubectl-mysql": byStandIns,
 	"kubectl mysql list": {"test/e2e/plugin_test.go", `"mysql", "list"`},
 	"kubectl mysql status mysql-instance": {"test/e2e/plugin_test.go",
@@ -295,7 +298,7 @@ var typists = map[string]typist{
 var typedOnCluster = []string{
 	"kubectl get mysql", "kubectl get msb", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
-	"kubectl get platform",
+	"kubectl get platform", "kubectl get functions",
 	"kubectl apply --server-side --force-conflicts -f package/install.yaml",
 }
 

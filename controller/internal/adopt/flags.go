@@ -22,11 +22,11 @@ import (
 
 // Flags are the flags of `kubectl mysql adopt`.
 type Flags struct {
-	Volume string   `help:"PersistentVolumeClaim of the backup volume, backup-NAME-pvc, in the claim's namespace." placeholder:"PVC" required:"" xor:"place"`
-	Store  string   `help:"BackupStore that contains the backups." placeholder:"NAME" required:"" xor:"place"`
-	Map    []string `help:"With --store: a namespace whose backups are adopted, as OLD=NEW, or OLD if its name is the same here. If unset, all backups in the store are only listed." placeholder:"OLD=NEW"`
-	Name   string   `help:"With --volume: name of the claim, if the name of the PersistentVolumeClaim does not contain it." placeholder:"NAME"`
-	DryRun bool     `help:"Show what would be adopted, and write nothing."`
+	Volume string   `help:"PersistentVolumeClaim of the backups, in the namespace of the instance: backup-NAME-pvc, or backup-NAME.mysql-pvc without a claim." placeholder:"PVC" required:"" xor:"place"`
+	Store  string   `help:"BackupStore of the backups, instead of a volume." placeholder:"NAME" required:"" xor:"place"`
+	Map    []string `help:"With --store: import the backups of namespace OLD into namespace NEW. OLD alone means the same name. If unset, all backups in the store are listed, and none is imported." placeholder:"OLD=NEW"`
+	Name   string   `help:"With --volume: name of the instance, if the name of the PersistentVolumeClaim does not contain it." placeholder:"NAME"`
+	DryRun bool     `help:"List the backups, and write nothing."`
 
 	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller. Its Deployment there names the image of the Job."`
 	Image           string `help:"Image of the Job that reads the volume. The default is the controller's image." placeholder:"IMAGE"`

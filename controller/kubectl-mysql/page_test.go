@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
+)
+
+const page = "../../docs/reference/kubectl-mysql.md"
+
+// generated matches a generated part of the page. It begins with the name of a command, or with "kubectl mysql".
+var generated = regexp.MustCompile(`(?s)<!-- generated: ([a-z -]+) -->\n.*?<!-- end -->`)
+
+// TestPage checks that docs/reference/kubectl-mysql.md contains the usage and the flags of each command.
+// With -update, it writes them.
+func TestPage(t *testing.T) {
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := newParser(context.Background(), &cli{}).Model.Node
+	parts := map[string]string{app.Name: commandTable(app) + "\n" + flagTable(app)}
+	for _, c := range app.Children {
+		parts[c.Name] = "```\n" + app.Name + " " + c.Summary() + "\n```\n\n" + flagTable(c)
+	}
+	got := generated.ReplaceAllStringFunc(string(raw), func(part string) string {
+		name := generated.FindStringSubmatch(part)[1]
+		text, ok := parts[name]
+		if !ok {
+			t.Errorf("the page has a part for %q, which does not exist", name)
+		}
+		delete(parts, name)
+		return "<!-- generated: " + name + " -->\n" + text + "<!-- end -->"
+	})
+	for name := range parts {
+		t.Errorf("the page has no part for %q", name)
+	}
+	golden.Text(t, "../"+page, got)
+}
+
+// commandTable returns the table of all commands.
+func commandTable(app *kong.Node) string {
+	var out strings.Builder
+	out.WriteString("| command | effect |\n|---|---|\n")
+	for _, c := range app.Children {
+		fmt.Fprintf(&out, "| [`%s`](#%s) | %s |\n", c.Name, c.Name, cell(c.Help))
+	}
+	return out.String()
+}
+
+// flagTable returns the table of the arguments and flags of a command, or a sentence if it has none of its own.
+func flagTable(c *kong.Node) string {
+	var rows []string
+	for _, p := range c.Positional {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", strings.ToUpper(p.Name), cell(p.Help)))
+	}
+	for _, f := range c.Flags {
+		if f.Hidden {
+			continue
+		}
+		name := "`--" + f.Name
+		switch {
+		case f.Negated, f.Tag.Negatable != "" && f.Default == "true":
+			name = "`--[no-]" + f.Name
+		case !f.IsBool() && f.Default == "":
+			name += "=" + strings.Trim(f.FormatPlaceHolder(), `"`)
+		}
+		name += "`"
+		if f.Short != 0 {
+			name += fmt.Sprintf(", `-%c`", f.Short)
+		}
+		text := cell(f.Help)
+		if f.Default != "" && !f.IsBool() {
+			text = strings.TrimSuffix(text, ".") + ". Default: `" + f.Default + "`"
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %s |\n", name, text))
+	}
+	if len(rows) == 0 {
+		return "No flags of its own.\n"
+	}
+	return "| argument or flag | meaning |\n|---|---|\n" + strings.Join(slices.Clip(rows), "")
+}
+
+// cell returns a help text as the text of a table cell.
+func cell(help string) string {
+	text := strings.ReplaceAll(help, "|", `\|`)
+	if strings.Count(text, ". ") == 0 { // A cell with one sentence is a phrase.
+		text = strings.TrimSuffix(text, ".")
+	}
+	return text
+}
