@@ -121,6 +121,9 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 	rsp.Conditions = append(rsp.Conditions,
 		condition(v1.ConditionAccepted, fnv1.Status_STATUS_CONDITION_FALSE, reason, message))
 	rsp.Conditions = append(rsp.Conditions, keptConditions(req)...)
+	rsp.Conditions = append(rsp.Conditions,
+		condition(v1.ConditionStalled, fnv1.Status_STATUS_CONDITION_TRUE, reason, message),
+		condition(v1.ConditionReconciling, fnv1.Status_STATUS_CONDITION_FALSE, v1.ReasonReconciled, ""))
 	rsp.Requirements = requirements(req, out.Requirements)
 	// A Fatal result is an event of the XR only, and ends the list.
 	rsp.Results = append(rsp.Results, warningResult(reason, message),

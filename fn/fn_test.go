@@ -359,7 +359,8 @@ func TestKeptConditions(t *testing.T) {
 	const unknown = fnv1.Status_STATUS_CONDITION_UNKNOWN
 	want := map[string]fnv1.Status{"Accepted": fnv1.Status_STATUS_CONDITION_FALSE,
 		"Serving": fnv1.Status_STATUS_CONDITION_TRUE, "PendingRestart": fnv1.Status_STATUS_CONDITION_FALSE,
-		"Restored": unknown, "LastBackupSucceeded": unknown, "Blocked": unknown}
+		"Restored": unknown, "LastBackupSucceeded": unknown, "Blocked": unknown,
+		"Stalled": fnv1.Status_STATUS_CONDITION_TRUE, "Reconciling": fnv1.Status_STATUS_CONDITION_FALSE}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
@@ -368,7 +369,8 @@ func TestKeptConditions(t *testing.T) {
 // TestConditionsExist checks that each condition exists from the first call on, even for a refused spec. Otherwise
 // `kubectl wait` would not find it.
 func TestConditionsExist(t *testing.T) {
-	want := []string{"Accepted", "Blocked", "LastBackupSucceeded", "PendingRestart", "Restored", "Serving"}
+	want := []string{"Accepted", "Blocked", "LastBackupSucceeded", "PendingRestart", "Reconciling", "Restored",
+		"Serving", "Stalled"}
 	for _, example := range examples(t) {
 		_, rsp := load(t, example).run(t)
 		var got []string

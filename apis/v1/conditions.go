@@ -20,6 +20,18 @@ const (
 	// ConditionLastBackupSucceeded is true if the last requested or scheduled backup was verified. It is unknown until
 	// there is a backup.
 	ConditionLastBackupSucceeded = "LastBackupSucceeded"
+	// ConditionStalled is true if the instance does not continue until a user changes something. kstatus reads it.
+	ConditionStalled = "Stalled"
+	// ConditionReconciling is true while the instance is changing and continues by itself. kstatus reads it.
+	ConditionReconciling = "Reconciling"
+)
+
+// Reasons of ConditionStalled and ConditionReconciling, in addition to the reasons of the conditions that they repeat.
+const (
+	ReasonNotStalled = "NotStalled"
+	ReasonReconciled = "Reconciled"
+	// ReasonImageChange means that the server does not run the image of the spec yet.
+	ReasonImageChange = "ImageChange"
 )
 
 // ReasonNotAccepted is the reason of each condition that is unknown because the spec was never accepted.

@@ -32,6 +32,14 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 	status := state{resolved: r, begin: begin, warning: warning, revision: rev, volume: s.volume}
 	status.up = begin.replicas > 0 && deploymentReady(r.Observed.Deployment) && serviceReady(r.Observed.Service)
 	ready := status.up && isConnected(r) && allReady(resources)
+	conditions := []Condition{
+		acceptedCondition(warning),
+		status.restoredCondition(),
+		status.servingCondition(),
+		status.restartCondition(),
+		lastBackupCondition(r),
+		blockedCondition(blockerOf(r)),
+	}
 	return &Output{
 		Ready: ready,
 		Settled: (ready || r.started && begin.reason == v1.ReasonSuspended) && warning == nil && rev.settings == nil &&
@@ -63,14 +71,7 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 				Certified:       rev.certified,
 			},
 		},
-		Conditions: []Condition{
-			acceptedCondition(warning),
-			status.restoredCondition(),
-			status.servingCondition(),
-			status.restartCondition(),
-			lastBackupCondition(r),
-			blockedCondition(blockerOf(r)),
-		},
+		Conditions: append(conditions, ProgressConditions(conditions, r.change.pending != "")...),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
+	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
 // TestKstatus checks the status that kstatus computes for each state. docs/how-to/flux.md lists the states in which
@@ -38,8 +39,31 @@ func (s state) object(t *testing.T, a v1.API) object {
 	o := instance(t, a, s.example)
 	if s.change != nil {
 		s.change(o)
+		setProgress(o)
 	}
 	return o
+}
+
+// setProgress sets the conditions Stalled and Reconciling as the function does for the other conditions.
+func setProgress(o object) {
+	conditions, _, _ := unstructured.NestedSlice(o, "status", "conditions")
+	var others []compose.Condition
+	for i := range conditions {
+		if c, _ := conditions[i].(object); c["type"] != v1.ConditionStalled && c["type"] != v1.ConditionReconciling {
+			others = append(others, compose.Condition{Type: fmt.Sprint(c["type"]), True: c["status"] == "True",
+				Unknown: c["status"] == "Unknown", Reason: fmt.Sprint(c["reason"]), Message: fmt.Sprint(c["message"])})
+		}
+	}
+	if len(others) == 0 { // The function was not called yet.
+		return
+	}
+	for _, c := range compose.ProgressConditions(others, false) {
+		value := "False"
+		if c.True {
+			value = "True"
+		}
+		setCondition(o, c.Type, value, c.Reason, c.Message)
+	}
 }
 
 func (s state) kstatus(a v1.API) status.Status {

@@ -51,7 +51,7 @@ func states() []state {
 		}, claim: inProgress, namespaced: inProgress, health: progressing},
 		{name: "serving", example: "running", claim: current, namespaced: current, health: healthy},
 		{name: "an update waits for a restart", example: "update-waits", claim: current, namespaced: current, health: healthy},
-		{name: "an image waits for its backup", example: "image-waits", claim: current, namespaced: current, users: inProgress,
+		{name: "an image waits for its backup", example: "image-waits", claim: inProgress, namespaced: inProgress,
 			health: healthy},
 		{name: "the last backup failed", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionLastBackupSucceeded, "False", v1.ReasonLastBackupFailed, "No space")
@@ -60,14 +60,14 @@ func states() []state {
 		{name: "a new spec is not seen yet", example: "running", change: func(o object) { metadata(o)["generation"] = int64(2) },
 			claim: current, namespaced: inProgress, users: inProgress, health: progressing,
 			message: "Waiting for Crossplane to see the new spec"},
-		{name: "refused from the beginning", example: "name-taken", claim: inProgress, namespaced: current, users: failed,
+		{name: "refused from the beginning", example: "name-taken", claim: failed, namespaced: failed,
 			health: degraded, message: v1.ConditionAccepted},
 		{name: "a new spec is refused", example: "running", change: refuse,
-			claim: current, namespaced: inProgress, users: failed, health: degraded, message: v1.ConditionAccepted},
+			claim: failed, namespaced: inProgress, users: failed, health: degraded, message: v1.ConditionAccepted},
 		{name: "serves without what cannot be done", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionAccepted, "False", v1.ReasonNotSupported, "The volume cannot grow")
 			set(o, "message", "Running, but the volume cannot grow")
-		}, claim: current, namespaced: current, users: failed, health: degraded, message: v1.ConditionAccepted},
+		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionAccepted},
 		{name: "Crossplane cannot apply an object", example: "running", change: func(o object) {
 			set(o, "reason", v1.ReasonUnsynced)
 			set(o, "message", "Crossplane cannot create the objects of this instance: forbidden")
@@ -77,26 +77,26 @@ func states() []state {
 		}, claim: current, namespaced: current, users: failed, health: degraded},
 		{name: "blocked", example: "fresh-instance", change: func(o object) {
 			setCondition(o, v1.ConditionBlocked, "True", v1.ReasonPodFailure, "Back-off pulling image")
-		}, claim: inProgress, namespaced: inProgress, users: failed, health: degraded, message: v1.ConditionBlocked},
+		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionBlocked},
 		{name: "restoring", example: "restore-during", claim: inProgress, namespaced: inProgress, health: progressing},
-		{name: "the restore failed", example: "restore-failed", claim: inProgress, namespaced: inProgress, users: failed,
+		{name: "the restore failed", example: "restore-failed", claim: failed, namespaced: failed,
 			health: degraded, message: v1.ConditionRestored},
 		{name: "waits for an earlier backup", example: "backup-unfinished", claim: inProgress, namespaced: inProgress,
 			health: progressing},
 		{name: "waits for a person", example: "backup-failed", claim: inProgress, namespaced: inProgress, users: failed,
 			health: progressing},
-		{name: "the volume was lost", example: "volume-vanished", claim: inProgress, namespaced: current, users: failed,
+		{name: "the volume was lost", example: "volume-vanished", claim: failed, namespaced: failed,
 			health: degraded, message: v1.ConditionAccepted},
 		{name: "fenced", example: "fenced", claim: inProgress, namespaced: inProgress, health: progressing},
 		{name: "new settings are validated", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionPendingRestart, "True", v1.ReasonValidatingSettings, "Validating the settings")
-		}, claim: current, namespaced: current, users: inProgress, health: progressing, message: v1.ConditionPendingRestart},
+		}, claim: inProgress, namespaced: inProgress, health: progressing, message: v1.ConditionPendingRestart},
 		{name: "new settings are refused", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionPendingRestart, "True", v1.ReasonSettingsRefused, "The server does not start")
-		}, claim: current, namespaced: current, users: failed, health: degraded, message: v1.ConditionPendingRestart},
+		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionPendingRestart},
 		{name: "new settings were taken back", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionPendingRestart, "True", v1.ReasonSettingsTakenBack, "The server does not start")
-		}, claim: current, namespaced: current, users: failed, health: degraded, message: v1.ConditionPendingRestart},
+		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionPendingRestart},
 		{name: "suspended", example: "suspended", claim: inProgress, namespaced: inProgress, users: current, health: suspended},
 		{name: "paused", example: "running", change: func(o object) {
 			metadata(o)["annotations"] = object{"crossplane.io/paused": "true"}
