@@ -26,9 +26,11 @@ const (
 	ConditionReconciling = "Reconciling"
 )
 
-// Reasons of ConditionStalled and ConditionReconciling, in addition to the reasons of the conditions that they repeat.
+// ReasonNotStalled is a reason of ConditionStalled, in addition to the reasons of the conditions that it repeats.
+const ReasonNotStalled = "NotStalled"
+
+// Reasons of ConditionReconciling, in addition to the reasons of the conditions that it repeats.
 const (
-	ReasonNotStalled = "NotStalled"
 	ReasonReconciled = "Reconciled"
 	// ReasonImageChange means that the server does not run the image of the spec yet.
 	ReasonImageChange = "ImageChange"
