@@ -680,7 +680,8 @@ type DeletionStatus struct {
 
 // An ImageChangeStatus reports the progress of the backup before a version upgrade.
 type ImageChangeStatus struct {
-	// From is the image of the server that last wrote the data.
+	// From is the image of the server that last wrote the data. It is empty while the server keeps running, because
+	// the backup cannot be taken.
 	From string `json:"from"`
 	// Fence is true while the server must not run.
 	//

@@ -99,9 +99,12 @@ func (change imageChange) whyStopped(c *v1.ImageChangeStatus) string {
 }
 
 // waitsFor returns what an image change waits for while the server runs, or "".
-func (change imageChange) waitsFor() string {
-	if !change.waits || change.stopped {
+func (change imageChange) waitsFor(c *v1.ImageChangeStatus) string {
+	switch {
+	case !change.waits || change.stopped:
 		return ""
+	case c != nil && c.From == "" && c.Message != "":
+		return ". " + c.Message
 	}
 	return fmt.Sprintf(". Image %s belongs to a different release series than %s, and MySQL cannot be downgraded. The "+
 		"controller stops the server for a backup first",

@@ -39,6 +39,7 @@ func changing(c v1.ImageChangeStatus) func(*Input) {
 func TestImageChange(t *testing.T) {
 	const old, next, later = "mysql:8.0.36", "mysql:8.4", "mysql:9.7"
 	fence := changing(v1.ImageChangeStatus{From: old, Fence: true, Message: "Backing up the data, 50%"})
+	delayed := changing(v1.ImageChangeStatus{Message: "The store is down"})
 	allowed := changing(v1.ImageChangeStatus{From: old, Allowed: true, Backup: "b"})
 	never := func(in *Input) { in.XR.Spec.Backup.BeforeUpgrade = v1.BackUpNever }
 	cases := map[string]struct {
@@ -63,6 +64,11 @@ func TestImageChange(t *testing.T) {
 		"Product": {reason: "Another server of that number is another server.",
 			in: given(ready(old), wants("percona-server:8.0")), image: old, replicas: 1, served: old,
 			pending: "percona-server:8.0"},
+		"Delayed": {reason: "Its backup cannot be written, so the server is not stopped.",
+			in: given(ready(old), wants(next), delayed), image: old, replicas: 1, served: old, pending: next,
+			says: ". The store is down"},
+		"BackDelayed": {reason: "Nothing was done for the other image.", in: given(ready(old), wants(old), delayed), image: old,
+			replicas: 1, served: old},
 		"Fenced": {reason: "The data is being backed up.", in: given(ready(old), wants(next), fence), image: old,
 			served: old, pending: next, says: "The server is stopped for a backup before image mysql:8.4 starts on its data. " +
 				"Backing up the data, 50%"},

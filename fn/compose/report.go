@@ -118,7 +118,7 @@ func (s state) message() string {
 		return s.begin.message + inBrackets(blockerOf(s.resolved)) + inSentence(s.XR.Status.CrossplaneWarning)
 	case !s.up:
 		return s.afterRestore() + "Starting the server" + inBrackets(blockerOf(s.resolved)) +
-			inSentence(s.settingsMessage()) + inSentence(outsideWarning(s.resolved)) + s.change.waitsFor() +
+			inSentence(s.settingsMessage()) + inSentence(outsideWarning(s.resolved)) + s.change.waitsFor(s.XR.Status.ImageChange) +
 			s.change.wayBack(s.XR.Status.ImageChange)
 	case !isConnected(s.resolved):
 		return s.afterRestore() + loginPending(s.XR.Status.Credentials) + inSentence(outsideWarning(s.resolved))
@@ -128,7 +128,7 @@ func (s state) message() string {
 	return s.afterRestore() + "Running" + whereReached(s.resolved) + inSentence(outsideWarning(s.resolved)) +
 		passwordWarning(s.XR.Status.Credentials) + s.pvcWarning() + inSentence(s.XR.Status.OutsideData) +
 		inSentence(s.XR.Status.BackupWarning) + inSentence(tlsWarning(s.resolved)) + requestWarning(&s.XR.Status) +
-		inSentence(s.settingsMessage()) + s.change.waitsFor() + s.updateWaiting()
+		inSentence(s.settingsMessage()) + s.change.waitsFor(s.XR.Status.ImageChange) + s.updateWaiting()
 }
 
 // reason returns the reason that matters most.

@@ -30,12 +30,16 @@ import (
 // image. A deletion takes its own backup.
 func decideImageChange(s *instance.State) (step steps.Step, open bool) {
 	status := s.XR.Status
-	switch c := status.ImageChange; {
+	switch {
 	case s.Attempt().Origin != v1.OriginImageChange:
 		return steps.Step{}, false
 	case status.PendingImage == "":
 		step = backup.PutAside(s, steps.EndImageChange)
-	case c == nil || c.From != status.ServedImage:
+	case !hasBegun(s) && s.StoreFailure != "": // The server would be down until the store responds.
+		return steps.Step{Action: steps.Wait, After: steps.RequeueLater, Attempt: steps.AttemptAnnounced,
+			Message: fmt.Sprintf("The backup before image %s cannot be written, so image %s keeps running: %s",
+				status.PendingImage, status.ServedImage, s.StoreFailure)}, true
+	case !hasBegun(s):
 		return steps.Step{Action: steps.BeginImageChange,
 			Message: fmt.Sprintf("Image %s belongs to a different release series than %s, and the data cannot be "+
 				"downgraded. Stopping the server to take a backup first", status.PendingImage, status.ServedImage)}, true
@@ -44,6 +48,12 @@ func decideImageChange(s *instance.State) (step steps.Step, open bool) {
 	}
 	step.Hint = ""
 	return step, true
+}
+
+// hasBegun reports whether the server was stopped for the requested image change.
+func hasBegun(s *instance.State) bool {
+	c := s.XR.Status.ImageChange
+	return c != nil && c.From == s.XR.Status.ServedImage
 }
 
 // backUpForImage takes the backup after the function has stopped the server.

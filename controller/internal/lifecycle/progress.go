@@ -90,8 +90,8 @@ func showInLife(s *instance.State, step steps.Step) []change.Change {
 	case v1.OriginSchedule:
 		before = shown{status.ScheduledBackup.Backup, status.ScheduledBackup.Message, status.ScheduledBackup.Percent}
 	case v1.OriginImageChange:
-		if status.ImageChange == nil {
-			return nil
+		if !hasBegun(s) {
+			return showDelayedImage(s, step)
 		}
 		before = shown{status.ImageChange.Backup, status.ImageChange.Message, status.ImageChange.Percent}
 	default:
@@ -109,4 +109,17 @@ func showInLife(s *instance.State, step steps.Step) []change.Change {
 		steps.Internal(map[string]any{backup.StatusFields[s.Attempt().Origin]: map[string]any{
 			"backup": steps.OrNil(after.backup), "percent": after.percent, "message": after.message,
 		}})).WhoeverWrote()}
+}
+
+// showDelayedImage writes why an image change has not begun. The empty field from distinguishes it from an image change
+// that has stopped the server.
+func showDelayedImage(s *instance.State, step steps.Step) []change.Change {
+	want := v1.ImageChangeStatus{Message: step.Message}
+	if c := s.XR.Status.ImageChange; c != nil && *c == want {
+		return nil
+	}
+	return []change.Change{change.PatchStatusFields(s.XR.Unstructured, steps.Internal(map[string]any{
+		"imageChange": map[string]any{"from": want.From, "fence": nil, "allowed": nil, "backup": nil, "percent": nil,
+			"message": want.Message},
+	})).WhoeverWrote()}
 }

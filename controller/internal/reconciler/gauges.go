@@ -57,6 +57,8 @@ type observedInstance struct {
 	// certificateEnd is the expiry of the certificate that the server presents. overdueSince is when the first missing
 	// scheduled backup was due.
 	certificateEnd, overdueSince time.Time
+	// deletedAt is when a user deleted the instance.
+	deletedAt time.Time
 }
 
 // An observedBackups is the observed state of the backups of an instance. It outlives the instance.
@@ -95,6 +97,9 @@ var (
 		"Size in bytes of the last verified backup, for the same instances.", ofInstance, nil)
 	descDuration = prometheus.NewDesc("crossplane_mysql_last_verified_backup_duration_seconds",
 		"Duration in seconds of the last verified backup with its verification, for the same instances.", ofInstance, nil)
+	descDeleted = prometheus.NewDesc("crossplane_mysql_deletion_timestamp_seconds",
+		"Unix time at which a user deleted an instance whose deletion has not ended, for the 1000 instances that "+
+			"wait the longest.", ofInstance, nil)
 	descStore = prometheus.NewDesc("crossplane_mysql_store_reachable",
 		"1 if the last probe of a BackupStore succeeded, or 0.", []string{"store"}, nil)
 )
@@ -102,7 +107,7 @@ var (
 // Describe describes the gauges.
 func (m *meter) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descClockAhead, descInstances, descServing, descProblem, descCertificate,
-		descOverdue, descVerified, descSize, descDuration, descStore} {
+		descOverdue, descDeleted, descVerified, descSize, descDuration, descStore} {
 		ch <- d
 	}
 }
@@ -136,7 +141,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 // collectInstances collects the gauges of each instance.
 func (m *meter) collectInstances(send func(*prometheus.Desc, float64, ...string)) {
 	serving, certificates, overdue := map[instance.Key]time.Time{}, map[instance.Key]time.Time{}, map[instance.Key]time.Time{}
-	problems := map[instance.Key]time.Time{}
+	problems, deleted := map[instance.Key]time.Time{}, map[instance.Key]time.Time{}
 	for k, i := range m.instances {
 		if i.shouldServe {
 			serving[k] = time.Unix(int64(number(i.serves)), 0) // Only the order matters: those that do not serve first.
@@ -146,6 +151,9 @@ func (m *meter) collectInstances(send func(*prometheus.Desc, float64, ...string)
 		}
 		if !i.overdueSince.IsZero() {
 			overdue[k] = i.overdueSince
+		}
+		if !i.deletedAt.IsZero() {
+			deleted[k] = i.deletedAt
 		}
 		if len(i.problems) > 0 {
 			problems[k] = time.Time{}
@@ -164,6 +172,9 @@ func (m *meter) collectInstances(send func(*prometheus.Desc, float64, ...string)
 	}
 	for _, k := range earliest(overdue) {
 		send(descOverdue, float64(overdue[k].Unix()), k.Kind, k.Namespace, k.Name)
+	}
+	for _, k := range earliest(deleted) {
+		send(descDeleted, float64(deleted[k].Unix()), k.Kind, k.Namespace, k.Name)
 	}
 	for _, k := range earliest(problems) {
 		for _, problem := range m.instances[k].problems {
@@ -235,6 +246,7 @@ func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, aft
 func observe(xr *instance.Composite) observedInstance {
 	out := observedInstance{state: stateOf(xr), hasXR: true, problems: problemsOf(xr)}
 	if xr.IsDeleting() {
+		out.deletedAt = xr.GetDeletionTimestamp().Time
 		return out
 	}
 	// The condition is unknown while Crossplane cannot call the function. The server does not depend on either.

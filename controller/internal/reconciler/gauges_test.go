@@ -248,6 +248,17 @@ func TestOverdueSeries(t *testing.T) {
 	g.want(t, "deletion", overdue, map[string]float64{})
 }
 
+// TestDeletionSeries: an instance has a series while it is being deleted.
+func TestDeletionSeries(t *testing.T) {
+	g := newGaugeTest()
+	const deletion = "crossplane_mysql_deletion_timestamp_seconds"
+	g.show(g.key(1), nil)
+	g.show(g.key(2), func(xr *instance.Composite) { xr.SetDeletionTimestamp(&metav1.Time{Time: g.now}) })
+	g.want(t, "one is being deleted", deletion, map[string]float64{"db-2": 1_000_000})
+	g.observeLives(g.key(2), nil)
+	g.want(t, "its deletion has ended", deletion, map[string]float64{})
+}
+
 // TestStates: the state of an instance follows its status.
 func TestStates(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
