@@ -23,7 +23,7 @@ type BackupVolumes struct {
 	// BackupPVCAwaited is true if the instance has not started, its backup PVC has no volume, and the volume binding
 	// mode of the StorageClass is Immediate.
 	BackupPVCAwaited bool
-	// EarlierBackupPV is the backup volume of a previous namespace of the same name, if it contains the backup that
+	// EarlierBackupPV is the backup volume of a previous namespace with the same name, if it contains the backup that
 	// the function chose. It is nil after this namespace has adopted the volume.
 	EarlierBackupPV *corev1.PersistentVolume
 	// BackupBusy is true while the PVC to which EarlierBackupPV was bound still exists. If EarlierBackupPV is nil, the
@@ -190,8 +190,8 @@ func EarlierBackupPVMissing(s *State) bool {
 		s.BackupPV == nil
 }
 
-// Foreign reports whether a verified backup is from a previous namespace of the same name, which may have had another
-// owner.
+// Foreign reports whether a verified backup is from a previous namespace with the same name, which may have had a
+// different owner.
 func (b *Basis) Foreign(r *v1.BackupRecord) bool {
 	uid := r.Spec.Instance.NamespaceUID
 	return r.IsProven() && uid != "" && uid != b.NamespaceUID()

@@ -362,7 +362,7 @@ func withoutXRs(t *testing.T, objects ...client.Object) client.Reader {
 			return c.Get(ctx, k, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-			// The fake client gives lists of complete objects the kind of the items.
+			// On lists of complete objects, the fake client sets the kind of the items.
 			if strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List") == XRKind.Kind {
 				return kerrors.NewNotFound(schema.GroupResource{}, "")
 			}

@@ -74,7 +74,7 @@ func TestFindOwnObject(t *testing.T) {
 			return c.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-			// The fake client gives a list the kind of its items.
+			// On a list, the fake client sets the kind of its items.
 			k := l.GetObjectKind().GroupVersionKind()
 			if k.Group == gvk.Group && strings.TrimSuffix(k.Kind, "List") == gvk.Kind {
 				return kerrors.NewNotFound(schema.GroupResource{}, "")

@@ -103,7 +103,7 @@ func HasNotes(v *corev1.PersistentVolume) bool {
 }
 
 // backupPVs returns all volumes with the labels of the instance's backup volumes, including volumes of previous
-// namespaces of the same name.
+// namespaces with the same name.
 func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelInstance: life.Key(),

@@ -86,7 +86,7 @@ func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataV
 	if err != nil || out.OriginalPVC != nil || location.Namespace == life.Namespace {
 		return out, err
 	}
-	// If an instance lost its XR before its namespace was deleted, a Job used a PVC of this name in the namespace.
+	// If an instance lost its XR before its namespace was deleted, a Job used a PVC with this name in the namespace.
 	if c, err = readPVC(ctx, r, life.Namespace, location.Data); c != nil && Owns(life, c) {
 		out.OriginalPVC = c
 	}

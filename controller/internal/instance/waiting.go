@@ -264,8 +264,8 @@ func eventTime(e *corev1.Event) time.Time {
 }
 
 // noteEnd records how the product's own container terminated before the Job reports it. The container has the name of
-// the Job's component. A success is recorded immediately. A container that an injected container outlives is recorded
-// after waitTimeout.
+// the Job's component. A success is recorded immediately. If an injected container keeps the Job's only pod running,
+// the result is recorded after waitTimeout.
 func (j *Job) noteEnd(now time.Time) {
 	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
 	if finished, _ := j.Finished(); finished != nil || len(going) > 1 {

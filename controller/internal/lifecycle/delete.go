@@ -20,7 +20,7 @@ import (
 //	StopServer            Crossplane has released the XR, and the server shuts down.
 //	DeleteObjects         the Deployment is deleted, so that no server can start.
 //	CreateBackupJob       a Job copies the volume and reads the copy back.
-//	MarkRunning           the BackupRecord reports Running until the Job ends.
+//	MarkRunning           the BackupRecord reports Running until the Job is finished.
 //	RetainBackupPV        a backup volume that was provisioned for the Job is retained if its PVC is deleted.
 //	NoteBackup            the catalog on the backup volume contains the backup, which is now verified.
 //	MarkProven            the BackupRecord reports it; a required restore test runs now.

@@ -85,6 +85,6 @@ func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	case c != nil && !c.Allowed:
 		fields = backup.LeaveNumber(s)
 	}
-	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields are only about this image change.
+	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields delayed the new image.
 	return backup.PatchCounted(s, fields)
 }

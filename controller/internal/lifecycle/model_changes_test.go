@@ -256,7 +256,7 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 			l.image.writeImageStatus(value)
 		case "pvcDeleted":
 			l.fenced = value == true
-		// These fields are about events that the model does not contain, such as pods that never end.
+		// These fields are about events that the model does not contain, such as pods that never terminate.
 		case "blockedBy", "restoredBy", "restoreSource", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning",
 			"refusedService":
 		default:
@@ -528,7 +528,7 @@ func turnIn(o client.Object) int8 {
 	return turnNamed
 }
 
-// isConcluded reports whether the restore test in a BackupRecord has ended.
+// isConcluded reports whether the restore test in a BackupRecord has a result.
 func isConcluded(o client.Object) bool {
 	t := as[*v1.BackupRecord](o).Status.RestoreTest
 	return t != nil && t.Concluded

@@ -257,7 +257,7 @@ func bugsOfRestoreTest() map[string]bug {
 	}
 }
 
-// bugsOfHeldClaims returns bugs that leave a PVC in use by a pod that has ended.
+// bugsOfHeldClaims returns bugs that leave a PVC in use by a terminated pod.
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
 		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.",

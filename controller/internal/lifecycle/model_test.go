@@ -123,7 +123,7 @@ type modelVolume struct {
 // A modelTrial is the Job that starts a server from the backup of an instance.
 type modelTrial struct {
 	job, backup int8
-	says        int8 // The result, after the Job has ended.
+	says        int8 // The result, after the Job is finished.
 }
 
 // A model is the state of a cluster in which an instance is created, deleted and created again.
@@ -132,7 +132,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	claimOurs      bool
 	claimXR        int8
 	namespace      int8
-	current        int8 // The number of the current namespace of this name, from 1.
+	current        int8 // The number of the current namespace with this name, from 1.
 	allow          bool
 	pvc            int8
 	pvcHeld        bool
@@ -484,7 +484,7 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possib
 		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
 		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none,
 			func(w *model) { w.pvc = dying1 })
-		// A pod that has ended still blocks the deletion of its PVC.
+		// A terminated pod still blocks the deletion of its PVC.
 		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife, w.lives[n].claimMark = none, 0, 0
@@ -550,8 +550,8 @@ func (m model) handled(place int8) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
 }
 
-// mounted reports whether a pod of a Job prevents the deletion of the backup PVC. A pod that has ended prevents it,
-// too. A pod that has no node yet does not, and the model does not contain such pods.
+// mounted reports whether a pod of a Job prevents the deletion of the backup PVC. A terminated pod prevents it, too.
+// A pod without a node does not, and the model does not contain such pods.
 func (m model) mounted() bool {
 	for _, l := range m.lives {
 		if l.jobDone || l.image.done || l.restoreJob || l.erase == alive1 && !l.erased {
@@ -582,7 +582,7 @@ func (m model) check() string {
 	return "rows that were acknowledged are nowhere"
 }
 
-// leftOver returns which object of an ended instance still exists, or "".
+// leftOver returns which object of a deleted instance still exists, or "".
 func (l modelLife) leftOver() string {
 	switch {
 	case l.xr == none && l.held:

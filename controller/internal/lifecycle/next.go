@@ -213,7 +213,7 @@ func isSettling(status *v1.SettingsStatus) bool {
 	return status != nil && (status.Phase == v1.SettingsValidating || status.Phase == v1.SettingsOnTrial)
 }
 
-// endOutlivedRestore ends a restore Job whose pod is kept alive by a container that another component injected. If
+// endOutlivedRestore stops a restore Job whose pod is kept alive by a container that another component injected. If
 // the restore succeeded, the controller stores that first, so that the function does not create the Job again. If it
 // failed, the controller deletes the pod, and the Job retries as usual.
 func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {

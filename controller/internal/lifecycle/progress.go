@@ -49,9 +49,9 @@ func showProgress(s *instance.State, step steps.Step, changes []change.Change) [
 }
 
 // showInRecord reports in the BackupRecord why an instance without XR and claim waits. No other object can report it,
-// and the next claim of the same name waits for this instance. A failed BackupRecord already contains the reason, and
-// a BackupRecord that is being deleted reports what delays its deletion. The message has no hint, because other
-// objects repeat it.
+// and the next claim with the same name waits for this instance. A failed BackupRecord already contains the reason. A
+// BackupRecord that is being deleted reports what delays its deletion. The message has no hint, because other objects
+// repeat it.
 func showInRecord(s *instance.State, step steps.Step) []change.Change {
 	r := s.Record()
 	switch {

@@ -179,7 +179,7 @@ func decideRescueBackupPVC(s *instance.State) (steps.Step, bool) {
 func decideLeftovers(s *instance.State) (steps.Step, bool) { return steps.DeleteAndWait(s.Leftovers) }
 
 // decideUnprovenBackup deletes a BackupRecord whose backup will never be verified, because it would block the next
-// instance of the same name.
+// instance with the same name.
 func decideUnprovenBackup(s *instance.State) (steps.Step, bool) {
 	r := s.Record()
 	if r == nil || backup.HasProvenBackup(s) {

@@ -25,7 +25,7 @@ import (
 const (
 	xrUID   = "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"
 	volume1 = "pvc-1"
-	// earlierUID is the UID of a previous namespace of the same name.
+	// earlierUID is the UID of a previous namespace with the same name.
 	earlierUID = "earlier"
 )
 
@@ -404,7 +404,7 @@ func refused(action steps.Action) variation {
 	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(action), Message: "exceeded quota"} }
 }
 
-// outlived is a restore whose program has ended with this exit code, while another container keeps its pod running.
+// outlived is a restore whose program has exited with this code, while another container keeps its pod running.
 func outlived(code int32, phase v1.RestorePhase) variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}

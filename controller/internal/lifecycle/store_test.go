@@ -478,7 +478,7 @@ func TestArchivesInStore(t *testing.T) {
 }
 
 // TestDiscardAttempts checks the archive of a backup that will never be verified. It is deleted with its BackupRecord
-// after its Job has ended, and no other operation waits for that.
+// after its Job is finished, and no other operation waits for that.
 func TestDiscardAttempts(t *testing.T) {
 	going := func(s *instance.State) {
 		s.Records[0].DeletionTimestamp = &metav1.Time{Time: now}

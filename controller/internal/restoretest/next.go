@@ -53,7 +53,7 @@ const (
 	Remove Action = "RemoveRestoreTest"
 	// NameJob stores the UID of the Job in the BackupRecord, if the controller stopped before it could do so.
 	NameJob Action = "NameRestoreTest"
-	// EndTurn ends the turn of a deleted Job.
+	// EndTurn removes the turn of a deleted Job from the BackupRecord.
 	EndTurn Action = "EndRestoreTest"
 	// Conclude writes the result.
 	Conclude Action = "Conclude"
@@ -90,7 +90,7 @@ type Step struct {
 	After  time.Duration
 	// Verdict is the result that Conclude writes.
 	Verdict metav1.Condition
-	// Record is the BackupRecord whose turn ends, or in which the UID of its Job is stored.
+	// Record is the BackupRecord whose turn is removed, or in which the UID of its Job is stored.
 	Record *v1.BackupRecord
 	// Changes lists the writes of the step.
 	Changes []change.Change
@@ -176,8 +176,7 @@ func (s *State) isOwnJob() bool {
 	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
 }
 
-// recordOver returns a BackupRecord whose turn has ended because its Job was deleted or will never be created, or
-// nil.
+// recordOver returns a BackupRecord whose turn is over, or nil. Its Job was deleted or will never be created.
 func (s *State) recordOver() *v1.BackupRecord {
 	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
 	if t := s.restoreTest(); t != nil && gone(t) && (t.Job != "" || !s.isOpen()) {
@@ -218,8 +217,8 @@ func (s *State) untilAgain(c *metav1.Condition) time.Duration {
 	return 0
 }
 
-// hasRecord reports whether there is a backup to test. It excludes a BackupRecord that is being deleted, unless the
-// deletion of its instance waits for the test. A Job must not outlive its BackupRecord.
+// hasRecord reports whether there is a backup to test. A Job must not outlive its BackupRecord, so a BackupRecord
+// that is being deleted is excluded. The exception is the final backup of an instance that is being deleted.
 func (s *State) hasRecord() bool {
 	return s.Record != nil && (s.Record.DeletionTimestamp == nil || s.isHeld())
 }
@@ -346,7 +345,7 @@ func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, a
 	case due > 0:
 		return due, true
 	case !awaited && atOnce == 0:
-		return 0, true // Restore tests are disabled for the platform.
+		return 0, true // The platform team has disabled restore tests.
 	case others.mayRun(r.Spec.Instance.Namespace, awaited, atOnce):
 		return 0, false
 	case isOfLife(r):

@@ -98,7 +98,7 @@ const (
 	SetNodeAffinity Action = "SetNodeAffinity"
 	// GiveRestoreAccess creates the Secret that gives the function's restore Job access to the store.
 	GiveRestoreAccess Action = "GiveRestoreAccess"
-	// RenewAccess renews the access of a running backup Job, which expires soon after the Job ends.
+	// RenewAccess renews the access of a running backup Job, which expires soon after the Job is finished.
 	RenewAccess Action = "RenewAccess"
 	// RetainDataPV makes the data volume survive the deletion of its PVC.
 	RetainDataPV Action = "RetainDataPV"
