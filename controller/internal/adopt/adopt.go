@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// pollInterval is the time between two reads of the Job.
+	// pollInterval is how often the Job is read.
 	pollInterval = time.Second
-	// logTries is the number of attempts to read the log of its pod.
+	// logTries is the number of attempts to read the log of the Job's pod.
 	logTries = 10
 	// cleanup is the timeout for deleting the Job, even after Ctrl-C.
 	cleanup = 30 * time.Second
@@ -42,7 +42,7 @@ type Adoption struct {
 	Kube client.Client
 	// Log reads the log of a container from its beginning.
 	Log func(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
-	// Of is the instance whose backups are searched, without an XR.
+	// Of is the instance whose backups are searched for. It has no XR.
 	Of v1.Instance
 	// AgentImage is the image of the Job.
 	AgentImage string
@@ -50,7 +50,7 @@ type Adoption struct {
 	Resources *corev1.ResourceRequirements
 	// DryRun is true if the backups are only listed and not imported.
 	DryRun bool
-	// Output receives the findings, and Progress the progress.
+	// Output is where the findings are printed, and Progress where the progress is printed.
 	Output, Progress io.Writer
 }
 
@@ -97,7 +97,8 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 	return findings, err
 }
 
-// findPlace finds the location of the backups. A PVC can name any volume, so the volume must also name the PVC.
+// findPlace finds the location of the backups. A PVC can name any volume, so the volume must also be bound to the
+// PVC.
 func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 	p := &place{pvc: &corev1.PersistentVolumeClaim{}, pv: &corev1.PersistentVolume{}, namespace: &corev1.Namespace{}}
 	name := client.ObjectKey{Namespace: a.Of.Namespace, Name: a.Of.BackupPVCName()}
@@ -125,7 +126,7 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 	return p, nil
 }
 
-// living returns the existing instances, each with the object that shows it: its XR, or a volume that holds its data.
+// living maps each existing instance to the object that proves its existence: its XR, or a volume with its data.
 func (a *Adoption) living(ctx context.Context) (map[types.UID]string, error) {
 	out := map[types.UID]string{}
 	for _, kind := range instance.Kinds() {
@@ -190,7 +191,7 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 		if err == nil || try == logTries || ctx.Err() != nil || !instance.IsPassing(err) {
 			return found, err
 		}
-		fmt.Fprintln(a.Progress, err) //nolint:errcheck // A lost line is no reason to fail.
+		fmt.Fprintln(a.Progress, err) //nolint:errcheck // A lost line is not an error.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pollInterval):
@@ -198,7 +199,7 @@ func (a *Adoption) survey(ctx context.Context, p *place) (found []agent.Found, e
 	}
 }
 
-// readLog reads the log of the pod that has ended.
+// readLog reads the log of the terminated pod.
 func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found, error) {
 	log, err := a.Log(ctx, pod.Namespace, pod.Name, v1.ComponentSurvey)
 	if err != nil {
@@ -208,7 +209,7 @@ func (a *Adoption) readLog(ctx context.Context, pod *corev1.Pod) ([]agent.Found,
 	return readFound(log)
 }
 
-// readFound parses a log.
+// readFound parses the log of the Job.
 func readFound(log io.Reader) ([]agent.Found, error) {
 	var out []agent.Found
 	lines := bufio.NewScanner(log)
@@ -235,7 +236,7 @@ func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod,
 			return pod, err
 		}
 		if waits != reported && waits != "" {
-			fmt.Fprintf(a.Progress, "%s\n", waits) //nolint:errcheck // A lost line is no reason to fail.
+			fmt.Fprintf(a.Progress, "%s\n", waits) //nolint:errcheck // A lost line is not an error.
 		}
 		reported = waits
 		select {
@@ -246,7 +247,7 @@ func (a *Adoption) waitForEnd(ctx context.Context, j *batchv1.Job) (*corev1.Pod,
 	}
 }
 
-// lookAt reads the Job. It returns the pod if the pod has succeeded, or what the Job waits for.
+// lookAt reads the Job. It returns the pod if the pod has succeeded, or otherwise why the Job is not finished.
 func (a *Adoption) lookAt(ctx context.Context, j *batchv1.Job) (ended *corev1.Pod, waits string, err error) {
 	l := &corev1.PodList{}
 	if err = a.Kube.Get(ctx, client.ObjectKeyFromObject(j), j); err != nil {
@@ -303,7 +304,7 @@ func (a *Adoption) print(findings []Finding) error {
 		return err
 	}
 	w := tabwriter.NewWriter(a.Output, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "FOLDER\tTAKEN\tVERSION\tSIZE\tWHAT") //nolint:errcheck // Flush tells.
+	fmt.Fprintln(w, "FOLDER\tTAKEN\tVERSION\tSIZE\tWHAT") //nolint:errcheck // Flush reports it.
 	for i := range findings {
 		f := &findings[i]
 		size := ""
@@ -316,12 +317,12 @@ func (a *Adoption) print(findings []Finding) error {
 		}
 		cells := []string{v1.PrintableText(f.Folder, v1.MaxForeignText), taken,
 			v1.PrintableText(f.Spec.Version, v1.MaxForeignText), size, a.whatBecomes(f)}
-		fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // Flush tells.
+		fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // Flush reports it.
 	}
 	return w.Flush()
 }
 
-// whatBecomes describes what happens to a finding.
+// whatBecomes describes the result for a finding.
 func (a *Adoption) whatBecomes(f *Finding) string {
 	switch f.Verdict {
 	case Known:

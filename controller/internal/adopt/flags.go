@@ -32,7 +32,7 @@ type Flags struct {
 	Image           string `help:"Image of the Job that reads the volume. The default is the controller's image." placeholder:"IMAGE"`
 }
 
-// Help returns the text after the flags.
+// Help returns the text that is printed after the flags.
 func (*Flags) Help() string {
 	return "It imports backups whose BackupRecords are lost, together with the labels and the catalog of their " +
 		"volume. This happens if etcd was restored from an earlier state, or if the volume comes from another " +
@@ -45,7 +45,7 @@ func (*Flags) Help() string {
 		"the namespaces that --map names."
 }
 
-// Check returns an error for flags that do not fit together. The namespace is empty if it is not set.
+// Check returns an error if flags contradict each other. The namespace is empty if it is not set.
 func (f *Flags) Check(namespace string) error {
 	switch {
 	case f.Store != "" && namespace != "":
@@ -61,7 +61,7 @@ func (f *Flags) Check(namespace string) error {
 	return nil
 }
 
-// Adopt imports backups of a cluster. For a volume, kind and namespace identify the claim.
+// Adopt imports backups into this cluster. For a volume, kind and namespace identify the claim.
 func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client, kind, namespace string) error {
 	if f.Store != "" {
 		named, err := namedNamespaces(f.Map)
@@ -103,8 +103,8 @@ func (f *Flags) Adopt(ctx context.Context, cfg *rest.Config, kube client.Client,
 	return refusals(findings)
 }
 
-// refusals returns an error for scripts if a backup is refused, because the next claim would start from another
-// backup or empty.
+// refusals returns an error if a backup was refused, so that scripts notice it. The next claim would start from a
+// different backup, or empty.
 func refusals(findings []Finding) error {
 	n := 0
 	for i := range findings {
@@ -122,8 +122,8 @@ func refusedError(n int) error {
 	return fmt.Errorf("%d backups were refused", n)
 }
 
-// instanceOn returns the instance whose backups a backup PVC contains. The user can name the instance. Otherwise it
-// is read from the name of the PVC, if that name was not shortened.
+// instanceOn returns the instance whose backups are on a backup PVC. The user can name the instance. Otherwise the
+// name is part of the PVC's name, unless that name was shortened.
 func instanceOn(pvc string, instance v1.Instance) (v1.Instance, error) {
 	if instance.Name != "" {
 		if instance.BackupPVCName() != pvc {
@@ -146,8 +146,8 @@ func instanceOn(pvc string, instance v1.Instance) (v1.Instance, error) {
 	return instance, nil
 }
 
-// namedNamespaces returns the target namespaces by the names of the original namespaces. Each pair is OLD=NEW, or OLD
-// if the name is the same.
+// namedNamespaces maps the names of the original namespaces to the target namespaces. Each pair is OLD=NEW, or OLD if
+// the name stays the same.
 func namedNamespaces(pairs []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, pair := range pairs {
@@ -168,7 +168,7 @@ func namedNamespaces(pairs []string) (map[string]string, error) {
 	return out, nil
 }
 
-// findController returns the controller's container, or an error.
+// findController returns the controller's container.
 func findController(ctx context.Context, kube client.Client, namespace string) (corev1.Container, error) {
 	d := &appsv1.Deployment{}
 	if err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "crossplane-mysql"}, d); err != nil {
@@ -181,8 +181,8 @@ func findController(ctx context.Context, kube client.Client, namespace string) (
 	return d.Spec.Template.Spec.Containers[0], nil
 }
 
-// jobResources returns the resources of the controller's Jobs from its flag or its environment variable, because a
-// quota may refuse other values. It returns nil for the default.
+// jobResources returns the resources of the controller's Jobs, from the controller's flag or its environment
+// variable. They are reused because a quota may refuse other values. It returns nil for the default.
 func jobResources(controller corev1.Container) (*corev1.ResourceRequirements, error) {
 	text := ""
 	for _, e := range controller.Env {

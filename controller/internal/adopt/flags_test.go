@@ -10,7 +10,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestInstanceOn checks that the instance is read from the name of the PersistentVolumeClaim unless the name was
+// TestInstanceOn checks that the instance is derived from the name of the PersistentVolumeClaim unless the name was
 // shortened.
 func TestInstanceOn(t *testing.T) {
 	cases := map[string]struct {
@@ -41,7 +41,7 @@ func TestInstanceOn(t *testing.T) {
 	}
 }
 
-// TestNamedNamespaces checks that each namespace is assigned exactly once.
+// TestNamedNamespaces checks that each original namespace is mapped to exactly one namespace.
 func TestNamedNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given []string
@@ -72,7 +72,7 @@ func TestNamedNamespaces(t *testing.T) {
 	}
 }
 
-// TestAdoptSaysNo checks that invalid flags are refused before a request to the cluster.
+// TestAdoptSaysNo checks that invalid flags are refused before any request to the cluster.
 func TestAdoptSaysNo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags     Flags

@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// announceAfter is how long the controller may take before the user is told to wait.
+// announceAfter is how long the command waits for the controller before it prints a message.
 const announceAfter = 10 * time.Second
 
 // A StoreAdoption imports backups that another cluster has written to a store. The controller runs the import,
@@ -32,7 +32,7 @@ type StoreAdoption struct {
 	Namespaces map[string]string
 	// DryRun is true if the backups are only listed and not imported.
 	DryRun bool
-	// Output receives the findings, and Progress the progress.
+	// Output is where the findings are printed, and Progress where the progress is printed.
 	Output, Progress io.Writer
 }
 
@@ -63,7 +63,7 @@ func (a *StoreAdoption) ask(ctx context.Context, request string) error {
 		map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1.AnnotationAdopt: request}}})
 }
 
-// takeBack removes the request if no other user has replaced it.
+// takeBack removes the request unless another user has replaced it.
 func (a *StoreAdoption) takeBack(ctx context.Context, request string) error {
 	s := &v1.BackupStore{}
 	if err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); err != nil ||
@@ -74,7 +74,7 @@ func (a *StoreAdoption) takeBack(ctx context.Context, request string) error {
 	path := prefix + strings.ReplaceAll(v1.AnnotationAdopt, "/", "~1")
 	err := a.patch(ctx, types.JSONPatchType,
 		[]map[string]string{{"op": "test", "path": path, "value": request}, {"op": "remove", "path": path}})
-	if kerrors.IsInvalid(err) { // Another user has just written another request.
+	if kerrors.IsInvalid(err) { // Another user has just replaced the request.
 		return nil
 	}
 	return client.IgnoreNotFound(err)
@@ -90,7 +90,7 @@ func (a *StoreAdoption) patch(ctx context.Context, kind types.PatchType, payload
 	return a.Kube.Patch(ctx, s, client.RawPatch(kind, raw))
 }
 
-// waitForAnswer waits for the controller, which reads all objects in the store.
+// waitForAnswer waits for the result from the controller, which reads all objects in the store.
 func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (*v1.StoreAdoption, error) {
 	tick, since, reported := time.NewTicker(pollInterval), time.Now(), ""
 	defer tick.Stop()
@@ -99,7 +99,7 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 		switch err := a.Kube.Get(ctx, client.ObjectKey{Name: a.Store}, s); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil && instance.IsPassing(err): // The controller continues.
+		case err != nil && instance.IsPassing(err): // The controller is not affected.
 			say = fmt.Sprintf("cannot get BackupStore %s: %v", a.Store, err)
 		case err != nil:
 			return nil, fmt.Errorf("cannot get BackupStore %s: %w", a.Store, err)
@@ -113,7 +113,7 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 				"running", a.Store)
 		}
 		if say != "" && say != reported {
-			fmt.Fprintln(a.Progress, say) //nolint:errcheck // A lost line is no reason to fail.
+			fmt.Fprintln(a.Progress, say) //nolint:errcheck // A lost line is not an error.
 			reported = say
 		}
 		select {
@@ -134,7 +134,7 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 		return err
 	}
 	w := tabwriter.NewWriter(a.Output, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAMESPACE\tKIND\tNAME\tBACKUP\tTAKEN\tVERSION\tSIZE\tWHAT") //nolint:errcheck // Flush tells.
+	fmt.Fprintln(w, "NAMESPACE\tKIND\tNAME\tBACKUP\tTAKEN\tVERSION\tSIZE\tWHAT") //nolint:errcheck // Flush reports it.
 	refused := 0
 	for i := range done.Backups {
 		b := &done.Backups[i]
@@ -145,7 +145,7 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 		if b.AnnouncedAt != nil {
 			taken = b.AnnouncedAt.UTC().Format(time.DateTime)
 		}
-		fmt.Fprintln(w, strings.Join([]string{b.Namespace, b.Kind, b.Instance, b.Name, taken, b.Version, b.Size, a.whatBecomes(b)}, "\t")) //nolint:errcheck // Flush tells.
+		fmt.Fprintln(w, strings.Join([]string{b.Namespace, b.Kind, b.Instance, b.Name, taken, b.Version, b.Size, a.whatBecomes(b)}, "\t")) //nolint:errcheck // Flush reports it.
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 	return refusedError(refused)
 }
 
-// whatBecomes describes what happened to a backup.
+// whatBecomes describes the result for a backup.
 func (a *StoreAdoption) whatBecomes(b *v1.AdoptedBackup) string {
 	switch b.Verdict {
 	case v1.AdoptedBefore:

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestTwoAdoptions runs two imports concurrently. One must fail and must not remove the other's request. An import
-// continues after a temporary error.
+// TestTwoAdoptions runs two imports concurrently. One must fail, and must not remove the request of the other. An
+// import must continue after a temporary error.
 func TestTwoAdoptions(t *testing.T) {
 	scheme, err := instance.NewScheme()
 	if err != nil {

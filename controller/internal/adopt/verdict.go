@@ -1,6 +1,6 @@
-// Package adopt rebuilds the catalog of a backup volume whose index is lost: the BackupRecords, the catalog entries
+// Package adopt rebuilds the catalog of a backup volume if its index is lost: the BackupRecords, the catalog entries
 // on the volume, or its labels. A Job reads all archives on the volume. The package evaluates their manifests and
-// writes the catalog entries to the volume. The controller creates the BackupRecords from these.
+// writes the catalog entries to the volume. From these, the controller creates the BackupRecords.
 package adopt
 
 import (
@@ -24,13 +24,13 @@ type Verdict string
 const (
 	// Adopt means that the directory contains a backup of this instance that the catalog does not contain.
 	Adopt Verdict = "Adopt"
-	// Known means that the backup has its BackupRecord.
+	// Known means that the backup already has a BackupRecord.
 	Known Verdict = "Known"
 	// Refused means that the directory contains no backup of this instance, or a backup that cannot be restored.
 	Refused Verdict = "Refused"
 )
 
-// A Finding is a directory and its verdict.
+// A Finding is the contents of a directory and the verdict on it.
 type Finding struct {
 	agent.Found
 
@@ -43,9 +43,10 @@ type Finding struct {
 const maxImage = 512
 
 // judge returns the verdicts on the directories of an instance's volume. A manifest is trusted only for this
-// instance. A user with write access to the volume can write a manifest, and gets access only to what is already on
-// this volume. A backup of a living instance, or of one whose data still exists, is refused: its later data would be
-// treated as backed up. The argument living maps such instances to the object that shows it.
+// instance. A user with write access to the volume can write a manifest, but can only get access to data that is
+// already on this volume. A backup is refused while its instance or the instance's data still exists. Otherwise data
+// that was written after the backup would be treated as backed up. living maps such instances to the object that
+// proves their existence.
 func judge(found []agent.Found, instance v1.Instance, records []v1.BackupRecord, living map[types.UID]string) []Finding {
 	out := make([]Finding, 0, len(found))
 	for _, f := range found {
@@ -104,7 +105,7 @@ func recordOf(f *agent.Found, records []v1.BackupRecord) *v1.BackupRecord {
 	return nil
 }
 
-// firstNumber returns the first backup number of the instance UID among the found backups.
+// firstNumber returns the lowest backup number of an instance UID among the found backups.
 func firstNumber(findings []Finding, found *agent.Found) int64 {
 	first := found.Spec.Number
 	for i := range findings {
@@ -115,8 +116,8 @@ func firstNumber(findings []Finding, found *agent.Found) int64 {
 	return first
 }
 
-// backups returns the BackupRecords of the backups to import. An existing catalog entry on the volume has priority,
-// because it contains more.
+// backups returns the BackupRecords of the backups to import. An existing catalog entry on the volume has priority
+// over the manifest, because it contains more fields.
 func backups(findings []Finding, notes []instance.Note, pvc *corev1.PersistentVolumeClaim) []v1.BackupRecord {
 	noted := map[string]v1.BackupNote{}
 	for _, n := range notes {

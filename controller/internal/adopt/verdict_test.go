@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// life is the instance whose backup is found.
+// life is the instance whose backups are found.
 var life = v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "uid-1"} //nolint:gochecknoglobals // A constant.
 
 func of() v1.Instance {
@@ -130,8 +130,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestBackups checks that the catalog entry on the volume takes precedence over the manifest, because it contains
-// more.
+// TestBackups checks that the catalog entry on the volume has priority over the manifest, because it contains more
+// fields.
 func TestBackups(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "backup-db-pvc"}}
 	findings := judge([]agent.Found{foundBackup(), foundBackup(func(f *agent.Found) { f.Folder = "copy" })}, of(), nil,

@@ -18,12 +18,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// PatienceOnline is how long an online backup is retried. It is longer than Patience because clients are not
-// affected.
+// PatienceOnline is how long an online backup is retried. It is longer than Patience, because an online backup does
+// not affect clients.
 const PatienceOnline = 30 * time.Minute
 
-// Patience is how long the controller waits for an obstacle to a backup while the server is stopped for it. A backup
-// that has started may take any time.
+// Patience is how long the controller waits if a backup cannot start while the server is stopped for it. A backup
+// that has started may take any amount of time.
 const Patience = 3 * time.Minute
 
 // DecideRequested starts the on-demand backup that a Backup object requests. It does so once for each Backup object,
@@ -36,8 +36,8 @@ func DecideRequested(s *instance.State) (step steps.Step, open bool) {
 	return beginStep(v1.OriginRequest, want.Method, v1.BackupText(want.Name)), true
 }
 
-// mayBackUpRunning reports whether the server accepts clients and is to continue. No backup starts for a suspended
-// instance, because its server would have to run until the backup ends.
+// mayBackUpRunning reports whether the server accepts clients and will keep running. No backup starts for a suspended
+// instance, because its server would have to run until the backup is complete.
 func mayBackUpRunning(s *instance.State) bool {
 	return s.XR.Status.Started && s.XR.IsServing() && !s.XR.Spec.Suspend
 }
@@ -52,7 +52,7 @@ func beginStep(origin v1.BackupOrigin, method v1.BackupMethod, subject string) s
 	return step
 }
 
-// lastOf returns the status of the last backup of one origin.
+// lastOf returns the status of the last backup with this origin.
 func lastOf(s *instance.State, origin v1.BackupOrigin) *v1.LastBackupStatus {
 	if origin == v1.OriginSchedule {
 		return s.XR.Status.ScheduledBackup
@@ -60,15 +60,16 @@ func lastOf(s *instance.State, origin v1.BackupOrigin) *v1.LastBackupStatus {
 	return s.XR.Status.RequestedBackup
 }
 
-// StatusFields maps each origin to the field of status.internal with the progress of a running instance's backup.
+// StatusFields maps each origin to the field of status.internal that contains the progress of a running instance's
+// backup.
 var StatusFields = map[v1.BackupOrigin]string{
 	v1.OriginRequest:     "requestedBackup",
 	v1.OriginSchedule:    "scheduledBackup",
 	v1.OriginImageChange: "imageChange",
 }
 
-// hasAnswered reports whether an on-demand or scheduled backup has completed or failed. If the status is lost, the
-// BackupRecord still shows a completed backup.
+// hasAnswered reports whether an on-demand or scheduled backup has completed or failed. If the status is lost, a
+// completed backup is still recognized by its BackupRecord.
 func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string, uid types.UID) bool {
 	if b := lastOf(s, origin); b != nil && b.Request == request && b.UID == uid {
 		return true
@@ -81,11 +82,11 @@ func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string, uid 
 	return false
 }
 
-// FollowAttempt runs an on-demand or scheduled backup to its end, even if the claim changes in the meantime. A cold
-// backup stops the server, and an online backup clones the running server. The actions are:
+// FollowAttempt runs an on-demand or scheduled backup to completion, even if the claim changes in the meantime. A
+// cold backup stops the server, and an online backup clones the running server. The actions are:
 //
 //	BeginBackup      the function stops the server for a cold backup.
-//	CreateBackup     the BackupRecord announces the backup.
+//	CreateBackup     a BackupRecord is created.
 //	CreateBackupJob  when the server's pod is deleted, a Job copies the volume and reads the copy back; or it clones the server.
 //	WithdrawClone    the Job has its clone, and the clone account is removed.
 //	NoteBackup       the backup is verified.
@@ -94,11 +95,11 @@ func hasAnswered(s *instance.State, origin v1.BackupOrigin, request string, uid 
 //	DeleteObjects    the Job is deleted, because its pods hold PVCs.
 //	EndBackup        the function starts the server, and the next backup gets the next number.
 //
-// A failure is not retried while clients wait:
+// A failed backup is not retried, because clients wait:
 //
 //	GiveUpBackup          the status contains the reason.
 //	DeleteObjects         the Job is deleted.
-//	DeleteUnprovenBackup  the BackupRecord is deleted, because it would block the next instance of this name.
+//	DeleteUnprovenBackup  the BackupRecord is deleted, because it would block the next instance with this name.
 //	EndBackup             the function starts the server.
 func FollowAttempt(s *instance.State) (step steps.Step, open bool) {
 	a := s.Attempt()
@@ -112,7 +113,7 @@ func FollowAttempt(s *instance.State) (step steps.Step, open bool) {
 		step = answer(s, &a)
 	}
 	if step.Origin, step.Hint = a.Origin, ""; a.IsOnline() {
-		step.Attempt = cmp.Or(step.Attempt, steps.AttemptRunning) // A server that does not respond blocks nothing else.
+		step.Attempt = cmp.Or(step.Attempt, steps.AttemptRunning) // An unresponsive server must not block other steps.
 	}
 	return step, true
 }
@@ -126,7 +127,7 @@ func clearFailed(s *instance.State, a *instance.Attempt) steps.Step {
 	return step
 }
 
-// answer continues the backup, or gives it up.
+// answer continues the backup or gives it up.
 func answer(s *instance.State, a *instance.Attempt) steps.Step {
 	subject := whatIsTaken(a)
 	backUp, outcome := Stopped, ". Starting the server"
@@ -170,8 +171,8 @@ func whatIsTaken(a *instance.Attempt) string {
 	return v1.BackupText(a.Request)
 }
 
-// whatIsNamed returns the subject of a message with the name of the Backup object. A user knows the name of an on-demand
-// backup, but not the name that the controller gives a scheduled backup.
+// whatIsNamed returns the name of the backup for messages. For a scheduled backup it adds the name of the Backup
+// object, because the controller chose that name and users do not know it.
 func whatIsNamed(a *instance.Attempt) string {
 	if a.Origin == v1.OriginSchedule {
 		return fmt.Sprintf("%s, backup %q", whatIsTaken(a), a.Record)
@@ -179,9 +180,9 @@ func whatIsNamed(a *instance.Attempt) string {
 	return whatIsTaken(a)
 }
 
-// canResume reports whether the server can start again although the backup is not recorded yet. The server is stopped
-// only for the copy: a store may respond slowly or refuse the metadata, and clients must not wait for that. Recording
-// on a backup volume is a single write, so the server waits for it unless the write is delayed.
+// canResume reports whether the server can start again although the backup is not recorded yet. The server must be
+// stopped only while the data is copied. A store may respond slowly or refuse the metadata, and clients must not wait
+// for that. Recording on a backup volume is a single write, so the server waits for it unless the write is delayed.
 func canResume(s *instance.State, a *instance.Attempt, step steps.Step) bool {
 	return a.Fenced && (s.Store() != "" || waitsForOthers(s, step)) && hasVerifiedCopy(s)
 }
@@ -194,8 +195,8 @@ func waitsForOthers(s *instance.State, step steps.Step) bool {
 // isResumed reports whether the server runs again while a cold backup is recorded.
 func isResumed(a *instance.Attempt) bool { return !a.IsOnline() && !a.Fenced }
 
-// hasVerifiedCopy reports whether the backup no longer needs the data. The backup is recorded, or its Job has copied
-// the data and read the copy back.
+// hasVerifiedCopy reports whether the backup no longer needs the data. Either the backup is recorded, or its Job has
+// copied the data and read the copy back.
 func hasVerifiedCopy(s *instance.State) bool {
 	if HasProvenBackup(s) || s.OwnNote() != nil {
 		return true
@@ -216,7 +217,7 @@ func isRecordingOverdue(s *instance.State) bool {
 	return ok && !HasProvenBackup(s) && s.OwnNote() == nil && s.Now.Sub(finished) >= PatienceOnline
 }
 
-// becauseOf returns the reason why a step is delayed, for a message.
+// becauseOf returns why a step is delayed, for a message.
 func becauseOf(s *instance.State, step steps.Step) string {
 	switch {
 	case steps.RefusalOf(s, step.Action) != nil:
@@ -254,13 +255,13 @@ func hasFailed(s *instance.State, a *instance.Attempt, step steps.Step) bool {
 // isOverdue reports whether an online backup has taken longer than PatienceOnline.
 func isOverdue(s *instance.State) bool { return s.Now.Sub(s.Attempt().BegunAt) >= PatienceOnline }
 
-// hasOwnPod reports whether the server's pod still exists. Its shutdown has no time limit.
+// hasOwnPod reports whether the server's pod still exists. The server may take any amount of time to shut down.
 func hasOwnPod(s *instance.State) bool {
 	return !isScaledDown(s.Deployment) ||
 		slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Labels[v1.LabelXR] == string(s.Life.XR) })
 }
 
-// beginBackup starts a backup with a number that no other backup has. A scheduled backup is no longer due after that.
+// beginBackup starts a backup with an unused number. A scheduled backup is no longer due after that.
 func beginBackup(s *instance.State, step steps.Step) []change.Change {
 	request, method, uid := s.Requested.Name, s.Requested.Method, s.Requested.UID
 	if step.Origin == v1.OriginSchedule {
@@ -289,12 +290,12 @@ func giveUpBackup(s *instance.State, step steps.Step) []change.Change {
 			"message": step.Message}})
 }
 
-// endBackup ends a backup. If the backup is verified, the next one gets the next number.
+// endBackup finishes a backup. If the backup is verified, the next one gets the next number.
 func endBackup(s *instance.State, step steps.Step) []change.Change {
 	var before []change.Change
 	a := s.Attempt()
 	if a.IsOnline() {
-		before = withdrawClone(s, step) // An earlier run of the controller may have stopped after it created the account.
+		before = withdrawClone(s, step) // The controller may have been restarted after it created the account.
 	}
 	field, proven := StatusFields[a.Origin], HasProvenBackup(s)
 	var fields map[string]any
@@ -314,10 +315,10 @@ func endBackup(s *instance.State, step steps.Step) []change.Change {
 	return append(before, PatchCounted(s, fields)...)
 }
 
-// PruneExpired deletes expired on-demand and scheduled backups when a running instance has a newer one. Backups of a
-// deletion or an image change are kept until a later deletion. A backup that is being restore-tested is kept until
-// the test ends. The archive on a volume is deleted as if a user had deleted its BackupRecord with the annotation
-// that deletes the archive.
+// PruneExpired deletes expired on-demand and scheduled backups when a running instance has a newer one. The backups
+// of a deletion or an image change are kept until a later deletion. A backup that is being restore-tested is kept
+// until the test is finished. The archive on a volume is deleted as if a user had deleted its BackupRecord with the
+// annotation that deletes the archive.
 func PruneExpired(s *instance.State) (step steps.Step, open bool) {
 	if !s.XR.IsServing() || !lastAreProven(s) {
 		return steps.Step{}, false
@@ -330,8 +331,8 @@ func PruneExpired(s *instance.State) (step steps.Step, open bool) {
 	}))
 }
 
-// lastAreProven reports whether there are such backups and the last one of each kind is verified. If it failed, older
-// backups are kept.
+// lastAreProven reports whether there are on-demand or scheduled backups, and the last one of each kind is verified.
+// If the last one failed, older backups are kept.
 func lastAreProven(s *instance.State) bool {
 	proven := false
 	for _, b := range []*v1.LastBackupStatus{s.XR.Status.RequestedBackup, s.XR.Status.ScheduledBackup} {

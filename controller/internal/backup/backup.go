@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// DecideBackup backs up the data of a fenced instance with a Job.
+// DecideBackup returns the next step that backs up the data of an instance with a Job.
 func DecideBackup(s *instance.State) steps.Step {
 	j := s.BackupJob
 	if s.Store() != "" {
@@ -65,7 +65,7 @@ func DecideBackup(s *instance.State) steps.Step {
 	return followBackupJob(s)
 }
 
-// followBackupJob waits for the end of the backup Job.
+// followBackupJob waits until the backup Job is finished.
 func followBackupJob(s *instance.State) steps.Step {
 	j := s.BackupJob
 	if finished, ok := j.Finished(); finished != nil {
@@ -94,8 +94,8 @@ func backupSucceeded(j *instance.Job) (finished time.Time, ok bool) {
 	return end.Time, true
 }
 
-// freeUnmountablePVC handles data that no Job can mount. The controller makes the data reachable again if it can.
-// Otherwise a user must act.
+// freeUnmountablePVC handles data that no Job can mount. If possible, the controller makes the data available to a
+// Job again. Otherwise a user must act.
 func freeUnmountablePVC(s *instance.State) (steps.Step, bool) {
 	if a := s.Attempt(); a.IsOnline() {
 		return steps.Step{}, false // No Job has to mount the data.
@@ -141,8 +141,8 @@ func skipHint(s *instance.State) string {
 		v1.AnnotationSkipBackup, s.Life.XR)
 }
 
-// WithoutOutsideHint returns the command that leaves files outside of the data directory out of the backup, and
-// nothing else.
+// WithoutOutsideHint returns the command that excludes files outside of the data directory from the backup.
+// Everything else is still backed up.
 func WithoutOutsideHint(s *instance.State) string {
 	hint := "To back up only the data directory, and lose the files outside of it: kubectl annotate "
 	if len(s.Pods) == 0 {
@@ -157,7 +157,7 @@ func WithoutOutsideHint(s *instance.State) string {
 
 var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// judgeBackupJob evaluates a Job that has ended.
+// judgeBackupJob evaluates a finished Job.
 func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps.Step {
 	r := s.BackupJob.Report
 	size, grows := grownSize(s)
@@ -173,7 +173,7 @@ func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps
 			Message: "Backing up the data: a volume was replaced, so the backup is verified again",
 			Targets: []client.Object{s.BackupJob.Job}}
 	case r == nil:
-		// The pod is deleted, and its report with it. A new run of the Job finds the archive.
+		// The report was deleted together with the pod. A new run of the Job finds the archive.
 		return steps.Step{Action: steps.DeleteObjects, Attempt: steps.AttemptRunning,
 			Message: "Backing up the data: verifying the backup again", Targets: []client.Object{s.BackupJob.Job}}
 	case r.OK && r.Empty && knownData(s):
@@ -203,22 +203,23 @@ func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps
 	return step
 }
 
-// isMissing reports whether the store does not contain the archive that the Job reported. The archive may be deleted,
-// or the BackupStore may have been replaced by another one.
+// isMissing reports whether the store does not contain the archive that the Job reported. The archive may have been
+// deleted, or the BackupStore may have been replaced.
 func isMissing(s *instance.State) bool {
 	f := steps.RefusalOf(s, steps.NoteBackup)
 	return f != nil && f.Missing
 }
 
-// wasMissing reports whether the BackupRecord already records that the store does not contain this Job's archive.
+// wasMissing reports whether the BackupRecord already contains the error that this Job's archive is missing in the
+// store.
 func wasMissing(s *instance.State) bool {
 	status := &s.Record().Status
 	return s.Store() != "" && status.Phase == v1.BackupFailed &&
 		strings.Contains(status.Message, path.Join(StoreFolder(s), s.BackupJob.Report.Archive))
 }
 
-// knownData reports whether the server has run or was restored. An empty volume is then not the volume of this
-// instance. The same holds for a backup of a running instance.
+// knownData reports whether the server has run or was restored, or the backup is of a running instance. An empty
+// volume is then not the volume of this instance.
 func knownData(s *instance.State) bool {
 	a := s.Attempt()
 	return !a.IsOfDeletion() || serverVersion(s) != "" || s.XR != nil && hasServed(s.XR)
@@ -229,7 +230,7 @@ func hasServed(xr *instance.Composite) bool {
 	return r != nil && r.Phase == v1.RestoreSucceeded || xr.Status.Initialized || xr.IsServing()
 }
 
-// retryBackup retries after a failure and a delay.
+// retryBackup retries a failed backup after a delay.
 func retryBackup(s *instance.State, finished time.Time, reason string) steps.Step {
 	message := fmt.Sprintf("The backup has failed and is retried: %s. No data is lost: it stays on its volume",
 		reason)
@@ -258,7 +259,7 @@ func begunAt(s *instance.State) time.Time {
 	return s.Record().CreationTimestamp.Time
 }
 
-// phasesOfBackup lists the phases of a backup in order, with the text that users see. Each phase reads all of the
+// phasesOfBackup lists the phases of a backup in order, with the text that users see. Each phase reads the complete
 // data once.
 var phasesOfBackup = []struct{ phase, says string }{{agent.PhaseClone, ": cloning"}, {agent.PhaseCopy, ""},
 	{agent.PhaseProve, ": verifying"}}

@@ -11,7 +11,7 @@ import (
 )
 
 // MakeDataReachable creates another PVC for the data volume if a Job cannot use the current PVC or cannot run in its
-// namespace. It does nothing for a volume that is not retained, because the volume would be deleted with its PVC.
+// namespace. It does nothing if the volume is not retained, because such a volume would be deleted with its PVC.
 func MakeDataReachable(s *instance.State) (step steps.Step, open bool) {
 	step = steps.Step{Attempt: steps.AttemptRunning,
 		Message: fmt.Sprintf("Binding volume %q to PersistentVolumeClaim %s/%s for the backup", volumeName(s),

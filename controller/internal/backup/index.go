@@ -9,8 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// makeRoomInIndex makes room before a backup is recorded on a volume whose index is full. It deletes the oldest
-// expired backups. If retention keeps all of them, a user must decide.
+// makeRoomInIndex frees space before a backup is recorded on a volume whose index is full. It deletes the oldest
+// expired backups. If retention keeps all backups, a user must decide.
 func makeRoomInIndex(s *instance.State) (step steps.Step, full bool) {
 	if s.Store() != "" || s.BackupPV == nil {
 		return steps.Step{}, false

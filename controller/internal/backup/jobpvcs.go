@@ -12,7 +12,7 @@ import (
 // notePVCs stores in a Job the PVCs that it was created for.
 func notePVCs(s *instance.State, j *batchv1.Job) { instance.NotePVCs(j, mountedBy(s)) }
 
-// mountedBy returns the PVC that each volume of a Job refers to now.
+// mountedBy returns a function that maps each volume of a Job to the PVC that it refers to now.
 func mountedBy(s *instance.State) instance.Mounted {
 	return func(volume string) *corev1.PersistentVolumeClaim {
 		if volume == steps.VolumeData {
@@ -22,13 +22,13 @@ func mountedBy(s *instance.State) instance.Mounted {
 	}
 }
 
-// HasMoved reports whether a Job may have used other volumes than the current ones. A backup remains verified if the
-// data volume was deleted since, because the Job cannot have used another one in its place.
+// HasMoved reports whether a Job may have used different volumes than the current ones. A backup remains verified if
+// the data volume was deleted later, because the Job cannot have used another one in its place.
 func HasMoved(s *instance.State, j *instance.Job) bool {
 	return j.HasMoved(mountedBy(s), steps.VolumeData)
 }
 
-// FreePVC deletes a restore Job that has ended, because its pods hold their PersistentVolumeClaims until then.
+// FreePVC deletes a finished restore Job, because its pods hold their PersistentVolumeClaims until they are deleted.
 func FreePVC(s *instance.State) (steps.Step, bool) {
 	if s.RestoreJob == nil || s.RestoreJob.DeletionTimestamp != nil {
 		return steps.Step{}, false

@@ -29,7 +29,7 @@ func createBackupJob(s *instance.State, _ steps.Step) []change.Change {
 	return append(out, change.NewObject(NewJob(s)))
 }
 
-// NewJob returns the Job that archives the data of a stopped server.
+// NewJob returns the Job that archives the data of an instance.
 func NewJob(s *instance.State) *batchv1.Job {
 	r := s.Record()
 	if r == nil {
@@ -83,7 +83,7 @@ func AgentJob(s *instance.State, name, component string, command []string, volum
 	return j
 }
 
-// volumeJob returns the part that all Jobs of an instance have in common.
+// volumeJob returns the fields that all Jobs of an instance have in common.
 func volumeJob(s *instance.State, name, component string, command []string, volumes ...corev1.Volume) agent.VolumeJob {
 	return agent.VolumeJob{
 		Of: s.Life, Namespace: s.JobLocation().Namespace, Name: name, Component: component, Image: s.Settings.AgentImage,
@@ -92,8 +92,8 @@ func volumeJob(s *instance.State, name, component string, command []string, volu
 	}
 }
 
-// nodesOf returns where the Jobs of the instance can run. The source is the status of the XR, or the volume if the XR
-// is deleted. The PVC is not read, because users of the claim's namespace can change it.
+// nodesOf returns the nodes on which the Jobs of the instance can run. They come from the status of the XR, or from
+// the volume if the XR is deleted. The PVC is not read, because users of the claim's namespace can change it.
 func nodesOf(s *instance.State) *v1.NodePlacement {
 	switch {
 	case s.XR != nil && s.XR.Status.UID != "": // The function has written the status.
@@ -104,8 +104,8 @@ func nodesOf(s *instance.State) *v1.NodePlacement {
 	return nil
 }
 
-// PullSecrets returns the names of the instance's image pull secrets. The source is the XR. If the XR is deleted or
-// the field is unreadable, the source is the volume. The PVC is not read, because users of the claim's namespace can
+// PullSecrets returns the names of the instance's image pull secrets. They come from the XR. If the XR is deleted or
+// the field is unreadable, they come from the volume. The PVC is not read, because users of the claim's namespace can
 // change it.
 func PullSecrets(s *instance.State) []v1.ImagePullSecret {
 	switch {
@@ -146,7 +146,7 @@ func dataAnnotation(s *instance.State, key string) string {
 	return ""
 }
 
-// IdentityAnnotations returns the annotations of a data volume that identify the instance when claim and XR are
+// IdentityAnnotations returns the annotations of a data volume that identify the instance even after claim and XR are
 // deleted.
 func IdentityAnnotations(s *instance.State) map[string]string {
 	a := agent.Annotations(s.Life)
@@ -166,7 +166,7 @@ func IdentityAnnotations(s *instance.State) map[string]string {
 	if n := s.Identity().FirstBackupNumber; n > 0 {
 		a[v1.AnnotationFirstBackupNumber] = strconv.FormatInt(n, 10)
 	} else if v := s.DataPV; v != nil && v.Labels[v1.LabelXR] != string(
-		s.Life.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // The number of another instance is replaced.
+		s.Life.XR) && v.Annotations[v1.AnnotationFirstBackupNumber] != "" { // The number belongs to another instance.
 		a[v1.AnnotationFirstBackupNumber] = ""
 	}
 	// An empty value replaces the previous nodes.

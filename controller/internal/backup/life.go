@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// EndedPod returns a pod of this instance's server that has ended and is not being deleted, or nil.
+// EndedPod returns a terminated pod of this instance's server that is not being deleted, or nil.
 func EndedPod(s *instance.State) *corev1.Pod {
 	for i := range s.Pods {
 		if p := &s.Pods[i]; p.DeletionTimestamp == nil && instance.HasEnded(p) && p.Labels[v1.LabelXR] == string(s.Life.XR) {
@@ -23,7 +23,7 @@ func EndedPod(s *instance.State) *corev1.Pod {
 	return nil
 }
 
-// WhoUsesVolume returns a message with the pod that uses the data volume of an XR, and what the user can do.
+// WhoUsesVolume returns a message that names the pod that uses the data volume of an XR, and what the user can do.
 func WhoUsesVolume(p *corev1.Pod, xr string) string {
 	if p.Labels[v1.LabelXR] == xr {
 		return "Waiting for the server to stop"
@@ -37,18 +37,18 @@ func WhoUsesVolume(p *corev1.Pod, xr string) string {
 }
 
 // Stopped returns the next step of a backup for which the function stops the server of a running instance. It returns
-// no step when the backup is verified and its Job is deleted.
+// no step once the backup is verified and its Job is deleted.
 func Stopped(s *instance.State, announcement string) (step steps.Step, open bool) {
 	return backUpInLife(s, announcement, awaitStop)
 }
 
-// backUpResumed is like Stopped for a server that runs again after the copy: it stops nothing.
+// backUpResumed is like Stopped for a server that runs again after the copy, so it does not stop the server.
 func backUpResumed(s *instance.State, announcement string) (step steps.Step, open bool) {
 	return backUpInLife(s, announcement, func(*instance.State) (steps.Step, bool) { return steps.Step{}, false })
 }
 
 // backUpInLife returns the next step of a running instance's backup until the backup is verified and its Job is
-// deleted. The argument first returns what must happen before the Job is created.
+// deleted. first returns the steps that must be done before the Job is created.
 func backUpInLife(s *instance.State, announcement string, first func(*instance.State) (steps.Step, bool)) (
 	step steps.Step, open bool) {
 	if n := s.ForeignNote(); n != nil && !HasProvenBackup(s) {
@@ -78,7 +78,7 @@ func backUpInLife(s *instance.State, announcement string, first func(*instance.S
 	return steps.Step{}, false
 }
 
-// awaitStop waits until the server is stopped by the function.
+// awaitStop waits until the function has stopped the server.
 func awaitStop(s *instance.State) (step steps.Step, open bool) {
 	if !isScaledDown(s.Deployment) {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Attempt: steps.AttemptStopping,
@@ -95,14 +95,14 @@ func awaitStop(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{}, false
 }
 
-// isScaledDown reports whether a Deployment creates no more pods.
+// isScaledDown reports whether a Deployment has no pods and creates no more.
 func isScaledDown(d *appsv1.Deployment) bool {
 	return d == nil || d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.Replicas == 0
 }
 
-// PutAside deletes what was created for a backup that has ended or is not needed any more, and then takes the given
-// action. A verified backup is kept.
+// PutAside deletes the objects of a backup that has finished or is no longer needed, and then takes the given action.
+// A verified backup is kept.
 func PutAside(s *instance.State, end steps.Action) steps.Step {
 	switch r := s.Record(); {
 	case s.BackupJob != nil:

@@ -12,13 +12,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A BackupRecord is only an index entry, and a user with the right to delete BackupRecords can delete it. The result
-// of a backup is therefore stored first in the catalog on the volume that contains the archive:
+// A BackupRecord is only an index entry. Any user who may delete BackupRecords can delete it. The result of a backup
+// is therefore stored first in the catalog on the volume that contains the archive:
 //
 //	the Job's report ─▶ the catalog entry on the volume ─▶ the phase of the BackupRecord
 //
 // The backup is verified once the catalog entry exists. The controller creates a missing BackupRecord again from the
-// entry. The data is released when the BackupRecord, too, is verified.
+// entry. It releases the data only when the phase of the BackupRecord is also updated.
 
 // WriteIndex updates the BackupRecord from the catalog entry of a verified backup.
 func WriteIndex(s *instance.State) steps.Step {
@@ -57,7 +57,7 @@ func provenSpec(s *instance.State) v1.BackupRecordSpec {
 	return spec
 }
 
-// markProven updates the BackupRecord of an instance that is being deleted from the catalog entry.
+// markProven updates the BackupRecord from the catalog entry.
 func markProven(s *instance.State, _ steps.Step) []change.Change {
 	proven := catalog.ProveAsNoted(s.Record(), s.OwnNote(), s.Now)
 	if n := s.OwnNote(); n.Store != "" {
@@ -70,8 +70,8 @@ func recreateBackup(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{catalog.MakeRecordAgain(s.OwnNote())}
 }
 
-// deleteUnprovenBackup deletes BackupRecords that were announced and will never be verified, and their files in the
-// store. Their finalizer is removed in the next reconcile, so that a crash in between is harmless.
+// deleteUnprovenBackup deletes BackupRecords whose backups will never be verified, and their files in the store. It
+// removes their finalizer in the next reconcile, so that a crash in between is harmless.
 func deleteUnprovenBackup(s *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, 2*len(step.Targets))
 	for _, r := range step.Targets {

@@ -14,20 +14,20 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// UnusedNumber returns a number that no backup has. If the status was lost, its number may belong to an older
+// UnusedNumber returns a number that no backup has. If the status was lost, the number in it may belong to an older
 // verified backup.
 func UnusedNumber(s *instance.State) int64 {
 	return max(s.XR.Status.BackupNumber, NextBackupNumber(s))
 }
 
-// skipNumber skips a number that the store already contains. The backup was written before the cluster was restored
+// skipNumber skips a number that the store already contains. That backup was written before the cluster was restored
 // from an etcd snapshot.
 func skipNumber(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, CountTo(s, s.XR.Status.BackupNumber+1))
 }
 
-// CountBackup returns the fields of status.internal after a verified backup of a running instance: the next backup
-// gets the next number. PatchCounted writes them.
+// CountBackup returns the fields of status.internal after a verified backup of a running instance, so that the next
+// backup gets the next number. PatchCounted writes them.
 func CountBackup(s *instance.State) map[string]any { return CountTo(s, NextBackupNumber(s)) }
 
 // PatchCounted writes fields of status.internal. If a backup is verified, it also updates the list of backups that
@@ -49,7 +49,7 @@ func RecentBackups(s *instance.State) map[string]any {
 // contain a complete archive that was not recorded. A later backup of other data must not overwrite it.
 func LeaveNumber(s *instance.State) map[string]any {
 	if s.Store() != "" {
-		return map[string]any{} // The uploaded files are deleted.
+		return map[string]any{} // The uploaded files are deleted, so the number can be used again.
 	}
 	return CountTo(s, UnusedNumber(s)+1)
 }
@@ -72,8 +72,8 @@ func isTaken(s *instance.State, number int64) bool {
 	})
 }
 
-// CountTo sets the number of the next backup. It also stores the number that was current when the instance started,
-// because no BackupRecord contains the numbers of failed backups.
+// CountTo sets the number of the next backup. It also stores the number that the instance started with, because no
+// BackupRecord contains the numbers of failed backups.
 func CountTo(s *instance.State, number int64) map[string]any {
 	fields := map[string]any{"backupNumber": number}
 	counted := cmp.Or(s.XR.Status.BackupNumber, number)
@@ -111,8 +111,8 @@ func firstNumber(s *instance.State, number int64) int64 {
 	return first
 }
 
-// firstNumberOf returns the first backup number of an instance from its volume if the status was lost, or 0 if it is
-// unknown.
+// firstNumberOf returns the first backup number of an instance from its volume, for the case that the status was
+// lost. It returns 0 if the number is unknown.
 func firstNumberOf(v *corev1.PersistentVolume, life types.UID) int64 {
 	if v == nil || v.Labels[v1.LabelXR] != string(life) {
 		return 0

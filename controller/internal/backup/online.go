@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// CheckData checks the data of a running server before it stops for a backup.
+// CheckData checks a running server for data outside of its data directory before the server stops for a backup.
 func CheckData(s *instance.State) []change.Change {
 	if s.XR == nil || len(s.Pods) == 0 || s.DeletionIntent().LeavesOutside() {
 		return nil
@@ -25,14 +25,15 @@ func CheckData(s *instance.State) []change.Change {
 
 // An online backup archives a clone of the data. A temporary server in the Job's pod clones the running server to a
 // volume that is deleted with the pod. The clone is then archived and verified like every other backup. The account
-// for the clone is created with the Job and removed when the clone ends, and at the latest when the backup ends.
+// for the clone is created with the Job. It is removed when the clone is complete, or at the latest when the backup
+// is finished.
 
 // backUpRunning returns the next step of an online backup.
 func backUpRunning(s *instance.State, announcement string) (step steps.Step, open bool) {
 	return backUpInLife(s, announcement, awaitWithdrawal)
 }
 
-// awaitWithdrawal waits until the clone account is removed, if the backup no longer needs it.
+// awaitWithdrawal waits until the clone account is removed, once the backup no longer needs the account.
 func awaitWithdrawal(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{Action: steps.WithdrawClone}, s.CloneAccess != nil && (s.BackupJob == nil || isCloned(s.BackupJob))
 }
@@ -43,20 +44,20 @@ func isCloned(j *instance.Job) bool {
 	return j.Cloned || finished != nil || j.DeletionTimestamp != nil
 }
 
-// OfferClone creates the account with which the next Job clones the server.
+// OfferClone returns the change that creates the account with which the next Job clones the server.
 func OfferClone(s *instance.State) change.Change {
 	secret := agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
 	return change.InServer(change.OfferClone, secret, serverOf(s))
 }
 
-// Withdrawal removes the account with which a Job clones the server.
+// Withdrawal returns the change that removes the account with which a Job clones the server.
 func Withdrawal(s *instance.State) change.Change {
 	return change.InServer(change.WithdrawClone, s.XR.Unstructured, serverOf(s))
 }
 
-// withdrawClone removes the account from the server first, because a Secret without its account is useless. If the
-// server refuses the connection until the time for the backup is over, the account remains. It does not prevent other
-// backups.
+// withdrawClone removes the account from the server before it deletes the Secret, because the Secret is useless
+// without the account. If the server refuses the connection until the time for the backup is over, the account
+// remains. It does not prevent other backups.
 func withdrawClone(s *instance.State, step steps.Step) []change.Change {
 	in := Withdrawal(s)
 	if isOverdue(s) && steps.RefusalOf(s, step.Action) != nil {
@@ -78,14 +79,14 @@ func serverOf(s *instance.State) change.Server {
 	return in
 }
 
-// spareForClone is the space that a server without data needs next to the clone until the clone is complete.
+// spareForClone is the additional space that an empty server needs while it receives the clone.
 var spareForClone = resource.MustParse("512Mi")
 
 // CloneJob returns the Job that clones the server and archives the clone.
 func CloneJob(s *instance.State, b *agent.Backup, access corev1.Volume) *batchv1.Job {
 	size, err := v1.ParseSize(s.Identity().Size)
 	if err != nil {
-		size = resource.Quantity{} // The function refuses this size, and so does the StorageClass or the kubelet.
+		size = resource.Quantity{} // The function refuses such a size, and so does the StorageClass or the kubelet.
 	}
 	size.Add(spareForClone)
 	scratch := agent.ScratchVolume(steps.VolumeData, storageClass(s), size,
@@ -105,8 +106,8 @@ func CloneJob(s *instance.State, b *agent.Backup, access corev1.Volume) *batchv1
 	return j
 }
 
-// besideServer schedules the pod to the server's node. A volume that is provisioned for the first pod is created near
-// that pod, and the Job of a deletion mounts this volume together with the data.
+// besideServer schedules the pod to the server's node. The backup volume is then provisioned near that node, because
+// the Job of a deletion mounts it together with the data volume.
 func besideServer(s *instance.State, pod *corev1.PodSpec) {
 	pods := s.Life.ServerSelector()
 	pods[v1.LabelInstance] = s.Life.Key()

@@ -12,7 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// HeldBackup returns the name of the backup whose BackupRecord is missing, as in status.internal.heldBackup.
+// HeldBackup returns the name of the backup whose BackupRecord is missing, in the format of
+// status.internal.heldBackup.
 func HeldBackup(s *instance.State) string {
 	if n := s.Missing(); n != nil {
 		return n.Name
@@ -20,8 +21,8 @@ func HeldBackup(s *instance.State) string {
 	return ""
 }
 
-// RestoreSource returns the value of status.internal.restoreSource. It does not change after the function has chosen
-// a backup.
+// RestoreSource returns the value of status.internal.restoreSource. It does not change once the function has chosen a
+// backup.
 func RestoreSource(s *instance.State) *v1.RestoreSourceStatus {
 	from := s.Source
 	switch {
@@ -38,8 +39,8 @@ func RestoreSource(s *instance.State) *v1.RestoreSourceStatus {
 	return out
 }
 
-// RestoreSourceFields returns the fields of RestoreSource for a merge patch, which removes a field only if it is
-// null.
+// RestoreSourceFields returns the fields of RestoreSource for a merge patch. A merge patch removes a field only if it
+// is null.
 func RestoreSourceFields(s *instance.State) any {
 	source := RestoreSource(s)
 	if source == nil {
@@ -52,11 +53,11 @@ func RestoreSourceFields(s *instance.State) any {
 // NewRecord returns the BackupRecord of the next backup.
 func NewRecord(s *instance.State) *v1.BackupRecord {
 	number, attempt := s.Identity().BackupNumber, s.Attempt()
-	if number == 0 { // The status was lost, and no volume has the number.
+	if number == 0 { // The status was lost, and no volume contains the number.
 		number = NextBackupNumber(s)
 	}
 	since := firstNumber(s, number)
-	// The number can be taken, for example by imported backups. It is then unknown which data is newer.
+	// The number may be in use already, for example by imported backups. It is then unknown which data is newer.
 	if attempt.IsOfDeletion() && isTaken(s, number) {
 		since = cmp.Or(since, number)
 		number = NextBackupNumber(s)

@@ -18,7 +18,7 @@ import (
 // reconcile starts it. A backup that could not start in time remains due. If several backups are overdue, only the
 // last of them is taken.
 
-// Lateness is how long a scheduled backup may be overdue before users are told.
+// Lateness is how long a scheduled backup may be overdue before the controller reports it.
 const Lateness = 5 * time.Minute
 
 // DecideScheduled starts a scheduled backup that is due if the server accepts clients, and schedules the next one.
@@ -30,7 +30,7 @@ func DecideScheduled(s *instance.State) (step steps.Step, open bool) {
 	case !status.IsOf(spec) && spec.Schedule == nil:
 		return steps.Step{Action: steps.PlanBackups, Message: planMessage(s)}, true
 	case !s.Skew.IsTrusted():
-		return steps.Step{}, false // While the clock is wrong, no backup is due and none is scheduled.
+		return steps.Step{}, false // While the clock is wrong, it is unknown whether a backup is due.
 	case !status.IsOf(spec) || !isPlanPlausible(s):
 		return steps.Step{Action: steps.PlanBackups, Message: planMessage(s)}, true
 	case !isDue(s):
@@ -46,15 +46,15 @@ func DecideScheduled(s *instance.State) (step steps.Step, open bool) {
 	return reportLate(s)
 }
 
-// isPlanPlausible reports whether the next backup is due or is scheduled for the next minute of the schedule. A clock
-// that was wrong may have scheduled it years ahead, and no backup would be taken until then.
+// isPlanPlausible reports whether the next backup is due, or is scheduled for the next minute of the schedule. A
+// wrong clock may have scheduled it years ahead, and no backup would be taken until then.
 func isPlanPlausible(s *instance.State) bool {
 	status := s.XR.Status.BackupSchedule
 	schedule, err := v1.ParseSchedule(s.XR.Spec.Backup.Cron(), s.XR.Spec.Backup.TimeZone())
 	if err != nil || status == nil || status.NextAt == nil || isDue(s) {
 		return true
 	}
-	// The clock that scheduled it may have been ahead by the tolerance.
+	// The clock may have been ahead by the tolerance when the backup was scheduled.
 	return !status.NextAt.After(schedule.Next(s.Now.Add(clock.Tolerance))) && schedule.IsPlanned(status.NextAt.Time)
 }
 
@@ -64,7 +64,7 @@ func isDue(s *instance.State) bool {
 	return status != nil && status.NextAt != nil && !s.Now.Before(status.NextAt.Time)
 }
 
-// dueAt returns the latest minute that is due. One backup replaces all that are overdue.
+// dueAt returns the latest minute that is due. One backup replaces all overdue backups.
 func dueAt(s *instance.State) time.Time {
 	status := s.XR.Status.BackupSchedule
 	schedule, err := v1.ParseSchedule(status.Schedule, status.TimeZone)
@@ -76,7 +76,7 @@ func dueAt(s *instance.State) time.Time {
 
 func dueName(s *instance.State) string { return v1.PlannedName(dueAt(s)) }
 
-// reportLate reports that a backup is due and cannot start.
+// reportLate reports that a backup is due but cannot start.
 func reportLate(s *instance.State) (step steps.Step, open bool) {
 	status := s.XR.Status.BackupSchedule
 	if s.Now.Before(lateAt(s)) || status.MissedAt != nil {
@@ -87,8 +87,8 @@ func reportLate(s *instance.State) (step steps.Step, open bool) {
 			v1.PlannedName(status.NextAt.Time))}, true
 }
 
-// lateAt returns when users are told that a backup is overdue. It counts from the later of two times: the scheduled
-// minute and the start of the server. The server may have been suspended before.
+// lateAt returns when the controller reports a backup as overdue. The time counts from the scheduled minute, or from
+// the start of the server if that is later. The server may have been suspended before.
 func lateAt(s *instance.State) time.Time {
 	from := s.XR.Status.BackupSchedule.NextAt.Time
 	if since := s.XR.NotServingSince(); since.After(from) {
@@ -116,7 +116,7 @@ func plan(s *instance.State) map[string]any {
 		return out
 	}
 	out["message"] = err.Error()
-	// The schedule never matches, and users are told so.
+	// Users see that the schedule never matches.
 	if status := s.XR.Status.BackupSchedule; status == nil || status.MissedAt == nil {
 		out["missedAt"] = metav1.NewTime(s.Now)
 	}
@@ -148,7 +148,7 @@ func planBackups(s *instance.State, _ steps.Step) []change.Change {
 func UntilPlanned(s *instance.State) time.Duration {
 	status := s.XR.Status.BackupSchedule
 	switch {
-	// The backup cannot start, and users have been told.
+	// The backup cannot start, and this is already reported.
 	case status == nil || status.NextAt == nil || isDue(s) && (status.MissedAt != nil || s.XR.Spec.Suspend):
 		return 0
 	case isDue(s):
@@ -157,7 +157,7 @@ func UntilPlanned(s *instance.State) time.Duration {
 	return max(status.NextAt.Sub(s.Now), steps.RequeueSoon)
 }
 
-// afterPlanned returns the fields of status.internal.backupSchedule after a scheduled backup has ended.
+// afterPlanned returns the fields of status.internal.backupSchedule after a scheduled backup has finished.
 func afterPlanned(s *instance.State, proven bool) map[string]any {
 	b, status := s.XR.Status.ScheduledBackup, s.XR.Status.BackupSchedule
 	switch {

@@ -19,7 +19,7 @@ import (
 )
 
 // A backup in a store needs no volume: a Job uploads it and reads it back. Its catalog entry is stored next to it and
-// has the same meaning as an entry on a volume.
+// serves the same purpose as an entry on a volume.
 
 // archivePattern matches the name that a Job gives an archive in a store.
 var archivePattern = regexp.MustCompile(`^[a-z0-9]{10}\.tar\.zst(\.age)?$`)
@@ -27,7 +27,7 @@ var archivePattern = regexp.MustCompile(`^[a-z0-9]{10}\.tar\.zst(\.age)?$`)
 // StoreFolder returns the prefix of this instance's backup in the store.
 func StoreFolder(s *instance.State) string { return v1.StoreFolder(s.BackedUp(), s.Attempt().Record) }
 
-// decideBackupToStore backs up the data of a fenced instance to a store with a Job.
+// decideBackupToStore returns the next step that backs up the data of an instance to a store with a Job.
 func decideBackupToStore(s *instance.State) steps.Step {
 	j := s.BackupJob
 	if s.StoreFailure != "" && (j == nil || !steps.IsRunning(j)) {
@@ -51,7 +51,8 @@ func decideBackupToStore(s *instance.State) steps.Step {
 	return followBackupJob(s)
 }
 
-// namesArchive reports whether a report names an archive at its expected place and, in a store, its manifest.
+// namesArchive reports whether a report contains the expected location of the archive and, for a store, a valid
+// manifest.
 func namesArchive(s *instance.State, r *agent.Report) bool {
 	if s.Store() == "" {
 		return r.Archive == catalog.ArchiveName
@@ -59,7 +60,7 @@ func namesArchive(s *instance.State, r *agent.Report) bool {
 	return archivePattern.MatchString(r.Archive) && len(r.Manifest) <= agent.MaxManifest && json.Valid(r.Manifest)
 }
 
-// HeldByForeign waits for a user, because the store contains a backup with this name that may be of other data.
+// HeldByForeign waits for a user, because the store contains a backup with this name that may contain different data.
 func HeldByForeign(s *instance.State, n *instance.Note) steps.Step {
 	if !instance.IsEarlier(&s.Basis, n) {
 		return waitForPerson(s, fmt.Sprintf(
@@ -78,8 +79,8 @@ func HeldByForeign(s *instance.State, n *instance.Note) steps.Step {
 }
 
 // writePublished stores on the XR, the data volume and its PVC which archive is about to be published. After a crash,
-// or if the BackupRecord was deleted, only this tells the catalog entry of this cluster from an entry of a copy of
-// this cluster.
+// or if the BackupRecord was deleted, only this annotation distinguishes this cluster's entry from the entry of a
+// copy of this cluster.
 func writePublished(s *instance.State, n v1.BackupNote) []change.Change {
 	var out []change.Change
 	write := func(o client.Object) {
@@ -107,7 +108,7 @@ func publishNote(s *instance.State, r *v1.BackupRecord) change.Change {
 	return change.InStore(change.Publish, r, change.Remote{Store: s.Store(), Note: n})
 }
 
-// removeLeftovers deletes other files in the backup's prefix after its catalog entry is published.
+// removeLeftovers deletes the other files in the backup's prefix after its catalog entry is published.
 func removeLeftovers(s *instance.State, n *instance.Note) change.Change {
 	return change.InStore(change.RemoveLeftovers, s.Record(),
 		change.Remote{Store: n.Store, Note: &v1.StoreNote{BackupNote: n.BackupNote, Name: n.Name}})
@@ -121,8 +122,8 @@ func GiveBackupAccess(s *instance.State) change.Change {
 	return change.InStore(change.GiveAccess, secret, change.Remote{Store: s.Store(), Folder: StoreFolder(s)})
 }
 
-// isAccessEnding reports whether the access of a running backup Job must be renewed, because half of its time is
-// over.
+// isAccessEnding reports whether the access of a running backup Job must be renewed. It is renewed after half of its
+// lifetime.
 func isAccessEnding(s *instance.State) bool {
 	return !s.AccessUntil.IsZero() && s.AccessUntil.Sub(s.Now) < agent.BackupAccessLife/2
 }

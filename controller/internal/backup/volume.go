@@ -15,7 +15,7 @@ import (
 )
 
 // KeepBackupPV returns the step that retains the volume of the backup PVC. A PVC can name any volume, so the volume
-// must also name the PVC.
+// must also refer to the PVC.
 func KeepBackupPV(s *instance.State, step steps.Step) steps.Step {
 	if step.Action = steps.RetainBackupPV; s.BackupPV != nil {
 		return step
@@ -28,9 +28,9 @@ func KeepBackupPV(s *instance.State, step steps.Step) steps.Step {
 	return step
 }
 
-// createBackupPVC creates the backup PVC, or a new PVC for a volume that has lost its own. The volume is created or
-// reserved first. After a crash in between, the next reconcile creates the PVC. In the opposite order, the PVC could
-// wait for its volume forever.
+// createBackupPVC creates the backup PVC, or a new PVC for a volume that has lost its PVC. The volume is created or
+// reserved first. If the controller crashes after that, the next reconcile creates the PVC. In the opposite order,
+// the PVC could wait for its volume forever.
 func createBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	switch v := s.BackupPV; {
@@ -44,8 +44,8 @@ func createBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	return append(out, change.NewObject(NewPVC(s)))
 }
 
-// retainBackupPV makes the volume survive its PVC, and labels it with its instance. The annotation on the PVC that
-// marks this as done is written last.
+// retainBackupPV makes the volume survive the deletion of its PVC, and labels it with its instance. It writes the
+// annotation on the PVC last, because that annotation marks the step as done.
 func retainBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{
 		change.PatchObject(s.BackupPV, func(v *corev1.PersistentVolume) {
@@ -60,8 +60,8 @@ func retainBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	}
 }
 
-// expandBackupPVC expands the backup PVC if its StorageClass allows it. Otherwise it stores the size, so that the
-// request is not repeated.
+// expandBackupPVC expands the backup PVC if its StorageClass allows it. Otherwise it stores the refused size, so that
+// the request is not repeated.
 func expandBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	size, _ := wantedSize(s)
 	return []change.Change{askForSize(s.BackupPVC, size)}
@@ -75,8 +75,8 @@ func DeleteBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 	return []change.Change{c}
 }
 
-// NewPVC returns the PVC of the volume with the backups of all instances of this name. It has no owner and no label
-// of the XR, so that it is not deleted with an instance.
+// NewPVC returns the PVC for the backup volume of all instances with this name. It has no owner and no label of the
+// XR, so that it is not deleted with an instance.
 func NewPVC(s *instance.State) *corev1.PersistentVolumeClaim {
 	size, _ := wantedSize(s)
 	annotations := agent.Annotations(s.Life)

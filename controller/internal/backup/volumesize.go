@@ -16,8 +16,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// MustReplaceBackupPVC reports whether the backup PVC must be created again. This is the case for an unbound PVC that
-// requests too little storage, or that does not name its hostPath volume. An unbound PVC cannot be expanded and
+// MustReplaceBackupPVC reports whether the backup PVC must be created again. This is the case if the PVC is unbound
+// and either requests too little storage or does not name its hostPath volume. An unbound PVC cannot be expanded and
 // contains no data.
 func MustReplaceBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
@@ -34,13 +34,13 @@ func ResizeMessage(s *instance.State) string {
 		s.BackupPVC.Name, size.String())
 }
 
-// CanExpandBackupPVC reports whether the backup PVC should grow with the instance, and can.
+// CanExpandBackupPVC reports whether the backup PVC should be expanded, and can be expanded.
 func CanExpandBackupPVC(s *instance.State) bool {
 	size, ok := wantedSize(s)
 	return ok && mayAskForSize(s.BackupPVC, size)
 }
 
-// mayAskForSize reports whether a PVC has a volume with a StorageClass, and this size was neither requested nor
+// mayAskForSize reports whether a PVC is bound and has a StorageClass, and this size was neither requested nor
 // refused before.
 func mayAskForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
 	asked, _ := v1.StorageOf(c.Spec.Resources.Requests)
@@ -50,7 +50,7 @@ func mayAskForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) bool
 }
 
 // wantedSize returns the size of the backup volume. It is the size of the data volume, or the size that its backups
-// need if that is larger. The limit is the size of all retained backups and two more, without compression.
+// need if that is larger. The limit is the uncompressed size of all retained backups and two more.
 func wantedSize(s *instance.State) (resource.Quantity, bool) {
 	data, err := v1.ParseSize(s.Identity().Size)
 	if err != nil || s.XR == nil || s.HostPath() {
@@ -68,8 +68,8 @@ func mostRoom(s *instance.State, data resource.Quantity) int64 {
 	return int64(catalog.BackupsToKeep(s)+2) * data.Value()
 }
 
-// NeededRoom returns the size that the volume needs for the existing backups and the next one, because the next
-// backup is written before an old one is deleted. It returns "" if there is no backup.
+// NeededRoom returns the size that the volume needs for the existing backups and the next one. The next backup is
+// written before an old one is deleted. It returns "" if there is no backup.
 func NeededRoom(s *instance.State) string {
 	if s.Store() != "" {
 		return ""
@@ -94,8 +94,8 @@ func NeededRoom(s *instance.State) string {
 	return resource.NewQuantity(roundUp(all+min(newest, math.MaxInt64/8)*5/4), resource.BinarySI).String()
 }
 
-// RoomWarning returns a warning if the next backup will probably not fit, and the StorageClass or a quota does not
-// allow expansion.
+// RoomWarning returns a warning if the next backup will probably not fit, and the StorageClass or a quota prevents
+// expansion.
 func RoomWarning(s *instance.State) string {
 	size, ok := wantedSize(s)
 	c := s.BackupPVC
@@ -113,9 +113,9 @@ func RoomWarning(s *instance.State) string {
 		size.String(), c.Name, current.String())
 }
 
-// grownSize returns the new size of a backup volume on which a backup did not fit. It adds the missing space and a
-// quarter, or doubles the size if the missing space is unknown, up to mostRoom. It returns false if the StorageClass
-// cannot expand the volume, or if this size was requested or refused before.
+// grownSize returns the new size of a backup volume after a backup did not fit. It adds the missing space and a
+// quarter of it, or doubles the size if the missing space is unknown. The limit is mostRoom. It returns false if the
+// StorageClass cannot expand the volume, or if this size was requested or refused before.
 func grownSize(s *instance.State) (resource.Quantity, bool) {
 	c, j := s.BackupPVC, s.BackupJob
 	if s.Store() != "" {
@@ -138,7 +138,7 @@ func grownSize(s *instance.State) (resource.Quantity, bool) {
 	return *size, mayAskForSize(c, *size)
 }
 
-// roundUp rounds bytes up to a usual size.
+// roundUp rounds a number of bytes up to whole MiB or GiB.
 func roundUp(bytes int64) int64 {
 	const mebi, gibi = 1 << 20, 1 << 30
 	unit := int64(mebi)
@@ -155,8 +155,8 @@ func growBackupPVC(s *instance.State, _ steps.Step) []change.Change {
 		change.DeleteObject(s.BackupJob.Job, metav1.DeletePropagationForeground)}
 }
 
-// askForSize requests a size for a PVC if its StorageClass allows expansion. Otherwise it stores the size, so that
-// the request is not repeated.
+// askForSize requests a size for a PVC if its StorageClass allows expansion. Otherwise it stores the refused size, so
+// that the request is not repeated.
 func askForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) change.Change {
 	grow := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests[corev1.ResourceStorage] = size
@@ -168,7 +168,7 @@ func askForSize(c *corev1.PersistentVolumeClaim, size resource.Quantity) change.
 	return grow
 }
 
-// whyNoRoom returns the failure of a backup, and what to do if the volume was full.
+// whyNoRoom returns the failure of a backup and, if the volume was full, how to fix it.
 func whyNoRoom(s *instance.State) string {
 	reason, j, c := steps.FailureOf(s.BackupJob), s.BackupJob, s.BackupPVC
 	switch {

@@ -1,5 +1,5 @@
-// Package backupobject decides the changes of a namespace's Backup objects. Backups show users the content of the
-// BackupRecords, and request backups. No decision trusts the content of a Backup, because users of the namespace
+// Package backupobject decides how the Backup objects of a namespace change. Backup objects show users the content of
+// the BackupRecords, and request backups. No decision trusts the content of a Backup, because users of the namespace
 // create and delete them.
 package backupobject
 
@@ -19,27 +19,28 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A Subject is a name of a Backup in a namespace, with all objects that belong to it.
+// A Subject is the name of a Backup in a namespace, with all objects that belong to it.
 type Subject struct {
 	// Namespace is the namespace of the Backup. It is nil if it was deleted.
 	Namespace *corev1.Namespace
-	// Backup is the Backup of that name, or nil.
+	// Backup is the Backup with that name, or nil.
 	Backup *v1.Backup
 	// Record is the BackupRecord of the backup, or nil.
 	Record *v1.BackupRecord
 	// HasInstance is true if the instance of the Backup exists.
 	HasInstance bool
-	// Attempt is the instance's attempt at this Backup from its status, or nil.
+	// Attempt is the attempt at this Backup from the status of the instance, or nil.
 	Attempt *v1.LastBackupStatus
 }
 
-// Delays before a pending Backup is reconciled again, because no event shows its progress.
+// Delays before a pending Backup is reconciled again, because its progress causes no event.
 const (
 	pauseInProgress = 5 * time.Second
 	pauseWaiting    = 15 * time.Second
 )
 
-// Next returns the changes of a Backup, and the delay until the next reconcile. A delay of 0 means never.
+// Next returns the changes of a Backup, and the delay until the next reconcile. If the delay is 0, only an event
+// causes a reconcile.
 func Next(s *Subject) (changes []change.Change, after time.Duration) {
 	b, r := s.Backup, s.Record
 	isEnding := s.Namespace == nil || s.Namespace.DeletionTimestamp != nil
@@ -60,7 +61,7 @@ func Next(s *Subject) (changes []change.Change, after time.Duration) {
 	switch {
 	case r != nil && r.IsProven():
 		status = statusOfRecord(r, status)
-	case b.IsAnswered(): // A failed attempt has a record until it is cleaned up.
+	case b.IsAnswered(): // A failed attempt has a BackupRecord until it is cleaned up.
 	case r != nil:
 		status, after = statusOfRecord(r, status), pauseInProgress
 		if s.Attempt != nil && s.Attempt.Message != "" {
@@ -75,7 +76,7 @@ func Next(s *Subject) (changes []change.Change, after time.Duration) {
 	return changes, after
 }
 
-// nextOfDeleted requests the removal of the archive first, if the Backup allows it.
+// nextOfDeleted handles a Backup that is being deleted. If the Backup allows it, the archive is removed first.
 func nextOfDeleted(b *v1.Backup, r *v1.BackupRecord, isEnding bool) []change.Change {
 	switch {
 	case !controllerutil.ContainsFinalizer(b, v1.Finalizer):
@@ -100,13 +101,13 @@ func isVerified(b *v1.Backup) bool {
 	return apimeta.IsStatusConditionTrue(b.Status.Conditions, v1.ConditionComplete)
 }
 
-// mayRemoveArchive reports whether the Backup has the annotation that allows its deletion to remove the archive.
-// The annotation contains the UID, so that a copy of the Backup does not allow it.
+// mayRemoveArchive reports whether the Backup has the annotation that deletes the archive together with the Backup.
+// The annotation contains the UID, so that it has no effect on a copy of the Backup.
 func mayRemoveArchive(b *v1.Backup) bool {
 	return b.UID != "" && b.Annotations[v1.AnnotationDeleteArchive] == string(b.UID)
 }
 
-// newBackup returns a Backup object for a BackupRecord.
+// newBackup returns a Backup for a BackupRecord.
 func newBackup(r *v1.BackupRecord) *v1.Backup {
 	i := r.Spec.Instance
 	labels := i.Life().Labels()

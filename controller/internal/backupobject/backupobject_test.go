@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 		reason   string
 		in       *Subject
 		verbs    []change.Verb
-		complete string // The reason of the condition that is written.
+		complete string // The reason of the condition that the controller writes.
 		message  string
 		waits    bool
 	}{

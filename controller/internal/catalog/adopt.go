@@ -15,8 +15,8 @@ import (
 )
 
 // AdoptBackups retains a volume, labels it with its instance, and adds missing entries to its catalog. It also
-// requests the BackupRecords of these entries, which the controller creates as it does for deleted ones. A user may
-// have created the PVC. The controller manages it from then on.
+// requests the BackupRecords of these entries, which the controller then creates in the same way as deleted
+// BackupRecords. The PVC may have been created by a user. The controller manages it from then on.
 func AdoptBackups(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, life v1.Instance, namespace types.UID,
 	backups []v1.BackupRecord) []change.Change {
 	mark := change.PatchObject(c, func(c *corev1.PersistentVolumeClaim) {

@@ -18,27 +18,27 @@ import (
 const (
 	// NoteRecord writes the catalog entry of a verified BackupRecord if the entry is missing or outdated.
 	NoteRecord steps.Action = "NoteRecord"
-	// HoldRecord adds the finalizer to a BackupRecord, so that the controller sees its deletion. LetRecordGo removes
-	// the finalizer and keeps the archive.
+	// HoldRecord adds the finalizer to a BackupRecord, so that the controller sees when it is deleted. LetRecordGo
+	// removes the finalizer and keeps the archive.
 	HoldRecord  steps.Action = "HoldRecord"
 	LetRecordGo steps.Action = "LetRecordGo"
-	// RemakeRecord creates a BackupRecord again that a user requested. ProveRecord marks a BackupRecord as verified
-	// if the catalog contains it. AnswerAsked removes the user's request.
+	// RemakeRecord creates a BackupRecord again because a user requested it. ProveRecord marks a BackupRecord as
+	// verified if the catalog contains it. AnswerAsked removes the user's request.
 	RemakeRecord steps.Action = "RemakeRecord"
 	ProveRecord  steps.Action = "ProveRecord"
 	AnswerAsked  steps.Action = "AnswerAsked"
-	// StartRemoval creates the Job that deletes the archive of a backup. RetryRemoval deletes a Job that failed.
-	// ArchiveRemoved releases the other objects when the archive is deleted.
+	// StartRemoval creates the Job that deletes the archive of a backup. RetryRemoval deletes a failed Job.
+	// ArchiveRemoved releases the other objects once the archive is deleted.
 	StartRemoval   steps.Action = "StartErase"
 	RetryRemoval   steps.Action = "RetryErase"
 	ArchiveRemoved steps.Action = "Erased"
 	// RemoveFromStore deletes the archive of a backup from its store and removes the finalizer from the BackupRecord.
 	RemoveFromStore steps.Action = "EraseFromStore"
-	// TellRecord writes to the status of a BackupRecord what its deletion waits for.
+	// TellRecord reports in the status of a BackupRecord why its deletion is delayed.
 	TellRecord steps.Action = "TellRecord"
 	// LabelRecord changes the label that decides whether the function reads the BackupRecord.
 	LabelRecord steps.Action = "LabelRecord"
-	// TellLost writes to the status that the backup will never be completed, or that it is unknown whether it is
+	// TellLost reports in the status that the backup will never be completed, or that it is unknown whether it is
 	// verified.
 	TellLost steps.Action = "TellLost"
 )
@@ -49,11 +49,11 @@ type ArchiveStep struct {
 	Message string
 	After   time.Duration
 
-	// Record, Note and Volume are the objects of the action.
+	// Record, Note and Volume are the objects that the action changes or reads.
 	Record *v1.BackupRecord
 	Note   *instance.Note
 	Volume *corev1.PersistentVolume
-	// Changes lists the writes of the step in order. The first write that is refused ends the step.
+	// Changes lists the writes of the step in order. If a write is refused, the rest are skipped.
 	Changes []change.Change
 }
 
@@ -65,8 +65,8 @@ type ArchiveStep struct {
 //	requested, or without status   ─▶ the BackupRecord is updated from the catalog entry.
 //	without volume and instance    ─▶ the status reports it, and the name is blocked until a user decides.
 //
-// If the instance of a BackupRecord still exists, the instance's own reconcile handles it until the backup is
-// verified.
+// As long as the instance of a BackupRecord exists, the reconcile of the instance handles the BackupRecord until the
+// backup is verified.
 func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	var out []ArchiveStep
 	add := func(step ArchiveStep) {
@@ -101,13 +101,13 @@ func NextOfArchives(a *instance.Archives) []ArchiveStep {
 	return out
 }
 
-// RecordsForFunction is how many of an instance's newest BackupRecords the function reads. Its request is limited to
-// 4 MiB, and a BackupRecord takes about 2.5 KiB.
+// RecordsForFunction is the number of an instance's newest BackupRecords that the function reads. The function's
+// request is limited to 4 MiB, and a BackupRecord takes about 2.5 KiB.
 const RecordsForFunction = 100
 
-// OlderRecords returns the names of the remaining BackupRecords from a list that is sorted newest first. It never
-// returns the newest BackupRecord of an instance UID, because the function has to see whether two instances ran
-// concurrently.
+// OlderRecords returns the names of the BackupRecords that the function does not read, from a list that is sorted
+// newest first. It never returns the newest BackupRecord of an instance UID, because the function must see whether
+// two instances ran concurrently.
 func OlderRecords(newestFirst []v1.BackupRecord) map[string]bool {
 	out, lives := map[string]bool{}, map[types.UID]bool{}
 	for i := range newestFirst {
@@ -163,9 +163,9 @@ func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	return ArchiveStep{Action: steps.NoOp}
 }
 
-// nextOfUnreadable handles an unreadable BackupRecord. The BackupRecord and its archive stay, its status says what to
-// repair, and the controller writes no catalog entry from it. If it is being deleted, it is released only if the
-// catalog contains the archive.
+// nextOfUnreadable handles an unreadable BackupRecord. The BackupRecord and its archive are kept, and its status
+// reports what must be repaired. The controller writes no catalog entry from it. If it is being deleted, it is
+// released only if the catalog contains the archive.
 func nextOfUnreadable(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	isNoted := slices.ContainsFunc(a.Notes, func(n instance.Note) bool { return n.Name == r.Name && !n.Unreadable })
 	switch dying := r.DeletionTimestamp != nil; {
@@ -200,14 +200,14 @@ func nextOfUnproven(a *instance.Archives, r *v1.BackupRecord, n *instance.Note) 
 	return ArchiveStep{Action: steps.NoOp}
 }
 
-// isLifesAffair reports whether the reconcile of an existing instance handles the BackupRecord. It does not handle
-// verified BackupRecords of earlier backups of a running instance.
+// isLifesAffair reports whether the reconcile of an existing instance handles the BackupRecord. That reconcile does
+// not handle verified BackupRecords of earlier backups of a running instance.
 func isLifesAffair(a *instance.Archives, r *v1.BackupRecord) bool {
 	life := a.LifeOf(r.Spec.Instance.XR)
 	return life != nil && (!r.IsProven() || r.Name == life.Life.RecordName())
 }
 
-// askAgain is the interval for reading the store again if it is unknown whether a backup is verified.
+// askAgain is the interval at which the store is read again while it is unknown whether a backup is verified.
 const askAgain = time.Minute
 
 // TellUnasked reports that it is unknown whether a backup is verified, and schedules another check.
@@ -217,7 +217,8 @@ func TellUnasked(r *v1.BackupRecord) ArchiveStep {
 	return sayOnce(r, TellLost, reason, askAgain)
 }
 
-// sayOnce writes a message to the status of a BackupRecord if it has changed, and schedules another check.
+// sayOnce writes a message to the status of a BackupRecord if the message has changed. Otherwise it schedules another
+// check.
 func sayOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Duration) ArchiveStep {
 	if r.Status.Message == reason {
 		return ArchiveStep{Action: steps.Wait, After: after}
@@ -225,7 +226,7 @@ func sayOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Du
 	return ArchiveStep{Action: tell, Message: reason}
 }
 
-// whyUnasked returns a constant text, because the error of a store can change with each attempt.
+// whyUnasked returns a constant text, because the error message of a store can differ at each attempt.
 func whyUnasked(r *v1.BackupRecord) string {
 	return fmt.Sprintf("BackupStore %[1]s does not respond, does not exist, or has a catalog entry that its keys "+
 		"do not decrypt (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
@@ -238,7 +239,7 @@ func WhyLost(r *v1.BackupRecord) string {
 		return fmt.Sprintf("The archive of this backup is missing: BackupStore %[1]s has no catalog entry for it. "+
 			"Restore the objects in its bucket. If the archive is lost: kubectl delete backuprecord %[2]s", r.Spec.Archive.Store, r.Name)
 	}
-	if a := r.Spec.Archive; a != nil { // Only a verified BackupRecord contains the place of its archive.
+	if a := r.Spec.Archive; a != nil { // Only a verified BackupRecord contains the location of its archive.
 		return fmt.Sprintf("The archive of this backup is missing: it was %s on PersistentVolumeClaim %s/%s, and "+
 			"no volume has a catalog entry for it. Restore that volume, and import its backups (kubectl mysql "+
 			"adopt). If the archive is lost: kubectl delete backuprecord %s", a.Path, i.Namespace, a.PVCName, r.Name)
@@ -284,7 +285,7 @@ func isAnswered(a *instance.Archives, v *corev1.PersistentVolume) bool {
 	return true
 }
 
-// removeArchive deletes the archive of a BackupRecord. The deletion of the BackupRecord waits for it.
+// removeArchive deletes the archive of a BackupRecord. The BackupRecord is deleted after that.
 func removeArchive(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	if reason := whyUnreachable(a, r); reason != "" {
 		return waitFor(r, steps.RequeueForPerson, reason)
@@ -319,8 +320,8 @@ func removeArchive(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 	return ArchiveStep{Action: RetryRemoval}
 }
 
-// RemovalFailed returns the step after a store refused to delete an archive, for example because of a rule of the
-// bucket. The step reports the reason in the BackupRecord, and the deletion is retried.
+// RemovalFailed returns the next step if a store refused to delete an archive, for example because of a bucket
+// policy. The step reports the reason in the BackupRecord, and the deletion is retried.
 func RemovalFailed(a *instance.Archives, step ArchiveStep, cause error) ArchiveStep {
 	out := waitFor(step.Record, steps.Soonest, "the archive could not be deleted, and this is retried: "+
 		v1.PrintableText(cause.Error(), v1.MaxForeignText))
@@ -337,7 +338,7 @@ func waitFor(r *v1.BackupRecord, after time.Duration, reason string) ArchiveStep
 	return sayOnce(r, TellRecord, reason, after)
 }
 
-// whyUnreachable returns why the archive of a backup cannot be reached, or must not be deleted yet. It returns "" if
+// whyUnreachable returns why the archive of a backup cannot be accessed, or must not be deleted yet. It returns "" if
 // a Job or the store can delete it.
 func whyUnreachable(a *instance.Archives, r *v1.BackupRecord) string {
 	i, c, v := r.Spec.Instance, a.PVC, a.VolumeOf(r)

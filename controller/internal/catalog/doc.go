@@ -1,3 +1,2 @@
-// Package catalog manages existing backups: the index on their volumes, retention, and backups whose instance no
-// longer exists.
+// Package catalog manages existing backups: the index on their volumes, retention, and backups of deleted instances.
 package catalog

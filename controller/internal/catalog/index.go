@@ -12,17 +12,18 @@ import (
 
 // The annotations of a backup volume are the index of its backups. The API server limits the annotations of an object
 // to 256 KiB (k8s.io/apimachinery/pkg/api/validation). A backup that cannot be recorded is useless, so the controller
-// checks for space in the index before the backup. Some space is reserved for the backup of a deletion.
+// checks for space in the index first. Some space is reserved for the final backup.
 const (
 	// MaxIndex is the maximum size of the index in bytes. The rest is for other annotations of the volume.
 	MaxIndex = 256<<10 - 8<<10
-	// IndexOfDeletion is the size in bytes that is reserved for the backup of a deletion.
+	// IndexOfDeletion is the size in bytes that is reserved for the final backup.
 	IndexOfDeletion = 24 << 10
-	// PrunedForIndex is how many backups are deleted at a time to make space.
+	// PrunedForIndex is the number of backups that are deleted at a time to free space.
 	PrunedForIndex = 10
 )
 
-// HasRoomInIndex reports whether a volume can record a backup and has the given number of bytes left after that.
+// HasRoomInIndex reports whether the index of a volume has space for a backup, with the given number of bytes left
+// after that.
 func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.BackupRecord, left int) bool {
 	key := v1.AnnotationBackupPrefix + r.Name
 	size := len(key) + len(NoteText(r))
@@ -34,7 +35,7 @@ func HasRoomInIndex(v *corev1.PersistentVolume, r *v1.BackupRecord, left int) bo
 	return size+left <= MaxIndex
 }
 
-// Oldest returns the oldest backups of a list that is sorted newest first.
+// Oldest returns at most this number of the oldest backups, from a list that is sorted newest first.
 func Oldest(newestFirst []client.Object, most int) []client.Object {
 	return newestFirst[max(0, len(newestFirst)-most):]
 }

@@ -18,7 +18,7 @@ import (
 // ArchiveName is the name of the archive in the directory of its backup.
 const ArchiveName = "data.tar.zst"
 
-// WriteNote writes the catalog entry of a BackupRecord. It removes a mark that the backup is to be forgotten.
+// WriteNote writes the catalog entry of a BackupRecord. It also removes the annotation that forgets the backup.
 func WriteNote(v *corev1.PersistentVolume, r *v1.BackupRecord) change.Change {
 	return change.PatchObject(v, func(v *corev1.PersistentVolume) {
 		steps.SetAnnotation(v, v1.AnnotationBackupPrefix+r.Name, NoteText(r))
@@ -26,13 +26,13 @@ func WriteNote(v *corev1.PersistentVolume, r *v1.BackupRecord) change.Change {
 	})
 }
 
-// NoteText returns the catalog entry of a BackupRecord as the index of a volume stores it.
+// NoteText returns the catalog entry of a BackupRecord in the format of the index on a volume.
 func NoteText(r *v1.BackupRecord) string {
-	text, _ := json.Marshal(r.Note()) //nolint:errchkjson // It has no type that could fail.
+	text, _ := json.Marshal(r.Note()) //nolint:errchkjson // All of its types can be encoded.
 	return string(text)
 }
 
-// RemoveNotes removes the catalog entries of an archive that was deleted.
+// RemoveNotes removes the catalog entries of a deleted archive.
 func RemoveNotes(volumes []corev1.PersistentVolume, name string) []change.Change {
 	var out []change.Change
 	for i := range volumes {
@@ -62,8 +62,8 @@ func ProveAsNoted(r *v1.BackupRecord, n *instance.Note, now time.Time) []change.
 	})}
 }
 
-// limitsOf describes the limits on a restore from a verified backup, or returns "" if there are none. Users see it
-// early, because the image that a restore needs may be deleted later.
+// limitsOf describes what limits a restore from a verified backup, or returns "". Users should know it early, because
+// the image that a restore needs may be deleted later.
 func limitsOf(b v1.BackupRecordSpec) string {
 	_, err := version.Parse(b.Version)
 	switch {

@@ -83,32 +83,32 @@ func deleteRemovalJob(a *instance.Archives, r *v1.BackupRecord) change.Change {
 	return change.DeleteObject(a.Erasing[r.Name].Job, metav1.DeletePropagationForeground)
 }
 
-// releaseRecord releases all objects of an archive that was deleted. The BackupRecord is last, because the controller
-// finds the other objects by it after a crash.
+// releaseRecord releases all objects of a deleted archive. The BackupRecord is last, because after a crash the
+// controller finds the other objects through it.
 func releaseRecord(a *instance.Archives, r *v1.BackupRecord) []change.Change {
 	return append(RemoveNotes(a.Volumes, r.Name), deleteRemovalJob(a, r), steps.RemoveFinalizer(r))
 }
 
-// objectMeta returns the metadata of the BackupRecord that a catalog entry was written from.
+// objectMeta returns the metadata of the BackupRecord from which a catalog entry was written.
 func objectMeta(n *instance.Note) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: n.Name, UID: n.Record, CreationTimestamp: n.AnnouncedAt}
 }
 
-// removeFromStore deletes a backup from its store.
+// removeFromStore returns the change that deletes a backup from its store.
 func removeFromStore(r *v1.BackupRecord) change.Change {
 	return change.InStore(change.Remove, r,
 		change.Remote{Store: r.Spec.Archive.Store, Instance: r.Spec.Instance, Record: r.Name, Sum: r.Spec.Archive.SHA256})
 }
 
-// RemoveAttempts deletes the files of a backup that will never be verified from the store. If the store does not
-// respond, the files stay and the deletion continues.
+// RemoveAttempts returns the change that deletes from the store the files of a backup that will never be verified. If
+// the store does not respond, the files stay and the deletion continues.
 func RemoveAttempts(s *instance.State, record client.Object) change.Change {
 	return change.InStore(change.RemoveAttempts, record,
 		change.Remote{Store: s.Store(), Instance: s.BackedUp(), Record: record.GetName()}).OrNot()
 }
 
-// isInOwnFolder reports whether an archive is stored in the prefix that its Job had access to. The archive is then
-// deleted with its catalog entry. An imported archive is stored where another cluster wrote it.
+// isInOwnFolder reports whether an archive is stored in the prefix that its Job had access to. Such an archive is
+// deleted together with its catalog entry. An imported archive is stored where another cluster wrote it.
 func isInOwnFolder(r *v1.BackupRecord) bool {
 	parts := strings.Split(r.Spec.Archive.Path, "/")
 	return len(parts) == 5 && parts[0] == v1.StoreLayout && parts[3] == r.Name

@@ -18,8 +18,8 @@ var Builders = map[steps.Action]steps.Builder{
 	steps.MarkForRemoval:   markBackupsForRemoval,
 }
 
-// deleteOldBackups deletes BackupRecords and catalog entries of deleted archives. Each BackupRecord is first marked
-// for the deletion of its archive, so that the controller continues after a crash.
+// deleteOldBackups deletes the BackupRecords and catalog entries of deleted archives. It first marks each
+// BackupRecord for the deletion of its archive, so that the controller continues after a crash.
 func deleteOldBackups(s *instance.State, step steps.Step) []change.Change {
 	var out []change.Change
 	for _, r := range step.Targets {
@@ -33,8 +33,8 @@ func deleteOldBackups(s *instance.State, step steps.Step) []change.Change {
 	return out
 }
 
-// markForRemoval annotates a BackupRecord whose archive may be deleted. BackupRecords of earlier releases have no
-// finalizer.
+// markForRemoval annotates a BackupRecord so that its archive may be deleted. It also adds the finalizer, which
+// BackupRecords of earlier releases do not have.
 func markForRemoval(r client.Object) change.Change {
 	return change.PatchObject(r, func(r client.Object) {
 		steps.SetAnnotation(r, v1.AnnotationDeleteArchive, string(r.GetUID()))
@@ -42,18 +42,18 @@ func markForRemoval(r client.Object) change.Change {
 	})
 }
 
-// ExpiredBackups returns the verified backups on this volume that retention does not keep. It excludes backups of
-// this instance, backups that conflict with them, and backups that another instance is being restored from. It also
-// keeps the newest restore-tested backup.
+// ExpiredBackups returns the expired verified backups on this volume. It excludes backups of this instance, backups
+// that conflict with them, and backups that another instance is being restored from. It also keeps the newest
+// restore-tested backup.
 func ExpiredBackups(s *instance.State) []client.Object {
 	return Expired(s, ProvenBackupsHere(s), func(r *v1.BackupRecord) bool {
 		return r.Spec.Instance.XR != s.Life.XR && !r.IsRivalOf(s.Record()) && s.Restoring[r.Name] == ""
 	})
 }
 
-// Expired returns the backups that retention does not keep and mayGo allows to delete, from a list that is sorted
-// newest first. It keeps the newest restore-tested backup. If the XR is deleted, the retention settings are unknown,
-// and all backups are kept until a later instance is deleted.
+// Expired returns the backups that retention does not keep and that mayGo accepts, from a list that is sorted newest
+// first. It keeps the newest restore-tested backup. If the XR is deleted, the retention settings are unknown, and all
+// backups are kept until a later instance is deleted.
 func Expired(s *instance.State, records []*v1.BackupRecord, mayGo func(*v1.BackupRecord) bool) []client.Object {
 	if s.XR == nil {
 		return nil
@@ -72,7 +72,7 @@ func Expired(s *instance.State, records []*v1.BackupRecord, mayGo func(*v1.Backu
 	return out
 }
 
-// isKeptByAge reports whether a backup is too young to be deleted. If the clock is wrong, no backup is old enough.
+// isKeptByAge reports whether a backup is too young to be deleted. If the clock is wrong, all backups are too young.
 // The age counts from the later of two times, because a clock that was behind may have written one of them.
 func isKeptByAge(s *instance.State, r *v1.BackupRecord) bool {
 	minAge := v1.ParseMinAge(s.XR.Spec.Backup.Retention.MinAge)
@@ -97,8 +97,8 @@ func BackupsToKeep(s *instance.State) int {
 }
 
 // ProvenBackupsHere returns the verified BackupRecords whose archives are stored on this instance's backup volume or
-// in its store, newest first. It includes the backups of this namespace and of the namespaces whose volume it
-// adopted.
+// in its store, newest first. It includes the backups of this namespace, and of the previous namespaces whose volume
+// this namespace adopted.
 func ProvenBackupsHere(s *instance.State) []*v1.BackupRecord {
 	var out []*v1.BackupRecord
 	for i := range s.Records {
@@ -127,8 +127,8 @@ func isBeside(s *instance.State, r *v1.BackupRecord) bool {
 	return s.Here(r)
 }
 
-// MarkExpired marks expired backups in a store for deletion. The archives are deleted with their BackupRecords, so
-// that this deletion does not wait for them.
+// MarkExpired marks expired backups in a store for deletion. Their archives are deleted with the BackupRecords, and
+// the deletion of the instance does not wait for that.
 func MarkExpired(s *instance.State) (steps.Step, bool) { return Condemn(ExpiredBackups(s)) }
 
 // Condemn marks backups for deletion, except those that are already being deleted.

@@ -1,5 +1,5 @@
 // Package change represents the controller's writes as values. Decisions return changes, and a Writer applies them.
-// The model checker applies the same changes.
+// The model checker in the tests applies the same changes.
 package change
 
 import (
@@ -14,44 +14,45 @@ import (
 // A Verb is the kind of a change.
 type Verb string
 
-// Verbs for objects of the API server.
+// Verbs for objects in the API server.
 const (
 	Create      Verb = "Create"
 	Patch       Verb = "Patch"
 	PatchStatus Verb = "PatchStatus"
-	// Scale sets the number of replicas, as kubectl scale does. It cannot change any other field.
+	// Scale sets the number of replicas, as kubectl scale does, and no other field.
 	Scale  Verb = "Scale"
 	Delete Verb = "Delete"
 
-	// These verbs are for changes in a store and not on the API server. Each can be repeated.
+	// These verbs change a store instead of the API server. Each change can be repeated.
 
-	// Publish publishes the catalog entry of a backup. The backup is verified from then on. If another entry exists,
-	// Publish is refused like a write with an outdated resource version.
+	// Publish publishes the catalog entry of a backup. The backup is verified from then on. If a different entry exists,
+	// Publish is refused in the same way as a write with an outdated resource version.
 	Publish Verb = "Publish"
-	// RemoveLeftovers deletes files of other attempts at a published backup. Files that must not be deleted stay.
+	// RemoveLeftovers deletes the files of other attempts at a published backup. Files that must not be deleted are
+	// kept.
 	RemoveLeftovers Verb = "Tidy"
 	// Remove deletes a backup and its catalog entry.
 	Remove Verb = "Remove"
-	// RemoveAttempts deletes files of attempts at a backup without a catalog entry. If there is a catalog entry,
+	// RemoveAttempts deletes the files of attempts at a backup that has no catalog entry. If there is a catalog entry,
 	// nothing is deleted.
 	RemoveAttempts Verb = "Discard"
-	// GiveAccess creates or replaces the Secret with a Job's access to a store.
+	// GiveAccess creates or replaces the Secret that gives a Job access to a store.
 	GiveAccess Verb = "GiveAccess"
 
-	// These verbs are for changes in a running server. Each can be repeated.
+	// These verbs change a running server. Each change can be repeated.
 
-	// OfferClone creates an account that may clone the server's data. It also creates or replaces the Secret with
-	// the Job's access to that account.
+	// OfferClone creates an account that may clone the server's data. It also creates or replaces the Secret with which
+	// the Job uses that account.
 	OfferClone Verb = "OfferClone"
-	// WithdrawClone deletes that account. The object of the change is only for error messages.
+	// WithdrawClone deletes that account. The object of the change is only used in error messages.
 	WithdrawClone Verb = "WithdrawClone"
 	// CheckData checks a server that is about to stop. It fails while the server stores data outside of its data
-	// directory, because no backup would contain it. A server that does not answer passes. The object of the change
-	// is only for error messages.
+	// directory, because no backup would contain that data. It succeeds if the server does not respond. The object of
+	// the change is only used in error messages.
 	CheckData Verb = "CheckData"
 )
 
-// A Precondition is a condition of a write. If it is not met, the API server refuses the write, and the controller
+// A Precondition is a condition for a write. If it is not met, the API server refuses the write, and the controller
 // decides again.
 type Precondition string
 
@@ -59,13 +60,13 @@ type Precondition string
 const (
 	// OfName applies the change to any object with this name.
 	OfName Precondition = ""
-	// SameObject applies the change only to the object with this UID, and not to a later object of the same name.
-	// Only a deletion and a change of a finalizer support it. For a patch of a status, the API server ignores the
-	// UID. It replaces the patch's metadata by the stored metadata before it compares them (status_strategy.go of
+	// SameObject applies the change only to the object with this UID, and not to a later object with the same name. Only
+	// a deletion and a change of a finalizer support it. For a patch of a status, the API server ignores the UID. It
+	// replaces the patch's metadata by the stored metadata before it compares them (status_strategy.go of
 	// k8s.io/apiextensions-apiserver).
 	SameObject Precondition = "SameObject"
-	// AsRead applies the change only if the object has not changed since it was read, by its resourceVersion. Earlier
-	// changes of the same list are ignored.
+	// AsRead applies the change only if the object still has the resourceVersion that was read. Earlier changes in the
+	// same list do not violate this precondition.
 	AsRead Precondition = "AsRead"
 )
 
@@ -76,7 +77,7 @@ type Change struct {
 	If Precondition
 	// Object is the object to create or delete. For a patch, it is the object after the patch.
 	Object client.Object
-	// Read is the object of a patch as it was read.
+	// Read is the object as it was read before a patch.
 	Read client.Object
 	// Fields are the only fields of a status that are written. A nil value removes a field. Without Fields, a patch
 	// contains the differences between Read and Object.
@@ -86,7 +87,7 @@ type Change struct {
 	// Policy is the propagation policy for the dependents of a deleted object. If it is empty, the default of the
 	// kind applies.
 	Policy metav1.DeletionPropagation
-	// Remote describes a change in a store, and Server the server of a change.
+	// Remote describes a change in a store. Server is the server that is changed.
 	Remote *Remote
 	Server *Server
 	// MayFail is true if later changes are applied even if this one fails.
@@ -99,7 +100,8 @@ type Change struct {
 type Remote struct {
 	// Store is the name of the BackupStore.
 	Store string
-	// Note is the catalog entry of the backup, for publishing it and for removing other files below its prefix.
+	// Note is the catalog entry of the backup. It is used to publish the backup and to remove other files below its
+	// prefix.
 	Note *v1.StoreNote
 	// Instance and Record identify the backup to delete.
 	Instance v1.BackedUpInstance
@@ -120,7 +122,7 @@ type Server struct {
 	Authorities string
 }
 
-// A ServerError is the error of a server or a store. It is Final if a retry cannot succeed.
+// A ServerError is the error of a server or a store. If it is Final, a retry cannot succeed.
 type ServerError struct {
 	error
 
@@ -147,24 +149,24 @@ func InServer(verb Verb, object client.Object, server Server) Change {
 	return Change{Verb: verb, Object: object, Server: &server}
 }
 
-// InStore returns a change in a store. The object names the backup in errors, or is the Secret for the access.
+// InStore returns a change in a store. The object is the backup that errors name, or the Secret that gives access.
 func InStore(verb Verb, object client.Object, remote Remote) Change {
 	return Change{Verb: verb, Object: object, Remote: &remote}
 }
 
-// NewObject returns the creation of an object. An existing object counts as success. Differences to it are handled
-// by the next reconcile.
+// NewObject returns the creation of an object. If the object already exists, the change succeeds, and the next
+// reconcile handles any differences.
 func NewObject(o client.Object) Change { return Change{Verb: Create, Object: o} }
 
-// PatchObject returns a patch of an object as it was read. It does not modify read.
+// PatchObject returns a patch of an object that was read. It does not modify read.
 func PatchObject[T client.Object](read T, change func(T)) Change {
 	return Change{Verb: Patch, If: AsRead, Object: changed(read, change), Read: read}
 }
 
-// AddFinalizer adds a finalizer to an object even if it has changed since it was read. Each conflict costs another
-// read, and Crossplane writes a new claim and its XR ten times in their first second. Other finalizers are not lost,
-// although a merge patch would replace the whole list. If the object has no finalizer yet, the change is a merge
-// patch of the object as it was read.
+// AddFinalizer adds a finalizer to an object even if the object has changed since it was read. In the first second
+// after a claim is created, Crossplane writes the claim and its XR ten times, and each conflict would cost another
+// read. A JSON patch keeps the finalizers of other clients. If the object had no finalizer when it was read, the
+// change is a merge patch that requires an unchanged object, because a merge patch replaces the whole list.
 func AddFinalizer(read client.Object, finalizer string) Change {
 	c := PatchObject(read, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
 	if len(read.GetFinalizers()) > 0 {
@@ -173,23 +175,24 @@ func AddFinalizer(read client.Object, finalizer string) Change {
 	return c
 }
 
-// PatchObjectStatus returns a patch of the status of an object as it was read.
+// PatchObjectStatus returns a patch of the status of an object that was read.
 func PatchObjectStatus[T client.Object](read T, change func(T)) Change {
 	return Change{Verb: PatchStatus, If: AsRead, Object: changed(read, change), Read: read}
 }
 
-// ScaleDeployment returns a change of the replicas of a Deployment as it was read.
+// ScaleDeployment returns a change of the replicas of a Deployment that was read.
 func ScaleDeployment(read *appsv1.Deployment, replicas int32) Change {
 	return Change{Verb: Scale, If: AsRead,
 		Object: changed(read, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas }), Read: read}
 }
 
-// PatchStatusFields returns a patch of these fields of a status and no others.
+// PatchStatusFields returns a patch of only these fields of a status.
 func PatchStatusFields(o client.Object, fields map[string]any) Change {
 	return Change{Verb: PatchStatus, If: AsRead, Object: o, Fields: fields}
 }
 
-// WhoeverWrote returns the same change without a precondition, for a field whose concurrent changes do not matter.
+// WhoeverWrote returns the same change without a precondition. It is for fields for which concurrent changes do not
+// matter.
 func (c Change) WhoeverWrote() Change {
 	c.If = OfName
 	return c
@@ -200,13 +203,13 @@ func DeleteObject(o client.Object, policy metav1.DeletionPropagation) Change {
 	return Change{Verb: Delete, If: SameObject, Object: o, Policy: policy, MayBeGone: true}
 }
 
-// OrGone returns the same change, for which a missing object counts as success.
+// OrGone returns the same change, which also succeeds if the object does not exist.
 func (c Change) OrGone() Change {
 	c.MayBeGone = true
 	return c
 }
 
-// OrNot returns the same change, whose failure does not prevent later changes.
+// OrNot returns the same change. If it fails, later changes are still applied.
 func (c Change) OrNot() Change {
 	c.MayFail = true
 	return c

@@ -28,33 +28,32 @@ type Writer struct {
 	Servers Servers
 }
 
-// Stores applies changes in stores. An error that is not from the API server is from the store or the connection to
-// it.
+// Stores applies changes in stores. If an error does not come from the API server, it comes from the store or from
+// the connection to it.
 type Stores interface {
 	Publish(ctx context.Context, store string, n *v1.StoreNote) error
 	RemoveLeftovers(ctx context.Context, store string, n *v1.StoreNote) error
-	// Remove deletes a backup. If the catalog entry is about an archive with another checksum, nothing below its
-	// prefix is deleted.
+	// Remove deletes a backup. If the catalog entry has a different checksum, nothing below its prefix is deleted.
 	Remove(ctx context.Context, store string, i v1.BackedUpInstance, record, sum string) error
 	RemoveAttempts(ctx context.Context, store string, i v1.BackedUpInstance, record string) error
-	// Access returns a Job's access to a store, as the data of its Secret.
+	// Access returns the data of the Secret that gives a Job access to a store.
 	Access(ctx context.Context, remote *Remote) (map[string][]byte, error)
 }
 
-// Servers performs changes in a running server. It returns a ServerError, or an error of the API server.
+// Servers applies changes in a running server. It returns a ServerError, or an error of the API server.
 type Servers interface {
 	// OfferClone creates an account that may clone the server's data, and returns the data of its Secret.
 	OfferClone(ctx context.Context, in *Server) (map[string][]byte, error)
 	// WithdrawClone deletes that account.
 	WithdrawClone(ctx context.Context, in *Server) error
-	// CheckData returns an error if the server answers and stores data outside of its data directory.
+	// CheckData returns an error if the server responds and stores data outside of its data directory.
 	CheckData(ctx context.Context, in *Server) error
 }
 
 // briefly is the timeout of a change that may fail.
 const briefly = 5 * time.Second
 
-// Apply applies changes in order until the first one fails. For an unmet precondition, the error is a conflict
+// Apply applies changes in order until the first one fails. If a precondition is not met, the error is a conflict
 // (kerrors.IsConflict).
 func (w Writer) Apply(ctx context.Context, changes []Change) error {
 	written := map[string]client.Object{}
@@ -62,7 +61,7 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 		key := keyOf(c.Object)
 		now, found := written[key]
 		if found && (now == nil || c.Verb == Create) {
-			continue // Another client or an earlier change of this list has created it.
+			continue // Another client or an earlier change has created it.
 		}
 		if found {
 			c = c.after(now)
@@ -88,7 +87,7 @@ func (w Writer) Apply(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// keyOf returns a key for an object in a list of changes.
+// keyOf returns a key that identifies an object in a list of changes.
 func keyOf(o client.Object) string { return kindOf(o) + " " + o.GetNamespace() + "/" + o.GetName() }
 
 func kindOf(o client.Object) string {
@@ -98,7 +97,7 @@ func kindOf(o client.Object) string {
 	return fmt.Sprintf("%T", o)
 }
 
-// after returns the change for an object that an earlier change of the list has modified.
+// after returns the change for an object that an earlier change in the list has modified.
 func (c Change) after(now client.Object) Change {
 	identify := func(o client.Object) client.Object {
 		if o == nil {
@@ -113,7 +112,7 @@ func (c Change) after(now client.Object) Change {
 	return c
 }
 
-// applyInTime applies a change. The change has no timeout unless it may fail.
+// applyInTime applies a change. Only a change that may fail has a timeout.
 func (w Writer) applyInTime(ctx context.Context, c Change) (client.Object, error) {
 	if c.MayFail {
 		var cancel context.CancelFunc
@@ -124,7 +123,7 @@ func (w Writer) applyInTime(ctx context.Context, c Change) (client.Object, error
 }
 
 // apply applies one change to a copy, because the caller may use the original object again. It returns the object
-// from the API server, or nil if another client has created it.
+// from the API server, or nil if another client created it.
 func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	o, ok := c.Object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -172,7 +171,7 @@ func (w Writer) apply(ctx context.Context, c Change) (client.Object, error) {
 	return o, fmt.Errorf("unknown verb %q", c.Verb)
 }
 
-// doInStore applies a change in a store. It returns the object unchanged, unless the change writes a Secret.
+// doInStore applies a change in a store. It returns the object unchanged unless the change writes a Secret.
 func (w Writer) doInStore(ctx context.Context, verb Verb, o client.Object, r *Remote) (client.Object, error) {
 	switch verb { //nolint:exhaustive // Other verbs are for the API server.
 	case Publish:
@@ -198,7 +197,7 @@ func (w Writer) doInServer(ctx context.Context, verb Verb, o client.Object, in *
 	return w.give(ctx, o, func() (map[string][]byte, error) { return w.Servers.OfferClone(ctx, in) })
 }
 
-// give creates or replaces the Secret with a Job's access.
+// give creates or replaces the Secret that gives a Job access.
 func (w Writer) give(ctx context.Context, o client.Object, read func() (map[string][]byte, error)) (client.Object,
 	error) {
 	s, ok := o.(*corev1.Secret)
@@ -216,7 +215,8 @@ func (w Writer) give(ctx context.Context, o client.Object, read func() (map[stri
 	return s, err
 }
 
-// replace replaces a Secret of the same instance. It does not change a Secret of another owner with the same name.
+// replace replaces a Secret of the same instance. It does not change a Secret with the same name but a different
+// owner.
 func (w Writer) replace(ctx context.Context, s *corev1.Secret) error {
 	existing := &unstructured.Unstructured{} // A typed object would come from a cache of all Secrets.
 	existing.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -69,7 +69,7 @@ func TestApply(t *testing.T) {
 	refused := kerrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "big", errors.New("too big"))
 	for name, tc := range map[string]struct {
 		reason string
-		// changes are based on the object as it was read.
+		// changes returns the changes, based on the object as it was read.
 		changes func(a *corev1.Secret) []Change
 		// meanwhile is a write of another client before the changes are applied.
 		meanwhile func(*testing.T, client.Client)
@@ -184,7 +184,7 @@ func creates(s *corev1.Secret) func(*testing.T, client.Client) {
 	}
 }
 
-// deleteAsAsked refuses a deletion with another UID, as the API server does.
+// deleteAsAsked refuses a deletion if the UID differs, as the API server does.
 func deleteAsAsked(ctx context.Context, k client.WithWatch, o client.Object, opts []client.DeleteOption) error {
 	want := (&client.DeleteOptions{}).ApplyOptions(opts)
 	current := &corev1.Secret{}
@@ -198,8 +198,8 @@ func deleteAsAsked(ctx context.Context, k client.WithWatch, o client.Object, opt
 	return k.Delete(ctx, current)
 }
 
-// TestPatchOfFields checks that the patch of a status contains the resource version or no precondition. The API
-// server would ignore a UID.
+// TestPatchOfFields checks that the patch of a status contains the resource version or no precondition, because the
+// API server would ignore a UID.
 func TestPatchOfFields(t *testing.T) {
 	o := secret("a", nil)
 	o.ResourceVersion = "7"
@@ -217,13 +217,13 @@ func TestPatchOfFields(t *testing.T) {
 	}
 }
 
-// TestAddFinalizer checks that the finalizers which other clients have added since are kept. The controller must not
-// add its finalizer to a later object of the same name.
+// TestAddFinalizer checks that finalizers which other clients have added in the meantime are kept. The controller
+// must not add its finalizer to a later object with the same name.
 func TestAddFinalizer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
-		// before lists the finalizers at the read, after those at the write, whether or not another client wrote in between.
-		// If later is true that is another object.
+		// before lists the finalizers when the object is read, and after lists them after the change. since is true if
+		// another client writes in between. later is true if a new object has replaced the one that was read.
 		before, after []string
 		since, later  bool
 		want          []string
@@ -263,7 +263,8 @@ func TestAddFinalizer(t *testing.T) {
 	}
 }
 
-// TestScale checks that a Deployment gets its replicas unless another client has changed it since it was read.
+// TestScale checks that a Deployment gets its replicas unless another client has changed the Deployment since it was
+// read.
 func TestScale(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason   string
@@ -304,7 +305,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A toldStores records the changes in stores, and can fail.
+// A toldStores records the changes in stores, and can return errors.
 type toldStores struct {
 	told []string
 	err  map[Verb]error
@@ -335,7 +336,7 @@ func (s *toldStores) do(v Verb, store string) error {
 	return s.err[v]
 }
 
-// TestInStore checks that later changes wait for changes in a store.
+// TestInStore checks that later changes are applied only after changes in a store.
 func TestInStore(t *testing.T) {
 	failed := errors.New("the store is down")
 	object := secret("a", nil)
@@ -405,7 +406,7 @@ func TestInStore(t *testing.T) {
 	}
 }
 
-// A fakeServer is a server that answers unless it is down.
+// A fakeServer is a server that responds unless it is down.
 type fakeServer struct {
 	down    error
 	cloners int
@@ -429,8 +430,8 @@ func (f *fakeServer) WithdrawClone(ctx context.Context, _ *Server) error {
 	return f.down
 }
 
-// TestApplyInServer checks that a change in a server is applied before the object that depends on it. Only a change
-// that may fail does not prevent later ones.
+// TestApplyInServer checks that a change in a server is applied before the object that depends on it. If a change
+// fails, later ones are skipped, unless that change may fail.
 func TestApplyInServer(t *testing.T) {
 	server := Server{Of: v1.Instance{Name: "db"}}
 	offer, withdraw := InServer(OfferClone, secret("access", nil), server), InServer(WithdrawClone, secret("a", nil),
@@ -475,8 +476,8 @@ func TestApplyInServer(t *testing.T) {
 	}
 }
 
-// TestAccessOfAnother checks that a Job's access replaces an earlier Secret of the same instance, but never another
-// owner's Secret of that name.
+// TestAccessOfAnother checks that a Job's access replaces an earlier Secret of the same instance, but never a Secret
+// with that name and a different owner.
 func TestAccessOfAnother(t *testing.T) {
 	secretOf := func(instance string) *corev1.Secret {
 		s := secret("a", nil)

@@ -1,4 +1,4 @@
-// Package datavolume describes the root of a data volume. It contains the server's data directory. Next to it,
-// invisible to the server, are the markers of restored, imported or started data, and directories with incomplete
-// data.
+// Package datavolume describes the root directory of a data volume, which contains the server's data directory. Next
+// to the data directory, invisible to the server, are markers of restored, imported or started data, and directories
+// with incomplete data.
 package datavolume

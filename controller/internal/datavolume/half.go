@@ -14,21 +14,21 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// Dump returns the path of a dump file, next to the data that is created from it.
+// Dump returns the path of a dump file, which is next to the data that is created from it.
 func (h Half) Dump(object string) string { return filepath.Join(h.Folder(), path.Base(object)) }
 
-// A Half is the directory in which the containers of an import create the data. It is not the data directory until
-// it is complete.
+// A Half is the directory in which the containers of an import create the data. It becomes the data directory only
+// when it is complete.
 type Half struct {
-	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
+	// Volume is the mount path of the data volume. Directory is the name of the data directory in its root.
 	Volume, Directory string
 	// XR is the UID of the composite resource that will own the data.
 	XR types.UID
-	// Name is the name of the import. If the volume already contains data with this name, the import is done.
+	// Name is the name of the import. If the volume already contains data with this name, the import is complete.
 	Name string
 }
 
-// importedData is the data directory in the directory of an import, and ImportedHalf its path on the volume.
+// importedData is the data directory in the directory of an import. ImportedHalf is its path on the volume.
 const (
 	importedData = "data"
 	ImportedHalf = agent.ImportFolder + "/" + importedData
@@ -40,7 +40,7 @@ const ImportPrefix = "import/"
 // Folder returns the path of the import's directory.
 func (h Half) Folder() string { return filepath.Join(h.Volume, agent.ImportFolder) }
 
-// A Making is a Half that this process has locked until Close.
+// A Making is a Half that this process keeps locked until Close.
 type Making struct {
 	Half
 
@@ -68,14 +68,14 @@ func (h Half) GoOn(ctx context.Context) (*Making, error) {
 	})
 }
 
-// Complete marks the data as complete after its server has exited. The next container accepts only a Half with this
-// mark.
+// Complete marks the data as complete. It must be called after the server of the import has exited. The next
+// container accepts a Half only if it has this mark.
 func (m *Making) Complete() error {
 	root, err := m.volume.OpenRoot(agent.ImportFolder)
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // What was written was synced.
+	defer root.Close() //nolint:errcheck // The file is already synced.
 	return writeNote(root, CompleteName, m.Name)
 }
 
@@ -136,7 +136,7 @@ func (v *Volume) ClearHalves() error {
 	if err != nil {
 		return err
 	}
-	// The marker is removed first. Without its directory, it would mean that a user has removed a database.
+	// The marker is removed first. A marker without its directory would mean that a user has removed a database.
 	for _, name := range append([]string{MarkerName, MarkerName + PartialSuffix}, names...) {
 		if name == MarkerName || name == MarkerName+PartialSuffix || strings.HasPrefix(name, HalfPrefix) {
 			if err := v.RemoveAll(name); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// initialSuffix is the suffix of the directory next to the data directory in which a server initializes a new
-// database.
+// initialSuffix is the suffix of the directory in which a server initializes a new database, next to the data
+// directory.
 const initialSuffix = ".init"
 
 // An Initial is a data volume on which a database is initialized. This happens in a separate directory, which becomes
@@ -30,7 +30,7 @@ type Initial struct {
 	xr     types.UID
 }
 
-// OpenInitial opens and locks the volume at a path. The directory in its root is for the data of the XR.
+// OpenInitial opens and locks the volume at a path. directory is the name of the data directory in its root.
 func OpenInitial(path, directory string, xr types.UID) (*Initial, error) {
 	v, err := OpenVolume(path, directory)
 	if err != nil {
@@ -42,7 +42,7 @@ func OpenInitial(path, directory string, xr types.UID) (*Initial, error) {
 // Close closes and unlocks the volume.
 func (i *Initial) Close() { i.Volume.CloseVolume() }
 
-// HasOldPassword reports whether the data is restored and still has the root password of the backed-up server, which
+// HasOldPassword reports whether the data was restored and still has the root password of the backed-up server, which
 // is unknown.
 func (i *Initial) HasOldPassword() (bool, error) {
 	m, err := i.Volume.ReadMarker()
@@ -58,7 +58,7 @@ func (i *Initial) IsImported() (bool, error) {
 	return m != nil && strings.HasPrefix(m.Archive, ImportPrefix), err
 }
 
-// NotePassword records on the volume that root has this instance's password.
+// NotePassword records on the volume that the root account has this instance's password.
 func (i *Initial) NotePassword() error {
 	m, err := i.Volume.ReadMarker()
 	if err != nil {
@@ -94,7 +94,7 @@ func (i *Initial) Data() string { return filepath.Join(i.path, i.Volume.director
 func (i *Initial) Folder() string { return filepath.Join(i.path, i.folderName()) }
 
 // HasData reports whether the data directory contains anything. Such a directory is never overwritten. HasData
-// returns an error if it belongs to another instance, because the server would use that instance's data and
+// returns an error if the data belongs to another instance, because the server would use that instance's data and
 // accounts.
 func (i *Initial) HasData() (bool, error) {
 	state, err := i.Volume.DataState()
@@ -107,7 +107,7 @@ func (i *Initial) HasData() (bool, error) {
 	return true, nil
 }
 
-// Nothing returns an error with the reason if the volume may have contained data before.
+// Nothing returns an error if the volume may have contained data before.
 func (i *Initial) Nothing() error { return i.Volume.CheckNothing() }
 
 // NoteStart records the version of a server that is started on the data, unless it is already recorded.
@@ -140,8 +140,8 @@ func (v *Volume) StartedVersion() string {
 	return s.Version
 }
 
-// Clear removes files of an earlier run if the state is Nothing. The server of that run may end later than the run
-// itself. Clear waits for it, because two servers in one directory would not create a database.
+// Clear removes files of an earlier run if the volume contains no data. The server of that run may terminate later
+// than the run itself. Clear waits for that server, because two servers in one directory would not create a database.
 func (i *Initial) Clear(timeout time.Duration) error {
 	for end := time.Now().Add(timeout); ; time.Sleep(timeout / 100) {
 		err := i.Volume.checkUnused(i.folderName())
@@ -153,8 +153,8 @@ func (i *Initial) Clear(timeout time.Duration) error {
 			return fmt.Errorf("cannot remove the files of an earlier initialization: %w", err)
 		}
 	}
-	// The marker of incomplete data is removed first. Without its directory, it would mean that a user has removed a
-	// database.
+	// The marker of incomplete data is removed first. A marker without its directory would mean that a user has removed
+	// a database.
 	for _, name := range []string{MarkerName, MarkerName + PartialSuffix, i.folderName()} {
 		if err := i.Volume.RemoveAll(name); err != nil {
 			return fmt.Errorf("cannot remove the files of an earlier initialization: %w", err)
@@ -163,8 +163,8 @@ func (i *Initial) Clear(timeout time.Duration) error {
 	return nil
 }
 
-// Publish renames the directory to the data directory after its server has stopped cleanly. Only the rename makes
-// it a database.
+// Publish renames the directory to the data directory after its server has stopped cleanly. The directory counts as a
+// database only after the rename.
 func (i *Initial) Publish() error {
 	if err := i.checkStopped(); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (i *Initial) Publish() error {
 	return SyncFolder(i.Volume.Root)
 }
 
-// checkStopped returns an error if the server still runs or did not stop cleanly.
+// checkStopped returns an error if the server is still running or did not stop cleanly.
 func (i *Initial) checkStopped() error {
 	shutdown, err := i.Volume.StoppedIn(i.folderName())
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// Steps of placing data after which the crash tests kill the process.
+// Steps after which the crash tests kill the process that places the data.
 const (
 	StepUnpacked = "unpacked"
 	StepMarked   = "marked"
@@ -46,12 +46,12 @@ func SortedNames(root *os.Root, name string) ([]string, error) {
 	return names, err
 }
 
-// Names at the root of a data volume, next to the data directory, which the server does not see.
+// Names in the root of a data volume, next to the data directory. The server does not see them.
 const (
-	// MarkerName is the file that contains the restored archive, if any.
+	// MarkerName is the file with the Marker of the data.
 	MarkerName = ".restored.json"
-	// StartedName is the file with the version of the last server that was started on the data. It is written
-	// before the start, which may fail.
+	// StartedName is the file with the version of the last server that was started on the data. It is written before the
+	// start, so the start may have failed.
 	StartedName = ".started.json"
 	// HalfPrefix is the name prefix of a directory into which an archive is unpacked.
 	HalfPrefix = ".restore-"
@@ -95,7 +95,7 @@ func NewVolume(root *os.Root, directory string) (*Volume, error) {
 		return nil, fmt.Errorf("cannot open the data volume: %w", err)
 	}
 	v := &Volume{Root: root, directory: directory, Handle: handle}
-	// Some network file systems cannot lock a directory. On them, only Kubernetes ensures that the Job has a single
+	// Some network file systems cannot lock a directory. In this case, only Kubernetes ensures that the Job has a single
 	// running pod.
 	if err := unix.Flock(FileDescriptor(handle), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		v.CloseVolume()
@@ -106,20 +106,19 @@ func NewVolume(root *os.Root, directory string) (*Volume, error) {
 
 // CloseVolume closes and unlocks the volume.
 func (v *Volume) CloseVolume() {
-	_ = v.Handle.Close() // What was written was synced.
+	_ = v.Handle.Close() // All writes are already synced.
 	_ = v.Close()
 }
 
 // A Marker identifies the data of a volume: the owning XR, the restored archive if any, and the inode of the
-// directory. A rename keeps the inode. The marker is written before the rename. Finished restores and
-// initializations therefore always have a marker.
+// directory. The marker is written before the directory is renamed, and the rename does not change the inode.
+// Finished restores and initializations therefore always have a marker.
 type Marker struct {
 	XR      types.UID `json:"xr,omitempty"`
 	Archive string    `json:"archive,omitempty"`
 	SHA256  string    `json:"sha256,omitempty"`
 	Inode   uint64    `json:"inode"`
-	// PasswordSet is true once the restored data has this instance's password and not the password of the backed-up
-	// server.
+	// PasswordSet is true once the restored data has this instance's password instead of the backed-up server's.
 	PasswordSet bool `json:"passwordSet,omitempty"`
 }
 
@@ -129,7 +128,7 @@ func (v *Volume) ReadMarker() (*Marker, error) { return readMarker(v.Root) }
 func readMarker(root *os.Root) (*Marker, error) {
 	raw, err := readNote(root, MarkerName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // No marker, and no error.
+		return nil, nil //nolint:nilnil // A missing marker is not an error.
 	}
 	if err != nil {
 		return nil, err
@@ -150,7 +149,8 @@ func writeNote(root *os.Root, name string, note any) error {
 	return WriteFile(root, name, append(raw, '\n'))
 }
 
-// readNote reads a small file at the root of a volume. A user may have replaced the file by anything.
+// readNote reads a small file in the root of a volume. A user may have replaced the file with something else, such as
+// a link.
 func readNote(root *os.Root, name string) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -160,14 +160,14 @@ func readNote(root *os.Root, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
-// maxUID is the maximum length of a UID from the volume in a message. The volume is not trusted.
+// maxUID is the maximum length of a UID in a message if it comes from the volume, which is not trusted.
 const maxUID = 64
 
-// CheckOwner returns an error if the data belongs to another XR according to its marker.
+// CheckOwner returns an error if the marker shows that the data belongs to another XR.
 func (v *Volume) CheckOwner(xr types.UID) error { return CheckOwner(v.Root, xr) }
 
-// CheckOwner returns an error if the data belongs to another XR according to the volume. The product never starts,
-// archives or empties the directory of another instance. Without an XR, nothing is checked.
+// CheckOwner returns an error if the marker shows that the data belongs to another XR. The product never starts,
+// archives or empties the directory of another instance. If xr is empty, nothing is checked.
 func CheckOwner(root *os.Root, xr types.UID) error {
 	if xr == "" {
 		return nil
@@ -220,8 +220,8 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// CheckNothing returns an error if a volume without data may have contained data before. It may be the wrong
-// volume, or a user may have removed the data.
+// CheckNothing returns an error if a volume without data may have contained data before. It may be the wrong volume,
+// or a user may have removed the data.
 func (v *Volume) CheckNothing() error {
 	names, err := SortedNames(v.Root, ".")
 	if err != nil {
@@ -238,7 +238,7 @@ func (v *Volume) CheckNothing() error {
 				return err
 			}
 			inodes = append(inodes, inodeOf(info))
-			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // One level deeper.
+			if made, err := v.Lstat(path.Join(name, importedData)); err == nil { // An import is one level deeper.
 				inodes = append(inodes, inodeOf(made))
 			}
 		default:
@@ -259,7 +259,8 @@ func (v *Volume) CheckNothing() error {
 	return nil
 }
 
-// Place writes the marker and renames a directory to the data directory. Only the rename makes it a database.
+// Place writes the marker and renames a directory to the data directory. The directory counts as a database only
+// after the rename.
 func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 	afterStep(StepUnpacked)
 	if err := v.writeMarker(half, m); err != nil {
@@ -273,8 +274,8 @@ func (v *Volume) Place(half string, m Marker, afterStep func(string)) error {
 	return SyncFolder(v.Root)
 }
 
-// LockFolder opens a directory under the locks that a server takes. It returns an error if a server runs in the
-// directory. No server can start there until release.
+// LockFolder opens a directory and takes the locks that a server takes. It returns an error if a server is running in
+// the directory. No server can start there until release is called.
 func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err error) {
 	if dir, err = v.OpenRoot(folder); err != nil {
 		return nil, nil, err
@@ -290,7 +291,7 @@ func (v *Volume) LockFolder(folder string) (dir *os.Root, release func(), err er
 	}, nil
 }
 
-// StoppedIn returns how the last server of a directory stopped. It returns an error if a server runs there.
+// StoppedIn returns how the last server of a directory stopped. It returns an error if a server is running there.
 func (v *Volume) StoppedIn(folder string) (datadir.Shutdown, error) {
 	dir, release, err := v.LockFolder(folder)
 	if err != nil {
@@ -317,7 +318,7 @@ func (v *Volume) putMarker(m Marker) error {
 	return nil
 }
 
-// checkUnused returns an error if a server runs in a directory. The directory may be missing.
+// checkUnused returns an error if a server is running in a directory. The directory may be missing.
 func (v *Volume) checkUnused(folder string) error {
 	if _, err := v.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -330,7 +331,7 @@ func (v *Volume) checkUnused(folder string) error {
 	return nil
 }
 
-// replaceEmpty atomically renames a directory to a name that is free or belongs to an empty directory. os.Root
+// replaceEmpty atomically renames a directory. The target must not exist, or must be an empty directory. os.Root
 // cannot replace a directory.
 func (v *Volume) replaceEmpty(from, target string) error {
 	err := unix.Renameat(FileDescriptor(v.Handle), from, FileDescriptor(v.Handle), target)
@@ -341,7 +342,7 @@ func (v *Volume) replaceEmpty(from, target string) error {
 	return err
 }
 
-// WriteFile creates a file atomically: the file is complete, or does not exist.
+// WriteFile creates a file atomically: the file is either complete or does not exist.
 func WriteFile(root *os.Root, name string, content []byte) error {
 	partial := name + PartialSuffix
 	if err := root.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -362,7 +363,7 @@ func WriteFile(root *os.Root, name string, content []byte) error {
 		err = root.Rename(partial, name)
 	}
 	if err != nil {
-		_ = root.Remove(partial) // It is in the way of nothing.
+		_ = root.Remove(partial) // A leftover file does no harm.
 		return err
 	}
 	return SyncFolder(root)
@@ -374,7 +375,7 @@ func SyncFolder(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // Sync says what there is to say.
+	defer f.Close() //nolint:errcheck // Sync has reported any error.
 	return f.Sync()
 }
 

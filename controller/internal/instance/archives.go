@@ -17,16 +17,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/nsrules"
 )
 
-// Archives contains all backups of an instance: their BackupRecords, and the catalog entries on volumes and in
-// stores.
+// Archives contains all backups of an instance: the BackupRecords, and the catalog entries on volumes and in stores.
 type Archives struct {
 	// Settings are the settings of the controller.
 	Settings Settings
-	// Life has no XR, because the backups belong to all instances of the name.
+	// Life has no XR, because the backups belong to all instances with this name.
 	Life v1.Instance
 	// Now is the time of the read.
 	Now time.Time
-	// Lives are the existing instances of the name. Each of them handles its own BackupRecord.
+	// Lives are the existing instances with this name. Each of them handles its own BackupRecord.
 	Lives []*State
 	// Records and Notes are sorted newest first.
 	Records []v1.BackupRecord
@@ -37,12 +36,12 @@ type Archives struct {
 	PVC *corev1.PersistentVolumeClaim
 	// Erasing maps names of BackupRecords to the Jobs that delete their archives.
 	Erasing map[string]*Job
-	// Restoring maps names of backups to the composite resources of the namespace that are about to be restored from
-	// them. The composite resources may belong to any instance. It is read if an archive is to be deleted.
+	// Restoring maps the name of a backup to the composite resource of the namespace that is about to be restored from
+	// it. The composite resource may belong to any instance. Restoring is read only if an archive must be deleted.
 	Restoring map[string]string
-	// Rules are the rules of the namespace that Jobs must follow. They are read with Restoring.
+	// Rules are the quotas and limits of the namespace that Jobs must comply with. They are read with Restoring.
 	Rules *nsrules.Rules
-	// Unasked contains the names of BackupRecords whose store did not report whether they are verified.
+	// Unasked contains the names of BackupRecords if their store did not report whether they are verified.
 	Unasked map[string]bool
 }
 
@@ -78,9 +77,9 @@ func (g *Gatherer) Archives(ctx context.Context, k Key) (*Archives, error) {
 	return a, readRemovalJobs(ctx, g.Reader, a)
 }
 
-// readUnproven reads the catalog entries of unverified BackupRecords that name an archive in a store. A user has
-// created such BackupRecords again. A store that does not respond is read only once, so that it does not delay the
-// others.
+// readUnproven reads the catalog entries of unverified BackupRecords that name an archive in a store. Such a
+// BackupRecord was created again by a user. A store that does not respond is read only once, so that it does not
+// delay the others.
 func readUnproven(ctx context.Context, stores Stores, a *Archives) {
 	silent := map[string]bool{}
 	for i := range a.Records {
@@ -105,8 +104,8 @@ func readUnproven(ctx context.Context, stores Stores, a *Archives) {
 	}
 }
 
-// ArchivesOf returns the backups of an instance without its instances, Jobs and PVCs. This is enough to see whether
-// there is anything to do.
+// ArchivesOf returns the backups of an instance without its instances, Jobs and PVCs. This is enough to decide
+// whether there is anything to do.
 func ArchivesOf(k Key, records []v1.BackupRecord, volumes []metav1.PartialObjectMetadata) *Archives {
 	a := &Archives{Life: k.Life(""), Records: records}
 	for i := range volumes {
@@ -140,7 +139,7 @@ func readRemovalJobs(ctx context.Context, reader client.Reader, a *Archives) err
 	return nil
 }
 
-// readJobReport reads from the pods of a Job why they do not run.
+// readJobReport reads from the pods of a Job why they are not running.
 func readJobReport(ctx context.Context, r client.Reader, j *Job, component string) error {
 	l := &corev1.PodList{}
 	if err := r.List(ctx, l, client.InNamespace(j.Namespace),
@@ -173,8 +172,8 @@ func (a *Archives) Record(n *Note) *v1.BackupRecord {
 	return nil
 }
 
-// VolumeOf returns the volume whose catalog contains the backup, or else the backup volume of its namespace. It
-// returns nil if there is none.
+// VolumeOf returns the volume whose catalog contains the backup. If there is none, it returns the backup volume of
+// the backup's namespace, or nil.
 func (a *Archives) VolumeOf(r *v1.BackupRecord) *corev1.PersistentVolume {
 	if r.InStore() {
 		return nil

@@ -6,8 +6,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An Attempt is the current backup of an instance. Backups of all origins are announced, taken and verified in the
-// same way. Code that depends on the kind of a backup must use the Attempt and not the state of the instance.
+// An Attempt is the current backup of an instance. Backups of all origins go through the same steps. Code that
+// depends on the kind of a backup must use the Attempt and not the state of the instance.
 type Attempt struct {
 	// Origin is the reason for the backup. If it is empty, no backup is in progress, and the other fields describe
 	// the next one.
@@ -21,8 +21,8 @@ type Attempt struct {
 	Record string
 	// Store is the name of the BackupStore, or "" if the backup is written to a volume.
 	Store string
-	// Namespace and Job identify the Job of the backup. Access is the name of the Secret with its access to the
-	// store.
+	// Namespace and Job identify the Job of the backup. Access is the name of the Secret that gives the Job access to
+	// the store.
 	Namespace, Job, Access string
 	// BegunAt is when the backup of a running instance started.
 	BegunAt time.Time
@@ -34,15 +34,15 @@ type Attempt struct {
 // IsOnline reports whether the server continues to run during the backup.
 func (a *Attempt) IsOnline() bool { return a.Method == v1.MethodOnline }
 
-// IsOfDeletion reports whether it is the final backup of an instance.
+// IsOfDeletion reports whether the backup is the final backup of an instance.
 func (a *Attempt) IsOfDeletion() bool { return a.Origin == v1.OriginDeletion }
 
-// IsAnswer reports whether it is an on-demand or scheduled backup.
+// IsAnswer reports whether the backup is an on-demand or scheduled backup.
 func (a *Attempt) IsAnswer() bool {
 	return a.Origin == v1.OriginRequest || a.Origin == v1.OriginSchedule
 }
 
-// Attempt returns the current backup of this instance. It depends only on the state that was read.
+// Attempt returns the current backup of this instance. The result depends only on the state that was read.
 func (b *Basis) Attempt() Attempt {
 	out := Attempt{Origin: backupOrigin(&b.Subject), Method: v1.MethodCold, Record: b.Life.RecordName(), Store: b.Store(),
 		Namespace: jobNamespace(b)}
@@ -69,7 +69,7 @@ func (b *Basis) Attempt() Attempt {
 }
 
 // backupOrigin returns the origin of the current backup, or "" if there is none. A deletion has priority. A backup
-// that started before an image change was requested ends first.
+// that started before an image change was requested is completed first.
 func backupOrigin(s *Subject) v1.BackupOrigin {
 	switch {
 	case s.IsDeleting():
@@ -89,8 +89,8 @@ func backupOrigin(s *Subject) v1.BackupOrigin {
 	return ""
 }
 
-// isImageChanging reports whether an image change needs work: a backup must be taken first, or objects of an ended
-// change must be deleted.
+// isImageChanging reports whether an image change needs work: a backup must be taken first, or the objects of a
+// previous change must be deleted.
 func isImageChanging(status *v1.MySQLStatus) bool {
 	if status.PendingImage == "" {
 		return status.ImageChange != nil

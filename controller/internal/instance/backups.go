@@ -15,24 +15,24 @@ import (
 
 // BackupVolumes are the volumes with the backups of an instance, if its backups are not written to a store.
 type BackupVolumes struct {
-	// BackupPVC mounts the backup volume, and BackupPV is the volume that it is bound to. If there is no PVC,
-	// BackupPV is the volume that a previous PVC was bound to. It is read together with Records, and while it must be
-	// retained or pinned.
+	// BackupPVC mounts the backup volume, and BackupPV is the volume that it is bound to. If there is no PVC, BackupPV
+	// is the volume that a previous PVC was bound to. BackupPV is read if Records is read, or if it must be retained or
+	// pinned.
 	BackupPVC *corev1.PersistentVolumeClaim
 	BackupPV  *corev1.PersistentVolume
-	// BackupPVCAwaited is true if the instance has not started, its backup PVC has no volume, and the StorageClass
-	// binds without waiting for a pod.
+	// BackupPVCAwaited is true if the instance has not started, its backup PVC has no volume, and the volume binding
+	// mode of the StorageClass is Immediate.
 	BackupPVCAwaited bool
-	// EarlierBackupPV is the backup volume of a previous namespace of the same name, if it contains the backup that
+	// EarlierBackupPV is the backup volume of a previous namespace with the same name, if it contains the backup that
 	// the function chose. It is nil after this namespace has adopted the volume.
 	EarlierBackupPV *corev1.PersistentVolume
-	// BackupBusy is true while the previous PVC of EarlierBackupPV still exists. If EarlierBackupPV is nil, it is
-	// about the previous PVC of BackupPV.
+	// BackupBusy is true while the PVC to which EarlierBackupPV was bound still exists. If EarlierBackupPV is nil, the
+	// same applies to BackupPV.
 	BackupBusy bool
 }
 
 // readBackupVolumes reads the backup PVC and its volume. Without a PVC, it reads the volume that a previous PVC was
-// bound to. It also reads the volume of a previous namespace that is to be adopted.
+// bound to. It also reads the volume of a previous namespace if this namespace must adopt it.
 func readBackupVolumes(ctx context.Context, r client.Reader, basis *Basis, notes []Note) (BackupVolumes, error) {
 	var out BackupVolumes
 	var err error
@@ -82,7 +82,7 @@ func isStillBound(ctx context.Context, r client.Reader, v *corev1.PersistentVolu
 }
 
 // readBackupPV reads the volume that the backup PVC is bound to. Without a PVC, it reads the instance's backup volume
-// of this namespace UID.
+// that has the UID of this namespace.
 func readBackupPV(ctx context.Context, r client.Reader, basis *Basis,
 	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	switch {
@@ -107,14 +107,14 @@ func isVolumeRetained(c *corev1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeName != "" && c.Annotations[v1.AnnotationRetainedPV] == c.Spec.VolumeName
 }
 
-// Bound reports whether a volume names this PVC. The name in the PVC is not enough, because a user can create a PVC
-// that names the volume of another user.
+// Bound reports whether a volume is bound to this PVC. The volume name in the PVC is not enough, because a user can
+// create a PVC that names the volume of another user.
 func Bound(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Namespace == c.Namespace && ref.Name == c.Name && ref.UID == c.UID
 }
 
-// findBackups returns a backup volume of the instance that satisfies the condition.
+// findBackups returns a backup volume of the instance that satisfies the condition, or nil.
 func findBackups(ctx context.Context, r client.Reader, life v1.Instance,
 	wanted func(*corev1.PersistentVolume) bool) (*corev1.PersistentVolume, error) {
 	all, err := backupPVs(ctx, r, life)
@@ -137,7 +137,7 @@ func mayHoldBackups(life v1.Instance, v *corev1.PersistentVolume) bool {
 		ref.Namespace == life.Namespace && ref.Name == life.BackupPVCName()
 }
 
-// findEarlierBackupPV returns the volume of a previous namespace with the backup that the function chose.
+// findEarlierBackupPV returns the volume of a previous namespace that contains the backup that the function chose.
 func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, notes []Note,
 	c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	chosen := chosenEarlierBackup(basis, notes)
@@ -150,7 +150,7 @@ func findEarlierBackupPV(ctx context.Context, r client.Reader, basis *Basis, not
 	})
 }
 
-// chosenEarlierBackup returns the backup of a previous namespace that this instance is to be restored from, or nil.
+// chosenEarlierBackup returns the backup of a previous namespace that this instance will be restored from, or nil.
 // Only the function writes status.restore, and it chooses such a backup only if the platform allows it.
 func chosenEarlierBackup(basis *Basis, notes []Note) *v1.BackupRecord {
 	if basis.XR == nil || basis.XR.IsDeleting() || basis.XR.Status.Started || !inOwnNamespace(basis) {
@@ -167,8 +167,8 @@ func chosenEarlierBackup(basis *Basis, notes []Note) *v1.BackupRecord {
 	return r
 }
 
-// backupNamed returns a BackupRecord, or creates it from the catalog if it was deleted, because the function's choice
-// remains valid.
+// backupNamed returns a BackupRecord, or builds it from the catalog if a user deleted it. The function's choice
+// remains valid in this case.
 func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.BackupRecord {
 	if n := slices.IndexFunc(records, func(r v1.BackupRecord) bool { return r.Name == name }); n >= 0 {
 		return &records[n]
@@ -182,21 +182,22 @@ func backupNamed(records []v1.BackupRecord, notes []Note, name string) *v1.Backu
 	return r
 }
 
-// EarlierBackupPVMissing reports whether the function chose a backup of a previous namespace whose volume cannot be
-// found. If a new backup volume were created now, it would take the place of this volume when a user restores it.
+// EarlierBackupPVMissing reports whether the function chose a backup of a previous namespace whose volume is missing.
+// The controller must not create a backup volume in this case, because it would be in the way when a user restores
+// the missing one.
 func EarlierBackupPVMissing(s *State) bool {
 	return chosenEarlierBackup(&s.Basis, s.Notes) != nil && s.EarlierBackupPV == nil && s.BackupPVC == nil &&
 		s.BackupPV == nil
 }
 
-// Foreign reports whether a verified backup is from a previous namespace of the same name, which may have had another
-// owner.
+// Foreign reports whether a verified backup is from a previous namespace with the same name, which may have had a
+// different owner.
 func (b *Basis) Foreign(r *v1.BackupRecord) bool {
 	uid := r.Spec.Instance.NamespaceUID
 	return r.IsProven() && uid != "" && uid != b.NamespaceUID()
 }
 
-// Here reports whether the archive of a backup belongs on the backup volume of this instance.
+// Here reports whether the archive of a backup is expected on the backup volume of this instance.
 func (s *State) Here(r *v1.BackupRecord) bool {
 	if r.InStore() {
 		return false
@@ -210,7 +211,7 @@ func NamespaceOf(v *corev1.PersistentVolume) types.UID {
 	return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
 }
 
-// HasBackupsOf reports whether a volume has backups of a namespace.
+// HasBackupsOf reports whether a volume contains backups of a namespace.
 func HasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 	return namespace != "" && (NamespaceOf(v) == namespace || slices.Contains(EarlierNamespaces(v), string(namespace)))
 }

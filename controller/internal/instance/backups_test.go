@@ -18,7 +18,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// choosing returns an XR that has not started and has chosen a backup.
+// choosing returns an XR that has not started and is about to be restored from this backup.
 func choosing(backup, phase string) *unstructured.Unstructured {
 	u := xr("x", "uid-1", "db", false)
 	u.Object["status"] = map[string]any{"restore": map[string]any{"backup": backup, "phase": phase}}

@@ -11,16 +11,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Basis is the part of an instance that is read first. It determines where its Jobs run, their names, where its
-// backups are written, and so what is read next.
+// A Basis is the part of an instance that is read first. It determines the names and the namespace of the Jobs, and
+// where the backups are written. What is read next depends on it.
 type Basis struct {
 	Subject
 	DataVolumes
 
-	// Records are the BackupRecords of all instances of the name, newest first. They are read before the first start
+	// Records are the BackupRecords of all instances with this name, newest first. They are read before the first start
 	// and during a deletion, always before the DataVolumes.
 	Records []v1.BackupRecord
-	// StoreForbidden is true if only the data PVC names the store and the platform does not offer this store.
+	// StoreForbidden is true if the store is named only on the data PVC, and the platform does not offer it.
 	StoreForbidden bool
 }
 
@@ -36,8 +36,8 @@ func (b *Basis) Record() *v1.BackupRecord {
 	return nil
 }
 
-// UnreadableRecord returns the BackupRecord with the name of this instance's backup that does not say whose backup it
-// is, or nil.
+// UnreadableRecord returns the BackupRecord of this instance's current backup if its field spec.instance is
+// unreadable, or nil.
 func UnreadableRecord(b *Basis) *v1.BackupRecord {
 	name := b.Attempt().Record
 	for i := range b.Records {
@@ -48,7 +48,7 @@ func UnreadableRecord(b *Basis) *v1.BackupRecord {
 	return nil
 }
 
-// WhyUnreadable returns which fields of the claim and the XR cannot be read, and how to repair them. It returns "" if
+// WhyUnreadable returns which fields of the claim and the XR are unreadable, and how to repair them. It returns "" if
 // all fields are readable. Crossplane copies the claim's spec to the XR, so the user must repair the claim unless it
 // is being deleted.
 func (s *Subject) WhyUnreadable() string {
@@ -63,11 +63,11 @@ func (s *Subject) IsOwn(r *v1.BackupRecord) bool {
 	return s.Life.XR != "" && r.Spec.Instance.XR == s.Life.XR
 }
 
-// DeletionIntent is what users have requested for the end of an instance.
+// DeletionIntent describes how users want an instance to be deleted.
 type DeletionIntent struct{ basis *Basis }
 
-// DeletionIntent returns what users have requested. The claim has priority over the XR, because Crossplane stops
-// copying its fields to the XR once the claim is being deleted.
+// DeletionIntent returns how users want this instance to be deleted. The claim has priority over the XR, because
+// Crossplane stops copying its fields to the XR once the claim is being deleted.
 func (b *Basis) DeletionIntent() DeletionIntent { return DeletionIntent{b} }
 
 // Policy returns the deletion policy.
@@ -102,8 +102,8 @@ func (w DeletionIntent) RequiresRestorable() bool {
 	return c != nil && c.Spec.Backup.RequiresRestoreTest()
 }
 
-// Ephemeral reports whether no data outlives the pod of an instance. This is a Database without storageSize that has
-// and had no volume.
+// Ephemeral reports whether the data of an instance is deleted with its pod. This is true for a Database without
+// storageSize that never had a volume.
 func (b *Basis) Ephemeral() bool {
 	if b.Life.Kind != v1.KindDatabase || b.DataPVC != nil || b.DataPV != nil || b.Orphan != nil {
 		return false
@@ -123,8 +123,9 @@ func (b *Basis) Ephemeral() bool {
 // HostPath reports whether the data is stored in a directory of a node.
 func (v *DataVolumes) HostPath() bool { return v.DataPV != nil && v.DataPV.Spec.HostPath != nil }
 
-// NamespaceUID returns the UID of the namespace in which the data was written. A later namespace of the same name has
-// another UID. The data volume has the UID from the start, and the BackupRecord keeps it after the volume is deleted.
+// NamespaceUID returns the UID of the namespace in which the data was written. A later namespace with the same name
+// has a different UID. The data volume has the UID from the start, and the BackupRecord keeps it after the volume is
+// deleted.
 func (b *Basis) NamespaceUID() types.UID {
 	if v := b.DataPV; v != nil && v.Annotations[v1.AnnotationNamespaceUID] != "" {
 		return types.UID(v.Annotations[v1.AnnotationNamespaceUID])
@@ -140,8 +141,8 @@ func (b *Basis) NamespaceUID() types.UID {
 	return b.Namespace.UID
 }
 
-// IsDataPVReservedElsewhere reports whether the data volume is reserved for a PVC that was deleted, or for a PVC in
-// another place. The required PVC cannot bind it then.
+// IsDataPVReservedElsewhere reports whether the data volume is reserved for a deleted PVC, or for a PVC in another
+// place. The current data PVC cannot bind it in this case.
 func (b *Basis) IsDataPVReservedElsewhere() bool {
 	if b.DataPV == nil || b.DataPV.Spec.ClaimRef == nil {
 		return false
@@ -165,7 +166,7 @@ type Risk struct {
 	Command string
 }
 
-// RisksOf lists why a volume does not survive the deletion of its PVC: it lacks the reclaim policy Retain, or the
+// RisksOf lists why a volume may be lost when its PVC is deleted: it lacks the reclaim policy Retain, or the
 // finalizer. Content describes the data on the volume.
 func RisksOf(v *corev1.PersistentVolume, content string) []Risk {
 	var out []Risk

@@ -16,8 +16,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Kind is a kind of object that users create, with the kind of its XR. The controller reads and patches both as
-// unstructured objects, because writing an XR through a Go type would delete Crossplane's fields.
+// A Kind is a kind of object that users create, together with the kind of its XR. The controller reads and patches
+// both as unstructured objects, because a typed write of an XR would delete Crossplane's fields.
 type Kind struct{ v1.API }
 
 // Kinds returns the kinds that the controller manages.
@@ -54,8 +54,8 @@ type Composite struct {
 	// Type is the type of the server.
 	Type   v1.DatabaseType
 	Status v1.MySQLStatus
-	// Stale is true if an XR has the status of a previous XR of the same name. Status and Conditions are empty in
-	// this case.
+	// Stale is true if an XR has the status of a previous XR with the same name. Status and Conditions are empty in this
+	// case.
 	Stale bool
 	// Conditions are the conditions in the status.
 	Conditions []metav1.Condition
@@ -71,8 +71,8 @@ func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// Decode decodes a claim or XR as far as it is readable. Unreadable lists the other fields, which get the value that
-// protects the data.
+// Decode decodes a claim or XR as far as it is readable. It lists the other fields in Unreadable, and gives them the
+// value that protects the data.
 func Decode(u *unstructured.Unstructured) *Composite {
 	c := &Composite{Unstructured: u, Type: v1.TypeMySQL}
 	status := struct {
@@ -108,7 +108,7 @@ const (
 	keepForEver = "999999w"
 )
 
-// InKubectl returns the object as an argument of kubectl, such as mysql db --namespace shop.
+// InKubectl returns the kubectl arguments for the object, such as mysql db --namespace shop.
 func (c *Composite) InKubectl() string {
 	resource := strings.ToLower(c.GetKind())
 	if c.isOwnObject() { // A claim may have the same kind, in another API group.
@@ -121,7 +121,7 @@ func (c *Composite) InKubectl() string {
 	return name
 }
 
-// WhyUnreadable returns which fields cannot be read, and the command that repairs the first of them. It returns "" if
+// WhyUnreadable returns which fields are unreadable, and the command that repairs the first of them. It returns "" if
 // all fields are readable.
 func (c *Composite) WhyUnreadable() string {
 	if c == nil || len(c.Unreadable) == 0 {
@@ -131,7 +131,7 @@ func (c *Composite) WhyUnreadable() string {
 		c.Unreadable.Repair(c.InKubectl()))
 }
 
-// isXR reports whether the kind of an object is an XR kind. A claim has a copy of the status of its XR.
+// isXR reports whether an object is an XR. A claim has a copy of the status of its XR.
 func isXR(u *unstructured.Unstructured) bool {
 	_, ok := v1.APIOf(u.GroupVersionKind().GroupKind())
 	return ok
@@ -141,8 +141,8 @@ func isXR(u *unstructured.Unstructured) bool {
 func (c *Composite) HasFinalizer() bool { return controllerutil.ContainsFinalizer(c, v1.Finalizer) }
 
 // Key returns the key of the XR's instance. This is the claim in the XR's spec, or the XR itself in an API without
-// claims. It returns false if the XR should have a claim and has none. If the spec is unreadable, it uses
-// Crossplane's labels, because an XR in doubt is treated as an instance.
+// claims. It returns false if the XR should have a claim but has none. If the spec is unreadable, Key uses
+// Crossplane's labels, because such an XR must still be treated as an instance.
 func (c *Composite) Key() (Key, bool) {
 	if a, ok := v1.APIOf(c.GroupVersionKind().GroupKind()); ok && !a.HasClaims() {
 		return Key{Kind: a.InstanceKind(), Namespace: c.GetNamespace(), Name: c.GetName()}, true
@@ -178,7 +178,7 @@ func (c *Composite) IsComposing() bool {
 // IsDeleting reports whether the object is being deleted.
 func (c *Composite) IsDeleting() bool { return c.GetDeletionTimestamp() != nil }
 
-// IsServing reports whether the server accepts clients according to the function.
+// IsServing reports whether the function has reported that the server accepts clients.
 func (c *Composite) IsServing() bool {
 	return meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing)
 }
@@ -187,8 +187,8 @@ func (c *Composite) IsServing() bool {
 func isUnsynced(c *Composite) bool { return meta.IsStatusConditionFalse(c.Conditions, "Synced") }
 
 // MayServe reports whether the server accepts clients, or waits for the controller's first login. Crossplane sets the
-// function's conditions to Unknown while it cannot compose. The server keeps running then, so a server that accepted
-// a client before may still accept clients.
+// function's conditions to Unknown while it cannot compose, but the server keeps running. A server that accepted
+// clients before may therefore still accept them.
 func (c *Composite) MayServe() (since time.Time, ok bool) {
 	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
 	if x == nil {
@@ -207,14 +207,14 @@ func (c *Composite) NotServingSince() time.Time {
 	return time.Time{}
 }
 
-// IsSuspended reports whether the function has stopped the server because the claim is suspended. A refusal does not
-// change the value.
+// IsSuspended reports whether the function has stopped the server because the claim is suspended. The condition alone
+// does not show this, because the function keeps it while it refuses the spec.
 func (c *Composite) IsSuspended() bool {
 	x := meta.FindStatusCondition(c.Conditions, v1.ConditionServing)
 	return c.Spec.Suspend && x != nil && x.Reason == v1.ReasonSuspended
 }
 
-// IsBeginning reports whether a living instance should have pods and its server does not accept clients.
+// IsBeginning reports whether an existing instance should have pods but its server does not accept clients.
 func (c *Composite) IsBeginning() bool {
 	r := c.Status.Restore
 	return !c.IsDeleting() && !c.IsServing() && (c.Status.Started && !c.IsSuspended() || r.IsRunning())
@@ -253,8 +253,8 @@ func (c *Composite) readField(name string, target any) {
 	}
 }
 
-// keepWhatIsInDoubt sets unreadable fields to the value that protects the data: a backup is taken, no backup is
-// deleted, and the server is treated as started.
+// keepWhatIsInDoubt sets unreadable fields to the value that protects the data. A backup is then required, no backup
+// is deleted, and the server is treated as started.
 func (c *Composite) keepWhatIsInDoubt() {
 	for field, keep := range map[string]func(){
 		"spec.deletionPolicy": func() { c.Spec.DeletionPolicy = v1.DeletionBackup },
@@ -288,7 +288,7 @@ func (c *Composite) labeledKey() (Key, bool) {
 	return Key{}, false
 }
 
-// decodeSpec decodes the spec of both APIs.
+// decodeSpec decodes the spec of a MySQL or a Database.
 func (c *Composite) decodeSpec() {
 	if c.GroupVersionKind().Group != v1.GroupDatabase {
 		c.readField("spec", &c.Spec)

@@ -34,11 +34,11 @@ func exitsAgain(p *corev1.Pod, c *corev1.ContainerStatus) *corev1.ContainerState
 	return end
 }
 
-// reasonOOMKilled is the reason of a container in which the kernel killed a process because of memory.
+// reasonOOMKilled is the reason of a container in which the kernel killed a process because it ran out of memory.
 const reasonOOMKilled = process.OOMKilled
 
-// crashOf returns which container of a pod exits repeatedly, the cause from its last output, and what to do. It
-// returns "" if no container does.
+// crashOf returns which container of a pod exits repeatedly, the cause from its last output, and how to fix it. It
+// returns "" if no container exits repeatedly.
 func (l looker) crashOf(ctx context.Context, p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
@@ -59,7 +59,7 @@ func (l looker) crashOf(ctx context.Context, p *corev1.Pod) string {
 	return ""
 }
 
-// isRestarted is the end of the message about a container that the kubelet restarts.
+// isRestarted ends the message about a container that the kubelet restarts.
 const isRestarted = " and is restarted"
 
 func exitText(end *corev1.ContainerStateTerminated) string {
@@ -69,7 +69,7 @@ func exitText(end *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf(" (exit code %d)", end.ExitCode)
 }
 
-// lastWords returns the output of a container before its last termination, or how to read it.
+// lastWords returns the last output of a container before it terminated, or the command that shows it.
 func (l looker) lastWords(ctx context.Context, p *corev1.Pod, c *corev1.ContainerStatus,
 	end *corev1.ContainerStateTerminated) string {
 	see := fmt.Sprintf("kubectl logs -n %s %s --container %s", p.Namespace, p.Name, c.Name)
@@ -108,7 +108,7 @@ func (l looker) complaintsOf(ctx context.Context, p *corev1.Pod, c *corev1.Conta
 	return foreignText(timestamp.ReplaceAllString(log.Complaints(), ""))
 }
 
-// whyOOMKilled returns which setting must be raised so that the kernel does not kill the container again.
+// whyOOMKilled returns which setting a user must raise so that the kernel does not kill the container again.
 func whyOOMKilled(p *corev1.Pod, container string, code int32) string {
 	limit, isLimited := memoryLimit(p, container)
 	reason := fmt.Sprintf("container %s of pod %s was OOMKilled (exit code %d)", container, p.Name, code)
@@ -144,7 +144,7 @@ func limitField(p *corev1.Pod) string {
 	return "limits.memory in JOB_RESOURCES of the controller, which the platform team sets"
 }
 
-// requestField returns what to do if a pod without a memory limit was OOMKilled because its node had no memory left.
+// requestField returns how to fix a pod without a memory limit that was OOMKilled because its node ran out of memory.
 func requestField(p *corev1.Pod) string {
 	if isServerPod(p) {
 		return "set spec.resources.requests.memory of the claim to what the server needs"

@@ -15,7 +15,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An ended is the log of a container that has ended. It records whether the log of the previous run was requested.
+// An ended is the log of a terminated container. It records whether the log of the previous run was requested.
 type ended struct {
 	logs
 
@@ -31,8 +31,8 @@ func terminated(code int32, reason string) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason}
 }
 
-// TestCrashSaysWhatTheServerPrinted checks that the message contains the server's own error and the setting that an
-// OOMKilled container needs, and no secret.
+// TestCrashSaysWhatTheServerPrinted checks that the message contains the server's own error, or the setting that a
+// user must raise for an OOMKilled container. It must not contain a secret.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	const option = "2026-11-29T08:00:00.1Z 0 [ERROR] [MY-000067] [Server] unknown variable " +
 		"'innodb_foo=1'.\n2026-11-29T08:00:00.2Z 0 [ERROR] [MY-010119] [Server] Aborting\n"
@@ -113,7 +113,7 @@ func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	}
 }
 
-// limited is a pod of a component whose container has a memory limit.
+// limited is a pod of a component. Its container has a memory limit.
 func limited(component string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels = map[string]string{v1.LabelComponent: component}
@@ -123,8 +123,8 @@ func limited(component string) func(*corev1.Pod) {
 	}
 }
 
-// TestReportSaysOOMKilled checks programs that the kernel has killed, or whose server it has killed. The error names
-// the setting that must be raised, and does not report the data as broken.
+// TestReportSaysOOMKilled checks reports if the kernel killed the program or its server. The error names the setting
+// that must be raised, and does not report the data as broken.
 func TestReportSaysOOMKilled(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
@@ -172,7 +172,8 @@ func TestReportSaysOOMKilled(t *testing.T) {
 	}
 }
 
-// TestSteadyText checks that other numbers in a server's log do not change the status, but that another limit does.
+// TestSteadyText checks that the status does not change if only the numbers in a server's log change. It does change
+// if the limit changes.
 func TestSteadyText(t *testing.T) {
 	before := &v1.Blocker{Message: "container mysql of pod p has exited (exit code 1) and is restarted: LSN 12 is in " +
 		"the future"}
@@ -217,7 +218,8 @@ func TestFailedRestoreSaysWhy(t *testing.T) {
 	}
 }
 
-// TestEvictionIsSaid checks that an eviction by the kubelet is reported, although the containers do not show it.
+// TestEvictionIsSaid checks that the controller reports an eviction by the kubelet, although the container statuses
+// do not show it.
 func TestEvictionIsSaid(t *testing.T) {
 	j := &Job{Pods: []corev1.Pod{{ObjectMeta: metaOf("p", nil),
 		Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",

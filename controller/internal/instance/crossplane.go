@@ -13,10 +13,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// FinalizerCrossplane is on an XR as long as Crossplane may apply objects that the function composed.
+// FinalizerCrossplane is set on an XR as long as Crossplane may apply objects that the function composed.
 const FinalizerCrossplane = "composite.apiextensions.crossplane.io"
 
-// FinalizerCrossplaneClaim is on a claim until Crossplane has deleted its XR
+// FinalizerCrossplaneClaim is set on a claim until Crossplane has deleted its XR
 // (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
 const FinalizerCrossplaneClaim = "finalizer.apiextensions.crossplane.io"
 
@@ -24,8 +24,8 @@ const FinalizerCrossplaneClaim = "finalizer.apiextensions.crossplane.io"
 const AnnotationPaused = "crossplane.io/paused"
 
 // CrossplaneMayTake is the time in which Crossplane must start a deletion. Usually it starts within a second. A
-// composition takes at most two minutes (internal/controller/apiextensions/composite/reconciler.go in v2.4.0), so a
-// composition from before the deletion has ended by then.
+// composition takes at most two minutes (internal/controller/apiextensions/composite/reconciler.go in v2.4.0). A
+// composition that started before the deletion has therefore finished by then.
 const CrossplaneMayTake = 5 * time.Minute
 
 // xrdKind is the kind of a CompositeResourceDefinition.
@@ -35,8 +35,8 @@ var xrdKind = schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Vers
 // IsPaused reports whether a user has paused Crossplane for this object.
 func (c *Composite) IsPaused() bool { return c.GetAnnotations()[AnnotationPaused] == "true" }
 
-// AwaitsCrossplane returns the XR that is being deleted and still has Crossplane's finalizer. If there is no XR, it
-// returns such a claim. It returns nil if there is no such object or it is paused.
+// AwaitsCrossplane returns the XR if it is being deleted and still has Crossplane's finalizer. If there is no XR, the
+// same applies to the claim. It returns nil if there is no such object or it is paused.
 func (s *Subject) AwaitsCrossplane() (c *Composite, finalizer string) {
 	c, finalizer = s.XR, FinalizerCrossplane
 	if c == nil {
@@ -57,9 +57,10 @@ func (c *Composite) CommandToRemove(finalizer string) string {
 		c.InKubectl(), path, finalizer)
 }
 
-// readXRD reports whether the XRD is being deleted or does not exist, for an object that waits for Crossplane. A
-// Crossplane that starts after this never removes its finalizers from claims and XRs
-// (docs/upstream/crossplane-xrd-deletion.md). If the kind of XRDs does not exist, Crossplane itself is uninstalled.
+// readXRD reports, for an object that waits for Crossplane, whether the XRD is being deleted or does not exist. If
+// Crossplane is restarted after that, it never removes its finalizers from claims and XRs
+// (docs/upstream/crossplane-xrd-deletion.md). If the kind CompositeResourceDefinition does not exist, Crossplane
+// itself is uninstalled.
 func readXRD(ctx context.Context, r client.Reader, s *Subject) (undefined bool, err error) {
 	kind, ok := kindOf(s.Life.Kind)
 	if c, _ := s.AwaitsCrossplane(); c == nil || !ok {

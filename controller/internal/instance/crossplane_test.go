@@ -42,7 +42,7 @@ func TestGatherXRD(t *testing.T) {
 		xrd     *unstructured.Unstructured
 		err     error // The error of the read.
 		asked   bool
-		want    bool // Whether the XRD is known to be deleted or to be being deleted.
+		want    bool // Whether the XRD is reported as deleted or being deleted.
 	}{
 		"Going":  {"It may never be let go.", awaiting, going, nil, true, true},
 		"Claim":  {"Nor may the claim whose XR is gone.", claim, going, nil, true, true},

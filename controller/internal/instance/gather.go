@@ -35,13 +35,13 @@ type Gatherer struct {
 	Settings Settings
 	// Clock returns the current time. Tests replace it.
 	Clock func() time.Time
-	// Skew returns the difference between the clocks of the controller and the API server. It is nil if the two
-	// cannot differ.
+	// Skew returns the difference between the clocks of the controller and the API server. It is nil if they use the
+	// same clock.
 	Skew func() clock.Skew
 }
 
-// Gather returns the State of each instance of this name. Instances that are being deleted come first. If there is no
-// XR, it returns one State without an XR.
+// Gather returns the State of each instance with this name. Instances that are being deleted come first. If there is
+// no XR, it returns one State without an XR.
 func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	found, err := findComposites(ctx, g.Reader, k)
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *Gatherer) Gather(ctx context.Context, k Key) ([]*State, error) {
 	return out, nil
 }
 
-// copyAmong returns the copied object of an orphaned instance that waits for a user, or nil.
+// copyAmong returns the copied object if an orphaned instance waits for a user because of it, or nil.
 func copyAmong(lives []*Subject) client.Object {
 	for _, s := range lives {
 		if s.Orphan != nil && s.Orphan.Copy != nil {
@@ -107,7 +107,7 @@ func (g *Gatherer) ReadData(ctx context.Context, s *State) error {
 	return err
 }
 
-// newSubject returns a Subject for an instance of which nothing has been read yet.
+// newSubject returns the Subject of an instance before any of its objects are read.
 func (g *Gatherer) newSubject(life v1.Instance, ns *corev1.Namespace) *Subject {
 	out := &Subject{Settings: g.Settings, Life: life, Now: g.Clock(), ReadAt: time.Now(), Namespace: ns}
 	if g.Skew != nil {
@@ -130,7 +130,7 @@ func (g *Gatherer) subjectsOf(k Key, found *foundComposites) []*Subject {
 	return out
 }
 
-// statesWithoutXR returns the State of a name without an instance. There may still be volumes.
+// statesWithoutXR returns the State of a name that has no XR. Volumes with this name may still exist.
 func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namespace,
 	claim *Composite) ([]*State, error) {
 	s := g.newSubject(k.Life(""), ns)
@@ -142,8 +142,8 @@ func (g *Gatherer) statesWithoutXR(ctx context.Context, k Key, ns *corev1.Namesp
 	return []*State{{Basis: basis, BackupVolumes: volumes, Undefined: undefined}}, errors.Join(derr, verr, xerr)
 }
 
-// readLife reads everything that a decision about an instance can depend on, and returns its State. Each reader takes
-// the parts that it needs as arguments, which determines the order of the calls.
+// readLife reads everything that a decision about an instance can depend on, and returns its State. The arguments of
+// each reader are the parts that it needs, which determines the order of the calls.
 func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, error) {
 	var err error
 	if subject.Requested, err = g.readRequested(ctx, subject); err != nil {
@@ -183,8 +183,8 @@ func (g *Gatherer) readLife(ctx context.Context, subject *Subject) (*State, erro
 	return s, err
 }
 
-// readBasis reads the Basis of an instance and the catalog entries of its backups. The BackupRecords are read first,
-// because they contain the namespace UID when the volume is deleted. BackupRecords and catalog are read only if a
+// readBasis reads the Basis of an instance and the catalog entries of its backups. It reads the BackupRecords first,
+// because they contain the namespace UID if the volume is deleted. BackupRecords and catalog are read only if a
 // decision depends on them.
 func readBasis(ctx context.Context, r client.Reader, subject *Subject) (*Basis, Noted, error) {
 	out := &Basis{Subject: *subject}
@@ -205,7 +205,7 @@ func readBasis(ctx context.Context, r client.Reader, subject *Subject) (*Basis, 
 	return out, noted, err
 }
 
-// needsRecords reports whether a decision depends on the backups of all instances of the name.
+// needsRecords reports whether a decision depends on the backups of all instances with this name.
 func needsRecords(s *Subject) bool {
 	return s.IsDeleting() || s.XR != nil &&
 		(!s.XR.Status.Started || s.Requested.Name != "" || s.XR.Spec.Backup.Schedule != nil) || s.IsBackedUpInLife()
@@ -223,12 +223,12 @@ type foundComposites struct {
 }
 
 // findComposites reads the claim and the XRs of an instance. Labels only select candidates, and the spec of an XR
-// decides whose it is. The claim is read after the list, so that a claim that was created in between keeps its XR.
+// determines its instance. The claim is read after the list, so that a claim that is created in between keeps its XR.
 //
 // If the kind of the XRs is not installed, a claim that is being deleted has no XR. Crossplane deletes the kind of
 // the XRs after the last XR, and the kind of the claims after the last claim. A claim that is not being deleted waits
-// until the kind is installed again, and so does a name without a claim. The servers may still run if a user deleted
-// the CRDs by force.
+// until the kind is installed again, and so does a name without a claim. Its server may still run, because a user may
+// have deleted the CRDs by force.
 func findComposites(ctx context.Context, r client.Reader, k Key) (*foundComposites, error) {
 	kind, ok := kindOf(k.Kind)
 	if !ok {
@@ -283,9 +283,9 @@ func findComposites(ctx context.Context, r client.Reader, k Key) (*foundComposit
 	return &foundComposites{kind: kind, namespace: ns, claim: claim, xrs: out, withoutXRs: uninstalled}, nil
 }
 
-// findOwnObject finds an XR that a user has created, in an API without claims. The API server answers 404 to a get
-// both if the XR does not exist and if the kind is temporarily not served. A list distinguishes the two cases. If the
-// kind is not installed, the servers may still run, as in findComposites.
+// findOwnObject finds an XR that a user has created, in an API without claims. The API server answers a get with 404
+// if the XR does not exist, but also if the kind is temporarily not served. A list distinguishes the two cases. If
+// the kind is not installed, the servers may still run, as in findComposites.
 func findOwnObject(ctx context.Context, r client.Reader, k Key, kind Kind, ns *corev1.Namespace) (*foundComposites,
 	error) {
 	xr, err := readComposite(ctx, r, kind.XR, k.Namespace, k.Name)
@@ -305,7 +305,8 @@ func findOwnObject(ctx context.Context, r client.Reader, k Key, kind Kind, ns *c
 	return out, nil
 }
 
-// listXRs lists the XRs of a kind. IsNotInstalled is true of the error only if the kind is certainly not installed.
+// listXRs lists the XRs of a kind. IsNotInstalled returns true for its error only if the kind is certainly not
+// installed.
 func listXRs(ctx context.Context, r client.Reader, kind Kind, which ...client.ListOption) ([]*Composite, error) {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(kind.XR)
@@ -355,17 +356,17 @@ func readComposite(ctx context.Context, r client.Reader, kind schema.GroupVersio
 	return Decode(u), nil
 }
 
-// recordsOf selects all BackupRecords of an instance, including those that the function does not read.
+// recordsOf selects all BackupRecords of an instance, including BackupRecords that the function does not read.
 func recordsOf(instance v1.Instance) client.MatchingLabelsSelector {
 	either, err := labels.NewRequirement(v1.LabelInstance, selection.In, []string{instance.Key(), instance.OlderKey()})
-	if err != nil { // The requirement consists of constants and a digest.
+	if err != nil { // This cannot happen, because the values are constants and a digest.
 		return client.MatchingLabelsSelector{Selector: labels.Nothing()}
 	}
 	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*either)}
 }
 
 // Records returns the BackupRecords of an instance. Labels only select candidates, and the spec of a BackupRecord
-// decides whose it is.
+// determines its instance.
 func Records(ctx context.Context, from client.Reader, instance v1.Instance) ([]v1.BackupRecord, error) {
 	l := &v1.BackupRecordList{}
 	if err := from.List(ctx, l, recordsOf(instance)); err != nil {
@@ -374,7 +375,7 @@ func Records(ctx context.Context, from client.Reader, instance v1.Instance) ([]v
 	return slices.DeleteFunc(l.Items, func(r v1.BackupRecord) bool {
 		i := r.Spec.Instance
 		if r.Unreadable.Has("spec.instance") {
-			return !isRecordOf(instance, r.Name) // Only the label and the name tell whose BackupRecord this is.
+			return !isRecordOf(instance, r.Name) // Only the label and the name show its instance.
 		}
 		return i.Kind != instance.Kind || i.Namespace != instance.Namespace || i.Name != instance.Name
 	}), nil

@@ -175,7 +175,7 @@ func record(name, instance string, second int64) *v1.BackupRecord {
 	}
 }
 
-// A summary contains the parts of a State that the tests compare.
+// A summary contains the parts of a State that tests compare.
 type summary struct {
 	XR, Claim, DataPVC, OriginalPVC, DataPV, Deployment, Backup string
 
@@ -362,7 +362,7 @@ func withoutXRs(t *testing.T, objects ...client.Object) client.Reader {
 			return c.Get(ctx, k, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-			// The fake client gives lists of complete objects the kind of the items.
+			// On lists of complete objects, the fake client sets the kind of the items.
 			if strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List") == XRKind.Kind {
 				return kerrors.NewNotFound(schema.GroupResource{}, "")
 			}
@@ -389,8 +389,8 @@ func TestGatherWithoutXRs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
 		objects []client.Object
-		want    []summary // It is nil if the state is unknown.
-		served  bool      // According to the error, the kind may be installed.
+		want    []summary // It is nil if the state cannot be determined.
+		served  bool      // The error shows that the kind may be installed.
 	}{
 		"Dying": {reason: "A claim that is being deleted is all that is left.", objects: []client.Object{dying()},
 			want: []summary{{Claim: "db"}}},
@@ -415,7 +415,7 @@ func TestGatherWithoutXRs(t *testing.T) {
 	}
 }
 
-// TestGatherInstalled checks that only a kind that is certainly not installed is treated as one without XRs.
+// TestGatherInstalled checks that a kind is treated as not installed only if this is certain.
 func TestGatherInstalled(t *testing.T) {
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: life.BackupPVCName(), Labels: life.Labels()}}
@@ -437,7 +437,7 @@ func TestGatherInstalled(t *testing.T) {
 	}
 }
 
-// TestGatherKinds checks that a Database and a MySQL of the same name do not affect each other.
+// TestGatherKinds checks that a Database and a MySQL with the same name do not affect each other.
 func TestGatherKinds(t *testing.T) {
 	databases, _ := kindOf(v1.KindDatabase)
 	claim := newObject(databases.Object)
@@ -478,8 +478,8 @@ func TestGatherKinds(t *testing.T) {
 	}
 }
 
-// TestStale checks that the status of a previous XR of the same name is ignored. The status of a claim is copied from
-// its XR.
+// TestStale checks that the status of a previous XR with the same name is ignored. The status of a claim is copied
+// from its XR.
 func TestStale(t *testing.T) {
 	owned := func(u *unstructured.Unstructured, uid string) *unstructured.Unstructured {
 		u.Object["status"] = map[string]any{"internal": map[string]any{"started": true, "uid": uid},
@@ -502,8 +502,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestBeginning checks that the pods of an instance should run until its server accepts clients, unless it is
-// suspended and is not being restored.
+// TestBeginning checks that an instance should have pods until its server accepts clients, unless it is suspended and
+// is not being restored.
 func TestBeginning(t *testing.T) {
 	restoring := &v1.RestoreStatus{Phase: v1.RestoreRunning}
 	cases := map[string]struct {
@@ -517,7 +517,7 @@ func TestBeginning(t *testing.T) {
 		"Suspended":        {spec: true, reason: v1.ReasonSuspended, suspended: true},
 		"SuspendedRestore": {spec: true, reason: v1.ReasonSuspended, restore: restoring, suspended: true, beginning: true},
 		"NotYet":           {spec: true, reason: v1.ReasonStarting, beginning: true},
-		"NoMore":           {reason: v1.ReasonSuspended, beginning: true}, // A refusal keeps the condition.
+		"NoMore":           {reason: v1.ReasonSuspended, beginning: true}, // A refused spec keeps the condition.
 	}
 	for name, tc := range cases {
 		u := xr("x", "uid-1", "db", false)
@@ -564,7 +564,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestDoubt checks that a failed read is an error and is never treated as a missing object.
+// TestDoubt checks that a failed read results in an error. It must never be treated as a missing object.
 func TestDoubt(t *testing.T) {
 	objects := []client.Object{xr("x", "uid-1", "db", true), boundClaim("x"), dataPVC(life.Labels()), volumeOf("db-pvc"),
 		record("a", "db", 1)}
@@ -598,8 +598,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAClosedNamespace checks a namespace whose Secrets the controller may not read, for example because the
-// namespace is being deleted. It does not block a deletion.
+// TestSecretsOfAClosedNamespace checks that a deletion continues if the controller may not read the Secrets of the
+// namespace, for example because the namespace is being deleted.
 func TestSecretsOfAClosedNamespace(t *testing.T) {
 	xr := xr("x", "uid-1", "db", true)
 	secret := &corev1.Secret{ObjectMeta: metaOf(key.Life("uid-1").ConnectionSecretName(), key.Life("uid-1").Labels())}
@@ -621,8 +621,8 @@ func TestSecretsOfAClosedNamespace(t *testing.T) {
 	}
 }
 
-// TestCertificatesLeft checks that certificates of an instance are deleted with its other objects, even without an
-// owner reference. Certificates of another instance stay.
+// TestCertificatesLeft checks that the certificates of an instance are deleted with its other objects, even without
+// an owner reference. Certificates of another instance are kept.
 func TestCertificatesLeft(t *testing.T) {
 	own, other := key.Life("uid-1"), key.Life("uid-2")
 	secret := func(namespace, name string, instance v1.Instance) *corev1.Secret {
@@ -647,7 +647,7 @@ func TestCertificatesLeft(t *testing.T) {
 	}
 }
 
-// TestMeanwhile checks that objects that are created between two reads are not treated as deleted.
+// TestMeanwhile checks that objects are not treated as deleted if they are created between two reads.
 func TestMeanwhile(t *testing.T) {
 	naming := func() *corev1.PersistentVolume {
 		v := volumeOf("db-pvc")
@@ -720,7 +720,7 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// logs is the log of each container.
+// logs is the log of every container.
 type logs string
 
 func (l logs) OfEnded(ctx context.Context, namespace, pod, container string, _ bool) (io.ReadCloser, error) {

@@ -12,12 +12,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An Identity contains the facts about an instance that are needed with or without its XR. They are read from the XR.
-// If the XR is deleted, they are read from the volume and the PVCs that still hold the data. A claim is never needed.
+// An Identity contains the facts about an instance that are needed even if its XR is deleted. They are read from the
+// XR, or from the volume and the PVCs that still hold the data. The claim is not needed.
 type Identity struct {
 	// XR is the XR of the instance. Its name is empty if the XR is deleted.
 	XR metav1.OwnerReference
-	// DeletedAt is when the deletion started or was found, or nil if the instance is not being deleted.
+	// DeletedAt is when the deletion started or was discovered, or nil if the instance is not being deleted.
 	DeletedAt *metav1.Time
 	// Started is true if a server may have been started.
 	Started bool
@@ -26,9 +26,9 @@ type Identity struct {
 	Volume, Image, Size string
 	// Store is the name of the BackupStore. It is empty if backups are written to a volume, or the store is unknown.
 	Store string
-	// BackupNumber is the number of the instance's backup, or 0 if it is unknown.
+	// BackupNumber is the number of the instance's next backup, or 0 if it is unknown.
 	BackupNumber int64
-	// FirstBackupNumber is the number at the start of the instance, or 0 if the number has not changed since.
+	// FirstBackupNumber is the backup number at the start of the instance, or 0 if the number has not changed since.
 	FirstBackupNumber int64
 	// Choice is the restore source that the instance started with.
 	Choice string
@@ -39,7 +39,7 @@ type Identity struct {
 	// Copy is an object that holds the data and was copied or restored from elsewhere, with the labels of the
 	// original instance. It is nil if there is none, or if a user has requested to adopt the data.
 	Copy client.Object
-	// Left lists the objects with such data that a user annotated as leave-alone.
+	// Left lists the objects with copied data that a user annotated as leave-alone.
 	Left []client.Object
 }
 
@@ -137,14 +137,14 @@ func IdentityOfHolders(life v1.Instance, holders []client.Object, found time.Tim
 	return id
 }
 
-// isCopy reports whether an object is marked with the UID of another object. It was copied, or restored from a backup
-// of Kubernetes objects.
+// isCopy reports whether an object is marked with the UID of another object. Such an object was copied, or restored
+// from a backup of Kubernetes objects.
 func isCopy(o client.Object) bool {
 	marked := o.GetAnnotations()[v1.AnnotationMarkedUID]
 	return marked != "" && marked != string(o.GetUID())
 }
 
-// isTakenOver reports whether a user has requested to adopt this copy, so that its instance is deleted here.
+// isTakenOver reports whether a user has requested to adopt this copy. Its instance is then deleted in this cluster.
 func isTakenOver(o client.Object) bool {
 	return o.GetAnnotations()[v1.AnnotationTakeOver] == string(o.GetUID())
 }
@@ -154,8 +154,8 @@ func isLeftAlone(o client.Object) bool {
 	return isCopy(o) && o.GetAnnotations()[v1.AnnotationLeaveAlone] == string(o.GetUID())
 }
 
-// isSaidOfOriginal reports whether an annotation of a copy allows deletion without a backup. The user wrote it about
-// the original object, so it is ignored.
+// isSaidOfOriginal reports whether an annotation of a copy allows deletion without a backup. A user added it to the
+// original object, so it is ignored for the copy.
 func isSaidOfOriginal(o client.Object, key string) bool {
 	return isCopy(o) && slices.Contains([]string{v1.AnnotationSkipBackup, v1.AnnotationWithoutOutside,
 		v1.AnnotationNothingToLose, v1.AnnotationDeletionPolicy}, key)

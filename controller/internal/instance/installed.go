@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// GatherInstalled returns all instances of a name, like Gather. If the kind is not installed, it returns one State
-// without an instance, because backups can still exist.
+// GatherInstalled returns all instances with this name, like Gather. If the kind is not installed, it returns one
+// State without an instance, because backups can still exist.
 func (g *Gatherer) GatherInstalled(ctx context.Context, k Key) ([]*State, error) {
 	lives, err := g.Gather(ctx, k)
 	if IsNotInstalled(err) {
@@ -20,9 +20,9 @@ func (g *Gatherer) GatherInstalled(ctx context.Context, k Key) ([]*State, error)
 	return lives, err
 }
 
-// explainUnlisted explains why XRs cannot be listed. A kind that is not served may still exist: it may have just been
-// created, or its CustomResourceDefinition may be invalid for a while. Only if the CustomResourceDefinition does not
-// exist, there are no XRs, and the error satisfies IsNotInstalled.
+// explainUnlisted explains why XRs cannot be listed. A kind that is not served may still exist. It may have just been
+// created, or its CustomResourceDefinition may be temporarily invalid. Only if the CustomResourceDefinition does not
+// exist, there are certainly no XRs, and IsNotInstalled returns true for the error.
 func explainUnlisted(ctx context.Context, r client.Reader, kind Kind, err error) error {
 	unlisted := fmt.Errorf("cannot list composite resources: %w", err)
 	if !IsNotInstalled(unlisted) {

@@ -22,22 +22,22 @@ import (
 type Job struct {
 	*batchv1.Job
 
-	// Pods are the Job's pods in any phase.
+	// Pods are the Job's pods in all phases.
 	Pods []corev1.Pod
 	// Report is the report of the product's container, or nil.
 	Report *agent.Report
-	// Progress is the last progress in the log.
+	// Progress is the last progress from the log.
 	Progress *agent.Progress
-	// PodFailure is why the pod does not run, as reported by the kubelet or scheduler.
+	// PodFailure is why the pod is not running, as reported by the kubelet or scheduler.
 	PodFailure string
-	// Cloned is true once the clone of a server has ended.
+	// Cloned is true once the clone of a server has finished.
 	Cloned bool
-	// Outlived is how the product's own container ended, if another component injected a container that keeps the pod
-	// running. Otherwise it is nil.
+	// Outlived is how the product's own container terminated, if a container that another component injected keeps the
+	// pod running. Otherwise it is nil.
 	Outlived *corev1.ContainerStateTerminated
-	// Going is this pod.
+	// Going is the pod that this container keeps running.
 	Going *corev1.Pod
-	// Succeeded is how the product's own container ended, if it succeeded and the Job does not report this yet. The
+	// Succeeded is how the product's own container terminated, if it succeeded but the Job does not report this yet. The
 	// kubelet and the Job controller take a second or two. Otherwise it is nil.
 	Succeeded *corev1.ContainerStateTerminated
 }
@@ -46,7 +46,7 @@ type Job struct {
 type Jobs struct {
 	// RestoreJob runs in the instance's own namespace, the others at its JobLocation.
 	RestoreJob, BackupJob, WipeJob, PruneJob *Job
-	// MisplacedJobs are Jobs of this instance that do not run where its Jobs must run now.
+	// MisplacedJobs are Jobs of this instance with names or in namespaces that its Jobs no longer use.
 	MisplacedJobs []client.Object
 	// AccessUntil is when the running backup Job loses its access to a store. It is zero if the time is unknown.
 	AccessUntil time.Time
@@ -89,7 +89,7 @@ func readJobs(ctx context.Context, r client.Reader, basis *Basis) (Jobs, error) 
 }
 
 // readAccessUntil returns when the backup Job loses its access to a store. If the controller is not allowed to read
-// it, the access is not renewed.
+// the Secret, it does not renew the access.
 func readAccessUntil(ctx context.Context, r client.Reader, basis *Basis, backup *Job) (time.Time, error) {
 	if backup == nil || basis.Store() == "" {
 		return time.Time{}, nil
@@ -127,7 +127,7 @@ func readOvertakenJobs(ctx context.Context, r client.Reader, s *Subject) ([]clie
 	return out, nil
 }
 
-// readMisplacedJobs reads the Jobs of this instance that do not run where its Jobs must run now.
+// readMisplacedJobs reads the Jobs of this instance in a namespace, except for the Jobs that it uses now.
 func readMisplacedJobs(ctx context.Context, r client.Reader, basis *Basis, restore *Job,
 	namespace string) ([]client.Object, error) {
 	l := &batchv1.JobList{}
@@ -159,7 +159,7 @@ func readJob(ctx context.Context, r client.Reader, life v1.Instance, namespace, 
 	return NewJob(j), nil
 }
 
-// NewJob returns a Job. It makes the messages of its conditions printable.
+// NewJob returns a Job, and makes the messages of its conditions printable.
 func NewJob(j *batchv1.Job) *Job {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]
@@ -168,8 +168,8 @@ func NewJob(j *batchv1.Job) *Job {
 	return &Job{Job: j}
 }
 
-// Finished returns when the Job ended, and whether it succeeded. It returns nil while the Job is running. Containers
-// that another component injected into the pod are ignored.
+// Finished returns when the Job finished, and whether it succeeded. It returns nil while the Job is running.
+// Containers that another component injected into the pod are ignored.
 func (j *Job) Finished() (finished *metav1.Time, succeeded bool) {
 	if finished, succeeded = j.saysFinished(); finished != nil {
 		return finished, succeeded
@@ -186,7 +186,7 @@ func (j *Job) IsComplete() bool {
 	return succeeded
 }
 
-// saysFinished returns the end of the Job from its status.
+// saysFinished returns when the Job finished according to its status, and whether it succeeded.
 func (j *Job) saysFinished() (finished *metav1.Time, succeeded bool) {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]

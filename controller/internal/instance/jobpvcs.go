@@ -10,9 +10,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A pod mounts a PersistentVolumeClaim by its name, and the name may refer to another PVC when the pod starts. The
-// controller therefore accepts the report of a Job only for the PVCs that the Job was created for. If such a PVC
-// still exists with the same UID, the Job has used it and its volume.
+// A pod mounts a PersistentVolumeClaim by its name, and the name may refer to a different PVC by the time the pod
+// starts. The controller therefore accepts the report of a Job only for the PVCs that the Job was created for. If
+// such a PVC still exists with the same UID, the Job has used it and its volume.
 
 // Mounted returns the PVC that a volume of a Job's pod refers to now, or nil if the PVC does not exist.
 type Mounted func(volume string) *corev1.PersistentVolumeClaim
@@ -29,8 +29,8 @@ func NotePVCs(j *batchv1.Job, mounted Mounted) {
 	j.Annotations[v1.AnnotationPVCs] = string(raw)
 }
 
-// HasMoved reports whether a Job may have used other volumes than the current ones. The PVC of the volume mayBeGone
-// may be deleted, because the Job cannot have used another PVC in its place.
+// HasMoved reports whether a Job may have used different volumes than the current ones. The PVC of the volume
+// mayBeGone may be deleted, because the Job cannot have used another PVC in its place.
 func (j *Job) HasMoved(mounted Mounted, mayBeGone string) bool {
 	uids := map[string]types.UID{}
 	names := pvcVolumes(j.Job)

@@ -2,7 +2,7 @@
 // It changes nothing.
 //
 // A State consists of parts. A function whose name begins with read reads one part and returns it. Its arguments are
-// the parts that it needs, so a part is always read after these. Gatherer.readLife calls the functions and assembles
+// the parts that it needs, so these parts are always read first. Gatherer.readLife calls the functions and assembles
 // the State.
 package instance
 
@@ -13,14 +13,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Key identifies an instance as long as any of its objects exist: kind (v1.API.InstanceKind), namespace and name of
-// the object that the user has created.
+// A Key identifies an instance as long as any of its objects exist. It contains the kind (v1.API.InstanceKind),
+// namespace and name of the object that the user has created.
 type Key struct{ Kind, Namespace, Name string }
 
 // String returns the key as it appears in logs.
 func (k Key) String() string { return k.Kind + "/" + k.Namespace + "/" + k.Name }
 
-// Life returns the instance with the given XR. Without an XR, it has the names that all instances of the name share.
+// Life returns the instance with the given XR. Without an XR, it has only the names that all instances with this key
+// share.
 func (k Key) Life(xr types.UID) v1.Instance {
 	return v1.Instance{Kind: k.Kind, Namespace: k.Namespace, Name: k.Name, XR: xr}
 }
@@ -63,7 +64,7 @@ func (k Kind) OfXR(o client.Object) []Key {
 }
 
 // OfAnnotated returns the key in the annotations of a volume or Job. The object must be in the namespace of the key
-// or in the recovery namespace. A user of another namespace can therefore not cause reconciles of this instance.
+// or in the recovery namespace, so that users of other namespaces cannot cause reconciles of this instance.
 func (k Kind) OfAnnotated(o client.Object) []Key {
 	a := o.GetAnnotations()
 	key := Key{Kind: a[v1.AnnotationClaimKind], Namespace: a[v1.AnnotationClaimNamespace], Name: a[v1.AnnotationClaimName]}
@@ -92,8 +93,8 @@ func (k Kind) OfBackup(o client.Object) []Key {
 	return k.knownKeys(Key{Kind: b.KindOfInstance(), Namespace: b.Namespace, Name: b.Spec.Instance.Name})
 }
 
-// knownKeys returns the key if it is of this kind. Annotations and labels only decide what is reconciled, so that a
-// wrong value causes nothing but a reconcile.
+// knownKeys returns the key if it is of this kind. Annotations and labels only select what is reconciled, so a wrong
+// value can only cause an unnecessary reconcile.
 func (k Kind) knownKeys(key Key) []Key {
 	if key.Kind != k.InstanceKind() || key.Namespace == "" || key.Name == "" {
 		return nil

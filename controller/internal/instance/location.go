@@ -2,7 +2,7 @@ package instance
 
 import v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 
-// A JobLocation contains the namespace of an instance's Jobs, and the names of the Jobs and their PVCs there.
+// A JobLocation is the namespace of an instance's Jobs, with the names of the Jobs and their PVCs there.
 type JobLocation struct {
 	Namespace string
 	// Data and Backup are the names of PVCs.
@@ -11,8 +11,8 @@ type JobLocation struct {
 	WipeJob, PruneJob string
 }
 
-// JobLocation returns the instance's own namespace if a pod can run there. An instance that lost its XR leaves the
-// usual names to the next instance.
+// JobLocation returns the instance's own namespace if a pod can run there. The usual names are left to the next
+// instance if this one lost its XR.
 func (b *Basis) JobLocation() JobLocation {
 	i := b.Life
 	if !isRelocated(b) {
@@ -44,8 +44,8 @@ func isRelocated(b *Basis) bool {
 	return b.IsDeleting() && (b.Orphan != nil || !inOwnNamespace(b))
 }
 
-// inOwnNamespace reports whether a pod can run in the instance's own namespace. A later namespace of the same name
-// may have another owner.
+// inOwnNamespace reports whether a pod can run in the instance's own namespace. A later namespace with the same name
+// may have a different owner.
 func inOwnNamespace(b *Basis) bool {
 	return b.Namespace != nil && b.Namespace.DeletionTimestamp == nil && b.Namespace.UID == b.NamespaceUID()
 }

@@ -34,7 +34,7 @@ func ownObject(name, uid string) *unstructured.Unstructured {
 }
 
 // TestNamespacedKind checks that there is one kind without claims. The kind of its instances contains the API group,
-// so an instance of a claim with the same name is a different instance.
+// so such an instance differs from the instance of a claim with the same name.
 func TestNamespacedKind(t *testing.T) {
 	k, ok := kindOf(namespacedKind)
 	if !ok || k.HasClaims() || k.Object != k.XR || !slices.Contains(Kinds(), k) {
@@ -58,8 +58,8 @@ func TestNamespacedKind(t *testing.T) {
 	}
 }
 
-// TestFindOwnObject checks that an XR without a claim is found by its name. It is treated as deleted only if that is
-// certain.
+// TestFindOwnObject checks that an XR without a claim is found by its name, and that it is treated as deleted only if
+// this is certain.
 func TestFindOwnObject(t *testing.T) {
 	k := Key{Kind: namespacedKind, Namespace: "default", Name: "db"}
 	gvk := v1.GroupVersion.WithKind(v1.KindMySQL)
@@ -74,7 +74,7 @@ func TestFindOwnObject(t *testing.T) {
 			return c.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-			// The fake client gives a list the kind of its items.
+			// On a list, the fake client sets the kind of its items.
 			k := l.GetObjectKind().GroupVersionKind()
 			if k.Group == gvk.Group && strings.TrimSuffix(k.Kind, "List") == gvk.Kind {
 				return kerrors.NewNotFound(schema.GroupResource{}, "")
@@ -89,7 +89,7 @@ func TestFindOwnObject(t *testing.T) {
 		funcs   interceptor.Funcs
 		want    string
 		err     bool
-		gone    bool // The error says that the kind is not installed.
+		gone    bool // The error shows that the kind is not installed.
 	}{
 		"Found": {reason: "It has no claim and no labels.", objects: []client.Object{ownObject("db", "uid-1")},
 			want: "uid-1"},
@@ -125,8 +125,8 @@ func TestFindOwnObject(t *testing.T) {
 	}
 }
 
-// TestOwnObjectIsNoOrphan checks that an XR without a claim is never treated as orphaned. It ends only if it is
-// deleted.
+// TestOwnObjectIsNoOrphan checks that an XR in an API without claims is never treated as orphaned. It is deleted only
+// if a user deletes it.
 func TestOwnObjectIsNoOrphan(t *testing.T) {
 	own, orphan := Decode(ownObject("db", "uid-1")), Decode(xr("x", "uid-1", "db", false))
 	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}}

@@ -14,14 +14,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Note is the catalog entry of one backup on a volume or in a store. It remains if a user deletes the BackupRecord,
-// and so does the archive.
+// A Note is the catalog entry of one backup on a volume or in a store. The entry and the archive remain if a user
+// deletes the BackupRecord.
 type Note struct {
 	v1.BackupNote
 
 	// Name is the name of the BackupRecord and of the archive's directory.
 	Name string
-	// Volume or Store is the name of the volume or BackupStore that contains the entry. The other one is empty.
+	// Volume or Store is the name of the volume or BackupStore that contains the entry. The other field is empty.
 	Volume, Store string
 	// Forgotten is true if a user has allowed the next instance to start without this backup.
 	Forgotten bool
@@ -31,8 +31,8 @@ type Note struct {
 
 // Noted contains the catalog entries of an instance's backups.
 type Noted struct {
-	// Notes are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read together with
-	// Records, and the entries of stores are added to Notes.
+	// Notes are the catalog entries, newest first. BackupPVs are the backup volumes. Both are read if Records is read.
+	// The entries of stores are added to Notes later.
 	Notes     []Note
 	BackupPVs []corev1.PersistentVolume
 }
@@ -58,8 +58,8 @@ func notesOn(v *corev1.PersistentVolume, instance v1.Instance) []Note {
 	return out
 }
 
-// Forget returns the command with which a user allows the next instance to start without the backup. The archive
-// stays.
+// Forget returns the command with which a user allows the next instance to start without the backup. The archive is
+// kept.
 func (n *Note) Forget() string {
 	if n.Store != "" {
 		return fmt.Sprintf("kubectl annotate backupstore %s %s%s=%s", n.Store, v1.AnnotationForgetPrefix, n.Name,
@@ -77,13 +77,14 @@ func (n *Note) MakeRecord() string {
 	return fmt.Sprintf("kubectl annotate pv %s --overwrite %s=%s", n.Volume, v1.AnnotationMakeRecord, n.Name)
 }
 
-// Of reports whether a BackupRecord belongs to the catalog entry: name and instance UID are equal.
+// Of reports whether a BackupRecord belongs to the catalog entry. This is the case if name and instance UID are
+// equal.
 func (n *Note) Of(r *v1.BackupRecord) bool {
 	return n.Name == r.Name && (n.Unreadable || n.Spec.Instance.XR == r.Spec.Instance.XR)
 }
 
-// forgetWord returns the value of the annotation that forgets a backup. It is the UID of the backup's BackupRecord,
-// or the name of the backup if the UID is unknown.
+// forgetWord returns the value of the annotation with which a user forgets a backup. It is the UID of the backup's
+// BackupRecord, or the name of the backup if the UID is unknown.
 func (n *Note) forgetWord() string {
 	if n.Unreadable || n.Record == "" {
 		return n.Name
@@ -102,7 +103,7 @@ func HasNotes(v *corev1.PersistentVolume) bool {
 }
 
 // backupPVs returns all volumes with the labels of the instance's backup volumes, including volumes of previous
-// namespaces of the same name.
+// namespaces with the same name.
 func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1.PersistentVolume, error) {
 	l := &corev1.PersistentVolumeList{}
 	if err := r.List(ctx, l, client.MatchingLabels{v1.LabelInstance: life.Key(),
@@ -112,7 +113,7 @@ func backupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]corev1
 	return l.Items, nil
 }
 
-// readNoted reads the catalog entries on volumes for all backups of the name.
+// readNoted reads the catalog entries on volumes for all backups with this name.
 func readNoted(ctx context.Context, r client.Reader, life v1.Instance) (Noted, error) {
 	volumes, err := backupPVs(ctx, r, life)
 	return Noted{Notes: NotesOf(volumes, life), BackupPVs: volumes}, err
@@ -162,8 +163,8 @@ func newestFirst(records []v1.BackupRecord) {
 	slices.SortFunc(records, func(a, b v1.BackupRecord) int { return v1.NewestFirst(&a, &b) })
 }
 
-// Missing returns the catalog entry of a backup that is newer than all verified backups with a BackupRecord, and has
-// no verified BackupRecord itself. Such a BackupRecord was deleted, or was created again without its status. The next
+// Missing returns the catalog entry of a backup that has no verified BackupRecord and is newer than all backups that
+// have one. A user has deleted its BackupRecord, or the BackupRecord was created again without its status. The next
 // instance must not start without the data of this backup. Missing returns nil if there is no such backup, or if a
 // user has allowed the instance to start without it.
 func Missing(notes []Note, records []v1.BackupRecord) *Note {
@@ -184,9 +185,9 @@ func Missing(notes []Note, records []v1.BackupRecord) *Note {
 	return nil
 }
 
-// isOutdatedBy reports whether a later backup of the same instance replaces this one. The time of the announcement
+// isOutdatedBy reports whether a later backup of the same instance replaces this one. The start time of the backups
 // decides, because numbers start again if the cluster was restored from an etcd snapshot. If this backup has the
-// greater number, it must be older by more than the clocks of two API servers can differ.
+// higher number, the time difference must exceed the possible difference between the clocks of two API servers.
 func (n *Note) isOutdatedBy(r *v1.BackupRecord) bool {
 	if n.Unreadable || n.Name == r.Name || n.Spec.Instance.XR != r.Spec.Instance.XR {
 		return false
@@ -210,10 +211,10 @@ func (s *State) OwnNote() *Note {
 	return nil
 }
 
-// ForeignNote returns the catalog entry in a store that has the name of this backup, if it is not the entry of this
-// backup. Otherwise it returns nil. Another cluster with the same objects may have written the entry. Or this cluster
-// wrote it before it was restored from an etcd snapshot. The composite resources are then old, but the store contains
-// everything that was published since the snapshot.
+// ForeignNote returns the catalog entry in a store that has the name of this backup but belongs to a different
+// backup. It returns nil if there is none. Another cluster with the same objects may have written the entry. Or this
+// cluster wrote it before it was restored from an etcd snapshot. The composite resources are then older than the
+// contents of the store.
 func (s *State) ForeignNote() *Note {
 	if n := NoteNamed(s, s.Attempt().Record); n != nil && !isOwnNote(s, n) {
 		return n
@@ -221,25 +222,25 @@ func (s *State) ForeignNote() *Note {
 	return nil
 }
 
-// serversDiffer is the largest difference between the clocks of two API servers.
+// serversDiffer is the largest assumed difference between the clocks of two API servers.
 const serversDiffer = time.Minute
 
-// IsEarlier reports whether the backup of a catalog entry was announced before the deletion of this instance.
+// IsEarlier reports whether the backup of a catalog entry started before the deletion of this instance.
 func IsEarlier(b *Basis, n *Note) bool {
 	deletedAt := b.Identity().DeletedAt
 	return b.XR != nil && deletedAt != nil && n.AnnouncedAt.Add(serversDiffer).Before(deletedAt.Time)
 }
 
-// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show it.
-// A cluster that was copied with its etcd has the same names and UIDs. It may delete its instances at the same time.
-// The controller checks two things:
+// isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show this. A
+// cluster that was copied together with its etcd has the same names and UIDs, and may delete its instances at the
+// same time. The controller therefore checks one of the following:
 //
-// - the annotation AnnotationPublished, which it writes on the XR, the data volume and its PVC before it publishes
-// the entry
-// - for an entry of an earlier release, its BackupRecord and the checksum that this cluster's own Job reports.
+// - The annotation AnnotationPublished names the archive. The controller writes it to the XR, the data volume and its
+// PVC before it publishes the entry.
+// - For an entry of an earlier release, its BackupRecord and the checksum in the report of this cluster's Job match.
 func isOwnNote(s *State, n *Note) bool {
 	switch r := s.Record(); {
-	case n.Store == "": // Only this cluster writes the entries on its volumes.
+	case n.Store == "": // Only this cluster writes entries on its volumes.
 		return true
 	case n.Spec.Archive == nil:
 		return false

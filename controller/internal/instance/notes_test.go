@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// provenAt returns the BackupRecord of a verified backup that was announced at this second.
+// provenAt returns the BackupRecord of a verified backup that started at this second.
 func provenAt(name string, second int64) *v1.BackupRecord {
 	r := record(name, "db", second)
 	r.UID, r.Spec.Instance.XR, r.Status.Phase = types.UID("uid-of-"+name), types.UID("xr-of-"+name), v1.BackupProven
@@ -146,8 +146,8 @@ func TestNoteCommands(t *testing.T) {
 }
 
 // TestMissingSetBack checks a cluster that was restored from an etcd snapshot. The numbers of an instance's backups
-// start again, and a store contains backups from after the snapshot. A backup is not missing if it is older than a
-// verified backup of the same instance. Backups of other instances are missing.
+// start again, and a store contains backups that are newer than the snapshot. A backup is not reported as missing if
+// a verified backup of the same instance is newer. Backups of other instances are reported.
 func TestMissingSetBack(t *testing.T) {
 	record := func(name string, xr types.UID, number, second int64) *v1.BackupRecord {
 		r := provenAt(name, second)

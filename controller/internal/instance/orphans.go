@@ -13,7 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An orphan is an instance whose XR no longer exists, while a volume or PVC with the finalizer still holds its data.
+// An orphan is an instance whose XR no longer exists, but whose data is still held by a volume or PVC with the
+// finalizer.
 type orphan struct {
 	uid types.UID
 	// holders are the objects that hold the data, volumes first.
@@ -66,13 +67,13 @@ func AllXRs(ctx context.Context, from client.Reader, kind Kind) ([]metav1.Partia
 // XROf returns the UID of the XR that an object names, or "".
 func XROf(o client.Object) types.UID { return types.UID(o.GetLabels()[v1.LabelXR]) }
 
-// HoldsData reports whether a volume or PVC holds data of an instance: it has the finalizer, names an XR, and is not
-// for backups. Only the controller may release it.
+// HoldsData reports whether a volume or PVC holds data of an instance. It then has the finalizer, names an XR, and is
+// not used for backups. Only the controller may release it.
 func HoldsData(o client.Object) bool {
 	return HasFinalizer(o) && XROf(o) != "" && !IsForBackups(o)
 }
 
-// IsForBackups reports whether a volume or PVC is labeled as one for backups.
+// IsForBackups reports whether a volume or PVC has the label for backups.
 func IsForBackups(o client.Object) bool {
 	return o.GetLabels()[v1.LabelComponent] == v1.ComponentBackup
 }

@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pageSize is the page size of lists, as in kubectl.
+// pageSize is the page size of lists. kubectl uses the same value.
 const pageSize = 500
 
 // A PagedReader reads lists in pages, so that the API server keeps at most one page in memory for a request.
 type PagedReader struct{ client.Reader }
 
 // List reads all pages. They have the same resourceVersion, so that no object is missed between two pages. If the API
-// server compacts this version too early, the list is read as a whole, because a part of it must not be treated as
-// complete.
+// server compacts this version too early, List reads the whole list at once. An incomplete list must not be treated
+// as complete.
 func (r PagedReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if asked := (&client.ListOptions{}).ApplyOptions(opts); asked.Limit > 0 || asked.Continue != "" {
 		return r.Reader.List(ctx, list, opts...)

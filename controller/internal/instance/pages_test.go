@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A bookOfPages returns a list in pages. The pages from number expired on are no longer available.
+// A bookOfPages returns a list in pages. The page with the number expired and all later pages are no longer
+// available.
 type bookOfPages struct {
 	client.Reader
 

@@ -23,8 +23,9 @@ func (e *UnreadablePlatformError) Error() string {
 	return fmt.Sprintf("%s %s: %s. To repair it: %s", v1.KindPlatform, v1.PlatformName, e.String(), e.Edit(object))
 }
 
-// ReadPlatform returns the spec of the Platform object, or nil if the object does not exist. With an
-// UnreadablePlatformError, it returns the readable fields, which must not be treated as a permission.
+// ReadPlatform returns the spec of the Platform object, or nil if the object does not exist. If it returns an
+// UnreadablePlatformError, the spec contains only the readable fields. A missing field must then not be treated as a
+// permission.
 func ReadPlatform(ctx context.Context, reader client.Reader) (*v1.PlatformSpec, error) {
 	p := &v1.Platform{}
 	err := reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)

@@ -44,7 +44,7 @@ func whyHeld(s *State) string {
 	return ""
 }
 
-// isStarting reports whether an instance is starting or is prevented from starting.
+// isStarting reports whether an instance is starting, or waits for a condition before it can start.
 func isStarting(xr *Composite) bool {
 	return xr.IsBeginning() || xr.HasFailedRestore() || xr.Status.RestoredBy != ""
 }
@@ -63,7 +63,7 @@ func readStart(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.Pe
 		return restore, previous, err
 	}
 	restore = cmp.Or(running, restore)
-	// The pod of a restore test does not affect the start.
+	// A restore test pod does not affect the start.
 	own := slices.DeleteFunc(pods,
 		func(p corev1.Pod) bool { return p.Labels[v1.LabelComponent] == v1.ComponentRestoreTest })
 	tries := withoutEarlierTries(own, basis.XR.Status.Restore)
@@ -104,8 +104,8 @@ func steadyText(before *v1.Blocker, reason string) string {
 // timestamp matches the timestamp at the beginning of a line in a server's log.
 var timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S*(?: UTC| Z)?(?: -| \d+)?\s*`)
 
-// withoutEarlierTries removes pods of earlier restore attempts: all pods of the restore that have ended, except for
-// the newest one. After the restore has succeeded, it removes the newest one, too.
+// withoutEarlierTries removes the pods of earlier restore attempts, which are all terminated pods of the restore
+// except for the newest one. After the restore has succeeded, it removes the newest one, too.
 func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.Pod {
 	out := slices.Clone(pods)
 	slices.SortStableFunc(out, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
@@ -119,8 +119,8 @@ func withoutEarlierTries(pods []corev1.Pod, restore *v1.RestoreStatus) []corev1.
 	})
 }
 
-// volumeInDoubt returns a text that names the data volume, if a container found no data on it or the data of another
-// instance. Otherwise it returns "".
+// volumeInDoubt returns a text with the name of the data volume if a container found no data on it, or the data of
+// another instance. Otherwise it returns "".
 func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	inDoubt := func(c corev1.ContainerStatus) bool {
 		r := lastReport(p, c)
@@ -135,8 +135,8 @@ func volumeInDoubt(v *corev1.PersistentVolume, p *corev1.Pod) string {
 	return ". The data is on PersistentVolume " + v.Name
 }
 
-// whereBackupsAre returns what to do if a pod must run on a node that can use the backup volume, and is not scheduled
-// yet. Otherwise it returns "".
+// whereBackupsAre returns how to fix a pod that is not scheduled yet because it needs a node that can use the backup
+// volume. Otherwise it returns "".
 func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
 	if xr == nil || xr.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""
@@ -148,7 +148,7 @@ func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
 		nodesText(xr.Status.BackupNodes))
 }
 
-// nodesText returns a node selector as text for users.
+// nodesText formats a node selector for users.
 func nodesText(selector *corev1.NodeSelector) string {
 	terms := make([]string, 0, len(selector.NodeSelectorTerms))
 	for _, t := range selector.NodeSelectorTerms {
@@ -162,8 +162,8 @@ func nodesText(selector *corev1.NodeSelector) string {
 	return foreignText(strings.Join(terms, ", or "))
 }
 
-// readRestore returns the restore Job with its pods, if the restore is running, or if it has succeeded and its pod
-// does not end. Otherwise it returns nil.
+// readRestore returns the restore Job with its pods if the restore is running. It also does so if the restore has
+// succeeded but its pod does not terminate. Otherwise it returns nil.
 func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (*Job, error) {
 	if r := s.XR.Status.Restore; r == nil || r.Phase != v1.RestoreRunning && s.XR.Status.RestoredBy == "" {
 		return nil, nil //nolint:nilnil // No restore is in progress.
@@ -177,14 +177,14 @@ func readRestore(ctx context.Context, l looker, s *Subject, pods []corev1.Pod) (
 	return j, nil
 }
 
-// crashLoop is the kubelet's reason for a container that exits repeatedly.
+// crashLoop is the kubelet's reason for waiting if a container exits repeatedly.
 const crashLoop = "CrashLoopBackOff"
 
-// passing lists reasons for waiting that usually end without a change by a user.
+// passing lists reasons for waiting that usually disappear without a change by a user.
 var passing = []string{"", "ContainerCreating", "PodInitializing"}
 
-// podFailureOf returns why a pod does not run, as reported by the scheduler, the kubelet or the product's program. It
-// returns "" if there is no failure or the pod is being deleted.
+// podFailureOf returns why a pod is not running, as reported by the scheduler, the kubelet or the product's program.
+// It returns "" if there is no failure or the pod is being deleted.
 func podFailureOf(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return ""
@@ -195,7 +195,7 @@ func podFailureOf(p *corev1.Pod) string {
 		}
 	}
 	for _, c := range p.Status.InitContainerStatuses {
-		// Between two attempts, State contains the last termination. During an attempt, LastTerminationState does.
+		// Between two attempts, State contains the last termination. During an attempt, LastTerminationState contains it.
 		if r := lastReport(p, c); r != nil && r.Error != "" &&
 			(c.State.Terminated == nil || c.State.Terminated.ExitCode != 0) {
 			return reportText(p, c.Name, r)
@@ -228,22 +228,22 @@ func reportText(p *corev1.Pod, container string, r *agent.Report) string {
 	return subject + ": " + r.Error
 }
 
-// Reasons of the kubelet for an image that it cannot pull. It reports errImagePull after an attempt, and
-// imagePullBackOff while it waits for the next attempt. The message of the latter contains the error of the last
-// attempt (kubernetes, pkg/kubelet/images/image_manager.go).
+// The kubelet's reasons for an image that it cannot pull. It reports errImagePull after an attempt, and
+// imagePullBackOff while it waits for the next attempt. The message of imagePullBackOff contains the error of the
+// last attempt (kubernetes, pkg/kubelet/images/image_manager.go).
 const (
 	errImagePull     = "ErrImagePull"
 	imagePullBackOff = "ImagePullBackOff"
 )
 
-// backOff matches the text before the error of the last attempt in a message of imagePullBackOff.
+// backOff matches the text in an imagePullBackOff message that comes before the error of the last attempt.
 var backOff = regexp.MustCompile(`^Back-off pulling image "[^"]*": ` + errImagePull + `: `)
 
 // connection matches the local address in a Go network error, such as 10.0.0.7:53122->. The port differs in each
 // attempt.
 var connection = regexp.MustCompile(`\S+->`)
 
-// waitsBecause returns why a container waits. The text is the same during an attempt and while the kubelet waits.
+// waitsBecause returns why a container is waiting. The text is the same during an attempt and between attempts.
 func waitsBecause(w *corev1.ContainerStateWaiting) string {
 	reason, message := w.Reason, w.Message
 	if reason == imagePullBackOff {

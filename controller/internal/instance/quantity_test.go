@@ -15,9 +15,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// allocated returns the number of bytes that a call allocates. The runtime counts small objects later, several
+// allocated returns the number of bytes that a call allocates. The runtime counts small objects with a delay, several
 // megabytes at once, so a limit must allow for that. A calculation with a huge number needs tens of megabytes. The
-// duration is not measured, because it says nothing on a busy machine.
+// duration is not measured, because it is not reliable on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -27,7 +27,7 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// composites returns the claims and XRs of the examples, of both kinds and in each state.
+// composites returns the claims and XRs of the examples, for both kinds and in each state.
 func composites(tb testing.TB) []map[string]any {
 	tb.Helper()
 	var out []map[string]any
@@ -51,8 +51,9 @@ func composites(tb testing.TB) []map[string]any {
 	return out
 }
 
-// TestDecodeQuantityAttack checks a huge number in any quantity of a claim or an XR. The other fields are still read,
-// and the controller does not calculate with the number. Otherwise this instance and all others could not be deleted.
+// TestDecodeQuantityAttack checks a huge number in any quantity of a claim or an XR. The controller must still read
+// the other fields, and must not calculate with the number. Otherwise neither this instance nor any other could be
+// deleted.
 func TestDecodeQuantityAttack(t *testing.T) {
 	fields := map[string][]string{
 		"Legacy": {"storage_size"}, "Size": {"storageSize"},
@@ -131,9 +132,9 @@ func merge(base, change map[string]any) map[string]any {
 	return out
 }
 
-// FuzzDecode changes a claim or an XR of each kind with arbitrary JSON. Decoding must end, allocate memory in
-// proportion to the length of the object, and have the same result each time. It must not depend on fields that only
-// the function uses.
+// FuzzDecode changes a claim or an XR of each kind with arbitrary JSON. Decoding must terminate, return the same
+// result each time, and allocate memory in proportion to the length of the object. It must not depend on fields that
+// only the function uses.
 //
 //	go test ./controller/internal/instance -fuzz FuzzDecode -fuzztime 5m
 func FuzzDecode(f *testing.F) {
@@ -184,7 +185,7 @@ func useAll(c *Composite) {
 	_, _ = v1.ParseSize(size)
 }
 
-// same checks that a second decoding has the same result, also without the fields that only the function uses.
+// same checks that a second decoding returns the same result, even without the fields that only the function uses.
 func same(t *testing.T, u *unstructured.Unstructured, c *Composite) {
 	t.Helper()
 	without := u.DeepCopy()

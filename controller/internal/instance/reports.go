@@ -20,7 +20,7 @@ import (
 type Logs interface {
 	// Tail returns the last bytes of a container's log.
 	Tail(ctx context.Context, namespace, pod, container string) (io.ReadCloser, error)
-	// OfEnded returns the last lines of a container that has ended, or of its previous run.
+	// OfEnded returns the last lines of the log of a terminated container, or of its previous run.
 	OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error)
 }
 
@@ -34,7 +34,7 @@ func readReports(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.
 			j.PodFailure = why
 		}
 		for _, c := range p.Status.InitContainerStatuses {
-			// An init container ends the Job only if it fails.
+			// The result of an init container is the result of the Job only if it fails.
 			if r := ReportOf(p, &c); r != nil && !r.OK && j.Report == nil {
 				j.Report = r
 			}
@@ -60,8 +60,8 @@ func readReports(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.
 	}
 }
 
-// noteEviction records why the kubelet evicted the newest pod, for example because a node ran out of disk space. The
-// containers do not contain the reason.
+// noteEviction records why the kubelet evicted the newest pod, for example because its node ran out of disk space.
+// The container statuses do not show the reason.
 func (j *Job) noteEviction() {
 	var newest *corev1.Pod
 	for i := range j.Pods {
@@ -74,16 +74,16 @@ func (j *Job) noteEviction() {
 	}
 }
 
-// noteClone records that the clone has ended, successfully or not.
+// noteClone records that the clone has finished, successfully or not.
 func (j *Job) noteClone(c *corev1.ContainerStatus) {
 	j.Cloned = j.Cloned || c.Name == agent.CloneContainerName && c.State.Terminated != nil
 }
 
 // maxPodFailure is the maximum length in bytes of a message from the kubelet or scheduler. Such a message can contain
-// texts of registries and servers.
+// text from registries and servers.
 const maxPodFailure = 2 * v1.MaxForeignText
 
-// NotePodFailure records why a pod does not run.
+// NotePodFailure records why a pod is not running.
 func (j *Job) NotePodFailure(p *corev1.PodStatus) {
 	for _, c := range slices.Concat(p.InitContainerStatuses, p.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Message != "" {
@@ -97,8 +97,9 @@ func (j *Job) NotePodFailure(p *corev1.PodStatus) {
 	}
 }
 
-// ReportOf returns the report of a container that has ended, or nil if it has not ended or wrote no report. If the
-// kernel killed a process of the container because of memory, the error says so, even without a report.
+// ReportOf returns the report of a terminated container. It returns nil if the container is not terminated or wrote
+// no report. If the kernel killed a process because it ran out of memory, ReportOf returns this error even without a
+// report.
 func ReportOf(p *corev1.Pod, c *corev1.ContainerStatus) *agent.Report {
 	t := c.State.Terminated
 	if t == nil {
@@ -111,8 +112,9 @@ func ReportOf(p *corev1.Pod, c *corev1.ContainerStatus) *agent.Report {
 	return withoutMemory(p, c.Name, t, r)
 }
 
-// withoutMemory adds to a report that the kernel killed a process because of memory, and which setting to raise. If
-// the container wrote no report, withoutMemory creates one. An OOM kill says nothing about the state of the data.
+// withoutMemory adds to a report that the kernel killed a process because it ran out of memory, and which setting
+// must be raised. If the container wrote no report, withoutMemory creates one. An OOM kill is no evidence of the
+// state of the data.
 func withoutMemory(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated, r *agent.Report) *agent.Report {
 	switch {
 	case r == nil && (t.Reason != reasonOOMKilled || t.ExitCode == 0):

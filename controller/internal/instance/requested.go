@@ -13,9 +13,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readRequested returns the oldest Backup object that requests a backup of a living instance. The cache shows whether
-// there is one, so that other instances cost no API call. The object is then read again from the API server, because
-// the backup may have completed since.
+// readRequested returns the oldest Backup object that requests a backup of an existing instance. It first checks the
+// cache, so that instances without such an object cost no API call. It then reads the object again from the API
+// server, because the backup may have been completed in the meantime.
 func (g *Gatherer) readRequested(ctx context.Context, s *Subject) (Request, error) {
 	if s.XR == nil || s.IsDeleting() || !s.XR.Status.Started || s.XR.Status.RequestedBackup.IsUnderWay() {
 		return Request{}, nil
@@ -61,7 +61,7 @@ func BackupsOf(ctx context.Context, r client.Reader, namespace, kind, name strin
 func isOpen(b *v1.Backup) bool { return b.DeletionTimestamp == nil && !b.IsAnswered() }
 
 // oldestOpen returns the oldest Backup object without a result, or nil. It returns nil until the result of the last
-// backup is written, because that backup would be taken again otherwise.
+// backup is written, because that backup would otherwise be taken again.
 func oldestOpen(all []v1.Backup, last *v1.LastBackupStatus) *v1.Backup {
 	var out *v1.Backup
 	for i := range all {

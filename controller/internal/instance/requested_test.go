@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestReadRequested checks that the oldest Backup object without a result is used, one after the other.
+// TestReadRequested checks that Backup objects without a result are used one after the other, the oldest first.
 func TestReadRequested(t *testing.T) {
 	minuteAt := func(minute int) metav1.Time {
 		return metav1.NewTime(time.Date(2026, 11, 30, 3, minute, 0, 0, time.UTC))
@@ -37,7 +37,7 @@ func TestReadRequested(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		cached []client.Object
-		stored []client.Object // It is the same as cached if it is nil.
+		stored []client.Object // If it is nil, it is the same as cached.
 		last   *v1.LastBackupStatus
 		method v1.BackupMethod
 		want   Request

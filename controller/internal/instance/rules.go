@@ -8,8 +8,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/nsrules"
 )
 
-// readRules reads the rules of the namespace in which Jobs run. Jobs are adapted to these rules. For a living
-// instance, the controller reports Jobs that the rules would refuse.
+// readRules reads the quotas and limits of the namespace in which Jobs run. Jobs are adapted to these rules. For an
+// existing instance, the controller reports Jobs that the rules would refuse.
 func readRules(ctx context.Context, r client.Reader, basis *Basis) (*nsrules.Rules, error) {
 	if basis.XR == nil && basis.Orphan == nil {
 		return nil, nil //nolint:nilnil // There is no instance that needs Jobs.

@@ -13,7 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// NewScheme returns a scheme with the types that are read and written as Go types. Claims and XRs are not among them.
+// NewScheme returns a scheme with the types that are read and written as Go types. It does not contain claims and
+// XRs.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -25,7 +26,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// NewClient returns a client for a user's command. It reads the current state without a cache.
+// NewClient returns a client for commands that users run. It reads the current state without a cache.
 func NewClient(config *rest.Config) (client.Client, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -38,8 +39,8 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	return pagedClient{c}, nil
 }
 
-// IsPassing reports whether an error will disappear when the API server or the network is available again. All errors
-// that the client did not cause are treated as such.
+// IsPassing reports whether an error is temporary, because the API server or the network is not available. Every
+// error that the client did not cause is treated as temporary.
 func IsPassing(err error) bool {
 	return !errors.As(err, new(kerrors.APIStatus)) || kerrors.IsTooManyRequests(err) || kerrors.IsServerTimeout(err) ||
 		kerrors.IsTimeout(err) ||

@@ -12,8 +12,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// readSettings returns the verdict on new settings that are not in use yet. A composition function can read neither
-// pods nor logs.
+// readSettings returns the verdict on new settings that are not in use yet. The controller determines it, because a
+// composition function can read neither pods nor logs.
 func readSettings(ctx context.Context, l looker, basis *Basis,
 	backupPVC *corev1.PersistentVolumeClaim) (*v1.SettingsVerdict, error) {
 	if basis.XR == nil || basis.IsDeleting() {
@@ -24,7 +24,7 @@ func readSettings(ctx context.Context, l looker, basis *Basis,
 	case settings == nil:
 		return nil, nil //nolint:nilnil // All settings are in use.
 	case settings.Phase == v1.SettingsTakenBack || last.IsOf(settings.ID) && last.TakenBack:
-		return last, nil // The verdict stays until the claim changes its settings.
+		return last, nil // The verdict stays the same until the claim changes its settings.
 	case settings.Phase == v1.SettingsOnTrial:
 		return readTrial(ctx, l, basis.Life, settings)
 	}
@@ -53,8 +53,8 @@ func readSettingsCheck(ctx context.Context, l looker, basis *Basis, backupPVC *c
 	return judgeValidation(settings, j, waits), nil
 }
 
-// judgeValidation returns the result of the validation, or what it waits for. It returns nil if there is nothing to
-// report.
+// judgeValidation returns the result of the validation, or why the validation is delayed. It returns nil if there is
+// nothing to report.
 func judgeValidation(status *v1.SettingsStatus, j *Job, waits string) *v1.SettingsVerdict {
 	failed := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
@@ -69,7 +69,7 @@ func judgeValidation(status *v1.SettingsStatus, j *Job, waits string) *v1.Settin
 	return &v1.SettingsVerdict{ID: status.ID, Message: message}
 }
 
-// whyValidationFailed returns the error of mysqld, or else of the kubelet.
+// whyValidationFailed returns the error of mysqld, or the error of the kubelet if there is none.
 func whyValidationFailed(j *Job) string {
 	out := ""
 	for i := range j.Pods {
@@ -92,7 +92,7 @@ func howEnded(p *corev1.Pod, container string, t *corev1.ContainerStateTerminate
 	return fmt.Sprintf("container %s ended with exit code %d", container, t.ExitCode)
 }
 
-// readTrial returns whether the server keeps exiting with new settings, and its output.
+// readTrial reports that the server keeps exiting with new settings, with its output. Otherwise it returns nil.
 func readTrial(ctx context.Context, l looker, life v1.Instance,
 	settings *v1.SettingsStatus) (*v1.SettingsVerdict, error) {
 	pods, err := podsOfLife(ctx, l, life, "")
@@ -114,7 +114,7 @@ func readTrial(ctx context.Context, l looker, life v1.Instance,
 	return nil, nil //nolint:nilnil // There is no verdict yet.
 }
 
-// trialRestarts is how often a container exits before its new settings are reverted. The kubelet restarts it
+// trialRestarts is the number of exits after which new settings are reverted. The kubelet restarts the container
 // immediately, then after 10 and after 20 seconds (kubernetes, pkg/kubelet/kubelet.go).
 const trialRestarts = 2
 

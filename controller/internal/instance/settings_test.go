@@ -62,8 +62,8 @@ func TestTrialFails(t *testing.T) {
 	}
 }
 
-// TestValidationIsReported checks that the verdict contains the error of mysqld or, without one, how its container
-// ended.
+// TestValidationIsReported checks that the verdict contains the error of mysqld. If mysqld reports none, the verdict
+// shows how its container terminated.
 func TestValidationIsReported(t *testing.T) {
 	status := &v1.SettingsStatus{ID: "new", Phase: v1.SettingsValidating}
 	failed := []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "no more tries"}}

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Source is another claim of the namespace that an instance is to be restored from, with all of its backups. If a
-// BackupRecord was deleted, the catalog on the backup volume or in the store still contains the backup.
+// A Source is another claim of the namespace that an instance will be restored from, with all of the claim's backups.
+// If a BackupRecord was deleted, the catalog on the backup volume or in the store still contains the backup.
 type Source struct {
 	// Of is the other claim.
 	Of v1.Instance
@@ -24,11 +24,12 @@ type Source struct {
 // Missing returns the newest backup of the source if its BackupRecord is missing, or nil.
 func (s *Source) Missing() *Note { return Missing(s.Notes, s.Records) }
 
-// Newest returns the name of the newest verified backup, PreviousNone, or PreviousHeld if its BackupRecord is missing.
+// Newest returns the name of the newest verified backup. It returns PreviousNone if there is no backup, and
+// PreviousHeld if the newest BackupRecord is missing.
 func (s *Source) Newest() string { return newestOf(s.Notes, s.Records) }
 
-// newestOf returns the name of the newest verified backup among records that are sorted newest first, as
-// status.internal.previousBackup has it.
+// newestOf returns the name of the newest verified backup, in the format of status.internal.previousBackup. The
+// records must be sorted newest first.
 func newestOf(notes []Note, records []v1.BackupRecord) string {
 	if Missing(notes, records) != nil {
 		return v1.PreviousHeld
@@ -41,14 +42,15 @@ func newestOf(notes []Note, records []v1.BackupRecord) string {
 	return v1.PreviousNone
 }
 
-// needsSource reports whether an instance is to be restored from another claim and has not chosen a backup yet.
+// needsSource reports whether an instance will be restored from another claim but has not chosen a backup yet.
 func needsSource(s *Subject) bool {
 	return s.XR != nil && !s.IsDeleting() && !s.XR.Status.Started && s.XR.Status.Restore == nil &&
 		s.XR.Spec.Restore.From != nil && s.XR.Spec.Restore.Source(s.Life).Key() != s.Life.Key()
 }
 
 // readSource reads the backups of the claim that spec.restore.from names. If a store does not respond, the instance
-// waits, as it does for its own backups. storeFailure is the error of an earlier read or of this one.
+// waits, as it does for its own backups. The argument and the result storeFailure are the error of an earlier read or
+// of this one.
 func readSource(ctx context.Context, r client.Reader, stores Stores, basis *Basis,
 	storeFailure string) (*Source, string, error) {
 	if !needsSource(&basis.Subject) {
@@ -95,8 +97,8 @@ func allBackupPVs(ctx context.Context, r client.Reader, life v1.Instance) ([]cor
 	return append(volumes, *v), nil
 }
 
-// namespacesOf returns the UIDs of the namespaces in which backups of an instance were taken: the current namespace
-// and previous namespaces of the same name. A store has a prefix for each of these namespaces.
+// namespacesOf returns the UIDs of the namespaces in which backups of an instance were taken. These are the current
+// namespace and previous namespaces with the same name. A store has a prefix for each of them.
 func namespacesOf(today types.UID, records []v1.BackupRecord, notes []Note,
 	volumes []corev1.PersistentVolume) []types.UID {
 	out := []types.UID{today}

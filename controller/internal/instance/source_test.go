@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// fromOther is an instance that is to be restored from the claim other.
+// fromOther is an instance that will be restored from the claim other.
 func fromOther(status map[string]any) *unstructured.Unstructured {
 	u := xr("x", "uid-1", "db", false)
 	spec, _ := u.Object["spec"].(map[string]any)
@@ -27,7 +27,7 @@ func fromOther(status map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// ofOther returns a verified backup of the claim other in a namespace, and its catalog entry in a store.
+// ofOther returns a verified backup of the claim other, and its catalog entry in a store.
 func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, FoundNote) {
 	r, n := inStore(name, second)
 	r.Spec.Instance.Name, r.Spec.Instance.NamespaceUID = otherName, namespace
@@ -38,7 +38,7 @@ func ofOther(name string, second int64, namespace types.UID) (*v1.BackupRecord, 
 }
 
 // TestSourceKnowsVolumesAndStores checks that backups of the claim in spec.restore.from are found on volumes and in
-// stores, like the instance's own backups.
+// stores, like an instance's own backups.
 func TestSourceKnowsVolumesAndStores(t *testing.T) {
 	older, _ := ofOther("default-other-0000000001", 1, "ns")
 	newest, noted := ofOther("default-other-0000000002", 2, "ns")
@@ -100,7 +100,8 @@ func TestSourceKnowsVolumesAndStores(t *testing.T) {
 	}
 }
 
-// TestSourceIsReadUntilTheChoice checks that backups of another claim are not read after a backup was chosen.
+// TestSourceIsReadUntilTheChoice checks that the controller no longer reads the backups of another claim once a
+// backup is chosen.
 func TestSourceIsReadUntilTheChoice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		xr   *unstructured.Unstructured

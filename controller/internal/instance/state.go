@@ -17,13 +17,13 @@ type Settings struct {
 	JobResources *corev1.ResourceRequirements
 	// BackupClass is the StorageClass of backup volumes. If it is nil, they have the class of the data volume.
 	BackupClass *string
-	// Namespace is the controller's own namespace, which contains the certificate authorities of servers. It is empty
-	// if there are none.
+	// Namespace is the controller's own namespace, which contains the certificate authorities of servers. It is empty if
+	// there are no certificate authorities.
 	Namespace string
 }
 
-// A State contains all objects of one instance. It is read from the API server and never from a cache, and excludes
-// objects with other owners. Gatherer.readLife reads the parts in the order of these fields.
+// A State contains all objects of one instance. It is read from the API server and never from a cache. Objects with
+// other owners are excluded. Gatherer.readLife reads the parts in the order of these fields.
 type State struct {
 	Basis
 	BackupVolumes
@@ -34,10 +34,10 @@ type State struct {
 	// Undefined is true if the XRD of the kind is being deleted or no longer exists. It is read only while a deletion
 	// waits for Crossplane.
 	Undefined bool
-	// CrossplaneAwaited is how long this process has seen the deletion wait for Crossplane. It comes from a monotonic
-	// clock, so that a change of the system time does not affect it.
+	// CrossplaneAwaited is how long this process has seen the deletion wait for Crossplane. It is measured with a
+	// monotonic clock, so that a change of the system time does not affect it.
 	CrossplaneAwaited time.Duration
-	// Refusal is why Kubernetes, or the server, refused the last step, or nil.
+	// Refusal describes why the API server, a server or a store refused the last step, or is nil.
 	Refusal *Refusal
 
 	// Uncomposed is the last event of the XR about an object that Crossplane could not apply. It is empty while the
@@ -46,18 +46,17 @@ type State struct {
 	// SettingsVerdict is the verdict on new settings that are not in use yet. It is nil if there is no verdict or
 	// there are no new settings.
 	SettingsVerdict *v1.SettingsVerdict
-	// Source is the claim that spec.restore.from names. It is nil if the field is unset, or the backup has been
-	// chosen.
+	// Source is the claim that spec.restore.from names. It is nil if the field is unset or the backup has been chosen.
 	Source *Source
-	// Rules are the rules of the namespace in which Jobs run, or nil if they were not read.
+	// Rules are the quotas and limits of the namespace in which Jobs run, or nil if they were not read.
 	Rules *nsrules.Rules
 }
 
-// NewState returns a State of which nothing else has been read yet.
+// NewState returns a State with this Subject. Its other parts have not been read yet.
 func NewState(s Subject) *State { return &State{Basis: Basis{Subject: s}} }
 
-// A Refusal describes why a step was refused. After a refusal by a quota or a policy, a user must change the quota,
-// the policy or the request. A server or a store can refuse a step, too.
+// A Refusal describes why a step was refused. If a quota or a policy refused it, a user must change the quota, the
+// policy or the request. A server or a store can also refuse a step.
 type Refusal struct {
 	// Of is the refused action.
 	Of string
@@ -65,12 +64,11 @@ type Refusal struct {
 	Message string
 	// Missing is true if a store does not contain the archive that a Job has reported.
 	Missing bool
-	// Passing is true if no change is needed: a server did not respond and may respond the next time.
+	// Passing is true if nothing must be changed, because a server did not respond and may respond the next time.
 	Passing bool
 }
 
-// numbered matches the words that can differ in two texts about the same problem, such as a source port or the ID of
-// a request.
+// numbered matches words that can differ in two texts about the same problem, such as a source port or a request ID.
 var numbered = regexp.MustCompile(`[\w-]*[0-9][\w-]*`)
 
 // SaysSame reports whether two texts differ only in words that contain a digit.
@@ -78,5 +76,6 @@ func SaysSame(a, b string) bool {
 	return numbered.ReplaceAllString(a, "0") == numbered.ReplaceAllString(b, "0")
 }
 
-// Latest returns the newest verified backup of all instances of the name, as in status.internal.previousBackup.
+// Latest returns the newest verified backup of all instances with this name, in the format of
+// status.internal.previousBackup.
 func (s *State) Latest() string { return newestOf(s.Notes, s.Records) }

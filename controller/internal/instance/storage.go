@@ -14,22 +14,22 @@ import (
 
 // DataVolumes contains the volume and the PVCs of the database.
 type DataVolumes struct {
-	// DataPVC and DataPV are the PVC and the volume of the database. If Jobs use another PVC at the JobLocation, that
-	// PVC is DataPVC. OriginalPVC is then the PVC before it: the server's, or one that a Job used in the instance's
+	// DataPVC and DataPV are the PVC and the volume of the database. If Jobs use another PVC at the JobLocation, DataPVC
+	// is that PVC. OriginalPVC is then the previous PVC: the server's, or the PVC that a Job used in the instance's
 	// namespace.
 	DataPVC     *corev1.PersistentVolumeClaim
 	DataPV      *corev1.PersistentVolume
 	OriginalPVC *corev1.PersistentVolumeClaim
-	// PVCNameConflict is true if a PVC of another owner has the name of DataPVC.
+	// PVCNameConflict is true if a PVC with a different owner has the name of DataPVC.
 	PVCNameConflict bool
 	// Node is the hostname label of the node whose directory contains the data. It is set only for a hostPath volume
 	// without a node affinity.
 	Node string
 }
 
-// readDataVolumes reads the data PVC and its volume. If the volume is reserved for another PVC, the data PVC is read
-// again, because it may have been created in between. Otherwise the controller would reserve the volume for the wrong
-// PVC. The BackupRecords contain the namespace UID of the data if the volume is deleted.
+// readDataVolumes reads the data PVC and its volume. If the volume is reserved for another PVC, it reads the data PVC
+// again, because the PVC may have been created in between. Otherwise the controller would reserve the volume for the
+// wrong PVC. The BackupRecords provide the namespace UID of the data if the volume is deleted.
 func readDataVolumes(ctx context.Context, r client.Reader, subject *Subject,
 	records []v1.BackupRecord) (DataVolumes, error) {
 	basis := &Basis{Subject: *subject, Records: records}
@@ -72,7 +72,7 @@ func readPVC(ctx context.Context, r client.Reader, namespace, name string) (*cor
 	return getObject(ctx, r, &corev1.PersistentVolumeClaim{}, namespace, name)
 }
 
-// readRelocatedPVC reads the data PVC at another JobLocation. The PVC in found becomes OriginalPVC.
+// readRelocatedPVC reads the data PVC at another JobLocation. The data PVC that was found before becomes OriginalPVC.
 func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataVolumes, error) {
 	location, life, out := found.JobLocation(), found.Life, found.DataVolumes
 	out.OriginalPVC, out.DataPVC = out.DataPVC, nil
@@ -86,7 +86,7 @@ func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataV
 	if err != nil || out.OriginalPVC != nil || location.Namespace == life.Namespace {
 		return out, err
 	}
-	// If an instance lost its XR before its namespace was deleted, a Job used a PVC of this name in the namespace.
+	// If an instance lost its XR before its namespace was deleted, a Job used a PVC with this name in the namespace.
 	if c, err = readPVC(ctx, r, life.Namespace, location.Data); c != nil && Owns(life, c) {
 		out.OriginalPVC = c
 	}
@@ -94,7 +94,7 @@ func readRelocatedPVC(ctx context.Context, r client.Reader, found *Basis) (DataV
 }
 
 // findNode returns the hostname of the node on which a pod mounts the data PVC. It returns "" unless the data is on a
-// hostPath volume without a node affinity: on another node, its directory would be empty.
+// hostPath volume without a node affinity, whose directory would be empty on another node.
 func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *DataVolumes) (string, error) {
 	if !data.HostPath() || data.DataPV.Spec.NodeAffinity != nil {
 		return "", nil
@@ -117,7 +117,7 @@ func findNode(ctx context.Context, r client.Reader, life v1.Instance, data *Data
 	return "", nil
 }
 
-// Volumes provides the reads with which FindDataPV finds the data volume of an instance.
+// Volumes contains the functions with which FindDataPV finds the data volume of an instance.
 type Volumes struct {
 	// ByName returns the volume with this name, or nil.
 	ByName func(name string) (*corev1.PersistentVolume, error)
@@ -151,8 +151,8 @@ func volumesOfLife(ctx context.Context, r client.Reader, xr types.UID) ([]corev1
 	return l.Items, nil
 }
 
-// FindDataPV returns the volume that the data PVC of an instance is bound to or was bound to. It returns nil if there
-// is none, or if the volume is now bound to another PVC.
+// FindDataPV returns the volume that the data PVC of an instance is or was bound to. It returns nil if there is none,
+// or if the volume is now bound to another PVC.
 func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
 	bound := ""
 	if pvc != nil {
@@ -161,7 +161,7 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 	if bound == "" && subject.Life.XR == "" {
 		return nil, nil //nolint:nilnil // A missing volume is not an error.
 	}
-	// The name is also known if the volume is a hostPath volume, which the function creates before it is bound.
+	// The name of a hostPath volume is known even before the volume is bound, because the function creates it.
 	v, err := from.ByName(cmp.Or(bound, identityOf(subject).Volume, subject.Life.DataPVName()))
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func FindDataPV(from Volumes, subject *Subject, pvc *corev1.PersistentVolumeClai
 		return findMarkedVolume(from, subject, pvc)
 	}
 	if !ownsVolume(subject.Life, pvc, v) {
-		return nil, nil //nolint:nilnil // The volume belongs to another owner.
+		return nil, nil //nolint:nilnil // The volume belongs to a different owner.
 	}
 	return v, nil
 }

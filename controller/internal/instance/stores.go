@@ -13,17 +13,17 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Stores reads the contents of BackupStores. Entries must have the signature of the product.
+// Stores reads the contents of BackupStores. Entries must have the product's signature.
 type Stores interface {
-	// ReadNote returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableNoteError is
-	// about this entry only.
+	// ReadNote returns the catalog entry of a backup in a store, or nil if there is none. An UnreadableNoteError only
+	// affects this entry.
 	ReadNote(ctx context.Context, store string, origin v1.BackedUpInstance, record string) (*v1.StoreNote, error)
-	// FindNotes returns the catalog entries in all stores for backups that were taken in a namespace, except for
-	// known BackupRecords. It returns either all of them or an error.
+	// FindNotes returns the catalog entries in all stores for backups that were taken in a namespace. It omits known
+	// BackupRecords. It returns either all entries or an error.
 	FindNotes(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]FoundNote, error)
 }
 
-// An UnreadableNoteError is about a catalog entry in a store that is damaged or was not written by the product.
+// An UnreadableNoteError reports a catalog entry in a store that is damaged or was not written by the product.
 type UnreadableNoteError struct{ Err error }
 
 func (e *UnreadableNoteError) Error() string { return e.Err.Error() }
@@ -35,17 +35,17 @@ func (e *UnreadableNoteError) Unwrap() error { return e.Err }
 type FoundNote struct {
 	*v1.StoreNote
 
-	// Store contains the entry. Record and XR come from its path.
+	// Store is the store with the entry. Record and XR come from the path of the entry.
 	Store, Record string
 	XR            types.UID
 	// Forgotten is true if a user has allowed the next instance to start without this backup.
 	Forgotten bool
 }
 
-// Store returns the name of the store for this instance's backups, or "" if they are written to a volume. The
-// function writes the name to the status, if the platform offers the store, and to the data PVC. If the XR or its
-// status is lost, the name on the volume is used. Users of the namespace can annotate the PVC, so its name is used
-// only before the volume is labeled, and only for a store that the platform offers.
+// Store returns the name of the store for this instance's backups, or "" if they are written to a volume. If the
+// platform offers the store, the function writes its name to the status and to the data PVC. If the XR or its status
+// is lost, the name on the volume is used. Users of the namespace can annotate the PVC. The name on the PVC is
+// therefore used only before the volume is labeled, and only for a store that the platform offers.
 func (b *Basis) Store() string {
 	switch store, known := knownStore(b); {
 	case known:
@@ -56,7 +56,7 @@ func (b *Basis) Store() string {
 	return saidStore(b)
 }
 
-// knownStore returns the store from fields that only the function and the controller write.
+// knownStore returns the store from fields that only the function and the controller can write.
 func knownStore(b *Basis) (store string, known bool) {
 	switch v := b.DataPV; {
 	case b.XR != nil && !b.XR.Unreadable.Has("status.internal.backupStore") &&
@@ -68,7 +68,8 @@ func knownStore(b *Basis) (store string, known bool) {
 	return "", false
 }
 
-// saidStore returns the store that the data PVC names, or else the other objects that hold the data.
+// saidStore returns the store that the data PVC names. Without a data PVC, it uses the other objects that hold the
+// data.
 func saidStore(b *Basis) string {
 	if c := b.DataPVC; c != nil {
 		return c.Annotations[v1.AnnotationBackupStore]
@@ -78,18 +79,18 @@ func saidStore(b *Basis) string {
 
 // StoreAnswers contains what the controller read from stores.
 type StoreAnswers struct {
-	// StoreFailure is why a required store did not return its Notes. It is empty if all stores responded. If it is
-	// set, Notes may be incomplete.
+	// StoreFailure is why a required store could not be read. It is empty if all stores responded. If it is set, Notes
+	// may be incomplete.
 	StoreFailure string
-	// RestoreFrom is the catalog entry of the backup that a restore Job needs access to. It is nil if no restore
+	// RestoreFrom is the catalog entry of the backup that a restore Job needs access to. It is nil if no restore Job
 	// waits for access.
 	RestoreFrom *v1.StoreNote
 	// RestoreTo is the Job that waits for access. The Job owns the Secret with the access.
 	RestoreTo *Job
 }
 
-// isStoreForbidden reports whether only a PVC names the store and the platform does not offer it. If the Platform
-// object cannot be read, the PVC is not trusted.
+// isStoreForbidden reports whether the store is named only on a PVC, and the platform does not offer it. If the
+// Platform object cannot be read, the PVC is not trusted.
 func isStoreForbidden(ctx context.Context, r client.Reader, basis *Basis) (bool, error) {
 	store := saidStore(basis)
 	if _, known := knownStore(basis); known || store == "" {
@@ -104,8 +105,8 @@ func isStoreForbidden(ctx context.Context, r client.Reader, basis *Basis) (bool,
 }
 
 // readStores adds the catalog entries of stores to the entries of volumes. It reads the entry of this instance's
-// backup or, before the first start, the entries of all backups of the name in this namespace. If a store does not
-// respond, the instance waits.
+// backup. Before the first start, it reads the entries of all backups with this name in this namespace. If a store
+// does not respond, the instance waits.
 func readStores(ctx context.Context, r client.Reader, stores Stores, basis *Basis, noted Noted) (Noted, StoreAnswers) {
 	var out StoreAnswers
 	var found []Note
@@ -145,8 +146,8 @@ func readOwnNote(ctx context.Context, stores Stores, basis *Basis) ([]Note, erro
 	return []Note{{BackupNote: n.BackupNote, Name: n.Name, Store: basis.Store()}}, nil
 }
 
-// notesInStores returns what all stores have of backups of an instance that were taken in these namespaces, except
-// backups whose record is verified.
+// notesInStores returns the catalog entries in all stores for backups of an instance that were taken in these
+// namespaces. It omits backups whose BackupRecord is verified.
 func notesInStores(ctx context.Context, stores Stores, life v1.Instance, namespaces []types.UID,
 	records []v1.BackupRecord) ([]Note, error) {
 	proven := map[string]bool{}
@@ -200,8 +201,8 @@ func readRestoreFrom(ctx context.Context, r client.Reader, stores Stores,
 	if job, err = readJob(ctx, r, life, life.Namespace, life.Jobs().Restore()); err != nil || job == nil {
 		return nil, nil, err // The function will create the Job.
 	}
-	// An imported file has no catalog entry, because no Job of the product wrote it. The read shows whether the store
-	// responds.
+	// An imported file has no catalog entry, because no Job of the product wrote it. ReadNote is called only to check
+	// that the store responds.
 	if chosen.Import != nil {
 		if _, err := stores.ReadNote(ctx, archive.Store, basis.BackedUp(), basis.Attempt().Record); err != nil {
 			return nil, job, err
@@ -234,8 +235,8 @@ func readChosenNote(ctx context.Context, r client.Reader, stores Stores, chosen 
 	return n, nil
 }
 
-// sourceIn returns the archive in a store from which an instance is restored or imported. It is empty if the source
-// is not in a store.
+// sourceIn returns the archive in a store from which an instance is restored or imported. The result is empty if the
+// source is not in a store.
 func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
 	switch from := chosen.Import; {
 	case from == nil:
@@ -246,7 +247,7 @@ func sourceIn(chosen *v1.RestoreStatus, namespace string) v1.Archive {
 	return v1.Archive{}
 }
 
-// restoring maps names of backups to the XRs of a namespace that are about to start from them. The backup may belong
+// restoring maps the name of a backup to the XR of a namespace that is about to start from it. The backup may belong
 // to another instance. If the choice of an XR is unreadable, the XR may have chosen any of the backups.
 func restoring(ctx context.Context, r client.Reader, namespace string,
 	backups []v1.BackupRecord) (map[string]string, error) {
@@ -286,21 +287,21 @@ func (c *Composite) mayBeRestoring(backups []v1.BackupRecord) []string {
 	return []string{chosen.Backup}
 }
 
-// isRecordOf reports whether a name can belong to a BackupRecord of the instance. The names differ only in their last
-// part.
+// isRecordOf reports whether a name can belong to a BackupRecord of the instance. The names of an instance's
+// BackupRecords differ only in their last part.
 func isRecordOf(instance v1.Instance, name string) bool {
 	ours := instance.RecordName()
 	prefix := ours[:strings.LastIndex(ours, "-")+1]
 	return len(name) == len(ours) && strings.HasPrefix(name, prefix)
 }
 
-// BackedUp returns the instance as the BackupRecords of its backups name it.
+// BackedUp returns the instance as it appears in the BackupRecords of its backups.
 func (b *Basis) BackedUp() v1.BackedUpInstance {
 	return v1.BackedUpInstance{Kind: b.Life.Kind, Namespace: b.Life.Namespace, NamespaceUID: b.NamespaceUID(),
 		Name: b.Life.Name, XR: b.Life.XR}
 }
 
-// whereIs returns where a backup is stored, as text for users.
+// whereIs describes for users where a backup is stored.
 func (n *Note) whereIs() string {
 	if n.Store != "" {
 		return "in BackupStore " + n.Store

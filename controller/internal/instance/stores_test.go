@@ -19,7 +19,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A fakeStores has these catalog entries and counts the reads.
+// A fakeStores contains these catalog entries and counts the reads.
 type fakeStores struct {
 	notes []FoundNote
 	err   error
@@ -66,14 +66,14 @@ func inStore(name string, second int64) (*v1.BackupRecord, FoundNote) {
 		StoreNote: &v1.StoreNote{BackupNote: r.Note(), Name: name, Manifest: []byte(`{}`)}}
 }
 
-// toStore marks the data PVC as the function does.
+// toStore annotates the data PVC as the function does.
 func toStore(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c.Annotations[v1.AnnotationBackupStore] = "offsite"
 	return c
 }
 
-// TestGatherStores checks when stores are read. Before the first start all stores are read, and an instance does not
-// start if a store does not respond. Afterwards only a required entry is read.
+// TestGatherStores checks when stores are read. Before the first start, the controller reads all stores, and an
+// instance does not start if a store does not respond. Afterwards, it reads only an entry that it needs.
 func TestGatherStores(t *testing.T) {
 	a, noteA := inStore("default-db-0123456789", 1)
 	other, noteOther := inStore("default-other-0123456789", 1)
@@ -175,7 +175,7 @@ func internal(field string, value any) map[string]any {
 	return map[string]any{v1.StatusInternal: map[string]any{field: value}}
 }
 
-// TestStoreOf checks that an annotation on a PVC cannot send backups to a store that the claim may not use.
+// TestStoreOf checks that an annotation on a PVC cannot direct backups to a store that the claim may not use.
 func TestStoreOf(t *testing.T) {
 	composite := func(store, volume string) *Composite {
 		return &Composite{Status: v1.MySQLStatus{Volume: volume, InternalStatus: v1.InternalStatus{BackupStore: store}}}
@@ -307,8 +307,8 @@ func TestRestoreFrom(t *testing.T) {
 	}
 }
 
-// TestRestoring checks that an archive is not deleted while an instance of its namespace has chosen it and has not
-// started. The name of the instance does not matter.
+// TestRestoring checks that an archive is not deleted if an instance of its namespace has chosen it but has not
+// started yet. The name of the instance does not matter.
 func TestRestoring(t *testing.T) {
 	r := provenAt("default-db-0123456789", 1)
 	r.UID, r.DeletionTimestamp, r.Finalizers = "record", &metav1.Time{Time: time.Now()}, []string{v1.Finalizer}
@@ -357,8 +357,8 @@ func TestRestoring(t *testing.T) {
 	}
 }
 
-// TestUnasked checks that a store which does not respond is read only once, and does not delay BackupRecords of other
-// stores.
+// TestUnasked checks that the controller reads a store only once if it does not respond, so that BackupRecords of
+// other stores are not delayed.
 func TestUnasked(t *testing.T) {
 	in := func(store, name string) (*v1.BackupRecord, FoundNote) {
 		r, n := inStore(name, 1)

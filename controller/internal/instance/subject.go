@@ -16,11 +16,12 @@ type Request struct {
 	// Name and UID identify the Backup object.
 	Name string
 	UID  types.UID
-	// Method is the method of the backup.
+	// Method is the backup method.
 	Method v1.BackupMethod
 }
 
-// A Subject identifies the instance of a State. It contains what must be known before any other object is read.
+// A Subject identifies the instance of a State. It contains what the controller must know before it reads any other
+// object.
 type Subject struct {
 	// Settings are the settings of the controller.
 	Settings Settings
@@ -32,8 +33,8 @@ type Subject struct {
 	// Expired backups are deleted only if the clocks agree.
 	Now  time.Time
 	Skew clock.Skew
-	// ReadAt is the time of the read by the monotonic clock of this process. Only the difference between two of these
-	// times is meaningful.
+	// ReadAt is the time of the read on the monotonic clock of this process. Only the difference between two such times
+	// is meaningful.
 	ReadAt time.Time
 
 	// Namespace is the namespace of the claim, or nil if it does not exist.
@@ -44,11 +45,12 @@ type Subject struct {
 	XR *Composite
 	// Requested is the Backup object that requests a backup now. Its name is empty if there is none.
 	Requested Request
-	// Orphan is the identity of an instance whose XR is deleted and whose data still exists. Otherwise it is nil.
+	// Orphan is the identity of an instance whose XR is deleted but whose data still exists. Otherwise it is nil.
 	Orphan *Identity
-	// PredecessorTerminating is true if another instance of the name still exists.
+	// PredecessorTerminating is true if a previous instance with this name still exists.
 	PredecessorTerminating bool
-	// PredecessorCopy is the object that blocks the deletion of a previous instance, see Identity.Copy.
+	// PredecessorCopy is the copied object because of which the deletion of a previous instance waits, see
+	// Identity.Copy.
 	PredecessorCopy client.Object
 	// OrphanedFromClaim is true if this XR is not being deleted and has permanently lost its claim. Either the claim
 	// is bound to another XR, or the claim was deleted and its namespace is being deleted.

@@ -28,14 +28,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// sectioned puts the settings in spec.config below a section name, as in my.cnf.
+// sectioned nests the settings in spec.config below a section name, as in my.cnf.
 func sectioned(u *unstructured.Unstructured) *unstructured.Unstructured {
 	spec, _ := u.Object["spec"].(map[string]any)
 	spec["config"] = map[string]any{"mysqld": map[string]any{"max_connections": int64(200)}}
 	return u
 }
 
-// TestUnreadableConfigBlindsNobody checks that an instance and its neighbors are gathered if a config cannot be read.
+// TestUnreadableConfigBlindsNobody checks that the controller can read an instance and its neighbors even if a config
+// is unreadable.
 func TestUnreadableConfigBlindsNobody(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "ns"}}
 	own := record(life.RecordName(), "db", 2)
@@ -67,7 +68,7 @@ func TestUnreadableConfigBlindsNobody(t *testing.T) {
 	}
 }
 
-// TestUnreadableKeepsData checks that unreadable fields get the value with which no data is lost.
+// TestUnreadableKeepsData checks that unreadable fields get a value that does not lead to data loss.
 func TestUnreadableKeepsData(t *testing.T) {
 	odd := map[string]any{"a": "b"}
 	for name, tc := range map[string]struct {
@@ -125,7 +126,8 @@ func TestUnreadableKeepsData(t *testing.T) {
 	}
 }
 
-// TestDoubtIsNotEphemeral checks that a Database whose size cannot be read may have data.
+// TestDoubtIsNotEphemeral checks that a Database is not treated as ephemeral if its size is unreadable, because it
+// may have data.
 func TestDoubtIsNotEphemeral(t *testing.T) {
 	databases, _ := kindOf(v1.KindDatabase)
 	for _, size := range []any{nil, map[string]any{}} {
@@ -142,7 +144,7 @@ func TestDoubtIsNotEphemeral(t *testing.T) {
 // claim with an unreadable reference is treated as bound to it.
 func TestUnreadableClaimReference(t *testing.T) {
 	dying := xr("x", "uid-1", "db", true)
-	dying.SetLabels(nil) // Only the reference of the claim can lead to the XR.
+	dying.SetLabels(nil) // The controller can find the XR only through the reference in the claim.
 	claim := boundClaim("x")
 	claim.Object["spec"] = map[string]any{"resourceRef": []any{}, "deletionPolicy": "Backup"}
 	g := &Gatherer{Reader: fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(dying, claim).Build(),
@@ -160,7 +162,7 @@ func TestUnreadableClaimReference(t *testing.T) {
 	}
 }
 
-// TestMayBeRestoring checks that a backup which an XR may have chosen is not deleted.
+// TestMayBeRestoring checks that a backup is not deleted if an XR may have chosen it.
 func TestMayBeRestoring(t *testing.T) {
 	backups := []v1.BackupRecord{*record("a", "db", 1), *record("b", "db", 2)}
 	for name, tc := range map[string]struct {
@@ -183,7 +185,7 @@ func TestMayBeRestoring(t *testing.T) {
 	}
 }
 
-// An apiServer stores objects as JSON, whether or not the Go types can hold them.
+// An apiServer stores objects as JSON, even if the Go types cannot represent them.
 type apiServer struct{ objects []map[string]any }
 
 // newAPI returns a client of the server.
@@ -261,7 +263,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out) //nolint:errchkjson // The value is a Status or was decoded from JSON.
 }
 
-// kindOfList returns the kind of the list of a resource.
+// kindOfList returns the kind of a resource's list.
 func kindOfList(version, resource string) string {
 	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
 		if plural, _ := meta.UnsafeGuessKindToResource(kind); kind.GroupVersion().String() == version &&
@@ -320,7 +322,7 @@ func crowd(tb testing.TB) (all []map[string]any, odd int) {
 	return all, 5
 }
 
-// oddities returns the values that are put into each field.
+// oddities returns the unexpected values that are put into each field.
 func oddities() []any {
 	return []any{
 		map[string]any{}, map[string]any{"a": map[string]any{"b": int64(1)}}, []any{},
@@ -401,8 +403,8 @@ func putAt(o map[string]any, path []string, value any) {
 	o[path[0]] = value
 }
 
-// seesNeighbor fails if the deletion of one instance is not gathered completely because of the objects of its
-// neighbor.
+// seesNeighbor fails if the objects of a neighbor prevent the controller from reading an instance that is being
+// deleted.
 func seesNeighbor(tb testing.TB, kube client.Client, subject string) {
 	tb.Helper()
 	g := &Gatherer{Reader: kube, Clock: time.Now}
@@ -424,8 +426,9 @@ func seesNeighbor(tb testing.TB, kube client.Client, subject string) {
 	}
 }
 
-// TestNeighborsAreGathered puts an odd value into every fifth field of spec and status of a neighbor's objects, in
-// all objects at once. With ALL=1 it tests every field. FuzzNeighbors tests other values, also in annotations.
+// TestNeighborsAreGathered puts an unexpected value into every fifth field of spec and status of a neighbor's
+// objects, in all objects at once. With ALL=1 it tests every field. FuzzNeighbors tests other values, also in
+// annotations.
 func TestNeighborsAreGathered(t *testing.T) {
 	all, odd := crowd(t)
 	api := &apiServer{objects: all}
@@ -457,7 +460,7 @@ func TestNeighborsAreGathered(t *testing.T) {
 	}
 }
 
-// withOdd returns the objects with an odd value in a field of the nth object.
+// withOdd returns the objects with an unexpected value in a field of the nth object.
 func withOdd(all []map[string]any, n int, path []string, value any) []map[string]any {
 	out := slices.Clone(all)
 	if number, ok := value.(json.Number); ok {
@@ -507,7 +510,7 @@ func FuzzNeighbors(f *testing.F) {
 	})
 }
 
-// integral converts whole numbers to integers, as the API server's JSON has them.
+// integral converts whole numbers to integers, as the API server does with JSON.
 func integral(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

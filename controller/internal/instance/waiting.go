@@ -15,11 +15,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// waitTimeout is how long Kubernetes may take to create a Job's pod, to start the containers of a pod, or to end a
-// pod after its grace period. The controller searches for a reason after that.
+// waitTimeout is how long Kubernetes may take to create a Job's pod, to start the containers of a pod, or to
+// terminate a pod after its grace period. After that, the controller searches for a reason.
 const waitTimeout = 10 * time.Second
 
-// A looker finds out why an object waits. It ignores read errors, because the result is only shown to users and no
+// A looker determines why an object waits. It ignores read errors, because the result is only shown to users and no
 // decision depends on it.
 type looker struct {
 	client.Reader
@@ -28,8 +28,8 @@ type looker struct {
 	logs Logs
 }
 
-// whyPodWaits returns why a pod of an instance does not run or does not end. The reason comes from the pod's status
-// or from related objects.
+// whyPodWaits returns why a pod of an instance does not run or does not terminate. The reason comes from the pod's
+// status or from related objects.
 func (l looker) whyPodWaits(ctx context.Context, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	p *corev1.Pod) string {
 	if why := l.whyNodeIsSilent(ctx, p); why != "" {
@@ -48,7 +48,7 @@ func (l looker) whyPodWaits(ctx context.Context, basis *Basis, backupPVC *corev1
 	return ""
 }
 
-// whyNotStarted returns why a pod that is scheduled does not start.
+// whyNotStarted returns why a scheduled pod does not start.
 func (l looker) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
 	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || HasEnded(p) || hasStarted(p) ||
 		l.now.Before(p.CreationTimestamp.Add(waitTimeout)) {
@@ -57,7 +57,7 @@ func (l looker) whyNotStarted(ctx context.Context, p *corev1.Pod) string {
 	return l.lastWarning(ctx, p)
 }
 
-// whyNoPod reports that a Job should have a pod and has none. A quota or a policy may refuse the pod, and only an
+// whyNoPod reports that a Job should have a pod but has none. A quota or a policy may refuse the pod, and only an
 // event of the Job contains the reason. It returns "" if the Job has a pod or needs none yet.
 func (l looker) whyNoPod(ctx context.Context, j *Job) string {
 	if finished, _ := j.Finished(); finished != nil || len(j.Pods) > 0 ||
@@ -84,7 +84,7 @@ func (l looker) whyPVCWaits(ctx context.Context, p *corev1.Pod, pvcs ...*corev1.
 	return ""
 }
 
-// whyBackupPVCWaits reports that the backup volume of a new instance is late.
+// whyBackupPVCWaits reports that the backup volume of a new instance is not provisioned in time.
 func (l looker) whyBackupPVCWaits(ctx context.Context, volumes *BackupVolumes) string {
 	c := volumes.BackupPVC
 	if !volumes.BackupPVCAwaited || !l.now.After(c.CreationTimestamp.Add(waitTimeout)) {
@@ -129,11 +129,11 @@ func (l looker) whyScratchWaits(ctx context.Context, p *corev1.Pod) string {
 	return ""
 }
 
-// failedBinding is the reason of an event about a volume that cannot be provisioned for a pod.
+// failedBinding is the reason of an event that reports that a pod's volume cannot be provisioned.
 const failedBinding = "FailedBinding"
 
-// whyNodeIsSilent reports that the kubelet no longer updates the node of a pod that should be ready or should have
-// ended.
+// whyNodeIsSilent reports that a pod's node is not ready or does not exist, if the pod should be ready or should have
+// terminated.
 func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 	since := p.CreationTimestamp
 	if p.DeletionTimestamp != nil {
@@ -170,7 +170,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// HasEnded reports whether no container of a pod runs or will run.
+// HasEnded reports whether a pod has terminated, so that none of its containers will run again.
 func HasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
@@ -192,9 +192,9 @@ func hasStarted(p *corev1.Pod) bool {
 // maxEvents is the maximum number of events that are read for an object.
 const maxEvents = 50
 
-// lastWarning returns the last warning event of an object. For a volume that is not mounted and for a pod that is
-// refused, only events contain the reason. It returns "" if the last event is not a warning, because the problem is
-// then solved. If reasons are given, other events are ignored.
+// lastWarning returns the last warning event of an object. If a volume cannot be mounted or a pod is refused, only
+// events contain the reason. It returns "" if the last event is not a warning, because the problem is then solved. If
+// reasons are given, it ignores events with other reasons.
 func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...string) string {
 	last := l.lastEvent(ctx, o, func(e *corev1.Event) bool {
 		return len(reasons) == 0 || slices.Contains(reasons, e.Reason)
@@ -205,8 +205,8 @@ func (l looker) lastWarning(ctx context.Context, o client.Object, reasons ...str
 	return foreignText(last.Reason + ": " + generatedName.ReplaceAllString(last.Message, `pods "$1"`))
 }
 
-// reasonCompose is the reason of Crossplane's events about applying the objects of a composite resource. It is used
-// for warnings and for other events.
+// reasonCompose is the reason of the events that Crossplane emits when it applies the objects of a composite
+// resource. Crossplane uses it for warnings and for normal events.
 const reasonCompose = "ComposeResources"
 
 // whyUncomposed returns Crossplane's last warning about an object that it could not apply.
@@ -237,19 +237,19 @@ func (l looker) lastEvent(ctx context.Context, o client.Object, counts func(*cor
 	return last
 }
 
-// generatedName matches the name of a refused pod, which differs in each attempt.
+// generatedName matches the name of a refused pod, which is different for each attempt.
 var generatedName = regexp.MustCompile(`pods "([^"]+)-[a-z0-9]{5}"`)
 
-// stillUnmounted is the beginning of an event with which the kubelet occasionally repeats an earlier problem
+// stillUnmounted is the beginning of an event in which the kubelet occasionally repeats an earlier problem
 // (kubernetes, pkg/kubelet/volumemanager/volume_manager.go).
 const stillUnmounted = "Unable to attach or mount volumes: "
 
-// isPassing reports whether an event is emitted between two attempts and says nothing about their result.
+// isPassing reports whether an event is emitted between two attempts and does not show their result.
 func isPassing(e *corev1.Event) bool {
 	return strings.HasPrefix(e.Message, stillUnmounted) || e.Reason == "Provisioning" || e.Reason == "ExternalProvisioning"
 }
 
-// eventTime returns when an event was last seen. The two event APIs have different fields for it.
+// eventTime returns when an event was last seen. The two event APIs use different fields for this time.
 func eventTime(e *corev1.Event) time.Time {
 	timestamp := e.CreationTimestamp.Time
 	for _, other := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time} {
@@ -263,9 +263,9 @@ func eventTime(e *corev1.Event) time.Time {
 	return timestamp
 }
 
-// noteEnd records the end of the product's own container before the Job reports it. The container has the name of the
-// Job's component. It records a success immediately. It records any other end after waitTimeout if an injected
-// container keeps the Job's only pod running.
+// noteEnd records how the product's own container terminated before the Job reports it. The container has the name of
+// the Job's component. A success is recorded immediately. If an injected container keeps the Job's only pod running,
+// the result is recorded after waitTimeout.
 func (j *Job) noteEnd(now time.Time) {
 	going := slices.DeleteFunc(slices.Clone(j.Pods), func(p corev1.Pod) bool { return HasEnded(&p) })
 	if finished, _ := j.Finished(); finished != nil || len(going) > 1 {
@@ -288,7 +288,8 @@ func (j *Job) noteEnd(now time.Time) {
 	}
 }
 
-// ownEnd returns the end of the product's own container in a pod, or nil, and whether other containers are running.
+// ownEnd returns how the product's own container in a pod terminated, or nil. It also reports whether other
+// containers are running.
 func (j *Job) ownEnd(p *corev1.Pod) (end *corev1.ContainerStateTerminated, others bool) {
 	for _, c := range p.Status.ContainerStatuses {
 		switch t := c.State.Terminated; {

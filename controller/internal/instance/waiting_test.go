@@ -17,7 +17,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// noon is the current time of the tests. Objects that were created a minute before have exceeded waitTimeout.
+// noon is the current time of the tests. Objects that were created a minute earlier have exceeded waitTimeout.
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // lookAt returns a looker for a cluster with these objects, at noon.
@@ -31,7 +31,7 @@ func lookAt(t *testing.T, objects ...client.Object) looker {
 	return looker{Reader: reader, now: noon}
 }
 
-// said returns an event about an object that was seen this number of seconds before noon.
+// said returns an event about an object. The event was seen this number of seconds before noon.
 func said(name string, uid types.UID, kind, reason, message string, ago int) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta: metaOf(name, nil), InvolvedObject: corev1.ObjectReference{UID: uid}, Type: kind, Reason: reason,
@@ -72,7 +72,7 @@ func unready(p *corev1.Pod) {
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 }
 
-// restarted is a pod after a restart of its node: its containers have ended, and its volumes are mounted again.
+// restarted is a pod after a restart of its node: its containers have terminated, and its volumes are mounted again.
 func restarted(p *corev1.Pod) {
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
 		{Name: "initialize", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
@@ -96,8 +96,8 @@ func unplaced(p *corev1.Pod) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "db-pvc"}}}}
 }
 
-// TestWhyPodWaits checks the text for users for each cause that Kubernetes shows. The events about volumes are from
-// kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
+// TestWhyPodWaits checks the text that users see for each cause that Kubernetes reports. The events about volumes are
+// from kubernetes, pkg/controller/volume/attachdetach/reconciler/reconciler.go and
 // pkg/kubelet/volumemanager/volume_manager.go.
 func TestWhyPodWaits(t *testing.T) {
 	const warning, normal = corev1.EventTypeWarning, corev1.EventTypeNormal
@@ -209,7 +209,8 @@ func scratch(p *corev1.Pod) {
 		corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 }
 
-// TestWhyNoPod checks that a Job whose pod is refused is reported after a while, with the same text for each attempt.
+// TestWhyNoPod checks that a Job whose pod is refused is reported after some time, with the same text for each
+// attempt.
 func TestWhyNoPod(t *testing.T) {
 	made := func(ago time.Duration, change func(*Job)) *Job {
 		j := &Job{Job: &batchv1.Job{ObjectMeta: metaOf("backup-db-job", nil)}}
@@ -252,7 +253,7 @@ func TestWhyNoPod(t *testing.T) {
 	}
 }
 
-// TestOutlived checks that a Job is over when its own container has ended, even if another component added a
+// TestOutlived checks that a Job is finished when its own container has terminated, even if another component added a
 // container to its pod.
 func TestOutlived(t *testing.T) {
 	ended := func(name string, ago time.Duration, code int32) corev1.ContainerStatus {

@@ -19,31 +19,31 @@ import (
 )
 
 // Work contains the Deployment, Jobs and pods of an instance, and why they do not run. All fields are read during a
-// deletion. Deployment, Jobs and pods are also read during an image change, and pods while the data PVC is being
-// deleted. RestoreJob is also read while the data PVC or the backup PVC is being deleted, and while there is an
-// EarlierBackupPV. PodFailure is also read for a living instance.
+// deletion. Deployment, Jobs and pods are also read during an image change. Pods are also read while the data PVC is
+// being deleted. RestoreJob is also read while the data PVC or the backup PVC is being deleted, or if there is an
+// EarlierBackupPV. PodFailure is also read for an existing instance.
 type Work struct {
 	Jobs
 
-	// PodFailure is why a pod of a living instance does not run, or why a pod that uses the data of a deleted
-	// instance does not end. It is empty if there is no failure, and read only while the server does not accept
-	// clients.
+	// PodFailure is why a pod of an existing instance does not run, or why a pod that uses the data of a deleted
+	// instance does not terminate. It is empty if there is no failure. For an existing instance, it is read only while
+	// the server does not accept clients.
 	PodFailure string
 	// Deployment is the Deployment of the server.
 	Deployment *appsv1.Deployment
-	// Pods are the pods that mount the data PVC, except for pods of the product's Jobs.
+	// Pods are the pods that mount the data PVC, except for the pods of the product's Jobs.
 	Pods []corev1.Pod
 	// CloneAccess is the Secret with the account that may clone the server, or nil.
 	CloneAccess client.Object
 	// Leftovers are the other objects of this instance.
 	Leftovers []client.Object
-	// Restoring maps names of backups to the composite resources of the namespace that are being restored from them.
-	// It is read in a deletion once older backups may be deleted.
+	// Restoring maps the name of a backup to the composite resource of the namespace that is being restored from it. It
+	// is read during a deletion once older backups may be deleted.
 	Restoring map[string]string
 }
 
-// readWork reads the Work of an instance. If the start is blocked for a known reason, it does not search for a reason
-// in the pods.
+// readWork reads the Work of an instance. If holdReason already explains why the instance does not start, it does not
+// search for a reason in the pods.
 func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolumes, holdReason string) (Work, error) {
 	lateVolume := l.whyBackupPVCWaits(ctx, volumes)
 	switch {
@@ -55,7 +55,7 @@ func readWork(ctx context.Context, l looker, basis *Basis, volumes *BackupVolume
 	out := Work{PodFailure: cmp.Or(holdReason, lateVolume)}
 	var restore *Job
 	var err error
-	// A restore Job that has ended holds these PVCs.
+	// A finished restore Job prevents the deletion of these PVCs.
 	if isTerminating(basis.DataPVC) || isTerminating(volumes.BackupPVC) || volumes.EarlierBackupPV != nil {
 		if restore, err = readJob(ctx, l, basis.Life, basis.Life.Namespace, basis.Life.Jobs().Restore()); err != nil {
 			return out, err
@@ -100,8 +100,8 @@ func readForDeletion(ctx context.Context, l looker, basis *Basis,
 	return out, err
 }
 
-// readForBackup reads the objects that a backup of a running instance needs. A late volume is reported before an
-// unresponsive node.
+// readForBackup reads the objects that a backup of a running instance needs. PodFailure names an unresponsive node
+// only if the backup volume is provisioned in time.
 func readForBackup(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	lateVolume string) (Work, error) {
 	var out Work
@@ -130,7 +130,7 @@ func readDeployment(ctx context.Context, r client.Reader, life v1.Instance) (*ap
 	return d, nil
 }
 
-// readPods reads the pods that mount a PVC of the data, and the pods of Jobs with their reports. The text says why
+// readPods reads the pods that mount a PVC of the data, and the pods of Jobs with their reports. silentNode is why
 // the node of a pod that mounts the data does not respond.
 func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.PersistentVolumeClaim,
 	jobs []*Job) (pods []corev1.Pod, silentNode string, err error) {
@@ -164,8 +164,8 @@ func readPods(ctx context.Context, l looker, basis *Basis, backupPVC *corev1.Per
 	return pods, silentNode, nil
 }
 
-// isOwnPod reports whether a pod that mounts the usual PVC mounts this instance's data. An instance that lost its XR
-// may have left that name to a later instance.
+// isOwnPod reports whether a pod that mounts the usual data PVC uses this instance's data. If an instance lost its
+// XR, a later instance may have a PVC with that name.
 func isOwnPod(basis *Basis, p *corev1.Pod) bool {
 	return basis.Orphan == nil || basis.OriginalPVC != nil && basis.OriginalPVC.Name == basis.Life.DataPVCName() ||
 		p.Labels[v1.LabelXR] == string(basis.Life.XR)
@@ -178,8 +178,7 @@ func mountsPVC(p *corev1.Pod, pvcName string) bool {
 	})
 }
 
-// restKinds returns the kinds that an instance consists of and that the controller may list, except for volumes and
-// Jobs.
+// restKinds returns the kinds of an instance's objects that the controller may list, except for volumes and Jobs.
 func restKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -220,7 +219,7 @@ func readCloneAccess(ctx context.Context, r client.Reader, s *Subject) (client.O
 	secret, err := getObject(ctx, r, metadataOf(corev1.SchemeGroupVersion.WithKind("Secret")), s.Life.Namespace,
 		s.Life.Accesses().Clone())
 	switch {
-	case kerrors.IsForbidden(err): // A controller without this permission cannot have created the Secret.
+	case kerrors.IsForbidden(err): // Without this permission, the controller cannot have created the Secret.
 		return nil, nil //nolint:nilnil // There is no Secret.
 	case err != nil || secret == nil || !Owns(s.Life, secret):
 		return nil, err
@@ -228,8 +227,8 @@ func readCloneAccess(ctx context.Context, r client.Reader, s *Subject) (client.O
 	return secret, nil
 }
 
-// readAuthorities reads the certificate authorities of the server in the controller's own namespace: the current one,
-// the next one, and those from an issuer.
+// readAuthorities reads the server's certificate authorities in the controller's own namespace: the current one, the
+// next one, and the ones from an issuer.
 func readAuthorities(ctx context.Context, r client.Reader, life v1.Instance,
 	namespace string) ([]client.Object, error) {
 	if namespace == "" {
@@ -239,8 +238,9 @@ func readAuthorities(ctx context.Context, r client.Reader, life v1.Instance,
 		life.IssuerCAName(2))
 }
 
-// readNamed reads objects by name, because listing them would need the permission to read all of them. If the
-// namespace has not opted in, or is being deleted, its objects are deleted with the XR that owns them.
+// readNamed reads objects by name, because listing them would require the permission to read all of them. If the
+// namespace has not opted in, or is being deleted, the garbage collector deletes the objects together with the XR
+// that owns them.
 func readNamed(ctx context.Context, r client.Reader, life v1.Instance, kind, namespace string,
 	names ...string) ([]client.Object, error) {
 	var out []client.Object

@@ -16,29 +16,29 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// isUndecided reports whether the function may still choose a backup of a previous namespace. Such a backup is stored
-// on its own volume, and a new backup volume would take that volume's place.
+// isUndecided reports whether the function may still choose a backup of a previous namespace. No backup volume is
+// created before that, because a chosen backup brings its own backup volume.
 func isUndecided(s *instance.State) bool {
 	return !s.XR.Status.Started && s.XR.Status.Restore == nil && s.BackupPV == nil &&
 		(s.Missing() != nil || slices.ContainsFunc(s.Records, func(r v1.BackupRecord) bool { return s.Foreign(&r) }) ||
 			foreignNote(s))
 }
 
-// foreignNote reports whether the catalog on a volume contains a backup of a previous namespace. The BackupRecord of
-// such a backup may not have been created yet.
+// foreignNote reports whether the catalog on a volume contains a backup from a previous namespace. The BackupRecord
+// of such a backup may not exist yet.
 func foreignNote(s *instance.State) bool {
 	return slices.ContainsFunc(s.Notes, func(n instance.Note) bool {
 		return !n.Forgotten && n.Spec.Instance.NamespaceUID != s.NamespaceUID()
 	})
 }
 
-// decideAdoption adopts the backup volume of a previous namespace if the function chose a backup on it. The
-// controller first removes an empty backup volume that takes its place, in this order:
+// decideAdoption adopts the backup volume of a previous namespace if the function chose a backup on it. An empty
+// backup volume of this namespace is replaced. The controller does the following, in this order:
 //
 // 1. It sets the empty volume aside.
 // 2. It deletes the PVC of the empty volume.
 // 3. It deletes the restore Job that used this PVC.
-// 4. It assigns the other volume to this namespace.
+// 4. It assigns the volume with the chosen backup to this namespace.
 func decideAdoption(s *instance.State) (step steps.Step, open bool) {
 	c, v := s.BackupPVC, s.EarlierBackupPV
 	if v == nil || hasBackups(s) {
@@ -96,10 +96,10 @@ func jobHasFailed(j *batchv1.Job) bool {
 	return finished != nil && !succeeded
 }
 
-// releaseBackupPV sets aside a volume that has no backup in its index. The annotation on its PVC is removed first, so
-// that the volume is retained again if it stays in use. The volume keeps the reclaim policy Retain, because the index
-// is only a set of annotations. A user who can update the volume can remove them, and the controller does not read
-// the disk. A hostPath volume is deleted together with the XR, and its directory stays.
+// releaseBackupPV sets aside a volume whose index contains no backup. It removes the annotation of the PVC first. If
+// the release is interrupted after that, the controller retains the volume again. The volume keeps the reclaim policy
+// Retain, because an empty index does not prove that the disk is empty. Any user who can update the volume can remove
+// the annotations of the index. A hostPath volume is deleted together with the XR, but its directory stays.
 func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	if c := s.BackupPVC; c != nil && c.Annotations[v1.AnnotationRetainedPV] != "" {
@@ -117,7 +117,7 @@ func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 	}))
 }
 
-// setAsideMessage explains that a backup volume without a backup in its index is set aside, and what to do with it.
+// setAsideMessage explains why a backup volume with an empty index is set aside, and what the user can do with it.
 func setAsideMessage(v *corev1.PersistentVolume, reason string) string {
 	return fmt.Sprintf("PersistentVolume %s for backups is no longer used: its index contains no backup, and %s. "+
 		"It is not deleted. Check that its disk contains nothing that you need. Then run kubectl delete pv %s, and "+

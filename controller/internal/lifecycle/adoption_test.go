@@ -22,18 +22,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A rebirth is an instance in a later namespace of the same name, when the controller reads it for the first time.
+// A rebirth describes an instance whose namespace was deleted and created again. The controller has not reconciled
+// the instance yet.
 type rebirth struct {
-	// chosen is true if the function chose the earlier namespace's backup.
+	// chosen is true if the function chose the backup of the previous namespace.
 	chosen bool
-	// inTheWay is the name of an empty backup volume. It is empty, a volume of a StorageClass, or a directory of a
-	// node.
+	// inTheWay is the name of an empty backup volume of this namespace, or "" if there is none. onNode is true if the
+	// data volume is a hostPath volume.
 	inTheWay string
 	onNode   bool
 }
 
-// objects returns the objects of the rebirth. Volume pvc-0 has the backup and was last bound in the recovery
-// namespace.
+// objects returns the objects of the rebirth. Volume pvc-0 contains the backup. It was last bound to a PVC in the
+// recovery namespace.
 func (b rebirth) objects() []client.Object {
 	s := running(reborn)
 	claim := &unstructured.Unstructured{
@@ -78,7 +79,7 @@ func (b rebirth) objects() []client.Object {
 	return append(out, empty, place, job.Job)
 }
 
-// leftBehind returns the backup volume of a previous namespace. It was last used in the recovery namespace.
+// leftBehind returns a backup volume of a previous namespace. It was last bound to a PVC in the recovery namespace.
 func leftBehind(name, namespace string) *corev1.PersistentVolume {
 	v := backupsOn(name, namespace)
 	v.Labels = steps.BackupLabels(running().Life)
@@ -129,9 +130,9 @@ func (w *world) bind(ctx context.Context, t *testing.T) {
 	}
 }
 
-// TestCrashReborn crashes the controller at each write in a later namespace of the same name. If the function chose
-// the backup of the previous namespace, the instance owns its volume in the end, and the empty volume is released.
-// Otherwise no object of the previous namespace is changed.
+// TestCrashReborn crashes the controller before and after each write for an instance in a recreated namespace. If the
+// function chose the backup of the previous namespace, the instance adopts its volume, and the empty volume is
+// released. Otherwise no object of the previous namespace is changed.
 func TestCrashReborn(t *testing.T) {
 	folder := running().Life.BackupPVName("ns")
 	for name, b := range map[string]rebirth{
@@ -165,7 +166,7 @@ func TestCrashReborn(t *testing.T) {
 	}
 }
 
-// settled checks the final objects of a rebirth.
+// settled checks the objects of a rebirth after the last reconcile.
 func (b rebirth) settled(ctx context.Context, t *testing.T, w *world) {
 	t.Helper()
 	get := func(o client.Object, namespace, name string) bool {

@@ -70,7 +70,8 @@ func recordDeleted(k *keepsake) { k.record.DeletionTimestamp = &metav1.Time{Time
 
 func recordGone(k *keepsake) { k.record = nil }
 
-// mayRemove deletes the BackupRecord with the annotation that also allows the deletion of the archive of this UID.
+// mayRemove deletes the BackupRecord, with the annotation that also allows the deletion of the archive. The
+// annotation contains the given UID.
 func mayRemove(uid string) func(*keepsake) {
 	return func(k *keepsake) {
 		recordDeleted(k)
@@ -96,7 +97,7 @@ func recordPhase(p v1.BackupPhase) func(*keepsake) {
 
 func neverProven(k *keepsake) { k.record.Spec.Archive = nil }
 
-// lives adds an instance of the name.
+// lives adds an existing instance with the name of the deleted one.
 func lives(changes ...variation) func(*keepsake) {
 	return func(k *keepsake) { k.lives = append(k.lives, running(changes...)) }
 }
@@ -126,8 +127,8 @@ func (k *keepsake) archives() *instance.Archives {
 	return a
 }
 
-// TestNextOfArchives checks that a deletion of a BackupRecord deletes nothing else, unless an annotation on it allows
-// this.
+// TestNextOfArchives checks that deleting a BackupRecord deletes nothing else, unless an annotation on the
+// BackupRecord allows it.
 func TestNextOfArchives(t *testing.T) {
 	other := func(uid types.UID, changes ...variation) func(*keepsake) {
 		return lives(append(changes, func(s *instance.State) { s.XR.SetUID(uid); s.Life.XR = uid })...)
@@ -275,9 +276,9 @@ func (w *world) runOnArchives(ctx context.Context, t *testing.T) error {
 	return errors.New("it comes to no end")
 }
 
-// TestRecordDeleted crashes the controller before and after each write. With the annotation for this archive,
-// archive, metadata and BackupRecord are deleted. Without it only the BackupRecord is deleted, and it can be created
-// again.
+// TestRecordDeleted crashes the controller before and after each write. If the annotation contains the UID of the
+// BackupRecord, the archive, its metadata and the BackupRecord are deleted. Otherwise only the BackupRecord is
+// deleted, and it can be created again.
 func TestRecordDeleted(t *testing.T) {
 	type left struct{ Record, Note, Jobs, Asked bool }
 	cases := map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// asks requests a backup with the name of a Backup object.
+// asks requests an on-demand backup. The argument is the name of the Backup object.
 func asks(request string) variation {
 	return func(s *instance.State) {
 		backupsBound(s)
@@ -25,7 +25,7 @@ func asks(request string) variation {
 	}
 }
 
-// answered is an on-demand backup in a phase.
+// answered adds an on-demand backup in this phase to the status.
 func answered(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		asks(modelRequest)(s)
@@ -39,7 +39,7 @@ func begunAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.XR.Status.RequestedBackup.BegunAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// begun is a backup that started some time ago and has a BackupRecord.
+// begun adds a backup that started this long ago and has a BackupRecord.
 func begun(p v1.BackupPhase, ago time.Duration) variation {
 	return func(s *instance.State) {
 		answered(v1.LastBackupRunning)(s)
@@ -52,8 +52,8 @@ func begun(p v1.BackupPhase, ago time.Duration) variation {
 
 func failing(s *instance.State) { s.XR.Status.RequestedBackup.Phase = v1.LastBackupFailing }
 
-// TestRequested checks that one backup is taken for each Backup object, and that the server is stopped for one
-// attempt at most.
+// TestRequested checks that the controller takes one backup for each Backup object, and that it stops the server for
+// at most one attempt.
 func TestRequested(t *testing.T) {
 	own := map[string]string{v1.LabelXR: xrUID}
 	proven := func(s *instance.State) {
@@ -243,7 +243,7 @@ func TestColdBackupLetsServerGo(t *testing.T) {
 	}
 }
 
-// TestRequestedStatus checks the status after each step, which the function obeys and users read.
+// TestRequestedStatus checks the status after each step, because the function acts on it and users read it.
 func TestRequestedStatus(t *testing.T) {
 	fields := func(s *instance.State) (all, requested map[string]any) {
 		t.Helper()
@@ -307,10 +307,10 @@ func beforeNext(s *instance.State) *instance.State {
 	return s
 }
 
-// TestRequestedExpire checks that the retention applies to on-demand backups while the instance exists. The oldest
-// backups are deleted first, and the newest restore-tested backup is never deleted. They are deleted before the next
-// scheduled backup starts. Otherwise they would never be deleted if each backup takes as long as the interval of the
-// schedule.
+// TestRequestedExpire checks that retention applies to on-demand backups while the instance exists. The oldest
+// backups are deleted first, and the newest restore-tested backup is never deleted. Expired backups are deleted
+// before the next scheduled backup starts. Otherwise they would never be deleted if each backup takes as long as the
+// interval of the schedule.
 func TestRequestedExpire(t *testing.T) {
 	kept := func(n int, keep int32, restorable ...int) *instance.State {
 		s := running(answered(v1.LastBackupProven))

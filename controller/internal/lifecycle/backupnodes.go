@@ -11,7 +11,7 @@ import (
 )
 
 // A backup Job mounts the data volume and the backup volume. If the volumes belong to different zones or nodes, no
-// node can run the Job. The user must learn this at the start of an instance and not at its deletion:
+// node can run the Job. This must become apparent when an instance starts, not when it is deleted:
 //
 // - If previous instances have backups on the backup volume, the server is scheduled to the nodes that can use it.
 // - If the backup volume is empty, it is replaced. The first pod that mounts both volumes binds the new one.
@@ -28,8 +28,8 @@ func backupNodes(s *instance.State) *corev1.NodeSelector {
 }
 
 // deleteUnusedBackupPVC deletes an empty backup volume and its PVC if they were created for a previous instance. A
-// new backup volume is then created next to the new data volume. It ignores a volume that may be a copy or that
-// another client has used. It also ignores a hostPath volume, which is created on the node of the data.
+// new backup volume is then created next to the new data volume. It skips a volume that may be a copy or that another
+// client has used. It also skips a hostPath volume, which is created on the node of the data.
 func deleteUnusedBackupPVC(s *instance.State) (step steps.Step, open bool) {
 	c, v := s.BackupPVC, s.BackupPV
 	switch {

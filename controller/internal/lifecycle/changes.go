@@ -18,8 +18,7 @@ import (
 )
 
 // builders maps each action that changes something to the function that builds its changes. If an action has several
-// changes, a crash after each of them must be harmless. The last change is therefore the one that marks the step as
-// done.
+// changes, a crash after any of them must be harmless. The last change therefore marks the step as done.
 var builders = map[steps.Action]steps.Builder{
 	steps.AddFinalizers:        addFinalizers,
 	steps.DeleteOrphanedXR:     deleteOrphanedXR,
@@ -84,8 +83,8 @@ func withChanges(s *instance.State, step steps.Step) steps.Step {
 	return step
 }
 
-// showRefusal stores in the status why an object that a living instance needs was refused. The function turns it into
-// a condition. A deletion reports refusals with its own messages.
+// showRefusal stores in the status why an object that an existing instance needs was refused. The function turns it
+// into a condition. A deletion reports refusals in its own messages.
 func showRefusal(s *instance.State, step steps.Step) []change.Change {
 	if !step.Refused || step.PhaseText() != "" || s.XR == nil ||
 		equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)) {
@@ -95,7 +94,7 @@ func showRefusal(s *instance.State, step steps.Step) []change.Change {
 		steps.Internal(map[string]any{"blockedBy": blocker(s)})).WhoeverWrote()}
 }
 
-// addFinalizers adds the finalizer to the claim first, because the claim holds the instance's name.
+// addFinalizers adds the finalizer to the claim first, because the claim reserves the name of the instance.
 func addFinalizers(s *instance.State, _ steps.Step) []change.Change {
 	var out []change.Change
 	for _, c := range []*instance.Composite{s.Claim, s.XR} {
@@ -145,8 +144,8 @@ func clearStatus(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRStatus(s, fields)
 }
 
-// noteRestored stores the UID of the restore Job, which the function treats as the completion of the Job. It removes
-// the UID when the Job is complete or deleted.
+// noteRestored stores the UID of the restore Job. The function then treats that Job as complete. It removes the UID
+// when the Job is complete or deleted.
 func noteRestored(s *instance.State, _ steps.Step) []change.Change {
 	if s.RestoreJob == nil || s.RestoreJob.IsComplete() {
 		return steps.PatchXRInternal(s, map[string]any{"restoredBy": nil})
@@ -174,8 +173,8 @@ func unfenceServer(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"pvcDeleted": nil})
 }
 
-// deleteObjects deletes objects in the foreground: when a Job or Deployment is removed, no pod of it can use a volume
-// any more.
+// deleteObjects deletes objects in the foreground. A Job or Deployment then exists until its pods are deleted and no
+// longer use a volume.
 func deleteObjects(_ *instance.State, step steps.Step) []change.Change {
 	out := make([]change.Change, 0, len(step.Targets))
 	for _, o := range step.Targets {
@@ -197,8 +196,8 @@ func stopServer(s *instance.State, _ steps.Step) (out []change.Change) {
 	return append(out, change.ScaleDeployment(s.Deployment, 0))
 }
 
-// markNoData records that there is no data to lose on the object that is deleted last. The Job, PVC or volume that
-// proves it is deleted earlier, and the information would be lost in a crash.
+// markNoData annotates the object that is deleted last, to record that there is no data to lose. The Job, PVC or
+// volume that proves it is deleted earlier, and a crash would lose this information.
 func markNoData(s *instance.State, _ steps.Step) []change.Change {
 	var on client.Object
 	switch {

@@ -16,15 +16,15 @@ import (
 
 const month = 31 * 24 * time.Hour
 
-// skewed changes the clock of the controller, which its decisions use.
+// skewed sets the controller's clock ahead by this duration. The decisions of the controller use this clock.
 func skewed(ahead time.Duration) variation {
 	return func(s *instance.State) { s.Now, s.Skew = s.Now.Add(ahead), clock.Skew{Ahead: ahead} }
 }
 
-// unknownTime is a state in which the time of the API server is unknown.
+// unknownTime makes the time of the API server unknown.
 func unknownTime(s *instance.State) { s.Skew = clock.Skew{Unknown: true} }
 
-// keptForAMonth has thirty daily backups, of which the three newest are always kept.
+// keptForAMonth adds thirty daily backups, of which the three newest are always kept.
 func keptForAMonth(s *instance.State) {
 	backupsBound(s)
 	older(30)(s)
@@ -39,8 +39,8 @@ func keptForAMonth(s *instance.State) {
 	s.XR.Status.Backups = &v1.BackupsStatus{Recent: v1.ListBackups(s.Records)}
 }
 
-// TestWrongClockDeletesNoBackup checks that a backup is deleted because of its age only if the clocks of the
-// controller and the API server agree. Until then, the status of the claim reports the difference.
+// TestWrongClockDeletesNoBackup checks that a backup expires by age only if the clocks of the controller and the API
+// server agree. Until then, the status of the claim reports the difference.
 func TestWrongClockDeletesNoBackup(t *testing.T) {
 	later := func(d time.Duration) variation { return func(s *instance.State) { s.Now = s.Now.Add(d) } }
 	provenBehind := func(s *instance.State) {
@@ -95,8 +95,8 @@ func TestWrongClockDeletesNoBackup(t *testing.T) {
 	}
 }
 
-// TestWrongClockPrunesNothing checks a deletion while the clock is wrong. It takes its backup, and deletes no older
-// backup because of its age.
+// TestWrongClockPrunesNothing checks that a deletion with a wrong clock takes its backup, but deletes no older backup
+// because of its age.
 func TestWrongClockPrunesNothing(t *testing.T) {
 	expires := func(s *instance.State) int { return len(catalog.ExpiredBackups(s)) }
 	aged := func(s *instance.State) {
@@ -127,8 +127,8 @@ func TestWrongClockPrunesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongClockPlansNoBackup checks that no scheduled backup starts, is planned or is reported as overdue while the
-// clock is wrong. A time that was computed with a wrong clock is computed again.
+// TestWrongClockPlansNoBackup checks that the controller neither starts nor schedules a backup while the clock is
+// wrong, and reports none as overdue. A time that was computed with a wrong clock is computed again.
 func TestWrongClockPlansNoBackup(t *testing.T) {
 	nextAt := func(timestamp time.Time) variation {
 		return func(s *instance.State) { s.XR.Status.BackupSchedule.NextAt = &metav1.Time{Time: timestamp} }

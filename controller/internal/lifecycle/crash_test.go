@@ -33,7 +33,7 @@ import (
 
 var errCrash = errors.New("crash")
 
-// A world is a cluster in memory, in which a claim has been deleted.
+// A world is a cluster in memory in which an instance is deleted.
 type world struct {
 	client.WithWatch
 
@@ -68,8 +68,8 @@ var policies = sync.OnceValues(func() (*admission.Policies, error) {
 	return admission.Read(context.Background(), "../../deploy/controller/admission.yaml")
 })
 
-// refusal returns the error with which the admission policies refuse a write. old is nil for a creation, and o is nil
-// for a deletion.
+// refusal returns the error if the admission policies refuse a write. old is nil for a creation, and o is nil for a
+// deletion.
 func refusal(ctx context.Context, old, o client.Object) error {
 	p, err := policies()
 	if err != nil {
@@ -78,7 +78,7 @@ func refusal(ctx context.Context, old, o client.Object) error {
 	return p.Refusal(ctx, admission.Write{Old: old, New: o})
 }
 
-// asItIs returns the present version of an object in the API server.
+// asItIs returns the current version of an object in the API server.
 func asItIs(ctx context.Context, c client.Reader, o client.Object) (client.Object, error) {
 	now, _ := o.DeepCopyObject().(client.Object)
 	return now, c.Get(ctx, client.ObjectKeyFromObject(o), now)
@@ -94,7 +94,7 @@ func newWorld(t *testing.T, crashAt int, after bool, way way) *world {
 func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	// The fake client maps all types of the scheme at each write, so the scheme has few.
+	// The fake client maps all types of the scheme at each write, so the scheme contains only the necessary types.
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
@@ -156,13 +156,13 @@ func newWorldOf(t *testing.T, crashAt int, after bool, objects []client.Object) 
 	return w
 }
 
-// A way is the path on which an instance was deleted.
+// A way describes how an instance was deleted.
 type way string
 
 // home is the namespace of the instance.
 const home = "default"
 
-// Paths other than the deletion of a claim, and the deletion of a claim with each kind of volume.
+// Ways to delete an instance. The value names what a user deleted or removed.
 const (
 	byClaim     way = "claim"
 	onANode     way = "claim, hostPath"
@@ -230,7 +230,7 @@ func deleted(way way) []client.Object {
 		claim.SetFinalizers([]string{v1.Finalizer})
 		return append(data, claim, xr, s.DataPVC, s.Namespace) // All other objects are already deleted.
 	case noXREmpty:
-		// Kubernetes deletes the volume as soon as the finalizer is removed, as a volume that Crossplane composed.
+		// Kubernetes deletes the volume as soon as the finalizer is removed, because Crossplane composed it.
 		s.DataPV.DeletionTimestamp = &timestamp
 		return append(data, s.DataPVC, s.BackupPVC, s.Namespace)
 	case noXR:
@@ -246,7 +246,7 @@ func deleted(way way) []client.Object {
 
 func onNodeAffinity() *corev1.VolumeNodeAffinity { return agent.OnNode("node1") }
 
-// turn completes the Jobs that were created.
+// turn completes the Jobs that the controller created.
 func (w *world) turn(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l := &batchv1.JobList{}
@@ -339,8 +339,8 @@ func (w *world) run(ctx context.Context, t *testing.T) (bool, error) {
 	return false, errors.New("it comes to no end")
 }
 
-// TestCrash crashes the controller before and after each write of a deletion. The next run ends with a verified
-// backup and no other objects, and nothing is deleted too early.
+// TestCrash crashes the controller before and after each write of a deletion. After the next run, only the verified
+// backup is left, and nothing was deleted too early.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	for _, way := range []way{byClaim, onANode, noDataPVC, noNamespace, noXR, noXREmpty} {
@@ -364,7 +364,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestClockIsOff checks that the clock of the controller affects only the time of a retry.
+// TestClockIsOff checks that a deletion succeeds if the clock of the controller is an hour slow or fast.
 func TestClockIsOff(t *testing.T) {
 	for _, way := range []way{byClaim, onANode, noDataPVC, noNamespace, noXR, noXREmpty} {
 		for _, off := range []time.Duration{-time.Hour, time.Hour} {

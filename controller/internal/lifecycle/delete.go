@@ -13,14 +13,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// decideDelete deletes an instance: it announces, fences, backs up and releases the data, in this order. Without
-// failures the actions are:
+// decideDelete deletes an instance. It creates a BackupRecord, stops the server, backs up the data and releases it,
+// in this order. Without failures the actions are:
 //
-//	CreateBackup          the BackupRecord announces the backup.
+//	CreateBackup          a BackupRecord is created before the server stops.
 //	StopServer            Crossplane has released the XR, and the server shuts down.
 //	DeleteObjects         the Deployment is deleted, so that no server can start.
 //	CreateBackupJob       a Job copies the volume and reads the copy back.
-//	MarkRunning           the BackupRecord reports Running until the Job ends.
+//	MarkRunning           the BackupRecord reports Running until the Job is finished.
 //	RetainBackupPV        a backup volume that was provisioned for the Job is retained if its PVC is deleted.
 //	NoteBackup            the catalog on the backup volume contains the backup, which is now verified.
 //	MarkProven            the BackupRecord reports it; a required restore test runs now.
@@ -88,7 +88,7 @@ func NeedsBackup(s *instance.State) bool {
 }
 
 // hasDataAtStake reports whether data would be lost if the XR were removed now. Data that is already being released
-// is not at stake. The status shows this even to a caller that has not read the catalog on the volumes.
+// is not at stake. The phase in the status shows this even if the catalog on the volumes has not been read.
 func hasDataAtStake(s *instance.State) bool {
 	return NeedsBackup(s) && (s.XR == nil || s.XR.Status.Deletion == nil ||
 		s.XR.Status.Deletion.Phase != v1.DeletionReleasing)
@@ -109,8 +109,8 @@ func backupSkippedBecause(s *instance.State) string {
 	return ""
 }
 
-// mustMarkNoData reports whether the evidence that there is no data is deleted before other objects. The evidence is
-// a PVC that never had a volume, or the volume of an instance that lost its XR.
+// mustMarkNoData reports whether the proof that there is no data will be deleted before the last object of the
+// instance. The proof is a PVC that never had a volume, or the volume of an instance that lost its XR.
 func mustMarkNoData(s *instance.State) bool {
 	if s.Orphan != nil {
 		return s.DataPVC != nil || s.OriginalPVC != nil
@@ -118,7 +118,8 @@ func mustMarkNoData(s *instance.State) bool {
 	return s.XR.Status.Started && wasNeverBound(s)
 }
 
-// isMarkedNoData reports whether the controller found, after the server was fenced, that there is no data to lose.
+// isMarkedNoData reports whether the controller has recorded that there is no data to lose. It checks this after it
+// has stopped the server.
 func isMarkedNoData(s *instance.State) bool {
 	return s.Identity().Annotations[v1.AnnotationNothingToLose] == string(s.Life.XR)
 }
@@ -159,7 +160,7 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping,
 			Message: "Deleting Jobs that a deletion does not need", Targets: targets}, true
 	}
-	// A Job that is ending may still report a result.
+	// A Job that is being deleted may still report a result.
 	if old := overtakenBackups(s); len(old) > 0 && len(s.MisplacedJobs) == 0 {
 		return steps.Step{Action: steps.DeleteUnprovenBackup, Phase: v1.DeletionStopping,
 			Message: "Deleting an unfinished backup, because the backup of this deletion replaces it", Targets: old}, true
@@ -176,7 +177,7 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 		}
 		return stopping, true
 	case d != nil && d.DeletionTimestamp == nil:
-		// A deleted Deployment cannot be scaled up.
+		// The deletion prevents another client from scaling up the Deployment.
 		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping, Message: "The server has stopped",
 			Targets: []client.Object{d}}, true
 	case d != nil:
@@ -186,8 +187,8 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{}, false
 }
 
-// overtakenBackups returns the unverified BackupRecords of earlier attempts. No Job completes them any more, and they
-// would block the next instance of the same name.
+// overtakenBackups returns the unverified BackupRecords of earlier attempts. No Job will complete them, and they
+// would block the next instance with the same name.
 func overtakenBackups(s *instance.State) []client.Object {
 	var out []client.Object
 	for i := range s.Records {

@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestHealthyDeletion checks that a deletion without faults takes the actions in the comment of decideDelete, in this
-// order.
+// TestHealthyDeletion checks that a deletion without failures takes the actions that the comment of decideDelete
+// lists, in the same order.
 func TestHealthyDeletion(t *testing.T) {
 	var want []steps.Action
 	for _, d := range parsed(t, "delete.go").Decls {
@@ -36,8 +36,8 @@ func TestHealthyDeletion(t *testing.T) {
 	}
 }
 
-// healthyDeletion returns the actions of the controller after a claim is deleted whose server has stored a row. Other
-// clients act only when the controller waits.
+// healthyDeletion returns the actions that the controller takes after a user deletes a claim whose server has stored
+// a row. Other clients act only while the controller waits.
 func healthyDeletion(t *testing.T) []steps.Action {
 	t.Helper()
 	var out []steps.Action
@@ -80,8 +80,8 @@ func (w *walk) next() bool {
 	return n >= 0
 }
 
-// TestEachActionIsBuilt checks that each action has a builder. An action without one would be repeated forever and
-// write nothing.
+// TestEachActionIsBuilt checks that each action has a builder. The controller would repeat an action without one
+// forever, and write nothing.
 func TestEachActionIsBuilt(t *testing.T) {
 	waits := []steps.Action{steps.NoOp, steps.Wait}
 	actions := declaredActions(t, filepath.Join("..", "steps", "step.go"))

@@ -11,14 +11,14 @@ import (
 )
 
 // A server of a newer release series upgrades the data directory, and no server of an older series can start from it
-// again (MySQL manual, 3.4 Downgrading MySQL). The function therefore delays an image of another series and reports
-// it in status.internal.pendingImage until a backup exists.
+// again (MySQL manual, 3.4 Downgrading MySQL). The function therefore delays an image of a different series and
+// reports it in status.internal.pendingImage until a backup exists.
 
-// decideImageChange takes a backup before an instance changes to an image of another release series. The backup is
-// taken as in a deletion and has its own BackupRecord:
+// decideImageChange takes a backup before an instance changes to an image of a different release series. The backup
+// is taken as in a deletion and has its own BackupRecord:
 //
 //	BeginImageChange   the function stops the server.
-//	CreateBackup       the BackupRecord announces the backup.
+//	CreateBackup       a BackupRecord is created.
 //	CreateBackupJob    when the server's pod is deleted, a Job copies the volume and reads the copy back.
 //	NoteBackup         the backup is verified.
 //	MarkProven         the BackupRecord reports it.
@@ -27,7 +27,7 @@ import (
 //	EndImageChange     the new server accepts clients.
 //
 // If the user no longer requests the image, an unverified backup is deleted and the server starts with the previous
-// image. A deletion takes its own backup.
+// image. If the instance is deleted, the deletion takes its own backup.
 func decideImageChange(s *instance.State) (step steps.Step, open bool) {
 	status := s.XR.Status
 	switch {
@@ -67,7 +67,7 @@ func backUpForImage(s *instance.State) steps.Step {
 		Message: fmt.Sprintf("Backup %q is verified. Starting image %s", s.Record().Name, s.XR.Status.PendingImage)}
 }
 
-// beginImageChange stores the start of the image change, with a backup number that no other backup has.
+// beginImageChange stores the start of the image change and an unused backup number.
 func beginImageChange(s *instance.State, _ steps.Step) []change.Change {
 	fields := backup.CountTo(s, backup.UnusedNumber(s))
 	fields["blockedBy"], fields["imageChange"] = nil, map[string]any{
@@ -85,8 +85,8 @@ func allowImage(s *instance.State, _ steps.Step) []change.Change {
 	return backup.PatchCounted(s, fields)
 }
 
-// endOfImageChange ends the image change. It increments the backup number also if a verified backup was not needed in
-// the end.
+// endOfImageChange ends the image change. If the user canceled the change after its backup started, the next backup
+// gets the next number.
 func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	fields := map[string]any{}
 	switch c := s.XR.Status.ImageChange; {
@@ -95,6 +95,6 @@ func endOfImageChange(s *instance.State, _ steps.Step) []change.Change {
 	case c != nil && !c.Allowed:
 		fields = backup.LeaveNumber(s)
 	}
-	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields delayed the other image.
+	fields["imageChange"], fields["blockedBy"] = nil, nil // Both fields delayed the new image.
 	return backup.PatchCounted(s, fields)
 }

@@ -23,21 +23,21 @@ const (
 	nextImage    = "mysql:9.7"
 )
 
-// newImage requests an image of another release series than the server's.
+// newImage requests an image whose release series differs from the server's.
 func newImage(s *instance.State) {
 	s.XR.Status.ServedImage, s.XR.Status.PendingImage = s.XR.Status.Image, nextImage
 	backupsBound(s)
 }
 
-// unwanted is a state in which the new image is no longer requested, or already accepts clients.
+// unwanted removes the pending image: the user no longer requests it, or its server already accepts clients.
 func unwanted(s *instance.State) { s.XR.Status.PendingImage = "" }
 
 func imageChange(c v1.ImageChangeStatus) variation {
 	return func(s *instance.State) { s.XR.Status.ImageChange = &c }
 }
 
-// stoppedForImage is an instance whose server must stop for a backup. announced also adds the BackupRecord of that
-// backup.
+// stoppedForImage is an instance whose server must stop for a backup before the image change. announced also adds the
+// BackupRecord of that backup.
 func stoppedForImage(s *instance.State) {
 	newImage(s)
 	imageChange(v1.ImageChangeStatus{From: runningImage, Fence: true})(s)
@@ -177,14 +177,14 @@ func inLife(p v1.BackupPhase) variation {
 	}
 }
 
-// noteInLife adds the metadata of such a backup.
+// noteInLife adds the metadata of the last BackupRecord.
 func noteInLife(s *instance.State) {
 	r := s.Records[len(s.Records)-1]
 	r.Spec.Archive = &v1.Archive{PVCName: s.Life.BackupPVCName(), Path: r.Name + "/" + catalog.ArchiveName}
 	s.Notes = []instance.Note{{Name: r.Name, Volume: "pvc-2", BackupNote: r.Note()}}
 }
 
-// TestImageChangeCounts checks the numbers of the backups of an instance. They are in the order in which the backups
+// TestImageChangeCounts checks the numbers of an instance's backups. They increase in the order in which the backups
 // were taken, and each backup contains the first number of its instance.
 func TestImageChangeCounts(t *testing.T) {
 	s := running(announced(v1.BackupProven))
@@ -231,9 +231,9 @@ func came(number, since int64) variation {
 	}
 }
 
-// TestNumberTaken checks backups that appear under the name after an instance was created, for example by an import.
-// They and the instance's own backups are rivals, whatever their numbers, because neither contains the rows of the
-// other.
+// TestNumberTaken checks backups that appear under the same name after an instance was created, for example by an
+// import. They conflict with the instance's own backups, whatever their numbers, because neither contains the rows of
+// the other.
 func TestNumberTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		came          variation
@@ -257,9 +257,8 @@ func TestNumberTaken(t *testing.T) {
 	}
 }
 
-// TestFirstNumber checks that the first number of an instance stays known when its number changes. So it is known
-// which instances existed at the same time. Failed attempts and imported backups leave no BackupRecord of this
-// instance.
+// TestFirstNumber checks that the first backup number of an instance is kept when its number changes. It shows which
+// instances existed at the same time. Failed attempts and imported backups leave no BackupRecord of this instance.
 func TestFirstNumber(t *testing.T) {
 	first := func(s *instance.State) any { return internalOf(Next(s).Changes[0])["firstBackupNumber"] }
 	for name, s := range map[string]*instance.State{

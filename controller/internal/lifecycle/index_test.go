@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// crowded is an instance with this number of earlier backups, and with a full index on the backup volume.
+// crowded is an instance with this number of earlier backups, which fill the index on the backup volume.
 func crowded(records int) variation {
 	return func(s *instance.State) {
 		older(records)(s)
@@ -27,8 +27,8 @@ func crowded(records int) variation {
 	}
 }
 
-// TestIndexFull checks a backup that does not fit into a full index. The controller waits until older backups are
-// deleted that the retention would delete anyway. It deletes no other backup, and tells users what to do.
+// TestIndexFull checks a backup that does not fit into a full index. The controller waits until expired backups are
+// deleted. It deletes no other backup, and reports what the user can do.
 func TestIndexFull(t *testing.T) {
 	keep := func(n int32) variation { return func(s *instance.State) { s.XR.Spec.Backup.Retention.Count = new(n) } }
 	dying := func(s *instance.State) {
@@ -90,8 +90,8 @@ func TestIndexKeepsRoomForDeletion(t *testing.T) {
 	}
 }
 
-// TestIndexBound checks that the index never exceeds the limit of the API server. A volume has space for as many
-// backups as a schedule may keep, and for the backups of deletions.
+// TestIndexBound checks that the index never exceeds the limit of the API server. A volume has space for the maximum
+// number of scheduled backups and for the backups of deletions.
 func TestIndexBound(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-0aa1c2b4-0000-4000-8000-000000000000"}}
 	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "mysql-instance",
@@ -148,8 +148,8 @@ func TestFullIndexLosesNoArchive(t *testing.T) {
 	}
 }
 
-// TestFunctionGetsNewestRecords checks which BackupRecords the function reads: the newest ones of a name, and the
-// newest one of each instance.
+// TestFunctionGetsNewestRecords checks that the function gets the newest BackupRecords of a name, and the newest one
+// of each instance.
 func TestFunctionGetsNewestRecords(t *testing.T) {
 	record := func(n int, xr types.UID) v1.BackupRecord {
 		r := v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%04d", xr, n),

@@ -15,7 +15,7 @@ import (
 // another is the UID of another PVC that has the same name.
 const another = "another"
 
-// backupsReplaced replaces the backup PVC with another PVC of the same name.
+// backupsReplaced replaces the backup PVC with another PVC with the same name.
 func backupsReplaced(s *instance.State) { s.BackupPVC.UID = another }
 
 func unretainedBackups(s *instance.State) { s.BackupPVC.Annotations = nil }

@@ -91,7 +91,7 @@ func restoreAccess() client.Object {
 }
 
 // TestJobsHavePullSecrets checks that each Job in the instance's namespace has the pull secrets of the instance. This
-// is also true if the XR is deleted and only the volume names the Secrets. The admission policies accept the Jobs. A
+// holds even if the XR is deleted and only the volume names the Secrets. The admission policies accept the Jobs. A
 // Job in another namespace has no pull secrets.
 func TestJobsHavePullSecrets(t *testing.T) {
 	want := []v1.ImagePullSecret{{Name: "registry"}, {Name: "mirror"}}
@@ -137,7 +137,8 @@ func TestJobsHavePullSecrets(t *testing.T) {
 	}
 }
 
-// TestJobsHavePlatformsResources checks that no Job is refused by a quota that requires limits.
+// TestJobsHavePlatformsResources checks that each Job has the resources that the platform sets, so that a quota that
+// requires limits accepts the Job.
 func TestJobsHavePlatformsResources(t *testing.T) {
 	want := &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}}
 	s := running(dead, hostPath)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// long contains tests that use a processor for half a minute or more, with the reason why make test does not need
-// them. Tests without a reason check that the model finds a bug, and make test runs shorter tests of this kind.
+// long contains tests that use a CPU core for half a minute or more. The value is the reason why make test can skip
+// the test. A test without a reason checks that the model finds a bug, and make test runs shorter tests of this kind.
 var long = map[string]string{
 	"TestModelStore/store_down,_record_deleted": "TestModelStore/store,_record_deleted has the same records and " +
 		"no outage",
@@ -30,7 +30,7 @@ var long = map[string]string{
 	"TestModelStoreFindsBugs/proven_before_published": "",
 }
 
-// leavesToAll skips a long test outside of make test-all.
+// leavesToAll skips a long test unless `make test-all` runs it.
 func leavesToAll(t *testing.T) {
 	t.Helper()
 	if reason, ok := long[t.Name()]; ok && os.Getenv("ALL") == "" {
@@ -38,8 +38,8 @@ func leavesToAll(t *testing.T) {
 	}
 }
 
-// TestMain lets the heap grow more between two garbage collections. The model creates many small objects, and the
-// garbage collector used a third of the time.
+// TestMain lets the heap grow more between two garbage collections, because the model creates many small objects.
+// With the default, a third of the time was spent on garbage collection.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

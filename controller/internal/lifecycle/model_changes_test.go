@@ -50,7 +50,7 @@ func (m model) written(subject string, changes []change.Change) []move {
 	return out
 }
 
-// elsewhere reports whether a change is not made in the API server, and whether it is possible now.
+// elsewhere reports whether a change is written outside of the API server, and whether it is possible now.
 func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	switch {
 	case c.Remote != nil && c.Verb == change.Publish && m.lives[numberOfObject(c.Object)].foreign != foreignNone:
@@ -65,7 +65,7 @@ func (m model) elsewhere(c change.Change) (elsewhere, possible bool) {
 	return false, true
 }
 
-// holds reports whether the API server accepts a change of an object. now is the present object, or nil if it is
+// holds reports whether the API server accepts a change of an object. now is the current object, or nil if it is
 // deleted.
 func holds(c change.Change, now client.Object) bool {
 	switch {
@@ -87,7 +87,7 @@ func holds(c change.Change, now client.Object) bool {
 	return now.GetUID() == c.Object.GetUID() && reflect.DeepEqual(now.GetLabels(), c.Object.GetLabels())
 }
 
-// find returns the object with the kind, namespace and name of another object, or nil.
+// find returns the object that has the kind, namespace and name of like, or nil.
 func find(existing []client.Object, like client.Object) client.Object {
 	n := slices.IndexFunc(existing, func(o client.Object) bool {
 		return kindOf(o) == kindOf(like) && o.GetNamespace() == like.GetNamespace() && o.GetName() == like.GetName()
@@ -98,8 +98,8 @@ func find(existing []client.Object, like client.Object) client.Object {
 	return existing[n]
 }
 
-// writtenAnnotations lists the annotations that the model reads back, and annotations that only users or later reads
-// need.
+// writtenAnnotations lists the annotations that the controller may write. The model reads some of them back. The
+// others have no effect on its events.
 var writtenAnnotations = []string{
 	v1.AnnotationNothingToLose, v1.AnnotationNamespaceUID, v1.AnnotationMakeRecord, v1.AnnotationDeleteArchive,
 	v1.AnnotationRetainedPV, v1.AnnotationMarkedUID,
@@ -200,7 +200,7 @@ func numberOfObject(o client.Object) int {
 	return slices.IndexFunc(uids, func(uid string) bool { return key().Life(types.UID(uid)).RecordName() == o.GetName() })
 }
 
-// differs reports whether a patch changes the value that read returns.
+// differs reports whether a patch changes the value that read extracts from the object.
 func differs[T comparable](c change.Change, read func(client.Object) T) bool {
 	return read(c.Read) != read(c.Object)
 }
@@ -256,7 +256,7 @@ func (m *model) writeXRStatus(l *modelLife, status map[string]any) {
 			l.image.writeImageStatus(value)
 		case "pvcDeleted":
 			l.fenced = value == true
-		// These fields are about events that the model does not contain, such as pods that never end.
+		// These fields are about events that the model does not contain, such as pods that never terminate.
 		case "blockedBy", "restoredBy", "restoreSource", "backupNeeds", "backupWarning", "backupNodes", "crossplaneWarning",
 			"refusedService":
 		default:
@@ -443,8 +443,8 @@ func (m *model) writeBackupPVC(c change.Change, o *corev1.PersistentVolumeClaim)
 	}
 }
 
-// bindBackups does what Kubernetes does with a new backup PVC. The PVC gets the volume that it names, or a new
-// volume. The new volume is provisioned immediately, or when a pod mounts the PVC.
+// bindBackups binds a new backup PVC, as Kubernetes does. The PVC gets the volume that it names, or a new volume. The
+// new volume is provisioned immediately, or when a pod mounts the PVC.
 func (m *model) bindBackups(o *corev1.PersistentVolumeClaim) {
 	m.backup, m.backupRetained, m.backupAt = alive1, false, atHome
 	if o.Namespace == v1.RescueNamespace {
@@ -528,13 +528,13 @@ func turnIn(o client.Object) int8 {
 	return turnNamed
 }
 
-// isConcluded reports whether the restore test in a BackupRecord has ended.
+// isConcluded reports whether the restore test in a BackupRecord has a result.
 func isConcluded(o client.Object) bool {
 	t := as[*v1.BackupRecord](o).Status.RestoreTest
 	return t != nil && t.Concluded
 }
 
-// concludedIn returns when a BackupRecord got the result of its restore test.
+// concludedIn returns the time at which a BackupRecord got the result of its restore test.
 func concludedIn(o client.Object) metav1.Time {
 	c := apimeta.FindStatusCondition(as[*v1.BackupRecord](o).Status.Conditions, v1.ConditionRestorable)
 	if c == nil {
@@ -593,7 +593,8 @@ func namespaceNumber(uid types.UID) int8 {
 	return int8(n) //nolint:gosec // There are two.
 }
 
-// publishedNumber returns the number of the BackupRecord whose archive the annotation of an object names, from 1.
+// publishedNumber returns the number of the BackupRecord that AnnotationPublished of an object names. Numbers begin
+// with 1.
 func publishedNumber(n int, o client.Object) int8 {
 	uid, _, _ := strings.Cut(o.GetAnnotations()[v1.AnnotationPublished], " ")
 	return recordNumber(n, types.UID(uid))

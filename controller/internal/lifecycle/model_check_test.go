@@ -190,12 +190,12 @@ func modelStarts() map[string]model {
 	return out
 }
 
-// mayWait reports whether an instance may wait for manual action. This is so after a user deleted a PVC with data, or
-// if a restore test is required that cannot run because the namespace is being deleted.
+// mayWait reports whether an instance may wait for manual action. It may do so after a user deleted a PVC with data.
+// It may also do so if a required restore test cannot run because the namespace is being deleted.
 func (m model) mayWait() bool { return m.claims > 0 || m.required && m.namespaces > 0 }
 
-// TestModel checks all orders of events: no acknowledged row is lost, no server starts without a row, and each
-// operation ends or reports which action a user must take.
+// TestModel checks all orders of events. No acknowledged row is lost, and no server starts without its rows. Each
+// operation completes or reports what a user must do.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for name, start := range modelStarts() {
@@ -257,7 +257,7 @@ func bugsOfRestoreTest() map[string]bug {
 	}
 }
 
-// bugsOfHeldClaims returns bugs that leave a PVC in use by a pod that has ended.
+// bugsOfHeldClaims returns bugs that leave a PVC in use by a terminated pod.
 func bugsOfHeldClaims() map[string]bug {
 	return map[string]bug{
 		"held by a pod": {reason: "The pod of a backup that has ended holds the backup PVC, which goes, for ever.",
@@ -277,7 +277,7 @@ func bugsOfHeldClaims() map[string]bug {
 	}
 }
 
-// bugsOfImages returns bugs that start another image without a backup, or leave objects of an image change.
+// bugsOfImages returns bugs that start another image without a backup, or leave objects behind after an image change.
 func bugsOfImages() map[string]bug {
 	return map[string]bug{
 		"image without proof": {reason: "A server of another series starts on data of which there is no backup.",

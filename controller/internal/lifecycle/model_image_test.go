@@ -25,8 +25,8 @@ const (
 	imageAllowed
 )
 
-// A modelImage is an image change to another release series with the backup before it. It is also an on-demand or
-// scheduled backup, after which the image does not change.
+// A modelImage is the backup before an image change to another release series, and the change itself. It also models
+// an on-demand or scheduled backup, after which the image does not change.
 type modelImage struct { //nolint:recvcheck // Methods that apply an event change the value. All others get a copy.
 	modelClone
 
@@ -37,12 +37,12 @@ type modelImage struct { //nolint:recvcheck // Methods that apply an event chang
 	// clients.
 	changed, served bool
 	says            int8
-	// asked is true if a user has requested a backup. answered is the phase in status.internal.requestedBackup.
+	// asked is true if a user has requested a backup. answered is its phase in status.internal.requestedBackup.
 	asked    bool
 	answered v1.LastBackupPhase
 	// resumed is true if the server runs again before its backup is recorded.
 	resumed bool
-	// planned is true if the backup is scheduled, and not on demand. due is true when its time has come.
+	// planned is true if the backup is scheduled instead of on-demand. due is true when its time has come.
 	planned, due bool
 	// The state of the backup, as in modelLife.
 	record               int8

@@ -33,7 +33,7 @@ func key() instance.Key { return instance.Key{Kind: v1.KindMySQL, Namespace: "de
 
 func uidType(s string) types.UID { return types.UID(s) }
 
-// A modelReader returns the objects of a model to the real Gatherer.
+// A modelReader serves the objects of a model to the real Gatherer.
 type modelReader struct {
 	world   model
 	objects []client.Object

@@ -48,8 +48,8 @@ func (m model) records(add adder) {
 				w.lives[i].wanted = i == n || w.lives[i].wanted && w.lives[i].archivedOn != l.archivedOn
 			}
 		})
-		// On a volume, this happens only after the instance has ended. A store does not know whether the instance
-		// exists.
+		// On a volume, this happens only after the instance has been deleted. In a store it can happen at any time, because
+		// a store does not know which instances exist.
 		add("a person makes the record", true, m.words > 0 && lacks && (l.toStore || l.over()), func(w *model) {
 			w.words--
 			w.lives[n].makeRecord()
@@ -84,7 +84,7 @@ func (l *modelLife) makeRecord() {
 	}
 }
 
-// over reports whether nothing except the backup is left of an instance.
+// over reports whether an instance is deleted, so that only its backup is left.
 func (l modelLife) over() bool { return l.xr == none && !l.held && l.handle == none }
 
 // reaches reports whether a Job can read the archive of an instance.
@@ -135,7 +135,7 @@ func (m model) archives(r worldReader) (*instance.Archives, error) {
 	return a, nil
 }
 
-// archived returns the events of the controller about BackupRecords of ended instances.
+// archived returns the events of the controller about BackupRecords of deleted instances.
 func (m model) archived(decide third) ([]move, error) {
 	if m.quiet() {
 		return nil, nil
@@ -153,7 +153,7 @@ func (m model) archived(decide third) ([]move, error) {
 	return out, nil
 }
 
-// quiet reports whether no BackupRecord and no volume needs a change. The controller reads nothing else in this case.
+// quiet reports whether all BackupRecords and volumes are up to date, so that the controller would write nothing.
 func (m model) quiet() bool {
 	return m.volumes[0].asked+m.volumes[1].asked == 0 && !slices.ContainsFunc(m.lives[:], func(l modelLife) bool {
 		proven := l.record == recordProven
@@ -173,7 +173,8 @@ func idleArchive(step catalog.ArchiveStep) bool {
 var recordPhases = []v1.BackupPhase{"", v1.BackupPending, v1.BackupRunning, v1.BackupFailed, v1.BackupProven,
 	recordNew: ""}
 
-// recordObject returns the BackupRecord of an instance that was created as the nth one of its name.
+// recordObject returns the BackupRecord of an instance. Each time the BackupRecord is created again, its number
+// increases.
 func (l modelLife) recordObject(n int, number int8) *v1.BackupRecord {
 	life := lifeOf(n)
 	r := backup.NewRecord(instance.NewState(instance.Subject{Life: life, XR: composite("XMySQL", "x", uidOf(n)),
@@ -274,8 +275,8 @@ func recordStarts() map[string]model {
 	}
 }
 
-// TestModelRecords checks deletions of a BackupRecord at any time. No server starts empty while an archive of its
-// name exists, and no archive is deleted except the one that a user named.
+// TestModelRecords checks deletions of a BackupRecord at any time. No server starts empty while an archive with its
+// name exists, and no archive is deleted unless a user named it.
 func TestModelRecords(t *testing.T) {
 	t.Parallel()
 	recordsAreKept(t, "record deleted")

@@ -75,7 +75,7 @@ func (m model) backupObjects() []client.Object {
 		Spec: v1.BackupObjectSpec{Instance: v1.InstanceReference{Kind: v1.KindMySQL, Name: key().Name}, Method: i.method()}}}
 }
 
-// modelSchedule takes a backup each hour.
+// modelSchedule is a schedule with hourly backups.
 const modelSchedule = "0 * * * *"
 
 func (i modelImage) fieldOfRequest() string {

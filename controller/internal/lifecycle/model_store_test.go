@@ -110,8 +110,7 @@ func (m *model) writeStore(n int, c change.Change) {
 }
 
 // TestModelStore checks BackupRecords whose archives are in a store, with and without an outage of the store. No
-// server starts empty while an archive of its name exists, and no archive is deleted except the one that a user
-// named.
+// server starts empty while an archive with its name exists, and no archive is deleted unless a user named it.
 func TestModelStore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"store, record deleted", "store down, record deleted"} {

@@ -49,15 +49,15 @@ const (
 	verdictTrue
 )
 
-// Backup metadata that another cluster has written to the store: for another BackupRecord, or for the BackupRecord of
-// this cluster with another checksum.
+// Backup metadata that another cluster has written to the store. It names a different BackupRecord, or the
+// BackupRecord of this cluster with a different checksum.
 const (
 	foreignNone int8 = iota
 	foreignRecord
 	foreignSum
 )
 
-// States of a restore test in its BackupRecord: started, and started with the name of its Job.
+// States of a restore test in its BackupRecord: not started, started, and started with the name of its Job.
 const (
 	turnNone int8 = iota
 	turnTaken
@@ -92,8 +92,9 @@ type modelLife struct { //nolint:recvcheck // Methods that apply an event change
 	verdict                         int8
 	turn                            int8 // The state of the restore test in its BackupRecord.
 	heard                           bool // The BackupRecord contains the result of the restore test.
-	// A BackupRecord that is created again gets the next number, from 1. noted is the BackupRecord that the metadata
-	// on the volume names. forgotten is the BackupRecord that a user annotated as forgotten.
+	// recordNo increases each time the BackupRecord is created again. noted is the number of the BackupRecord that the
+	// metadata on the volume names. forgotten is the number of the BackupRecord that a user annotated as forgotten.
+	// Numbers begin with 1.
 	recordNo, noted, forgotten    int8
 	recordDying, markedForRemoval bool
 	recordHeld                    bool
@@ -103,9 +104,9 @@ type modelLife struct { //nolint:recvcheck // Methods that apply an event change
 	handle, handlePlace           int8
 	handleHeld                    bool
 	toStore                       bool // Its backup is written to a store, and not to a volume.
-	// The BackupRecord, from 1, that the annotation AnnotationPublished of the XR, the volume and the PVC names.
+	// The number of the BackupRecord that AnnotationPublished of the XR, the volume and the PVC names, from 1.
 	xrMark, pvMark, claimMark int8
-	// foreign is what another cluster with the same objects has published under the name of this backup.
+	// foreign is the metadata that another cluster with the same objects has published under the name of this backup.
 	foreign int8
 	image   modelImage
 }
@@ -122,7 +123,7 @@ type modelVolume struct {
 // A modelTrial is the Job that starts a server from the backup of an instance.
 type modelTrial struct {
 	job, backup int8
-	says        int8 // The result, after the Job has ended.
+	says        int8 // The result, after the Job is finished.
 }
 
 // A model is the state of a cluster in which an instance is created, deleted and created again.
@@ -131,7 +132,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	claimOurs      bool
 	claimXR        int8
 	namespace      int8
-	current        int8 // The number of the present namespace of this name, from 1.
+	current        int8 // The number of the current namespace with this name, from 1.
 	allow          bool
 	pvc            int8
 	pvcHeld        bool
@@ -177,7 +178,7 @@ type model struct { //nolint:recvcheck // Methods that apply an event change the
 	broken string
 }
 
-// A move is an event, with the state of the model after it. A move of a user may also never happen.
+// A move is an event and the state of the model after it. A user's move may never happen.
 type move struct {
 	name string
 	user bool
@@ -363,7 +364,7 @@ func (m model) newest(n int) int8 {
 }
 
 // allowed reports whether the instance may be restored from the newest backup. The backup must be from the same
-// namespace, or the platform allows backups of a previous namespace.
+// namespace, unless the platform allows backups of a previous namespace.
 func (m model) allowed(n int) bool {
 	r := m.newest(n)
 	return r == 0 || m.allow || m.lives[r-1].born == m.lives[n].born
@@ -446,8 +447,8 @@ func (m model) restorable(l modelLife) bool {
 	return m.backupIsHome() && !m.tries() && l.archivedOn == m.backupOn
 }
 
-// restoreTest adds the events of a restore test. If no deletion waits for the test, it may run for any time. While it
-// runs, the backup volume is mounted on its node.
+// restoreTest adds the events of a restore test. The test may run for any length of time if no deletion waits for it.
+// While it runs, the backup volume is mounted on its node.
 func (m model) restoreTest(add adder) {
 	runs := m.tries() && m.backupIsHome() && m.namespace == alive1
 	n := max(m.trial.backup, 1) - 1
@@ -473,7 +474,7 @@ func (m model) restoreTest(add adder) {
 // tries reports whether a running restore test mounts the backup volume.
 func (m model) tries() bool { return m.trial.job == alive1 && m.trial.says == verdictNone }
 
-// garbage adds the deletions that Kubernetes makes without a request.
+// garbage adds the events in which Kubernetes deletes an object on its own.
 func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possible event.
 	for n := range m.lives {
 		l := m.lives[n]
@@ -483,7 +484,7 @@ func (m model) garbage(add adder) { //nolint:gocyclo // One line for each possib
 		add("the Service is collected", false, l.service && collects, func(w *model) { w.lives[n].service = false })
 		add("the data PVC is collected", false, m.pvc == alive1 && int(m.pvcLife) == n+1 && l.xr == none,
 			func(w *model) { w.pvc = dying1 })
-		// A pod that has ended still blocks the deletion of its PVC.
+		// A terminated pod still blocks the deletion of its PVC.
 		used := l.pod || l.restoreJob || l.image.job != none || l.job != none && l.jobPlace == atHome
 		add("the data PVC is gone", false, m.pvc == dying1 && int(m.pvcLife) == n+1 && !m.pvcHeld && !used, func(w *model) {
 			w.pvc, w.pvcLife, w.lives[n].claimMark = none, 0, 0
@@ -534,7 +535,7 @@ func (m model) backupIsHome() bool {
 	return m.backup == alive1 && m.backupAt == atHome && !m.backupPending
 }
 
-// binds reports whether the PVC that the volume of an instance names still exists. If the volume is reserved for
+// binds reports whether the PVC that an instance's data volume refers to still exists. If the volume is reserved for
 // another PVC, the old PVC has lost it permanently.
 func (m model) binds(n int) bool {
 	l := m.lives[n]
@@ -549,8 +550,8 @@ func (m model) handled(place int8) bool {
 	return slices.ContainsFunc(m.lives[:], func(l modelLife) bool { return l.handle != none && l.handlePlace == place })
 }
 
-// mounted reports whether a pod of a Job prevents the deletion of the backup PVC. A pod that has ended prevents it,
-// too. A pod that has no node yet does not, and the model does not contain such pods.
+// mounted reports whether a pod of a Job prevents the deletion of the backup PVC. A terminated pod prevents it, too.
+// A pod without a node does not, and the model does not contain such pods.
 func (m model) mounted() bool {
 	for _, l := range m.lives {
 		if l.jobDone || l.image.done || l.restoreJob || l.erase == alive1 && !l.erased {
@@ -581,7 +582,7 @@ func (m model) check() string {
 	return "rows that were acknowledged are nowhere"
 }
 
-// leftOver returns which object of an ended instance still exists, or "".
+// leftOver returns which object of a deleted instance still exists, or "".
 func (l modelLife) leftOver() string {
 	switch {
 	case l.xr == none && l.held:
@@ -598,7 +599,7 @@ func (l modelLife) leftOver() string {
 	return ""
 }
 
-// stuck returns what was not completed although no event is possible any more, or "".
+// stuck returns which operation is incomplete although no more events are possible, or "".
 func (m model) stuck() string { //nolint:gocyclo // One line for each unfinished operation.
 	if m.claim == dying1 {
 		return "the claim is never gone"

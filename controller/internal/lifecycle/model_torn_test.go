@@ -22,9 +22,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A walk is one random sequence of events of the model. TestModel assumes that a state is read in one moment. In
-// reality objects change between two reads, which makes far too many sequences to try all. A walk depends only on its
-// number.
+// A walk is one random sequence of events of the model. TestModel assumes that the controller reads a state at one
+// moment. In reality, objects change between two reads, which results in far too many sequences to try all. The
+// number of a walk determines its events.
 type walk struct {
 	rand  *rand.Rand
 	world model
@@ -67,10 +67,10 @@ func (w *walk) objects(world model) modelReader {
 	return w.seen
 }
 
-// A tornReader answers the reads of one gathering, and changes the model before one of them.
+// A tornReader serves the reads of one reconcile, and changes the model before one of them.
 type tornReader struct {
 	walk *walk
-	// before is the state before the gathering.
+	// before is the model before the first read.
 	before model
 	// countdown is the number of reads until the model changes.
 	countdown int
@@ -100,7 +100,8 @@ func (r *tornReader) model() model {
 	return r.walk.world
 }
 
-// meanwhile is called before each read. Before one of them it lets several events happen, and before the others none.
+// meanwhile is called before each read. It lets several events happen before one of the reads, and none before the
+// others.
 func (r *tornReader) meanwhile() {
 	if r.countdown--; r.countdown != 0 {
 		return
@@ -110,7 +111,8 @@ func (r *tornReader) meanwhile() {
 	}
 }
 
-// others lets one random event happen that the controller does not cause. It reports whether there was such an event.
+// others lets one random event happen that the controller does not cause. It reports whether such an event was
+// possible.
 func (w *walk) others(users bool) bool {
 	users = users && w.rand.IntN(w.oddsOfUser) == 0
 	moves := slices.DeleteFunc(w.world.moves(), func(x move) bool { return x.next == w.world || x.user && !users })
@@ -158,7 +160,7 @@ func (w *walk) pass(r worldReader) error {
 	return w.archivesPass(r)
 }
 
-// archivesPass lets the controller take one step about a BackupRecord of an ended instance, if there is one.
+// archivesPass lets the controller take one step for a BackupRecord of a deleted instance, if there is one.
 func (w *walk) archivesPass(r worldReader) error {
 	if w.world.quiet() {
 		return nil
@@ -176,8 +178,8 @@ func (w *walk) archivesPass(r worldReader) error {
 	return nil
 }
 
-// write applies changes as the API server does. Other events can happen before each of them, and they can be many.
-// The controller may have been paused, and then writes what it decided long before.
+// write applies changes as the API server does. Many other events can happen before each change, because the
+// controller may be paused and then write what it decided long before.
 func (w *walk) write(subject string, changes []change.Change) {
 	mine := map[string]client.Object{}
 	for _, c := range changes {
@@ -220,8 +222,8 @@ func (w *walk) write(subject string, changes []change.Change) {
 	}
 }
 
-// why returns why a walk failed, or "". Events of users happen first, and then the walk continues until nothing
-// changes.
+// why returns why a walk failed, or "". Users act in the first part of the walk. The second part continues without
+// them until nothing changes.
 func (w *walk) why(mayWait bool) string {
 	for range 200 {
 		before := w.world

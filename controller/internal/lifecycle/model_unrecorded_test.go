@@ -26,7 +26,7 @@ func refusesNote(next decision) decision {
 	}
 }
 
-// manyNotes fills an index except for the space that is reserved for the backup of a deletion.
+// manyNotes fills an index, except for the space that is reserved for the final backup.
 var manyNotes = strings.Repeat("x", catalog.MaxIndex-catalog.IndexOfDeletion-200)
 
 // hasFullIndex changes a decision so that the index of the backup volume has no space for backups of a running

@@ -36,7 +36,7 @@ func nameUnreadable(s *instance.State, step steps.Step) steps.Step {
 	return step
 }
 
-// decideNoXR handles an instance without an XR. Its name is free when no object holds data under it.
+// decideNoXR handles an instance without an XR. Its name is available when no object with that name contains data.
 func decideNoXR(s *instance.State) steps.Step {
 	switch c := s.DataPVC; {
 	case c != nil && c.DeletionTimestamp != nil && instance.HasFinalizer(c) && c.Spec.VolumeName == "":
@@ -79,7 +79,7 @@ func decideLiving(s *instance.State) steps.Step {
 			Message: fmt.Sprintf("Deleting orphaned composite resource %q, because no claim refers to it. Its data "+
 				"is backed up first", s.XR.GetName())}
 	case s.Ephemeral() && !s.XR.HasFinalizer():
-		return decideBeforeStart(s) // Nothing protects this instance, and it can be deleted.
+		return decideBeforeStart(s) // This instance has no data to protect, so it can be deleted at any time.
 	case len(Unprotected(s)) > 0:
 		return steps.Step{Action: steps.AddFinalizers,
 			Message: "The data of this instance is now protected until a backup of it is verified"}
@@ -168,7 +168,7 @@ func protectData(s *instance.State) steps.Step {
 // exists.
 func needsBackupPVC(s *instance.State) bool { return s.Store() == "" || s.BackupPV != nil }
 
-// keepBackupPVC creates, expands or replaces the backup PVC. A PVC that receives no more backups stays unchanged.
+// keepBackupPVC creates, expands or replaces the backup PVC. A PVC stays unchanged if it receives no more backups.
 func keepBackupPVC(s *instance.State) (step steps.Step, open bool) {
 	switch c := s.BackupPVC; {
 	case c == nil:
@@ -187,7 +187,7 @@ func keepBackupPVC(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{}, false
 }
 
-// decideBeforeStart reports what keeps a server from accepting clients.
+// decideBeforeStart reports why a server does not accept clients yet.
 func decideBeforeStart(s *instance.State) steps.Step {
 	if step, open := endOutlivedRestore(s); open {
 		return step
@@ -198,7 +198,7 @@ func decideBeforeStart(s *instance.State) steps.Step {
 	case !equality.Semantic.DeepEqual(s.XR.Status.BlockedBy, blocker(s)):
 		return steps.Step{Action: steps.ReportPodFailure, Message: steps.Sentence(s.PodFailure)}
 	case s.RestoreJob != nil && s.XR.Status.RestoredBy == "" && s.XR.Status.Restore.IsRunning():
-		// A server waits for this. The interval grows with the time that it takes.
+		// The server waits for the restore.
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}
 	case s.Source != nil:
 		return steps.Step{Action: steps.Wait, After: steps.RequeueLater} // Backups of another claim cause no event for this instance.
@@ -213,7 +213,7 @@ func isSettling(status *v1.SettingsStatus) bool {
 	return status != nil && (status.Phase == v1.SettingsValidating || status.Phase == v1.SettingsOnTrial)
 }
 
-// endOutlivedRestore ends a restore Job whose pod is kept alive by a container that another component injected. If
+// endOutlivedRestore stops a restore Job whose pod is kept alive by a container that another component injected. If
 // the restore succeeded, the controller stores that first, so that the function does not create the Job again. If it
 // failed, the controller deletes the pod, and the Job retries as usual.
 func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
@@ -224,7 +224,7 @@ func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
 	case j != nil && j.Succeeded != nil && j.DeletionTimestamp == nil && restoredBy != j.UID:
 		return steps.Step{Action: steps.NoteRestored}, true // The controller does not wait for the Job to complete.
 	case j != nil && restoredBy == j.UID && j.IsComplete():
-		return steps.Step{Action: steps.NoteRestored}, !s.XR.Status.Restore.IsRunning() // The Job itself reports the completion now.
+		return steps.Step{Action: steps.NoteRestored}, !s.XR.Status.Restore.IsRunning() // The Job itself reports it now.
 	case j == nil || j.Outlived == nil || j.DeletionTimestamp != nil:
 		return steps.Step{}, false
 	}
@@ -237,7 +237,7 @@ func endOutlivedRestore(s *instance.State) (step steps.Step, open bool) {
 				"runs, and is stopped with the pod",
 				j.Going.Name)}, true
 	case s.XR.Status.Restore.IsRunning():
-		// The function reports the end of the restore, and the Job can be deleted then.
+		// The Job can be deleted when the function has reported the end of the restore.
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}, true
 	}
 	return steps.Step{Action: steps.DeleteObjects, Targets: []client.Object{j.Job}}, true
@@ -251,7 +251,7 @@ func reportAction(s *instance.State) steps.Action {
 	return steps.ReportPodFailure
 }
 
-// blocker returns what blocks a living instance, or nil.
+// blocker returns what blocks an existing instance, or nil.
 func blocker(s *instance.State) *v1.Blocker {
 	switch {
 	case s.Refusal != nil:
@@ -269,8 +269,8 @@ func blocker(s *instance.State) *v1.Blocker {
 }
 
 // nodeAffinityStep pins hostPath volumes to their node before the pod is deleted, because the directory is empty on
-// another node. It pins both volumes in one step: after the data volume is pinned, the controller does not look up
-// the node again.
+// another node. It pins both volumes in one step, because the controller does not look up the node again once the
+// data volume is pinned.
 func nodeAffinityStep(s *instance.State, step steps.Step) steps.Step {
 	if c := s.BackupPVC; c != nil && c.Spec.VolumeName != "" && s.BackupPV == nil {
 		return backup.KeepBackupPV(s, step)
@@ -302,7 +302,8 @@ func previousBackupMessage(s *instance.State) string {
 	return fmt.Sprintf("Backup %q of a previous instance of this name exists", previous)
 }
 
-// isDataPVMarked reports whether the data volume is retained if its PVC is deleted, and is labeled with its instance.
+// isDataPVMarked reports whether the data volume is retained when its PVC is deleted, and is labeled with its
+// instance.
 func isDataPVMarked(s *instance.State) bool {
 	v := s.DataPV
 	if !isDataBound(s) {

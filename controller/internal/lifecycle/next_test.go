@@ -137,7 +137,7 @@ func TestNext(t *testing.T) {
 		"OutlivedAgain": {reason: "One that failed is tried again without its pod.",
 			state: running(outlived(1, v1.RestoreRunning)), want: steps.DeleteObjects},
 
-		// A living instance.
+		// An existing instance.
 		"Quiet": {reason: "All is as it should be.", state: running(), want: steps.NoOp},
 		"NoFinalizer": {reason: "Nothing may start before claim and XR are protected.",
 			state: running(func(s *instance.State) { s.XR.SetFinalizers(nil) }), want: steps.AddFinalizers},
@@ -196,7 +196,7 @@ func TestNext(t *testing.T) {
 		"OutgrownNever": {reason: "A larger place for the backups does no harm.", state: running(backupUnbound),
 			want: steps.NoOp},
 
-		// A later namespace of the same name.
+		// The namespace was deleted and created again.
 		"RebornLooks": {reason: "The function chooses by what is there.",
 			state: running(reborn, func(s *instance.State) { s.XR.Status.PreviousBackup = "" }),
 			want:  steps.RecordPreviousBackup, says: "old-a"},
@@ -241,7 +241,7 @@ func TestNext(t *testing.T) {
 			state: running(reborn, chosen, func(s *instance.State) { s.BackupPV = backupsOn("pvc-0", "ns") }),
 			want:  steps.CreateBackupPVC},
 
-		// An empty backup volume occupies the place of the previous one.
+		// An empty backup volume takes the place of the previous one.
 		"GiveWay": {reason: "Nothing was ever written there: its class says what becomes of it.",
 			state: running(reborn, left, inTheWay), want: steps.ReleaseBackupPV, says: `"pvc-0"`},
 		"GiveWayAlone": {reason: "Also where its claim is gone.",
@@ -330,7 +330,7 @@ func TestNext(t *testing.T) {
 			state: fenced(withJob(failedAt(0, "full")), failedForRoom, broken, asDatabase), want: steps.Wait,
 			says: "kubectl annotate xdatabase db-x crossplane-mysql.io/skip-backup=" + xrUID},
 
-		// Announce and fence.
+		// Create the BackupRecord and stop the server.
 		"Announce": {reason: "The record is there before anything stops.", state: running(dead, deployment(1)),
 			want: steps.CreateBackup},
 		"Composing": {reason: "Crossplane may still apply the Deployment.",
@@ -637,7 +637,7 @@ func TestNext(t *testing.T) {
 			state: fenced(func(s *instance.State) { s.DataPVC.Status.Phase = corev1.ClaimLost }), want: steps.Wait,
 			says: "lost its volume"},
 
-		// An archive of the name has no BackupRecord.
+		// A backup with this name exists, but its BackupRecord is missing.
 		"Held": {reason: "No server starts empty beside it.", state: running(beginning, noteLeft),
 			want: steps.RecordPreviousBackup,
 			says: `Backup "old-a" of a previous instance of this name exists, but its BackupRecord is missing. No empty server`},
@@ -807,8 +807,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestLateCrossplaneIsReported checks that claim and composite resource show the command, and that the phase is the
-// one of a deletion that waits for manual action.
+// TestLateCrossplaneIsReported checks that claim and composite resource report the command, and that the phase shows
+// that the deletion waits for manual action.
 func TestLateCrossplaneIsReported(t *testing.T) {
 	for name, s := range map[string]*instance.State{
 		"Forsaken": fenced(deployment(1), composing(instance.CrossplaneMayTake), undefined),
@@ -866,7 +866,7 @@ func TestNeverReleases(t *testing.T) {
 	}
 }
 
-// TestBlocker checks the reason, from which users and scripts learn who must act.
+// TestBlocker checks the reason, which shows users and scripts who must act.
 func TestBlocker(t *testing.T) {
 	failure := func(s *instance.State) { s.PodFailure = "why" }
 	cases := map[string]struct {

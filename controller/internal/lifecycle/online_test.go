@@ -28,7 +28,7 @@ func online(s *instance.State) {
 	s.XR.Status.TLS, s.XR.Status.Authorities = &v1.TLSStatus{}, "an authority"
 }
 
-// access adds the Secret with the account for the clone.
+// access adds the Secret with which a Job logs in to the server for a clone.
 func access(s *instance.State) {
 	s.CloneAccess = agent.AccessSecret(s.Life, s.Life.Namespace, s.Life.Accesses().Clone())
 	s.CloneAccess.SetUID("access")
@@ -208,8 +208,8 @@ func TestOnlineJob(t *testing.T) {
 	}
 }
 
-// TestOnlineRecord checks that a BackupRecord contains the method. A deletion during an online backup takes a cold
-// backup.
+// TestOnlineRecord checks that a BackupRecord contains the backup method. A deletion during an online backup takes a
+// cold backup.
 func TestOnlineRecord(t *testing.T) {
 	if r := backup.NewRecord(running(answered(v1.LastBackupRunning), online)); r.Spec.Method != v1.MethodOnline ||
 		r.Spec.Origin != v1.OriginRequest {

@@ -29,7 +29,7 @@ func publishesIn(name string) variation {
 	}
 }
 
-// claimUnsynced is a claim that Crossplane has reported as not synced for this time.
+// claimUnsynced is a claim that Crossplane has reported as not synced for this long.
 func claimUnsynced(message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.Claim.Conditions = []metav1.Condition{
@@ -38,7 +38,7 @@ func claimUnsynced(message string, since time.Duration) variation {
 	}
 }
 
-// refusedServiceFor is an instance whose Service was refused. Crossplane has been synced without it for this time.
+// refusedServiceFor is an instance whose Service was refused. Crossplane has been synced without it for this long.
 func refusedServiceFor(since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Status.RefusedService = &v1.RefusedService{Digest: "d", Message: "no"}

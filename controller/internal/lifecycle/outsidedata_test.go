@@ -16,8 +16,8 @@ import (
 )
 
 // TestAskedBeforeStop checks that the controller asks a running server about data outside of its data directory
-// before the server stops, because only the server can move that data. It does not ask about data that a user gave
-// up.
+// before the server stops. Only the server can move that data. The controller does not ask if the user accepts the
+// loss of that data.
 func TestAskedBeforeStop(t *testing.T) {
 	runs := withPod(map[string]string{v1.LabelXR: xrUID}, corev1.PodRunning)
 	gaveUp := func(s *instance.State) { s.XR.SetAnnotations(map[string]string{v1.AnnotationWithoutOutside: xrUID}) }
@@ -45,8 +45,8 @@ func TestAskedBeforeStop(t *testing.T) {
 	}
 }
 
-// TestOutsideHint checks that the message lists the data outside of the data directory, and the command that gives up
-// exactly that data.
+// TestOutsideHint checks that the message lists the data outside of the data directory. It also contains the command
+// with which the user accepts the loss of exactly that data.
 func TestOutsideHint(t *testing.T) {
 	const tables = "`shop`.`orders` (/tmp/shop/orders.ibd)"
 	found := func(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitOutside }

@@ -12,7 +12,7 @@ import (
 )
 
 // showProgress writes the progress of a deletion to the status of the claim and the XR. The function writes the
-// status of a living instance. If the step changes one of these objects afterwards, this write has the same
+// status of an existing instance. If the step changes one of these objects afterwards, this write has the same
 // precondition on the resource version. Without it, this write would hide a concurrent update from the API server's
 // conflict check.
 func showProgress(s *instance.State, step steps.Step, changes []change.Change) []change.Change {
@@ -48,8 +48,8 @@ func showProgress(s *instance.State, step steps.Step, changes []change.Change) [
 	return out
 }
 
-// showInRecord writes to the BackupRecord what an instance without XR and claim waits for. No other object can show
-// it, and the next claim of the same name waits for it. A failed BackupRecord already contains the reason, and a
+// showInRecord reports in the BackupRecord why an instance without XR and claim waits. No other object can report it,
+// and the next claim with the same name waits for this instance. A failed BackupRecord already contains the reason. A
 // BackupRecord that is being deleted reports what delays its deletion. The message has no hint, because other objects
 // repeat it.
 func showInRecord(s *instance.State, step steps.Step) []change.Change {
@@ -69,12 +69,12 @@ func shows(c *instance.Composite, want v1.DeletionStatus) bool {
 		d.Message == want.Message
 }
 
-// enoughProgress is the progress in percent that is worth another write.
+// enoughProgress is how many percentage points the progress must increase before the controller writes it again.
 const enoughProgress = 10
 
-// showInLife writes the progress of a living instance's backup to the status of the XR, and the function reports it.
-// It writes only for a step that waits, because each write makes Crossplane reconcile. Crossplane throttles after 50
-// reconciles in a row to one every 30 seconds (internal/circuit of Crossplane).
+// showInLife writes the progress of an existing instance's backup to the status of the XR, and the function reports
+// it. It writes only for a step that waits, because each write makes Crossplane reconcile. Crossplane throttles after
+// 50 reconciles in a row to one every 30 seconds (internal/circuit of Crossplane).
 func showInLife(s *instance.State, step steps.Step) []change.Change {
 	if step.Action != steps.Wait && step.Action != steps.MarkFailed && !step.Refused {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestHint checks that the message of claim and XR contains the command that gives up the data. Messages that others
-// repeat, for example the doctor, do not contain it.
+// TestHint checks that the message of claim and XR contains the command that deletes the data without a backup.
+// Messages that are shown elsewhere, for example by the doctor, do not contain it.
 func TestHint(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -11,10 +11,10 @@ import (
 )
 
 // This file decides whether an instance is protected. Next uses it to add one missing protection at a time. The
-// doctor uses it to list all that are missing, even if no controller runs.
+// doctor uses it to list all missing protections, even if no controller runs.
 
-// Unprotected returns the composite resource and the claim that lack the finalizer, so that they can be removed before
-// the data is backed up. Kubernetes accepts no new finalizer on an object that is being deleted.
+// Unprotected returns the composite resource and the claim if they lack the finalizer, and could therefore be removed
+// before the data is backed up. Kubernetes accepts no new finalizer on an object that is being deleted.
 func Unprotected(s *instance.State) []*instance.Composite {
 	return slices.DeleteFunc([]*instance.Composite{s.XR, s.Claim}, func(c *instance.Composite) bool {
 		return c == nil || c.HasFinalizer() || c.IsDeleting() && (c == s.Claim || !hasDataAtStake(s))

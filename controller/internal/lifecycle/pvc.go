@@ -19,7 +19,7 @@ import (
 // deleted cannot be mounted by a new pod and cannot be recovered. The controller releases it when no pod uses it, and
 // a new PVC is created for the same volume.
 
-// replaceDeletedPVC replaces the PVC of a living instance after a client deleted it. The volume is retained first,
+// replaceDeletedPVC replaces the PVC of an existing instance after a client deleted it. The volume is retained first,
 // because it would be deleted with the PVC. The server is then stopped, and the function creates the PVC again.
 func replaceDeletedPVC(s *instance.State) steps.Step {
 	c := s.DataPVC
@@ -111,7 +111,7 @@ func entryOf(from map[string]string, key string) map[string]string {
 	return nil
 }
 
-// isFenced reports whether the server of a living instance must not run.
+// isFenced reports whether the server of an existing instance must not run.
 func isFenced(s *instance.State) bool {
 	return s.XR.Status.PVCDeleted
 }

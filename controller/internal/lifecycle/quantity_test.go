@@ -12,9 +12,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// allocated returns the number of bytes that a call allocates. The runtime counts small objects later, several
+// allocated returns the number of bytes that a call allocates. The runtime counts small objects with a delay, several
 // megabytes at once, so a limit must allow for that. A calculation with a huge number needs tens of megabytes. The
-// duration is not measured, because it says nothing on a busy machine.
+// duration is not measured, because it is not reliable on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -24,9 +24,9 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// TestEndlessClaim checks a backup PVC whose request is 1e9999999, which each user who may edit the PVC can write.
-// The API server stores this value. The library parses it quickly, and a comparison takes seconds. The controller
-// treats the value as zero, so it creates the PVC again or expands it.
+// TestEndlessClaim checks a backup PVC whose request is 1e9999999, which any user who may edit the PVC can write. The
+// API server stores this value. The library parses it quickly, but a comparison takes seconds. The controller
+// therefore treats the value as zero, so it creates the PVC again or expands it.
 func TestEndlessClaim(t *testing.T) {
 	asking := func(text string) func(*instance.State) {
 		return func(s *instance.State) {

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestBackupNumber checks that a backup is newer than the newest backup at the start of its instance, whatever the
-// clocks are. This is also true if only the volume contains the number.
+// TestBackupNumber checks that a backup has a higher number than the newest backup at the start of its instance,
+// whatever the clocks show. This is also true if only the volume contains the number.
 func TestBackupNumber(t *testing.T) {
 	s := running(older(2))
 	s.Records[0].Spec.Number, s.Records[1].Spec.Number = 6, 7
@@ -24,7 +24,7 @@ func TestBackupNumber(t *testing.T) {
 		t.Error("want the one with the greater number to be the newer one")
 	}
 	s.XR.Status.BackupNumber = 8
-	s.Records[0].Spec.Number = 12 // A backup of another instance that was taken since.
+	s.Records[0].Spec.Number = 12 // A backup of another instance that was taken later.
 	if got := backup.NewRecord(s).Spec.Number; got != 8 {
 		t.Errorf("want the number that the instance began with, got %d", got)
 	}
@@ -47,9 +47,8 @@ func TestBackupNumber(t *testing.T) {
 	}
 }
 
-// TestNodesAreKept checks that the Jobs that read the data run on the nodes of the instance, even if the XR is
-// deleted and only the volume names the nodes. For Jobs that read the backup, the
-// BackupRecord names the nodes.
+// TestNodesAreKept checks that the Jobs that read the data run on the nodes of the instance. This holds even if the
+// XR is deleted and only the volume names the nodes. For Jobs that read the backup, the BackupRecord names the nodes.
 func TestNodesAreKept(t *testing.T) {
 	s := running()
 	want := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "ssd"},
@@ -84,7 +83,7 @@ func TestNodesAreKept(t *testing.T) {
 }
 
 // TestChoiceIsKept checks that the BackupRecord contains the restore source of its instance, even if the XR is
-// deleted and only the volume contains it.
+// deleted and only the volume names that source.
 func TestChoiceIsKept(t *testing.T) {
 	s := running()
 	const choice = "backup-of-spring"

@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// decideRelease releases all objects of the instance. The XR is last, and the name is free after that. The finalizer
-// of the data volume is removed directly after the wipe and so marks the wipe as done. The wipe Job is deleted after
-// that, because the wipe would otherwise start again.
+// decideRelease releases all objects of the instance. The XR is last, and the name is available after that. The
+// finalizer of the data volume is removed directly after the wipe, so its absence marks the wipe as done. The wipe
+// Job is deleted after that, because the wipe would otherwise start again.
 func decideRelease(s *instance.State, reason string) steps.Step {
 	for _, next := range releases(s) {
 		if step, hasMore := next(s); hasMore {
@@ -29,8 +29,8 @@ func decideRelease(s *instance.State, reason string) steps.Step {
 	return steps.Step{Action: steps.RemoveXRFinalizer, Phase: v1.DeletionReleasing, Percent: 100, Message: reason}
 }
 
-// releases returns the release steps in order. The object by which an instance without an XR is found is last. This
-// is its PVC, or its volume if it has no PVC.
+// releases returns the release steps in order. For an instance without an XR, the controller releases last the object
+// through which it finds the instance. This is the PVC, or the volume if there is no PVC.
 func releases(s *instance.State) []func(*instance.State) (steps.Step, bool) {
 	type list = []func(*instance.State) (steps.Step, bool)
 	first, rest := list{decidePrune, decideWipe}, list{decideRescueBackupPVC, decideLeftovers, decideUnprovenBackup}
@@ -73,10 +73,10 @@ func decidePrune(s *instance.State) (steps.Step, bool) {
 	finished, succeeded := j.Finished()
 	switch {
 	case finished == nil && unmounted && !steps.IsRunning(j):
-		return steps.DeleteAndWait([]client.Object{j.Job}) // The pod of the Job waits for a volume that it cannot get.
+		return steps.DeleteAndWait([]client.Object{j.Job}) // The Job's pod waits for a volume that it cannot get.
 	case finished == nil && slices.ContainsFunc(backupsToPrune(s),
 		func(r client.Object) bool { return s.Restoring[r.GetName()] != "" }):
-		return steps.DeleteAndWait([]client.Object{j.Job}) // The Job is created again without backups that are in use now.
+		return steps.DeleteAndWait([]client.Object{j.Job}) // The next Job skips the backups that are in use now.
 	case finished == nil:
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon, Message: "Deleting older backups"}, true
 	}
@@ -178,8 +178,8 @@ func decideRescueBackupPVC(s *instance.State) (steps.Step, bool) {
 // finalizer keeps the XR, and never deletes them after an orphaning deletion.
 func decideLeftovers(s *instance.State) (steps.Step, bool) { return steps.DeleteAndWait(s.Leftovers) }
 
-// decideUnprovenBackup deletes a BackupRecord that was announced and will never be verified, because it would block
-// the next instance of the same name.
+// decideUnprovenBackup deletes a BackupRecord whose backup will never be verified, because it would block the next
+// instance with the same name.
 func decideUnprovenBackup(s *instance.State) (steps.Step, bool) {
 	r := s.Record()
 	if r == nil || backup.HasProvenBackup(s) {

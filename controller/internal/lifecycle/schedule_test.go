@@ -36,7 +36,7 @@ func due(minute string) variation {
 	}
 }
 
-// planned is the scheduled backup of three o'clock in this phase.
+// planned is the scheduled backup of 03:00 in this phase.
 func planned(p v1.LastBackupPhase) variation {
 	return func(s *instance.State) {
 		s.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Request: "2026-11-26T03:00Z", Phase: p, Method: v1.MethodOnline,
@@ -44,7 +44,7 @@ func planned(p v1.LastBackupPhase) variation {
 	}
 }
 
-// startingSince is a server that the function has reported as starting for this time.
+// startingSince is a server that the function has reported as starting for this long.
 func startingSince(ago time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = []metav1.Condition{
@@ -74,8 +74,8 @@ func internalOf(c change.Change) map[string]any {
 	return fields
 }
 
-// TestScheduled checks that a scheduled backup starts once, in its minute. An overdue backup is taken once. No other
-// operation delays a scheduled backup forever.
+// TestScheduled checks that a scheduled backup starts once, in its minute. If several backups are overdue, one is
+// taken. No other operation delays a scheduled backup forever.
 func TestScheduled(t *testing.T) {
 	tomorrow := v1.PlannedAt("2026-11-26T04:00Z")
 	minuteOf := func(minute string) metav1.Time { return metav1.NewTime(v1.PlannedAt("2026-11-26T" + minute + "Z")) }
@@ -85,7 +85,7 @@ func TestScheduled(t *testing.T) {
 		want   steps.Action
 		says   string
 		after  time.Duration
-		// begins is the minute whose backup starts, and next is the minute that is scheduled.
+		// begins is the scheduled minute of the backup that starts. next is the scheduled minute of the next backup.
 		begins string
 		next   any
 		missed any
@@ -202,7 +202,7 @@ func TestScheduledProven(t *testing.T) {
 	}
 }
 
-// TestKeepFor checks that a backup is deleted if it is older than minAge and exceeds the count.
+// TestKeepFor checks that a backup is deleted only if it is older than minAge and exceeds the count.
 func TestKeepFor(t *testing.T) {
 	s := running(hourly(30*time.Minute), planned(v1.LastBackupProven))
 	s.XR.Spec.Backup.Retention.Count, s.XR.Spec.Backup.Retention.MinAge = new(int32(2)), "48h"

@@ -25,7 +25,7 @@ import (
 const (
 	xrUID   = "6f9b3a52-6f6a-4d0f-9a35-0c5d3d1c7b11"
 	volume1 = "pvc-1"
-	// earlierUID is the UID of a previous namespace of the same name.
+	// earlierUID is the UID of a previous namespace with the same name.
 	earlierUID = "earlier"
 )
 
@@ -81,7 +81,7 @@ func running(changes ...variation) *instance.State {
 	return apply(s, changes)
 }
 
-// fenced returns an instance that was deleted a minute ago. Its backup is announced, and its server has stopped.
+// fenced returns an instance that was deleted a minute ago. It has a BackupRecord, and its server has stopped.
 func fenced(changes ...variation) *instance.State {
 	s := running(dead, backupsBound)
 	s.Records = []v1.BackupRecord{*backup.NewRecord(s)}
@@ -136,12 +136,12 @@ func dead(s *instance.State) {
 	s.XR.SetDeletionTimestamp(&timestamp)
 }
 
-// nothingLeft is a name without an XR and without data.
+// nothingLeft removes the XR and the data.
 func nothingLeft(s *instance.State) {
 	s.XR, s.Life.XR, s.DataPVC, s.DataPV = nil, "", nil, nil
 }
 
-// composing is an XR with Crossplane's finalizer. The deletion has waited for Crossplane for this time.
+// composing is an XR with Crossplane's finalizer. The deletion has waited for Crossplane for this long.
 func composing(awaited time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.SetFinalizers([]string{v1.Finalizer, instance.FinalizerCrossplane})
@@ -167,7 +167,7 @@ func removedForeignFinalizer(c change.Change) string {
 	return ""
 }
 
-// dyingClaim deletes the claim, which has these finalizers. The deletion has waited for Crossplane for this time.
+// dyingClaim deletes the claim, which has these finalizers. The deletion has waited for Crossplane for this long.
 func dyingClaim(awaited time.Duration, finalizers ...string) variation {
 	return func(s *instance.State) {
 		s.CrossplaneAwaited = awaited
@@ -183,7 +183,7 @@ func claimDies(s *instance.State) { s.DataPVC.DeletionTimestamp = &metav1.Time{T
 // claimGone removes the data PVC, as if a user had removed its finalizer.
 func claimGone(s *instance.State) { s.DataPVC = nil }
 
-// unbound reserves the data volume for a PVC of its name.
+// unbound reserves the data volume for the data PVC, without binding it.
 func unbound(s *instance.State) { s.DataPV.Spec.ClaimRef.UID = "" }
 
 // atPlace reserves the data volume for the PVC in the recovery namespace.
@@ -216,7 +216,7 @@ func orphaned(s *instance.State) {
 // copied is a data volume that was copied from elsewhere, with the labels of the original instance.
 func copied(s *instance.State) { s.Orphan.Copy = s.DataPV }
 
-// besideCopy is an instance whose name a copied volume also has.
+// besideCopy is an instance with the same name as the instance of a copied volume.
 func besideCopy(s *instance.State) { s.PredecessorTerminating, s.PredecessorCopy = true, s.DataPV }
 
 // lostSkip adds the annotation that skips the backup to the volume of this instance.
@@ -257,7 +257,7 @@ func failedAt(elapsed time.Duration, reason string) func(*instance.Job) {
 	}
 }
 
-// lacks is a Job that needs this many bytes more.
+// lacks is a Job that needs this many more bytes.
 func lacks(bytes int64) func(*instance.Job) {
 	return func(j *instance.Job) { j.Report.Lacks = bytes }
 }
@@ -334,8 +334,8 @@ func older(n int) variation {
 	}
 }
 
-// reborn is an instance in a later namespace of the same name, before its first start. The newest backup is from the
-// previous namespace.
+// reborn is an instance in a recreated namespace before its first start. The newest backup is from the previous
+// namespace.
 func reborn(s *instance.State) {
 	older(1)(s)
 	s.Records[0].Spec.Instance.NamespaceUID = earlierUID
@@ -343,7 +343,7 @@ func reborn(s *instance.State) {
 	s.BackupPVC = nil
 }
 
-// chosen is the backup that the function has chosen.
+// chosen sets the backup that the function has chosen.
 func chosen(s *instance.State) {
 	s.XR.Status.Restore = &v1.RestoreStatus{Backup: s.Records[0].Name, Phase: v1.RestoreRunning}
 }
@@ -361,7 +361,7 @@ func backupsOn(name, namespace string) *corev1.PersistentVolume {
 	}}
 }
 
-// inTheWay adds an empty backup volume that an earlier instance in this namespace left.
+// inTheWay adds an empty backup volume of an earlier instance in this namespace.
 func inTheWay(s *instance.State) {
 	s.BackupPVC, s.BackupPV = running().BackupPVC, backupsOn("pvc-2", "ns")
 }
@@ -379,17 +379,17 @@ func earlierPlace(s *instance.State) {
 // archived adds a backup of a previous instance on this volume.
 func archived(s *instance.State) { older(1)(s) }
 
-// recorded writes to the status everything that must be known before the start.
+// recorded writes the status fields that the function needs before it starts the server.
 func recorded(s *instance.State) {
 	s.XR.Status.PreviousBackup, s.XR.Status.BackupNodes = v1.PreviousNone, backupNodes(s)
 }
 
 func claimOfBackupsGone(s *instance.State) { s.BackupPVC = nil }
 
-// letGone is a backup volume without the controller's finalizer.
+// letGone removes the controller's finalizer from the backup volume.
 func letGone(s *instance.State) { s.BackupPV.Finalizers = nil }
 
-// unsynced is an XR that Crossplane has reported as not synced for this time.
+// unsynced is an XR that Crossplane has reported as not synced for this long.
 func unsynced(reason, message string, since time.Duration) variation {
 	return func(s *instance.State) {
 		s.XR.Conditions = append(s.XR.Conditions, metav1.Condition{
@@ -399,12 +399,12 @@ func unsynced(reason, message string, since time.Duration) variation {
 	}
 }
 
-// refused is a step that a quota has refused.
+// refused is a step that a quota refused.
 func refused(action steps.Action) variation {
 	return func(s *instance.State) { s.Refusal = &instance.Refusal{Of: string(action), Message: "exceeded quota"} }
 }
 
-// outlived is a restore whose program has ended with this exit code, while another container keeps its pod running.
+// outlived is a restore whose program has exited with this code, while another container keeps its pod running.
 func outlived(code int32, phase v1.RestorePhase) variation {
 	return func(s *instance.State) {
 		j := &batchv1.Job{}
@@ -460,7 +460,7 @@ func hostPath(s *instance.State) {
 // onNode is an instance whose server pod has run on node1.
 func onNode(s *instance.State) { s.Node = "node1" }
 
-// classless is a data PVC without a StorageClass, which waits for a volume of its name.
+// classless is a data PVC without a StorageClass.
 func classless(s *instance.State) { s.DataPVC.Spec.StorageClassName = new("") }
 
 func released(s *instance.State) { s.DataPV.Finalizers = nil }

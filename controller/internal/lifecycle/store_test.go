@@ -69,7 +69,7 @@ func noteInStore(s *instance.State) {
 	published(s)
 }
 
-// published writes the annotation with which the controller announces that it publishes the metadata.
+// published adds the annotation that the controller writes before it publishes the metadata.
 func published(s *instance.State) {
 	s.Notes[0].Spec.Archive = &v1.Archive{Store: modelStore, SHA256: strings.Repeat("a", 64)}
 	s.XR.SetAnnotations(map[string]string{v1.AnnotationPublished: s.Notes[0].PublishedArchive()})
@@ -86,18 +86,17 @@ func summed(sum string) variation {
 // recordedThere makes the metadata name a BackupRecord of another cluster.
 func recordedThere(s *instance.State) { s.Notes[0].Record = "of-theirs" }
 
-// notedAgo sets how long ago the backup was announced.
+// notedAgo sets how long ago the backup in the metadata started.
 func notedAgo(ago time.Duration) variation {
 	return func(s *instance.State) { s.Notes[0].AnnouncedAt = metav1.NewTime(now.Add(-ago)) }
 }
 
-// announcedBefore makes the metadata describe a backup that was announced two days ago, with another BackupRecord
-// than the present one.
+// announcedBefore makes the metadata describe a backup from two days ago, with a different BackupRecord.
 func announcedBefore(s *instance.State) {
 	s.Notes[0].AnnouncedAt, s.Notes[0].Record = metav1.NewTime(now.Add(-48*time.Hour)), "of-then"
 }
 
-// sentAt is such a Job that completed this duration ago.
+// sentAt is a Job that completed its upload to the store this long ago.
 func sentAt(ago time.Duration) variation {
 	return withJob(sent, func(j *instance.Job) {
 		for i := range j.Status.Conditions {
@@ -107,8 +106,8 @@ func sentAt(ago time.Duration) variation {
 	})
 }
 
-// notThere is a failed BackupRecord, because the store did not contain the archive when the metadata was to be
-// published.
+// notThere is a failed BackupRecord: the store did not contain the archive when the controller wanted to publish the
+// metadata.
 func notThere(s *instance.State) {
 	s.Record().Status.Phase, s.Record().Status.Message = v1.BackupFailed, "there is no "+backup.StoreFolder(s)+"/"+
 		s.BackupJob.Report.Archive
@@ -299,9 +298,9 @@ func TestNextInStore(t *testing.T) {
 	}
 }
 
-// TestForeignNote checks two clusters with the same etcd data and the same store, for example in a drill. They have
-// the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the metadata of the
-// other, even if its BackupRecord is incomplete, and its data is kept.
+// TestForeignNote checks two clusters with the same etcd data and the same store, for example in a disaster recovery
+// drill. They have the same names and UIDs, and delete their instances at the same time. Neither cluster accepts the
+// metadata of the other, even if its BackupRecord is incomplete, and its data is kept.
 func TestForeignNote(t *testing.T) {
 	other := summed(strings.Repeat("b", 64))
 	for name, tc := range map[string]struct {
@@ -353,7 +352,7 @@ func TestForeignNote(t *testing.T) {
 	}
 }
 
-// onVolume writes the published archive to the data volume.
+// onVolume adds the annotation with the published archive to the data volume.
 func onVolume(s *instance.State) {
 	s.DataPV.Annotations[v1.AnnotationPublished] = s.Notes[0].PublishedArchive()
 }
@@ -367,7 +366,7 @@ func markedForRemoval(s *instance.State) {
 	}
 }
 
-// TestStoreChanges checks what is written, and in which order.
+// TestStoreChanges checks what the controller writes, and in which order.
 func TestStoreChanges(t *testing.T) {
 	verbs := func(changes []change.Change) string {
 		var out []string
@@ -479,7 +478,7 @@ func TestArchivesInStore(t *testing.T) {
 }
 
 // TestDiscardAttempts checks the archive of a backup that will never be verified. It is deleted with its BackupRecord
-// after its Job has ended, and no other operation waits for that.
+// after its Job is finished, and no other operation waits for that.
 func TestDiscardAttempts(t *testing.T) {
 	going := func(s *instance.State) {
 		s.Records[0].DeletionTimestamp = &metav1.Time{Time: now}

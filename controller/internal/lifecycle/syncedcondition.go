@@ -26,7 +26,7 @@ const (
 	cannotCompose   = "cannot compose resources"
 )
 
-// unsyncedFor is how long Crossplane may take to get over an error.
+// unsyncedFor is how long Crossplane may take to recover from an error.
 const unsyncedFor = 10 * time.Second
 
 // whyUnsynced returns why Crossplane does not reconcile an instance, and since when. In this case Crossplane also
@@ -42,7 +42,7 @@ func whyUnsynced(xr *instance.Composite) (reason string, since time.Time) {
 		reason = pausedAt(xr)
 	case reasonError:
 		message := c.Message
-		// Crossplane puts several errors in brackets, and the function does the same.
+		// Crossplane encloses several errors in brackets, and the function does the same.
 		if several, ok := strings.CutPrefix(message, "["); ok {
 			message = strings.TrimSuffix(several, "]")
 		}
@@ -62,8 +62,8 @@ func whyUnsynced(xr *instance.Composite) (reason string, since time.Time) {
 var afterCompose = []string{unsyncedResources, "cannot publish connection details", "cannot watch resource for changes",
 	"Invalid resources: "}
 
-// unsyncedResources begins the message that names the resources which the API server calls invalid. Only events say
-// why.
+// unsyncedResources begins the message that names the resources which the API server calls invalid. Only events
+// contain the reason.
 const unsyncedResources = "Unsynced resources: "
 
 func isAfterCompose(message string) bool {
@@ -95,7 +95,7 @@ func crossplaneWarning(s *instance.State) string {
 	return "Crossplane cannot reconcile the composite resource: " + v1.PrintableText(text, 2*maxUnsynced)
 }
 
-// publishedIn returns the name of the Secret into which a claim wants connection details, or "".
+// publishedIn returns the name of the Secret to which a claim wants connection details to be written, or "".
 func publishedIn(claim *instance.Composite) string {
 	if claim == nil {
 		return ""
@@ -115,18 +115,18 @@ func lastingError(s *instance.State, composite *instance.Composite) string {
 	return c.Message
 }
 
-// mayLast reports whether Crossplane has an error that is younger than unsyncedFor.
+// mayLast reports whether Crossplane has reported an error for less time than unsyncedFor.
 func mayLast(s *instance.State, composite *instance.Composite) bool {
 	c := meta.FindStatusCondition(composite.Conditions, conditionSynced)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reasonError &&
 		s.Now.Before(c.LastTransitionTime.Add(unsyncedFor))
 }
 
-// afterSync is the beginning of some errors. Crossplane reports them after it has copied the status of the composite
+// afterSync is the beginning of errors that Crossplane reports after it has copied the status of the composite
 // resource to the claim (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
 const afterSync = "cannot propagate connection details"
 
-// seesClaim reports in the claim's status why Crossplane does not reach or create the composite resource. Crossplane
+// seesClaim reports in the claim's status why Crossplane cannot find or create the composite resource. Crossplane
 // does not copy a status to the claim in this case, so only the controller can write the message.
 func seesClaim(s *instance.State, step steps.Step) steps.Step {
 	if step.Action != steps.NoOp && (step.Action != steps.Wait || step.Message != "") || s.Claim == nil ||
@@ -149,8 +149,8 @@ func warnOfCrossplane(s *instance.State, _ steps.Step) []change.Change {
 	return steps.PatchXRInternal(s, map[string]any{"crossplaneWarning": steps.OrNil(crossplaneWarning(s))})
 }
 
-// retryServiceAfter is the time between two attempts to create a refused Service. Each attempt briefly interrupts
-// what Crossplane does for the instance.
+// retryServiceAfter is the time between two attempts to create a refused Service. During each attempt, Crossplane
+// briefly stops reconciling the other resources of the instance.
 const retryServiceAfter = 10 * time.Minute
 
 // untilRetryOfService returns how long to wait before the next attempt to create a refused Service. The time starts
@@ -179,8 +179,8 @@ func pausedAt(c *instance.Composite) string {
 }
 
 // awaitCrossplane waits until Crossplane deletes the XR of a claim that is being deleted. If the claim is paused,
-// Crossplane does not reconcile it, and the status of the function does not reach it. The controller then reports the
-// pause in the claim's status.
+// Crossplane does not reconcile it, and the function's status does not reach the claim. The controller then reports
+// the pause in the claim's status.
 func awaitCrossplane(s *instance.State) steps.Step {
 	message := "The deletion waits. " + pausedAt(s.Claim)
 	if !s.Claim.IsPaused() || s.Claim.Status.Message == message {
@@ -189,12 +189,12 @@ func awaitCrossplane(s *instance.State) steps.Step {
 	return steps.Step{Action: steps.ReportHeldClaim, Message: message}
 }
 
-// reportHeldClaim writes the message of a claim. Neither Crossplane nor the function can write it.
+// reportHeldClaim writes the message of a claim, because neither Crossplane nor the function can write it.
 func reportHeldClaim(s *instance.State, step steps.Step) []change.Change {
 	return writeMessage(s.Claim, step)
 }
 
-// isLate reports whether Crossplane has had enough time to remove its finalizer.
+// isLate reports whether Crossplane has had enough time to remove its finalizer, but has not removed it.
 func isLate(s *instance.State) bool {
 	if s.XR == nil {
 		return s.CrossplaneAwaited >= steps.RequeueForPerson // Crossplane composes nothing for a claim without an XR.
@@ -202,7 +202,7 @@ func isLate(s *instance.State) bool {
 	return s.CrossplaneAwaited >= instance.CrossplaneMayTake
 }
 
-// heldByCrossplane returns a message that Crossplane has not removed its finalizer. The message contains the reason,
+// heldByCrossplane returns the message for a deletion that waits for Crossplane's finalizer. It contains the reason,
 // what happens to the data, and the command that removes the finalizer. The controller does not remove the finalizer
 // itself, because Crossplane owns it.
 func heldByCrossplane(s *instance.State) string {
@@ -226,8 +226,8 @@ func heldByCrossplane(s *instance.State) string {
 	return message + c.CommandToRemove(finalizer)
 }
 
-// awaitRelease waits until Crossplane removes the last finalizer of a claim or composite resource that the controller
-// does not hold. No event reports that Crossplane fails to do so.
+// awaitRelease waits until Crossplane removes its finalizer from a claim or composite resource that no longer has the
+// controller's finalizer. It checks again later, because no event reports that Crossplane fails to do so.
 func awaitRelease(s *instance.State) steps.Step {
 	step := steps.Step{Action: steps.Wait, After: steps.RequeueForPerson}
 	c, _ := s.AwaitsCrossplane()

@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestNeededRoom checks that the size allows for the backups on the volume and for another one like the newest.
+// TestNeededRoom checks that the size allows for the backups on the volume and for one more as large as the newest.
 func TestNeededRoom(t *testing.T) {
 	sizes := func(texts ...string) variation {
 		return func(s *instance.State) {

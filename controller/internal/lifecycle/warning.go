@@ -16,11 +16,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// untilClocksAgree is the interval at which the clocks are compared.
+// untilClocksAgree is the interval at which the controller compares the clocks.
 const untilClocksAgree = time.Minute
 
-// untilRulesAreRead is the interval at which the rules of the namespace are read. The controller does not watch them,
-// because the status of a quota changes with each pod.
+// untilRulesAreRead is the interval at which the controller reads the quotas and limits of the namespace. It does not
+// watch them, because the status of a quota changes with each pod.
 const untilRulesAreRead = time.Hour
 
 // decideWarning writes status.internal.backupWarning if it has changed.
@@ -29,8 +29,8 @@ func decideWarning(s *instance.State) (step steps.Step, open bool) {
 	return steps.Step{Action: steps.WarnOfBackup, Message: text}, s.XR.Status.BackupWarning != text
 }
 
-// backupWarning returns what will prevent a later backup from being taken or deleted, while the instance runs and
-// there is time to act. It returns "" if there is no problem.
+// backupWarning returns what will prevent a later backup from being taken or deleted. The warning appears while the
+// instance runs and there is time to act. It returns "" if there is no problem.
 func backupWarning(s *instance.State) string {
 	all := []string{backup.RoomWarning(s), namespaceWarning(s), clockWarning(s)}
 	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), ". ")
@@ -80,8 +80,8 @@ func finalJob(s *instance.State) *batchv1.Job {
 	return backup.AgentJob(s, s.Attempt().Job, v1.ComponentBackup, nil, backup.DataPodVolume(s))
 }
 
-// serverPod returns the pod of a Job that runs a server for a while. It contains only the fields that matter for the
-// rules of the namespace.
+// serverPod returns the pod of a Job that runs a temporary server. It contains only the fields that matter for the
+// quotas and limits of the namespace.
 func serverPod(s *instance.State) *corev1.PodSpec {
 	job := agent.NewJob(s.Life, s.Life.Namespace, s.Life.Jobs().RestoreTest(), v1.ComponentRestoreTest,
 		s.Settings.JobResources, backup.PullSecrets(s), corev1.PodSpec{
@@ -103,7 +103,7 @@ func dependsOnClock(s *instance.State) bool {
 	return spec.Schedule != nil || v1.ParseMinAge(spec.Retention.MinAge) > 0
 }
 
-// untilNextLook returns after which time a healthy instance is reconciled without an event. Zero means never.
+// untilNextLook returns the time until a healthy instance is reconciled without an event. Zero means never.
 func untilNextLook(s *instance.State) time.Duration {
 	after := backup.UntilPlanned(s)
 	if s.Rules != nil && (after == 0 || after > untilRulesAreRead) {

@@ -13,14 +13,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// withoutClaim removes the claim, and makes the composite resource a MySQL. The names of the other objects stay.
+// withoutClaim removes the claim, and makes the composite resource a MySQL. The names of the other objects do not
+// change.
 func withoutClaim(s *instance.State) {
 	s.Claim = nil
 	s.XR.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
 	s.XR.SetNamespace("default")
 }
 
-// TestCommandsWithoutClaim: users can type each printed command. There is no kind xmysql without claims.
+// TestCommandsWithoutClaim checks that each printed command works without a claim, when the kind xmysql does not
+// exist.
 func TestCommandsWithoutClaim(t *testing.T) {
 	const own = "mysqlinstances.crossplane-mysql.io db-x --namespace default "
 	outside := func(s *instance.State) { s.BackupJob.Report.ExitCode = agent.ExitOutside }

@@ -24,16 +24,18 @@ type adoption struct {
 
 	open    *stores.Store
 	request v1.AdoptionRequest
-	// namespaces are the namespaces of this cluster that were read, by name. A namespace that does not exist is nil.
+	// namespaces contains the namespaces of this cluster that were read, by name. The value is nil if a namespace does
+	// not exist.
 	namespaces map[string]*corev1.Namespace
 	// lineages are the lineages of the candidates' instances.
 	lineages map[v1.BackedUpInstance]stores.Lineage
-	// residents are the objects that already have the names that candidates would get, as far as they were read.
+	// residents are the objects that already have the name of a candidate's instance. They are read when they are
+	// needed.
 	residents map[instance.Key][]stores.Resident
 }
 
-// adopt imports the backups that the store's annotation requests. If it is interrupted, it starts again and
-// recognizes the backups that are already imported.
+// adopt imports the backups that the store's annotation requests. If it is interrupted, it starts again and skips the
+// backups that are already imported.
 func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreAdoption, error) {
 	asked := s.Annotations[v1.AnnotationAdopt]
 	if asked == "" {
@@ -62,7 +64,7 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 	}
 	a.lineages, a.residents = stores.Lineages(all), map[instance.Key][]stores.Resident{}
 	out.Backups = make([]v1.AdoptedBackup, len(all))
-	for i, c := range slices.Backward(all) { // Newest first: a claim that is created now starts from it.
+	for i, c := range slices.Backward(all) { // Newest first: a new claim restores the newest one.
 		if out.Backups[i], err = a.take(ctx, c); err != nil {
 			return nil, err
 		}
@@ -73,8 +75,8 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 	return out, nil
 }
 
-// take imports a candidate if its verdict allows it. The catalog entry is written first, so that a new claim waits
-// for this backup even after a crash.
+// take imports a candidate if its verdict allows it. It writes the catalog entry first. A new claim then waits for
+// this backup even if the controller crashes.
 func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBackup, error) {
 	facts, err := a.factsOf(ctx, c)
 	if err != nil {
@@ -94,11 +96,11 @@ func (a *adoption) take(ctx context.Context, c stores.Candidate) (v1.AdoptedBack
 			}
 		}
 	}
-	if err != nil { // The error is reported in the result, next to the results of the other candidates.
+	if err != nil { // The error is reported together with the results of the other candidates.
 		out.Verdict, out.Why = v1.AdoptionRefused, v1.PrintableText(err.Error(), v1.MaxForeignText)
 		return out, nil
 	}
-	if k := keyOf(n.Spec.Instance); a.residents[k] != nil { // This is also checked in a dry run, so that both give the same result.
+	if k := keyOf(n.Spec.Instance); a.residents[k] != nil { // A dry run does the same, for the same result.
 		origin := c.Origin()
 		a.residents[k] = append(a.residents[k],
 			stores.Resident{What: fmt.Sprintf("backup %q", c.Record), Life: c.XR, Of: &origin})
@@ -154,11 +156,11 @@ func (a *adoption) askOrigin(ctx context.Context, r *stores.Resident) error {
 	return nil
 }
 
-// residentsOf returns the objects that have the name of an instance before the import.
+// residentsOf returns the objects that already have the name of an instance before the import.
 func (a *adoption) residentsOf(ctx context.Context, k instance.Key, namespace types.UID) ([]stores.Resident, error) {
 	out := []stores.Resident{}
 	if !slices.ContainsFunc(instance.Kinds(), func(kind instance.Kind) bool { return kind.InstanceKind() == k.Kind }) {
-		return out, nil // The kind belongs to a later release.
+		return out, nil // A later release added this kind.
 	}
 	lives, err := (&instance.Gatherer{Reader: a.reader, Clock: a.clock}).GatherXRs(ctx, k)
 	if err != nil && !instance.IsNotInstalled(err) {

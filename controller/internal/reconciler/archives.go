@@ -28,12 +28,13 @@ import (
 type archiveReconciler struct {
 	gather *instance.Gatherer
 	writer writer
-	// cache shows whether there is anything to do. Decisions are based on reads from the API server.
+	// cache is used to check whether there is anything to do. Decisions are based on reads from the API server.
 	cache  client.Reader
 	events events.EventRecorder
 }
 
-// Reconcile reconciles the BackupRecords of an instance. Events of BackupRecords, volumes and Jobs trigger it.
+// Reconcile reconciles the BackupRecords of an instance. It is triggered by events of BackupRecords, volumes and
+// Jobs.
 func (r *archiveReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if idle, err := r.isIdle(ctx, k); err != nil || idle {
 		return reconcile.Result{}, err
@@ -57,7 +58,7 @@ func (r *archiveReconciler) watchArchives(mgr ctrl.Manager, kind instance.Kind, 
 		Complete(r)
 }
 
-// isIdle reports whether neither BackupRecords nor volumes need work.
+// isIdle reports whether BackupRecords and volumes need no work.
 func (r *archiveReconciler) isIdle(ctx context.Context, k instance.Key) (bool, error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
 	if err != nil {
@@ -109,8 +110,8 @@ func (r *archiveReconciler) runPass(ctx context.Context, k instance.Key) (after 
 	return after, len(taken) > 0, nil
 }
 
-// remove deletes an archive from its store. A refusal of the store is written to the BackupRecord and does not delay
-// other BackupRecords.
+// remove deletes an archive from its store. If the store refuses the deletion, the BackupRecord reports it, and other
+// BackupRecords are not delayed.
 func (r *archiveReconciler) remove(ctx context.Context, a *instance.Archives, step catalog.ArchiveStep) (done bool,
 	after time.Duration, err error) {
 	err = r.writer.Apply(ctx, step.Changes)

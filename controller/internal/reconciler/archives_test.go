@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A lockedStores refuses deletions while a rule of the bucket forbids them.
+// A lockedStores refuses deletions while a bucket policy forbids them.
 type lockedStores struct {
 	change.Stores
 
@@ -30,7 +30,7 @@ func (s *lockedStores) Remove(context.Context, string, v1.BackedUpInstance, stri
 	return nil
 }
 
-// TestRemoveFromStore checks that an archive which may not be deleted yet is deleted later. Until then, its
+// TestRemoveFromStore checks that the deletion of an archive is retried if it is not allowed yet. Until then, the
 // BackupRecord reports the reason.
 func TestRemoveFromStore(t *testing.T) {
 	life := v1.Instance{Kind: v1.KindMySQL, Namespace: "shop", Name: "db", XR: "xr"}

@@ -24,7 +24,7 @@ import (
 type backupObjectReconciler struct {
 	gather *instance.Gatherer
 	writer writer
-	// cache contains Backup objects and BackupRecords. reader reads the current state.
+	// cache contains Backup objects and BackupRecords. reader reads from the API server.
 	cache, reader client.Reader
 }
 
@@ -89,8 +89,8 @@ func (r *backupObjectReconciler) readSubject(ctx context.Context, name types.Nam
 	return s, nil
 }
 
-// recordOf returns the newest BackupRecord of a Backup object. The BackupRecord in the status is read without the
-// cache, because the archive counts as deleted only if this BackupRecord certainly does not exist.
+// recordOf returns the newest BackupRecord of a Backup object. It reads the BackupRecord in the status without the
+// cache, because the archive is treated as deleted only if this BackupRecord certainly does not exist.
 func (r *backupObjectReconciler) recordOf(ctx context.Context, name types.NamespacedName,
 	s *backupobject.Subject) (*v1.BackupRecord, error) {
 	var none *v1.BackupRecord

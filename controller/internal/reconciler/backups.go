@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pageSize is the page size of lists of all BackupRecords. A cluster may have tens of thousands.
+// pageSize is the page size for lists of all BackupRecords. A cluster may have tens of thousands of them.
 const pageSize = 500
 
 // eachBackup calls visit for each BackupRecord on the API server, one page at a time.

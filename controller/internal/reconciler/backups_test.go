@@ -11,7 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A pagedReader has this number of BackupRecords, and returns at most one page at a time, as the API server does.
+// A pagedReader contains this number of BackupRecords, and returns at most one page at a time, as the API server
+// does.
 type pagedReader struct {
 	client.Reader
 
@@ -45,7 +46,7 @@ func (r *pagedReader) List(_ context.Context, target client.ObjectList, opts ...
 	return nil
 }
 
-// TestAllBackupsArePaged checks that the list of all BackupRecords is neither in memory at once nor copied from a
+// TestAllBackupsArePaged checks that the complete list of BackupRecords is never in memory, and is not copied from a
 // cache.
 func TestAllBackupsArePaged(t *testing.T) {
 	n := 0

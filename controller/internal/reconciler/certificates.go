@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A serverTrust contains how a server is identified, or that the platform requires no certificate.
+// A serverTrust determines how the controller verifies a server, or that the platform requires no certificate.
 type serverTrust struct {
 	redact.All
 
@@ -59,7 +59,7 @@ func (c *passwordReconciler) keepCertificate(ctx context.Context, s *instance.St
 	return &serverTrust{plan: p}, nil
 }
 
-// describe tells the Rotator which server may receive a password.
+// describe sets in the Rotator's input which server may receive a password.
 func (t *serverTrust) describe(in *rotate.Input, s *instance.State) {
 	if t.plan == nil {
 		in.Trust.AnyServer = true
@@ -90,7 +90,7 @@ func showTLS(s *instance.State, now *v1.TLSStatus, authorities string) []change.
 		v1.StatusInternal: map[string]any{"authorities": steps.OrNil(authorities)}})
 }
 
-// showServed writes the presented certificate to the status if the server was asked.
+// showServed writes the presented certificate to the status, if the controller has connected to the server.
 func showServed(s *instance.State, r rotate.Result) []change.Change {
 	if s.XR.Status.TLS == nil || r.ServedNotAfter == nil {
 		return nil

@@ -133,7 +133,7 @@ func TestServerIsKnown(t *testing.T) {
 }
 
 // TestCertificateCannotBeKept checks that an instance reports why it has no certificate, and that the controller does
-// not log in.
+// not log in to its server.
 func TestCertificateCannotBeKept(t *testing.T) {
 	for _, cause := range []error{&secrets.NotLetInError{Namespace: "team"}, &secrets.ForeignError{},
 		&servercert.UnissuedError{}, &servercert.UnissuedError{Soon: true}} {

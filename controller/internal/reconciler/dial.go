@@ -85,7 +85,7 @@ func (f forwarded) Close() error {
 }
 
 // forwardPort connects to the database server in a pod through a tunnel. The context limits only the dialing. The
-// tunnel ends with the connection.
+// tunnel is closed with the connection.
 func forwardPort(ctx context.Context, cfg *rest.Config, kube kubernetes.Interface, namespace, pod string) (net.Conn,
 	error) {
 	url := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").

@@ -26,7 +26,7 @@ type settlingHandler struct {
 // queueOf is the work queue of a controller. Each controller has its own.
 type queueOf = workqueue.TypedRateLimitingInterface[instance.Key]
 
-// Create handles an object that exists, and may have existed before.
+// Create handles an object that was created, or that existed before the controller started.
 func (h settlingHandler) Create(ctx context.Context, e event.TypedCreateEvent[client.Object], q queueOf) {
 	h.TypedEventHandler.Create(ctx, e, settling(q))
 }
@@ -44,7 +44,7 @@ func settling(q queueOf) queueOf {
 	return q
 }
 
-// A settlingQueue adds items with a delay and keeps their priority.
+// A settlingQueue adds items with a delay but keeps their priority.
 type settlingQueue struct {
 	priorityqueue.PriorityQueue[instance.Key]
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// TestSettle checks that writes shortly after the first write cause one reconcile, and that existing objects are
+// TestSettle checks that writes shortly after the first write cause only one reconcile, and that existing objects are
 // reconciled after new ones. A deletion causes a reconcile at once.
 func TestSettle(t *testing.T) {
 	old, fresh := instance.Key{Name: "old"}, instance.Key{Name: "fresh"}

@@ -17,11 +17,11 @@ type announcement struct {
 	warning bool
 }
 
-// maxNote is the maximum length of an event's note in bytes. The API server accepts 1024.
+// maxNote is the maximum length of an event's note in bytes. The API server allows 1024.
 const maxNote = 1000
 
-// sendEvent sends an event about an object. All events are sent by this function, so that their length is limited and
-// they contain no terminal control sequences.
+// sendEvent sends an event about an object. Only this function sends events, so that their length is limited and they
+// contain no terminal control sequences.
 func sendEvent(recorder events.EventRecorder, about runtime.Object, a announcement, action, message string) {
 	kind := corev1.EventTypeNormal
 	if a.warning {
@@ -30,7 +30,7 @@ func sendEvent(recorder events.EventRecorder, about runtime.Object, a announceme
 	recorder.Eventf(about, nil, kind, string(a.reason), action, "%s", v1.PrintableText(message, maxNote))
 }
 
-// eventsOfStores are about a store that has become reachable or unreachable.
+// eventsOfStores are the events of a store that has become reachable or unreachable.
 var eventsOfStores = map[bool]announcement{
 	true:  {reason: v1.EventStoreReachable},
 	false: {reason: v1.EventStoreLost, warning: true},
@@ -47,7 +47,7 @@ var eventsOfPhases = map[v1.DeletionPhase]announcement{
 	v1.DeletionHeld:        {reason: v1.EventDeletionHeld, warning: true},
 }
 
-// eventsOfActions are the events of actions that say more than their phase, or have no phase.
+// eventsOfActions are the events of actions that are more specific than their phase, or have no phase.
 var eventsOfActions = map[steps.Action]announcement{
 	steps.AddFinalizers:        {reason: v1.EventInstanceProtected},
 	steps.DeleteOrphanedXR:     {reason: v1.EventOrphanDeleted},
@@ -70,7 +70,7 @@ var eventsOfActions = map[steps.Action]announcement{
 	steps.RemoveClaimFinalizer: {reason: v1.EventNameFreed},
 }
 
-// eventsOfRequest are about on-demand backups, and eventsOfSchedule are about scheduled backups.
+// eventsOfRequest are the events of on-demand backups, and eventsOfSchedule are the events of scheduled backups.
 var (
 	eventsOfRequest = map[steps.Action]announcement{
 		steps.BeginBackup:  {reason: v1.EventRequestedBackupBegun},
@@ -86,7 +86,7 @@ var (
 	}
 )
 
-// eventsOfAttempts are about a backup of a running instance.
+// eventsOfAttempts are the events of a running instance's backup.
 var eventsOfAttempts = map[steps.AttemptPhase]announcement{
 	steps.AttemptAnnounced: {reason: v1.EventBackupAnnounced},
 	steps.AttemptStopping:  {reason: v1.EventServerStopped},
@@ -95,7 +95,8 @@ var eventsOfAttempts = map[steps.AttemptPhase]announcement{
 	steps.AttemptHeld:      {reason: v1.EventBackupFailed, warning: true},
 }
 
-// eventsInLife are the events of actions that, in a deletion, use the event of their phase.
+// eventsInLife are the events of actions on an existing instance. In a deletion, these actions use the event of their
+// phase.
 var eventsInLife = map[steps.Action]announcement{
 	steps.DeletePVC:     {reason: v1.EventPVCDeleted},
 	steps.ReserveDataPV: {reason: v1.EventPVCDeleted},
@@ -126,7 +127,7 @@ func eventOf(step steps.Step) announcement {
 	return eventsInLife[step.Action]
 }
 
-// eventsOfArchives are about BackupRecords and their archives.
+// eventsOfArchives are the events of BackupRecords and their archives.
 var eventsOfArchives = map[steps.Action]announcement{
 	catalog.RemakeRecord:   {reason: v1.EventBackupRecreated},
 	catalog.ProveRecord:    {reason: v1.EventBackupProven},

@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	}
 	for _, r := range []v1.EventReason{v1.EventConnectionPublished, v1.EventPasswordChanged, v1.EventOldPasswordDiscarded,
 		v1.EventPasswordChangeFailed} {
-		sent[string(r)] = true // Package rotate sends them, and its reasons have this type.
+		sent[string(r)] = true // Package rotate sends these events, and its reasons have this type.
 	}
 	documented := documentedEvents(t)
 	for reason, doc := range documented {
@@ -81,7 +81,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestOneSender checks that one function sends all events, so that each reason has the type of the API's reasons.
+// TestOneSender checks that only one function sends events, so that each reason has the type of the API's reasons.
 func TestOneSender(t *testing.T) {
 	var senders []string
 	files := token.NewFileSet()
@@ -114,7 +114,7 @@ func TestOneSender(t *testing.T) {
 	}
 }
 
-// TestEventOf checks that the event of a step depends on its action before the phase of the deletion.
+// TestEventOf checks that the action of a step determines its event, and otherwise the phase of the deletion.
 func TestEventOf(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -16,11 +16,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// maxSeries is the maximum number of instances in one gauge. It is needed because users decide how many instances
-// exist.
+// maxSeries is the maximum number of instances in one gauge. A limit is necessary because users can create any number
+// of instances.
 const maxSeries = 1000
 
-// Problems of an instance that need attention. They are values of the label problem.
+// Problems of an instance that need attention, as values of the label problem.
 const (
 	problemBlocked           = "Blocked"
 	problemBackupFailed      = "BackupFailed"
@@ -31,13 +31,14 @@ const (
 	problemRestoreTestFailed = "RestoreTestFailed"
 )
 
-// observations are the last observed states of all instances, of their backups, and of the stores.
+// observations are the last observed states of all instances, their backups, and the stores.
 type observations struct {
 	instances map[instance.Key]observedInstance
 	records   map[instance.Key]observedBackups
 	// stores maps the name of each BackupStore to whether it is reachable.
 	stores map[string]bool
-	// skew returns the skew of the controller's clock. It is nil if the two clocks cannot differ.
+	// skew returns the skew of the controller's clock. It is nil if the controller and the API server use the same
+	// clock.
 	skew func() clock.Skew
 }
 
@@ -46,7 +47,7 @@ func newObservations() observations {
 		stores: map[string]bool{}}
 }
 
-// An observedInstance is the observed state of an instance. A time is zero if there is none.
+// An observedInstance is the observed state of an instance. A time is zero if it is not set.
 type observedInstance struct {
 	state string
 	// hasXR is false if only the data of a deleted composite resource is left.
@@ -54,20 +55,20 @@ type observedInstance struct {
 	// shouldServe is true if the server has started once, and is neither suspended nor being deleted.
 	shouldServe, serves bool
 	problems            []string
-	// certificateEnd is the expiry of the certificate that the server presents. overdueSince is when the first missing
+	// certificateEnd is when the certificate that the server presents expires. overdueSince is when the first missing
 	// scheduled backup was due.
 	certificateEnd, overdueSince time.Time
 	// deletedAt is when a user deleted the instance.
 	deletedAt time.Time
 }
 
-// An observedBackups is the observed state of the backups of an instance. It outlives the instance.
+// An observedBackups is the observed state of an instance's backups. It is kept after the instance is deleted.
 type observedBackups struct {
 	// verifiedAt, bytes and duration describe the last verified backup. verifiedAt is zero if there is none.
 	verifiedAt time.Time
 	bytes      int64
 	duration   time.Duration
-	// restoreTestFailed is true if the last restore test that was decided has failed.
+	// restoreTestFailed is true if the last restore test with a conclusive result has failed.
 	restoreTestFailed bool
 }
 
@@ -144,7 +145,7 @@ func (m *meter) collectInstances(send func(*prometheus.Desc, float64, ...string)
 	problems, deleted := map[instance.Key]time.Time{}, map[instance.Key]time.Time{}
 	for k, i := range m.instances {
 		if i.shouldServe {
-			serving[k] = time.Unix(int64(number(i.serves)), 0) // Only the order matters: those that do not serve first.
+			serving[k] = time.Unix(int64(number(i.serves)), 0) // Servers that do not accept clients come first.
 		}
 		if !i.certificateEnd.IsZero() {
 			certificates[k] = i.certificateEnd
@@ -186,7 +187,7 @@ func (m *meter) collectInstances(send func(*prometheus.Desc, float64, ...string)
 	}
 }
 
-// collectBackups collects the gauges of the last verified backup of each existing instance.
+// collectBackups collects the gauges about the last verified backup of each existing instance.
 func (m *meter) collectBackups(send func(*prometheus.Desc, float64, ...string)) {
 	verified := map[instance.Key]time.Time{}
 	for k, b := range m.records {
@@ -213,8 +214,8 @@ func number(value bool) float64 {
 	return 0
 }
 
-// earliest returns the instances with the earliest times, up to maxSeries. Instances with the same time are ordered by
-// name, so that the same ones are always included.
+// earliest returns the instances with the earliest times, up to maxSeries. Instances with the same time are sorted by
+// name, so that the result is always the same.
 func earliest(times map[instance.Key]time.Time) []instance.Key {
 	keys := slices.Collect(maps.Keys(times))
 	slices.SortFunc(keys, func(a, b instance.Key) int {
@@ -224,7 +225,7 @@ func earliest(times map[instance.Key]time.Time) []instance.Key {
 	return keys[:min(len(keys), maxSeries)]
 }
 
-// observeLives records the state of an instance, and returns the previous state and the new one. The state is empty if
+// observeLives records the state of an instance, and returns the previous and the new state. The state is empty if
 // there is no composite resource, and before the first reconcile.
 func (m *meter) observeLives(k instance.Key, lives []*instance.State) (from, after string) {
 	m.mu.Lock()
@@ -249,7 +250,7 @@ func observe(xr *instance.Composite) observedInstance {
 		out.deletedAt = xr.GetDeletionTimestamp().Time
 		return out
 	}
-	// The condition is unknown while Crossplane cannot call the function. The server does not depend on either.
+	// The condition is unknown while Crossplane cannot call the function. The server runs independently of both.
 	out.serves = !meta.IsStatusConditionFalse(xr.Conditions, v1.ConditionServing)
 	out.shouldServe = xr.Status.Started && !xr.IsSuspended()
 	if end := xr.Status.TLS.End(); end != nil {
@@ -309,7 +310,7 @@ func backupsOf(records []v1.BackupRecord) observedBackups {
 				out.duration = done.Sub(start.Time)
 			}
 			if r.Spec.Archive != nil {
-				size, _ := resource.ParseQuantity(r.Spec.Archive.Size) // Zero if it is empty or not a quantity.
+				size, _ := resource.ParseQuantity(r.Spec.Archive.Size) // The size is zero if it is unreadable.
 				out.bytes = size.Value()
 			}
 		}
@@ -321,7 +322,7 @@ func backupsOf(records []v1.BackupRecord) observedBackups {
 	return out
 }
 
-// observeStore records whether a BackupStore is reachable, and forgetStore removes a deleted one.
+// observeStore records whether a BackupStore is reachable, and forgetStore removes a deleted BackupStore.
 func (m *meter) observeStore(name string, reachable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

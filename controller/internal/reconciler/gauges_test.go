@@ -41,7 +41,7 @@ func (g *gaugeTest) key(n int) instance.Key {
 	return instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: fmt.Sprintf("db-%d", n)}
 }
 
-// show observes an instance after a change to its state.
+// show changes the state of an instance and then observes it.
 func (g *gaugeTest) show(k instance.Key, change func(*instance.Composite)) {
 	s := livingDatabase(k)
 	s.XR.Status.Started = true
@@ -51,7 +51,7 @@ func (g *gaugeTest) show(k instance.Key, change func(*instance.Composite)) {
 	g.observeLives(k, []*instance.State{s})
 }
 
-// verifiedAgo returns a verified backup that took 2 s and ended some time ago.
+// verifiedAgo returns a verified backup that took 2 s and was completed this long ago.
 func (g *gaugeTest) verifiedAgo(ago time.Duration, size string) v1.BackupRecord {
 	end := g.now.Add(-ago)
 	return v1.BackupRecord{Spec: v1.BackupRecordSpec{Archive: &v1.Archive{Size: size}},
@@ -59,7 +59,8 @@ func (g *gaugeTest) verifiedAgo(ago time.Duration, size string) v1.BackupRecord 
 			CompletionTime: &metav1.Time{Time: end}}}
 }
 
-// series returns the values of a gauge by the instance's name and its other labels, such as "db-1" or "db-1 Blocked".
+// series returns the values of a gauge. The keys are the instance's name and its other labels, such as "db-1" or
+// "db-1 Blocked".
 func (g *gaugeTest) series(t *testing.T, metric string) map[string]float64 {
 	t.Helper()
 	families, err := g.registry.Gather()
@@ -84,7 +85,7 @@ func (g *gaugeTest) series(t *testing.T, metric string) map[string]float64 {
 	return out
 }
 
-// want compares the series of a gauge.
+// want compares the series of a gauge with the expected ones.
 func (g *gaugeTest) want(t *testing.T, reason, metric string, want map[string]float64) {
 	t.Helper()
 	if diff := cmp.Diff(want, g.series(t, metric)); diff != "" {
@@ -92,7 +93,8 @@ func (g *gaugeTest) want(t *testing.T, reason, metric string, want map[string]fl
 	}
 }
 
-// TestVerifiedSeries: the gauge has the 1000 existing instances whose last verified backups are the oldest.
+// TestVerifiedSeries checks that the gauge contains the 1000 existing instances whose last verified backups are the
+// oldest.
 func TestVerifiedSeries(t *testing.T) {
 	g := newGaugeTest()
 	for n := range maxSeries + 5 {
@@ -114,7 +116,8 @@ func TestVerifiedSeries(t *testing.T) {
 	}
 }
 
-// TestBackupSeries: size and duration are those of the last verified backup, whatever the order of the backups is.
+// TestBackupSeries checks that size and duration belong to the last verified backup, regardless of the order of the
+// backups.
 func TestBackupSeries(t *testing.T) {
 	g := newGaugeTest()
 	failed := g.verifiedAgo(0, "9Gi")
@@ -130,7 +133,8 @@ func TestBackupSeries(t *testing.T) {
 	g.want(t, "unknown duration", "crossplane_mysql_last_verified_backup_duration_seconds", map[string]float64{})
 }
 
-// TestServingSeries: a server that should serve and does not is 0. Other servers are 1 or not included.
+// TestServingSeries checks that the value is 0 if a server should accept clients but does not. Other servers have the
+// value 1 or are not included.
 func TestServingSeries(t *testing.T) {
 	g := newGaugeTest()
 	serving := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
@@ -159,7 +163,7 @@ func TestServingSeries(t *testing.T) {
 	}
 }
 
-// TestProblemSeries: each problem has a series while the status reports it.
+// TestProblemSeries checks that each problem has a series while the status reports it.
 func TestProblemSeries(t *testing.T) {
 	g := newGaugeTest()
 	condition := func(kind string, status metav1.ConditionStatus) []metav1.Condition {
@@ -202,7 +206,8 @@ func TestProblemSeries(t *testing.T) {
 	g.want(t, "problems that are solved", metricProblem, map[string]float64{})
 }
 
-// TestRestoreTestSeries: the last restore test that was decided counts, also if the instance no longer exists.
+// TestRestoreTestSeries checks that the last conclusive restore test determines the series, even if the instance no
+// longer exists.
 func TestRestoreTestSeries(t *testing.T) {
 	g := newGaugeTest()
 	tested := func(ago time.Duration, status metav1.ConditionStatus) v1.BackupRecord {
@@ -229,7 +234,8 @@ func TestRestoreTestSeries(t *testing.T) {
 	}
 }
 
-// TestOverdueSeries: an instance has a series while a scheduled backup is missing. A deletion takes its own backup.
+// TestOverdueSeries checks that an instance has a series while a scheduled backup is overdue, unless it is being
+// deleted. A deletion takes its own backup.
 func TestOverdueSeries(t *testing.T) {
 	g, missed := newGaugeTest(), func(xr *instance.Composite) {
 		xr.Status.BackupSchedule = &v1.BackupScheduleStatus{MissedAt: &metav1.Time{Time: time.Unix(999_940, 0)}}
@@ -248,7 +254,7 @@ func TestOverdueSeries(t *testing.T) {
 	g.want(t, "deletion", overdue, map[string]float64{})
 }
 
-// TestDeletionSeries: an instance has a series while it is being deleted.
+// TestDeletionSeries checks that an instance has a series while it is being deleted.
 func TestDeletionSeries(t *testing.T) {
 	g := newGaugeTest()
 	const deletion = "crossplane_mysql_deletion_timestamp_seconds"
@@ -259,7 +265,7 @@ func TestDeletionSeries(t *testing.T) {
 	g.want(t, "its deletion has ended", deletion, map[string]float64{})
 }
 
-// TestStates: the state of an instance follows its status.
+// TestStates checks that the state of an instance follows its status.
 func TestStates(t *testing.T) {
 	s := livingDatabase(instance.Key{Kind: v1.KindMySQL, Namespace: "team", Name: "db"})
 	s.XR.Status.Started = false
@@ -281,7 +287,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestCertificateSeries: the gauge has the 1000 servers whose certificates expire first.
+// TestCertificateSeries checks that the gauge contains the 1000 servers whose certificates expire first.
 func TestCertificateSeries(t *testing.T) {
 	g := newGaugeTest()
 	presenting := func(n int) func(*instance.Composite) {
@@ -313,7 +319,7 @@ func TestCertificateSeries(t *testing.T) {
 	}
 }
 
-// TestStoreSeries: each BackupStore has a series until it is deleted.
+// TestStoreSeries checks that each BackupStore has a series until it is deleted.
 func TestStoreSeries(t *testing.T) {
 	g := newGaugeTest()
 	const reachable = "crossplane_mysql_store_reachable"
@@ -325,7 +331,7 @@ func TestStoreSeries(t *testing.T) {
 	g.want(t, "one is deleted", reachable, map[string]float64{"two": 1})
 }
 
-// TestClockSeries: the skew of the clocks has a series once it is known.
+// TestClockSeries checks that the clock skew has a series once it is known.
 func TestClockSeries(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry)

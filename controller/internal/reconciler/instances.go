@@ -31,7 +31,7 @@ type writer interface {
 	Apply(ctx context.Context, changes []change.Change) error
 }
 
-// An instanceReconciler reads, decides and writes until it has to wait.
+// An instanceReconciler reads, decides and writes until there is nothing to do but wait.
 type instanceReconciler struct {
 	gather gatherer
 	writer writer
@@ -43,37 +43,36 @@ type instanceReconciler struct {
 	reported map[instance.Key]map[types.UID]lastReported
 }
 
-// lastReported is what was last reported about an instance in the log and in an event. Repetitions are not reported
-// again.
+// lastReported is the last report about an instance in the log and in an event. The same text is not reported again.
 type lastReported struct {
 	log, event string
 	// action is the action of the last step, even if that step was not reported.
 	action steps.Action
-	// refusal is the refusal of the last step, or nil, and the time since which the same action has been refused.
+	// refusal is the refusal of the last step, or nil. refused is when that action was refused first.
 	refusal *instance.Refusal
 	refused time.Time
-	// waits is the phase in which the instance waits, and since when.
+	// waits is the phase in which the instance waits, and since is when it started to wait.
 	waits string
 	since time.Time
-	// crossplane is the time since which the deletion has waited for Crossplane.
+	// crossplane is when the deletion started to wait for Crossplane.
 	crossplane time.Time
 }
 
-// whileRefused is the delay before a write that Kubernetes refused is retried.
+// whileRefused is the delay before a refused write is retried.
 const whileRefused = 10 * time.Second
 
 // slowest is the maximum delay between two reconciles of an instance that waits for the cluster.
 const slowest = 30 * time.Second
 
-// shareOfLook is the delay that each waiting instance adds to the delays of all waiting instances of its namespace.
-// They are therefore reconciled at most twice a second in total. This takes about fifty requests per second, half of
-// the controller's limit.
+// shareOfLook is the delay that each waiting instance of a namespace adds to the delay of all others there. All
+// waiting instances of a namespace together are therefore reconciled at most twice a second. This takes about fifty
+// requests per second, half of the controller's limit.
 const shareOfLook = 500 * time.Millisecond
 
 // pace returns the delay until the next reconcile of a waiting instance. The delay is a quarter of the time that it
-// has waited, or more if the step requests it. An instance that waits forever costs almost nothing, and many of them
-// in one namespace do not delay other namespaces. Most waits end with an event, which triggers a reconcile without
-// this delay.
+// has waited, or more if the step requests it. An instance that waits forever then costs almost nothing. Many waiting
+// instances in one namespace do not delay other namespaces. Usually an event ends the waiting time, and triggers a
+// reconcile without this delay.
 func pace(asked, waited time.Duration, crowd int) time.Duration {
 	return max(asked, min(waited/4, slowest), time.Duration(crowd)*shareOfLook)
 }
@@ -98,7 +97,7 @@ func (r *instanceReconciler) paceOf(ctx context.Context, k instance.Key, step st
 	return after
 }
 
-// runPass handles all instances of the name once.
+// runPass handles all instances with this name once.
 func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after time.Duration, acted bool, err error) {
 	lives, err := logReads(ctx, func(ctx context.Context) ([]*instance.State, error) { return r.gather.Gather(ctx, k) })
 	if err != nil {
@@ -115,7 +114,7 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 		err := r.writer.Apply(ctx, step.Changes)
 		refusal := steady(refusalBy(err, step), s.Refusal)
 		refused := r.noteRefusal(k, s, refusal)
-		acted = acted || isNews(refusal, s.Refusal) // The next pass reports the refusal to users.
+		acted = acted || isNews(refusal, s.Refusal) // The next pass shows the refusal to users.
 		switch {
 		case refusal != nil:
 			log.FromContext(ctx).V(1).Info("The step was refused", "action", step.Action, "passing", refusal.Passing,
@@ -139,8 +138,8 @@ func (r *instanceReconciler) runPass(ctx context.Context, k instance.Key) (after
 	return after, acted, nil
 }
 
-// refusalBy returns the refusal of a step's write by Kubernetes, a server or a store. A quota or a policy may be the
-// cause, and its owner learns about it only from the users who read the message. It returns nil for any other error.
+// refusalBy returns the refusal of a step by the API server, a server or a store, or nil for any other error. If a
+// quota or a policy is the cause, its owner does not see the error. Only users of the instance can report it.
 func refusalBy(err error, step steps.Step) *instance.Refusal {
 	if missing, ok := errors.AsType[*change.MissingError](err); ok {
 		return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(missing.Error(), maxNote), Missing: true}
@@ -156,8 +155,8 @@ func refusalBy(err error, step steps.Step) *instance.Refusal {
 	return &instance.Refusal{Of: string(step.Action), Message: v1.PrintableText(err.Error(), maxNote)}
 }
 
-// steady returns the previous refusal if the new one differs only in words with a digit. Such words are a port or the
-// ID of a request. The status is then not rewritten for nothing.
+// steady returns the previous refusal if the new one differs only in words with a digit, such as a port or a request
+// ID. The status is then not updated unnecessarily.
 func steady(now, last *instance.Refusal) *instance.Refusal {
 	if isNews(now, last) || now == nil || !instance.SaysSame(now.Message, last.Message) {
 		return now
@@ -165,9 +164,9 @@ func steady(now, last *instance.Refusal) *instance.Refusal {
 	return last
 }
 
-// isNews reports whether the action or the kind of a refusal differs from the last one. A refusal that differs only
-// in its text is reported in the next reconcile. Otherwise a webhook that returns a different text each time would
-// cause endless passes.
+// isNews reports whether the action or the kind of a refusal differs from the last one. If only the text differs, the
+// refusal is reported in the next reconcile. Otherwise a webhook that returns a different text each time would cause
+// endless passes.
 func isNews(now, last *instance.Refusal) bool {
 	if now == nil || last == nil {
 		return now != last
@@ -182,7 +181,8 @@ func (r *instanceReconciler) refusalOf(k instance.Key, s *instance.State) *insta
 	return r.reported[k][s.Life.XR].refusal
 }
 
-// noteRefusal stores the refusal of a step or its absence. It returns for how long this action has been refused.
+// noteRefusal stores the refusal of a step, or that there was none. It returns for how long this action has been
+// refused.
 func (r *instanceReconciler) noteRefusal(k instance.Key, s *instance.State, refusal *instance.Refusal) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +206,7 @@ func (r *instanceReconciler) remember(k instance.Key, xr types.UID, last lastRep
 	r.reported[k][xr] = last
 }
 
-// noteWait stores that an instance waits. It returns how long the instance has waited in this phase of its deletion.
+// noteWait stores that an instance waits. It returns how long the instance has waited in the current phase.
 func (r *instanceReconciler) noteWait(k instance.Key, s *instance.State, step steps.Step) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +246,7 @@ func (r *instanceReconciler) noteCrossplane(k instance.Key, s *instance.State) t
 	return 0
 }
 
-// crowdOf returns how many instances of a namespace wait or have been refused an object.
+// crowdOf returns how many instances of a namespace are waiting or have a refused step.
 func (r *instanceReconciler) crowdOf(namespace string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +264,7 @@ func (r *instanceReconciler) crowdOf(namespace string) int {
 	return n
 }
 
-// forgetLives removes what was stored about instances that no longer exist.
+// forgetLives removes what was stored about deleted instances.
 func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +280,7 @@ func (r *instanceReconciler) forgetLives(k instance.Key, lives []*instance.State
 	}
 }
 
-// noteSilent stores the action of a step that is not announced as the last action.
+// noteSilent stores the action of a step that is not reported.
 func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step steps.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,8 +290,8 @@ func (r *instanceReconciler) noteSilent(k instance.Key, s *instance.State, step 
 	}
 }
 
-// announceStep writes each step to the log, and sends an event of the claim for each change that matters to users.
-// Neither repeats itself.
+// announceStep logs each step, and sends an event of the claim for each change that matters to users. It does not
+// repeat the last log line or event.
 func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s *instance.State, step steps.Step) {
 	if step.Message == "" && (step.Action == steps.NoOp || step.Action == steps.Wait) {
 		r.noteSilent(k, s, step)
@@ -299,7 +299,7 @@ func (r *instanceReconciler) announceStep(ctx context.Context, k instance.Key, s
 	}
 	a := eventOf(step)
 	message := step.Message
-	if step.Action == steps.Wait && step.Percent > 0 { // Percentages are only shown in the status.
+	if step.Action == steps.Wait && step.Percent > 0 { // Only the status shows percentages.
 		message = ""
 	}
 	r.mu.Lock()

@@ -107,7 +107,7 @@ func TestReconcile(t *testing.T) {
 }
 
 // TestSooner checks that the shortest delay of several instances or BackupRecords is used. An instance that needs no
-// reconcile does not replace the delay of another.
+// reconcile does not affect the delay of another one.
 func TestSooner(t *testing.T) {
 	for _, tc := range []struct{ a, b, want time.Duration }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
 		if got := sooner(tc.a, tc.b); got != tc.want {
@@ -150,8 +150,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestNoteCrossplane checks how long this process has seen Crossplane keep its finalizer on an XR. Writes do not
-// reset the duration, and a pause does.
+// TestNoteCrossplane checks how long this process has seen Crossplane keep its finalizer on an XR. A pause resets the
+// duration, but writes do not.
 func TestNoteCrossplane(t *testing.T) {
 	r := &instanceReconciler{events: events.NewFakeRecorder(100), reported: map[instance.Key]map[types.UID]lastReported{}}
 	k, began := instance.Key{Namespace: "default", Name: "db"}, time.Unix(100000, 0)
@@ -225,7 +225,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTurnsOfInstances checks that a namespace whose reconciles never end uses two of ten workers. An instance of
+// TestTurnsOfInstances checks that a namespace whose reconciles never finish uses two of ten workers. An instance of
 // another namespace must get a worker at once.
 func TestTurnsOfInstances(t *testing.T) {
 	release, entered, waiting := make(chan struct{}), make(chan string, 100), make(chan struct{}, 10)
@@ -267,7 +267,7 @@ func TestTurnsOfInstances(t *testing.T) {
 	}
 }
 
-// A gatherOf calls a function with the key and gathers no instances.
+// A gatherOf calls a function with the key and returns no instances.
 type gatherOf func(k instance.Key)
 
 func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, error) {
@@ -275,8 +275,8 @@ func (f gatherOf) Gather(_ context.Context, k instance.Key) ([]*instance.State, 
 	return nil, nil
 }
 
-// TestRefusalBy checks that users see the refusal of a store or a server like the refusal of a quota. Temporary
-// errors of the API server are not shown.
+// TestRefusalBy checks that users see the refusal of a store or a server in the same way as the refusal of a quota.
+// Temporary errors of the API server are not shown.
 func TestRefusalBy(t *testing.T) {
 	step := steps.Step{Action: steps.NoteBackup}
 	refusal := func(r instance.Refusal) *instance.Refusal { r.Of = string(step.Action); return &r }
@@ -305,8 +305,8 @@ func TestRefusalBy(t *testing.T) {
 	}
 }
 
-// TestRefusedInOtherWords checks a webhook whose refusal contains the ID of the request. The step is tried again
-// after a delay and not in the same reconcile.
+// TestRefusedInOtherWords checks a webhook whose refusal contains the request ID. The step is retried after a delay,
+// and not in the same reconcile.
 func TestRefusedInOtherWords(t *testing.T) {
 	for name, words := range map[string]string{"Digits": "request 4f%02d1c-a9 denied", "Letters": "request %c denied"} {
 		asked, letter := 0, 'a'
@@ -363,7 +363,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestRefused checks that a refusal by a quota is in the next state, and that the step is tried again later. When the
+// TestRefused checks that the next state contains a refusal by a quota, and that the step is retried later. When the
 // step succeeds, the refusal must be removed.
 func TestRefused(t *testing.T) {
 	quota := kerrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, "backup-db-pvc",
@@ -399,7 +399,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestReconcileEnds checks that a reconcile ends even if another client reverts each step.
+// TestReconcileEnds checks that a reconcile terminates even if another client reverts each step.
 func TestReconcileEnds(t *testing.T) {
 	w := &noteWriter{}
 	r := &instanceReconciler{

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// logFor returns the loggers of a controller of instances.
+// logFor returns the loggers for a controller of instances.
 func logFor(mgr ctrl.Manager, controller string) func(*instance.Key) logr.Logger {
 	return func(k *instance.Key) logr.Logger {
 		l := mgr.GetLogger().WithValues("controller", controller)
@@ -26,7 +26,7 @@ func logFor(mgr ctrl.Manager, controller string) func(*instance.Key) logr.Logger
 	}
 }
 
-// logForStore returns the loggers of the controller of BackupStores.
+// logForStore returns the loggers for the controller of BackupStores.
 func logForStore(mgr ctrl.Manager) func(*reconcile.Request) logr.Logger {
 	return func(q *reconcile.Request) logr.Logger {
 		l := mgr.GetLogger().WithValues("controller", "backupstore")
@@ -37,7 +37,7 @@ func logForStore(mgr ctrl.Manager) func(*reconcile.Request) logr.Logger {
 	}
 }
 
-// A loggedClient logs each write to the API server. It logs the names of objects, and not their contents.
+// A loggedClient logs each write to the API server. It logs the names of objects but not their contents.
 type loggedClient struct{ client.Client }
 
 // Create logs the call.
@@ -100,7 +100,7 @@ func (c loggedClient) logWrite(ctx context.Context, verb, subresource string, o 
 	return err
 }
 
-// reads counts the requests to the API server of one reconcile, and the returned objects. Several reads can run
+// reads counts the requests to the API server during one reconcile, and the returned objects. Several reads can run
 // concurrently.
 type reads struct{ requests, objects atomic.Int64 }
 
@@ -134,7 +134,7 @@ func (r countedReader) List(ctx context.Context, l client.ObjectList, opts ...cl
 	return err
 }
 
-// logReads logs how long the reads of an instance take, and how much they return.
+// logReads logs how long the reads for an instance take, and how many objects they return.
 func logReads[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
 	start, n := time.Now(), &reads{}
 	out, err := read(context.WithValue(ctx, readsKey{}, n))

@@ -32,7 +32,7 @@ func logInto(t *testing.T, verbosity int, lines *[]string) context.Context {
 		funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{Verbosity: verbosity}))
 }
 
-// TestWritesAreLogged checks that each write is logged with its verb and object, and without the written content.
+// TestWritesAreLogged checks that each write is logged with its verb and object, but without the written content.
 func TestWritesAreLogged(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"},
 		Data: map[string][]byte{"password": []byte("correct horse")}}
@@ -73,7 +73,7 @@ func TestWritesAreLogged(t *testing.T) {
 	}
 }
 
-// TestReadsAreLogged checks that one log line contains the number of reads of a reconcile.
+// TestReadsAreLogged checks that one log line reports the number of reads of a reconcile.
 func TestReadsAreLogged(t *testing.T) {
 	var lines []string
 	ctx := logInto(t, 1, &lines)

@@ -22,8 +22,8 @@ import (
 )
 
 // metricsOptions returns the options of the metrics endpoint. Metrics contain the names of instances in all
-// namespaces. A client must therefore present a token with the permission (the ClusterRole crossplane-mysql-metrics).
-// The endpoint uses TLS with a certificate that is created at the start.
+// namespaces. A client must therefore present a token with the permissions of the ClusterRole
+// crossplane-mysql-metrics. The endpoint uses TLS with a certificate that is created at startup.
 func metricsOptions(address string) metricsserver.Options {
 	return metricsserver.Options{BindAddress: address, SecureServing: true,
 		FilterProvider: filters.WithAuthenticationAndAuthorization}
@@ -43,7 +43,7 @@ func (o Options) newManager(cfg *rest.Config) (ctrl.Manager, error) {
 		LeaderElectionID:              doctor.Lease,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		// The cache is only a source of events. Decisions are based on reads from the API server.
+		// The cache only triggers reconciles. Decisions are based on reads from the API server.
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -85,11 +85,11 @@ type podLogs struct{ kubernetes.Interface }
 // tail is the number of bytes at the end of a log that are searched for progress and for the last output of a server.
 const tail int64 = 8192
 
-// crashLines is the number of lines of a log that are searched for errors of a server that crashed. The errors are
+// crashLines is the number of lines of a log that are searched for the errors of a crashed server. The errors come
 // before the stack trace.
 const crashLines int64 = 200
 
-// OfEnded returns the last lines of a container that has ended, or of its previous run.
+// OfEnded returns the last lines of a terminated container's log, or of the log of its previous run.
 func (l podLogs) OfEnded(ctx context.Context, namespace, pod, container string, previous bool) (io.ReadCloser, error) {
 	lines := crashLines
 	return l.CoreV1().Pods(namespace).

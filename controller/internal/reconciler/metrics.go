@@ -20,7 +20,7 @@ const (
 	resultSkipped  = "skipped"
 )
 
-// A meter counts events and stores what was observed of instances, their backups and stores.
+// A meter counts events, and stores the observed state of instances, their backups and stores.
 type meter struct {
 	backups *prometheus.CounterVec
 	bytes   prometheus.Histogram
@@ -57,8 +57,8 @@ func newMeter(r prometheus.Registerer) *meter {
 	return m
 }
 
-// beginAtZero creates a series for each result. Without it, the first event of a kind would create a series that
-// starts at 1, and alerts on an increase would not fire.
+// beginAtZero creates a series for each result. Otherwise the first event of a kind would create a series that starts
+// at 1, and alerts on an increase would not fire.
 func (m *meter) beginAtZero() {
 	for counter, results := range map[*prometheus.CounterVec][]string{
 		m.backups: {resultVerified, resultFailed, resultEmpty, resultSkipped}, m.rotations: {resultChanged,
@@ -107,7 +107,7 @@ func (m *meter) countRotation(r rotate.Result) {
 	}
 }
 
-// countStep counts a backup that ends with this step.
+// countStep counts a backup that this step completes or gives up.
 func (m *meter) countStep(s *instance.State, step steps.Step) {
 	switch a := step.Action; {
 	case a == steps.NoteBackup:

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// TestDocumentedMetrics: docs/reference/metrics.md has each metric, and no other.
+// TestDocumentedMetrics checks that docs/reference/metrics.md lists each metric, and no other.
 func TestDocumentedMetrics(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
@@ -43,7 +43,8 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 }
 
-// TestBackupsAreCounted by what became of them, also those that a claim asks for; what goes on is not.
+// TestBackupsAreCounted checks that backups are counted by result, including requested backups. A backup in progress
+// is not counted.
 func TestBackupsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry)
@@ -63,7 +64,8 @@ func TestBackupsAreCounted(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreCounted, and nothing before there is one: a series that begins with one has had no increase.
+// TestVerdictsAreCounted checks that restore tests are counted by result, and that each series starts at 0. A series
+// that starts at 1 would have no increase.
 func TestVerdictsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeter(registry)
@@ -87,7 +89,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 	}
 }
 
-// resultsOf a counter.
+// resultsOf returns the values of a counter by result.
 func resultsOf(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

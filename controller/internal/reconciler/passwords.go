@@ -32,13 +32,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// A rotator sets the wanted passwords in running servers.
+// A rotator sets the requested passwords in running servers.
 type rotator interface {
 	Reconcile(ctx context.Context, in rotate.Input) (rotate.Result, error)
 	ForgetInstance(instance v1.Instance, living []types.UID)
 }
 
-// A generator creates the password of an instance that names none. It returns false if it cannot create it yet.
+// A generator creates the password of an instance whose claim sets none. It returns false if it cannot create it yet.
 type generator interface {
 	GeneratePassword(ctx context.Context, in rotate.Input) (bool, error)
 }
@@ -49,8 +49,8 @@ type certifier interface {
 		issuer *v1.IssuerReference) (*servercert.Plan, error)
 }
 
-// An xrGatherer reads the XRs of an instance, and the data volume of one of them. Each write of Crossplane to an XR
-// causes an event, and few of these events require a connection to the server.
+// An xrGatherer reads the XRs of an instance, and the data volume of one of them. It does not read other objects,
+// because few events require a connection to the server. Each time Crossplane writes an XR, it causes an event.
 type xrGatherer interface {
 	GatherXRs(ctx context.Context, k instance.Key) ([]*instance.State, error)
 	ReadData(ctx context.Context, s *instance.State) error
@@ -58,15 +58,15 @@ type xrGatherer interface {
 
 // Delays between reconciles without an event.
 const (
-	// reread is how soon a changed Secret of a claim is noticed. The controller does not watch Secrets, because this
-	// would need the permission to read all Secrets of the cluster at all times. If Crossplane watches the Secret,
-	// the change is noticed with the status.
+	// reread is how soon the controller notices that a claim's Secret has changed. It does not watch Secrets, because
+	// this would require permanent permission to read all Secrets of the cluster. If Crossplane watches the Secret, the
+	// controller notices the change through the status.
 	reread = 10 * time.Second
-	// whileIssued is how soon a certificate from an issuer is noticed.
+	// whileIssued is how soon the controller notices a new certificate from an issuer.
 	whileIssued = 2 * time.Second
-	// whileNotLetIn is how soon the opt-in of a namespace is noticed.
+	// whileNotLetIn is how soon the controller notices that a namespace has opted in.
 	whileNotLetIn = 30 * time.Second
-	// recheck is how soon a password that another client changed in the server is noticed.
+	// recheck is how soon the controller notices that another client changed a password in the server.
 	recheck = 10 * time.Minute
 	// recheckOutside is how soon the controller notices that data outside of the data directory was moved.
 	recheckOutside = time.Minute
@@ -143,10 +143,10 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 			continue
 		}
 		if shown == nil {
-			result.RequeueAfter = reread // The object was just written, which causes an event.
+			result.RequeueAfter = reread // This write causes an event.
 			continue
 		}
-		// An unreadable field is not a request for another password.
+		// An unreadable field must not change the password.
 		if s.XR.Unreadable.HasAny("spec.password", "spec.passwordSecretRef") {
 			return c.leaveAlone(ctx, []*instance.State{s}, s.XR.WhyUnreadable())
 		}
@@ -170,7 +170,7 @@ func (c *passwordReconciler) reconcileLives(ctx context.Context, k instance.Key)
 	return result, nil
 }
 
-// leaveAlone leaves passwords and certificates unchanged, and reports the reason.
+// leaveAlone keeps passwords and certificates unchanged, and reports the reason.
 func (c *passwordReconciler) leaveAlone(ctx context.Context, lives []*instance.State, reason string) (reconcile.Result,
 	error) {
 	out := make([]change.Change, 0, len(lives))
@@ -189,8 +189,8 @@ func (c *passwordReconciler) isHeld(ctx context.Context, s *instance.State) (boo
 	return s.Ephemeral(), err
 }
 
-// orNotLetIn reports some errors of a pass in the status: the namespace has not opted in, a Secret belongs to another
-// owner, or there is no certificate yet.
+// orNotLetIn reports some errors of a pass in the status. The namespace may not have opted in, a Secret may belong to
+// a different owner, or there may be no certificate yet.
 func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, result reconcile.Result,
 	err error) (reconcile.Result, error) {
 	_, notLetIn := errors.AsType[*secrets.NotLetInError](err)
@@ -207,8 +207,8 @@ func (c *passwordReconciler) orNotLetIn(ctx context.Context, s *instance.State, 
 		showCredentials(s, v1.CredentialsStatus{State: v1.CredentialsFailed, Message: err.Error()}))
 }
 
-// generatePassword creates the password of a server that names none. The function waits for it, and Crossplane calls
-// the function again when the status changes.
+// generatePassword creates the password of a server whose claim sets none. The function waits for it, and Crossplane
+// calls the function again when the status changes.
 func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.State,
 	platform *v1.PlatformSpec) (reconcile.Result, error) {
 	if platform == nil || !platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec).Generated {
@@ -228,8 +228,8 @@ func (c *passwordReconciler) generatePassword(ctx context.Context, s *instance.S
 	}))
 }
 
-// servedSince returns since when the XR's server is up, and true if it is up. A server is up if it accepts clients or
-// waits for the controller's first login.
+// servedSince reports whether the XR's server is up, and since when. A server is up if it accepts clients or waits
+// for the controller's first login.
 func servedSince(xr *instance.Composite) (since string, ok bool) {
 	if xr == nil {
 		return "", false
@@ -238,8 +238,8 @@ func servedSince(xr *instance.Composite) (since string, ok bool) {
 	return timestamp.UTC().Format(time.RFC3339), ok
 }
 
-// startOfServer returns a text that changes with each start of the server. Before the controller's first login it is
-// constant, because the time of the condition then also changes with the message.
+// startOfServer returns a text that changes with each start of the server. Before the controller's first login the
+// text is constant, because until then the time of the condition also changes with the message.
 func startOfServer(xr *instance.Composite, start string) string {
 	if meta.IsStatusConditionTrue(xr.Conditions, v1.ConditionServing) {
 		return start
@@ -298,8 +298,8 @@ func (c *passwordReconciler) reconcileLife(ctx context.Context, k instance.Key, 
 	return reconcile.Result{RequeueAfter: max(pause, requeueAfter(s, result))}, nil
 }
 
-// forgetLives removes what is stored about an instance that no longer exists. An instance whose server is down still
-// exists and keeps its delay.
+// forgetLives removes what is stored about a deleted instance. An instance whose server is down still exists and
+// keeps its delay.
 func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State) {
 	living := make([]types.UID, 0, len(lives))
 	for _, s := range lives {
@@ -317,9 +317,8 @@ func (c *passwordReconciler) forgetLives(k instance.Key, lives []*instance.State
 	delete(c.asked, k)
 }
 
-// isPasswordWatched reports whether Crossplane watches the Secret with the password. The function then writes to the
-// status that the Secret has changed, which is an event. A function that refuses the claim or is not called writes
-// nothing.
+// isPasswordWatched reports whether Crossplane watches the Secret with the password. The function then reports a
+// changed Secret in the status, which causes an event. It does not do so if it refuses the claim or is not called.
 func isPasswordWatched(s *instance.State) bool {
 	return s.XR.Status.PasswordVersion != "" &&
 		meta.IsStatusConditionTrue(s.XR.Conditions, v1.ConditionAccepted) &&
@@ -356,8 +355,8 @@ func newInput(s *instance.State) rotate.Input {
 	}
 }
 
-// rotationInput returns the complete Input for the Rotator. If the wanted password cannot be used, it is empty, and
-// the Rotator reports this to users.
+// rotationInput returns the complete Input for the Rotator. If the requested password cannot be used, it is empty,
+// and the Rotator reports this to users.
 func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.State,
 	platform *v1.PlatformSpec) (rotate.Input, error) {
 	in := newInput(s)
@@ -372,7 +371,7 @@ func (c *passwordReconciler) rotationInput(ctx context.Context, s *instance.Stat
 	}
 	source := platform.PasswordSource(s.Life, &s.XR.Spec.MySQLSpec)
 	if source.Generated && in.NotAllowed == "" {
-		// A user may have deleted the Secret, and an earlier release created none.
+		// A user may have deleted the Secret. Earlier releases did not create one.
 		if _, err := c.generator.GeneratePassword(ctx, in); err != nil {
 			return in, err
 		}
@@ -400,7 +399,7 @@ func (c *passwordReconciler) publishedPassword(ctx context.Context, s *instance.
 	return in, sql.Password(text), err
 }
 
-// wantedPassword returns the wanted password and the labels of its Secret.
+// wantedPassword returns the requested password and the labels of its Secret.
 func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.State, from v1.PasswordSource) (string,
 	map[string]string, error) {
 	switch {
@@ -411,7 +410,7 @@ func (c *passwordReconciler) wantedPassword(ctx context.Context, s *instance.Sta
 	}
 	secret, err := c.readSecret(ctx, s.Life.Namespace, from.Secret.Name)
 	if from.Generated && secret.Labels[v1.LabelXR] != string(s.Life.XR) {
-		return "", nil, err // The Secret belongs to another owner, which the claim reports.
+		return "", nil, err // The Secret belongs to a different owner, which the claim reports.
 	}
 	return string(secret.Data[from.Secret.Key]), secret.Labels, err
 }
@@ -456,7 +455,7 @@ func (c *passwordReconciler) showResult(ctx context.Context, s *instance.State, 
 
 // showCredentials writes the credentials fields of the XR's status.
 func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Change {
-	now.Message = v1.PrintableText(now.Message, maxNote) // The message may contain text of a webhook.
+	now.Message = v1.PrintableText(now.Message, maxNote) // The message may contain text from a webhook.
 	if previous := s.XR.Status.Credentials; now.State == "" || previous != nil &&
 		equality.Semantic.DeepEqual(*previous, now) {
 		return nil
@@ -469,7 +468,7 @@ func showCredentials(s *instance.State, now v1.CredentialsStatus) []change.Chang
 		steps.Internal(map[string]any{"credentials": fields}))}
 }
 
-// showOutside writes to the status which data is stored outside of the data directory.
+// showOutside reports in the status which data is stored outside of the data directory.
 func showOutside(s *instance.State, r rotate.Result) []change.Change {
 	text := v1.PrintableText(r.Outside, maxNote)
 	if !r.LookedOutside || text == s.XR.Status.OutsideData {
@@ -482,8 +481,8 @@ func showOutside(s *instance.State, r rotate.Result) []change.Change {
 	return steps.PatchXRInternal(s, fields)
 }
 
-// noteVersion stores the version on the data PVC, because a stopped server cannot report it to a backup. It returns
-// false if it must be retried.
+// noteVersion stores the version on the data PVC, because a stopped server cannot report its version to a backup. It
+// returns false if it must be retried.
 func (c *passwordReconciler) noteVersion(ctx context.Context, s *instance.State, version string) (bool, error) {
 	if err := c.gather.ReadData(ctx, s); err != nil {
 		return false, err

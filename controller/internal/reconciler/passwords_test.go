@@ -41,7 +41,7 @@ func TestShowCredentials(t *testing.T) {
 	}
 }
 
-// TestNoteVersion checks that the version of the server is written to the volume. The volume is read until it has the
+// TestNoteVersion checks that the server version is written to the volume. The volume is read until it contains the
 // version, and once after each start of the server.
 func TestNoteVersion(t *testing.T) {
 	now, version := time.Unix(1, 0), "8.4.6"
@@ -95,7 +95,7 @@ func TestNoteVersion(t *testing.T) {
 	}
 }
 
-// A volumeOf gathers an instance whose server accepts clients since a point in time.
+// A volumeOf gathers an instance whose server has accepted clients since this time.
 type volumeOf struct {
 	pvc   *corev1.PersistentVolumeClaim
 	start time.Time
@@ -115,8 +115,8 @@ func (v *volumeOf) ReadData(_ context.Context, s *instance.State) error {
 	return nil
 }
 
-// TestPublishedPassword checks the password in the Secret that Crossplane writes for the claim, and that it is empty
-// if that Secret does not exist.
+// TestPublishedPassword checks that the password comes from the Secret that Crossplane writes for the claim. It is
+// empty if that Secret does not exist.
 func TestPublishedPassword(t *testing.T) {
 	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "for-clients"},
 		Data: map[string][]byte{v1.PasswordKey: []byte("a")}}
@@ -156,7 +156,7 @@ func schemeOf(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// TestGeneratedPassword checks that an instance without a password gets a random one, once and before the first
+// TestGeneratedPassword checks that an instance without a password gets a random one, only once and before the first
 // start.
 func TestGeneratedPassword(t *testing.T) {
 	platform := func(legacy v1.LegacyPassword) client.Object {
@@ -221,7 +221,7 @@ func TestGeneratedPassword(t *testing.T) {
 	}
 }
 
-// TestPlatformsWord checks that a password change respects the platform's rules for passwords. Without a Platform
+// TestPlatformsWord checks that a password change complies with the platform's password policy. Without a Platform
 // object, no password is changed.
 func TestPlatformsWord(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -245,8 +245,8 @@ func TestPlatformsWord(t *testing.T) {
 	}
 }
 
-// TestNotLetIn checks that the instances of a namespace report that its Secrets may not be read, whichever Secret is
-// read first. The reconcile must return no error.
+// TestNotLetIn checks that all instances of a namespace report if the controller may not read its Secrets, whichever
+// Secret is read first. The reconcile must return no error.
 func TestNotLetIn(t *testing.T) {
 	for name, serving := range map[string]bool{"Serving": true, "BeforeTheStart": false} {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestNotLetIn(t *testing.T) {
 	}
 }
 
-// A gatherNamingNone gathers a database without a password, which accepts clients or not.
+// A gatherNamingNone gathers a database without a password. serving is true if its server accepts clients.
 type gatherNamingNone struct{ serving bool }
 
 func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
@@ -290,14 +290,14 @@ func (g gatherNamingNone) GatherXRs(_ context.Context, k instance.Key) ([]*insta
 
 func (gatherNamingNone) ReadData(context.Context, *instance.State) error { return nil }
 
-// TestRequeueAfter checks that a user's Secret, which the controller does not watch, is read every few seconds. A
-// Secret that Crossplane watches is read when the status contains another version.
+// TestRequeueAfter checks that a user's Secret is read every few seconds if Crossplane does not watch it. A Secret
+// that Crossplane watches is read when the status contains a new version.
 func TestRequeueAfter(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		ref     bool
 		version string
-		not     string // The part of the XR that is different.
+		not     string // Part of the XR that is different.
 		result  rotate.Result
 		want    time.Duration
 	}{

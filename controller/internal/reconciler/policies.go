@@ -12,15 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// policyVersion is the version of the policies in controller/deploy that this controller requires. It changes when
-// the policies refuse something that an older controller does, or allow something that a newer one needs.
+// policyVersion is the version of the policies in controller/deploy that this controller requires. It changes if the
+// policies refuse something that an older controller does, or allow something that a newer one needs.
 const policyVersion = 10
 
-// policyProbe is a Secret that the policies refuse with a message that contains their version. It is never stored.
+// policyProbe is the name of a Secret that the policies always refuse. Their message contains their version. The
+// Secret is never stored.
 const policyProbe = "crossplane-mysql-policy-probe"
 
-// A policyCheck checks once, when the controller becomes the leader, whether the policies for its token are in force.
-// It only reports. If a policy refuses a write that the controller needs, the claim reports it.
+// A policyCheck checks once whether the policies for the controller's token are in force. It runs when the controller
+// becomes the leader. It only reports problems. If a policy refuses a write that the controller needs, the claim
+// reports that.
 type policyCheck struct {
 	kube      client.Client
 	namespace string

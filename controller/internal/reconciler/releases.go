@@ -20,18 +20,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/change"
 )
 
-// releaseInterval is how often the status of the Platform is compared with the running releases. This costs two reads
-// of one object.
+// releaseInterval is how often the controller compares the status of the Platform with the running releases. Each
+// check costs two reads of one object.
 const releaseInterval = time.Minute
 
-// functionKind is the kind of Crossplane's package. functionName is the name by which the Compositions call the
+// functionKind is the kind of Crossplane's package. functionName is the name with which the Compositions call the
 // function.
 var functionKind = schema.GroupVersionKind{Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"}
 
 const functionName = "crossplane-mysql-function-mysql"
 
-// A releaseCheck writes the releases of the controller and the function to the status of the Platform, and whether
-// they are compatible.
+// A releaseCheck writes the releases of the controller and the function to the status of the Platform. It also
+// reports whether they are compatible.
 type releaseCheck struct {
 	reader  client.Reader
 	writer  writer
@@ -48,7 +48,7 @@ func (c releaseCheck) Start(ctx context.Context) error {
 	return nil
 }
 
-// update updates the status, if there is a Platform and something has changed.
+// update updates the status if there is a Platform and something has changed.
 func (c releaseCheck) update(ctx context.Context) error {
 	p := &v1.Platform{}
 	err := c.reader.Get(ctx, client.ObjectKey{Name: v1.PlatformName}, p)
@@ -86,7 +86,7 @@ func (c releaseCheck) functionRelease(ctx context.Context) (release, why string)
 	case err != nil:
 		return "", v1.PrintableText(fmt.Sprintf("Cannot get Function %s: %v", functionName, err), v1.MaxForeignText)
 	}
-	installed, _, _ := unstructured.NestedString(f.Object, "status", "currentIdentifier") // A field of another type is no package.
+	installed, _, _ := unstructured.NestedString(f.Object, "status", "currentIdentifier") // Empty if it is unreadable.
 	wanted, _, _ := unstructured.NestedString(f.Object, "spec", "package")
 	source := cmp.Or(installed, wanted)
 	if release = tagOf(source); !v1.IsRelease(release) {

@@ -97,7 +97,7 @@ func TestReleasesWithoutPlatform(t *testing.T) {
 	}
 }
 
-// TestFunctionName checks that the name is the one in the Compositions.
+// TestFunctionName checks that the Compositions use the same function name.
 func TestFunctionName(t *testing.T) {
 	raw, err := os.ReadFile("../../../apis/composition-mysql.yaml")
 	if err != nil || !strings.Contains(string(raw), "name: "+functionName+"\n") {

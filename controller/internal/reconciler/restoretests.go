@@ -29,24 +29,24 @@ type restoreTestReconciler struct {
 	kind   instance.Kind
 	gather *instance.Gatherer
 	writer writer
-	// cache shows whether there is anything to do. Decisions are based on reads from the API server.
+	// cache is used to check whether there is anything to do. Decisions are based on reads from the API server.
 	cache  client.Reader
 	reader client.Reader
 	events events.EventRecorder
 	meter  *meter
 	atOnce int
 	clock  func() time.Time
-	// turns is locked while a reconciler of any kind starts a restore test, so that all of them share one limit.
+	// turns is locked while a reconciler of any kind starts a restore test, so that all kinds share one limit.
 	turns *sync.Mutex
-	// failed maps the key of an instance to the time at which its Job could not be created.
+	// failed maps the key of an instance to the time of the last failure to create its Job.
 	failed *sync.Map
 }
 
-// afterFailure is the delay before the next attempt to create such a Job. The controller removes the test from the
-// BackupRecord after a failure. This write is an event, and the event must not cause an immediate retry.
+// afterFailure is the delay before the next attempt to create such a Job. After a failure, the controller removes the
+// test from the BackupRecord. This write causes an event, which must not lead to an immediate retry.
 const afterFailure = time.Minute
 
-// Reconcile runs the restore tests of an instance. Events of Jobs and BackupRecords trigger it.
+// Reconcile runs the restore tests of an instance. It is triggered by events of Jobs and BackupRecords.
 func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (reconcile.Result, error) {
 	if left := r.pauseOf(k); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
@@ -59,7 +59,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		return reconcile.Result{}, err
 	}
 	step := restoretest.Next(s)
-	if step.Action == restoretest.Start { // The cache may be outdated, so the decision is repeated under the lock.
+	if step.Action == restoretest.Start { // The cache may be outdated, so it decides again under the lock.
 		r.turns.Lock()
 		defer r.turns.Unlock()
 		if s.Others, err = r.readTurns(ctx, r.reader, eachBackup, k); err != nil {
@@ -108,7 +108,7 @@ func (r *restoreTestReconciler) pauseOf(k instance.Key) time.Duration {
 	return 0
 }
 
-// giveBack ends a restore test whose Job could not be created, so that another one can run. The store may be
+// giveBack removes a restore test whose Job could not be created, so that another one can run. The store may be
 // unreachable, for example.
 func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) error {
 	s, err := r.readState(ctx, k)
@@ -118,8 +118,9 @@ func (r *restoreTestReconciler) giveBack(ctx context.Context, k instance.Key) er
 	return r.writer.Apply(ctx, restoretest.GiveBack(s).Changes)
 }
 
-// watchBackups starts the watch even if the kind of the claims is not installed, because a running test must end and
-// its BackupRecord must be released. One worker is enough: it only starts and checks a limited number of Jobs.
+// watchBackups starts the watch even if the kind of the claims is not installed, because a running test must be
+// finished and its BackupRecord released. One worker is enough, because it only starts and checks a limited number of
+// Jobs.
 func (r *restoreTestReconciler) watchBackups(mgr ctrl.Manager) (controller.TypedController[instance.Key], error) {
 	name := strings.ToLower(r.kind.InstanceKind()) + "-backups"
 	return builder.TypedControllerManagedBy[instance.Key](mgr).
@@ -154,7 +155,7 @@ func (r *restoreTestReconciler) readTurns(ctx context.Context, from client.Reade
 	return restoretest.TurnsOf(tried, k.Life(""), r.clock()), err
 }
 
-// isIdle reports whether there is nothing to test or to clean up now, and for how long.
+// isIdle reports whether there is nothing to test or to clean up now, and how long to wait.
 func (r *restoreTestReconciler) isIdle(ctx context.Context, k instance.Key) (idle bool, after time.Duration,
 	err error) {
 	records, err := instance.Records(ctx, r.cache, k.Life(""))
@@ -188,15 +189,15 @@ func (r *restoreTestReconciler) hasNoJob(ctx context.Context, k instance.Key) (b
 	return kerrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// isEnding reports whether an instance of the name is being deleted. It reads from the API server, because the cache
-// of a kind that is not installed is never filled.
+// isEnding reports whether an instance with this name is being deleted. It reads from the API server, because the
+// cache of a kind that is not installed is never filled.
 func (r *restoreTestReconciler) isEnding(ctx context.Context, k instance.Key) (bool, error) {
 	l := &metav1.PartialObjectMetadataList{}
 	xr := r.kind.XR
 	l.SetGroupVersionKind(xr.GroupVersion().WithKind(xr.Kind + "List"))
 	err := r.reader.List(ctx, l, r.kind.XRsOf(k)...)
 	if instance.IsNotInstalled(err) {
-		return false, nil // The XRD and all instances were uninstalled.
+		return false, nil // The XRD was uninstalled with all instances.
 	}
 	if err != nil {
 		return false, err
@@ -206,7 +207,7 @@ func (r *restoreTestReconciler) isEnding(ctx context.Context, k instance.Key) (b
 	}), nil
 }
 
-// announceVerdict sends the result as an event of the BackupRecord, because the claim may be deleted.
+// announceVerdict sends the result as an event of the BackupRecord, because the claim may already be deleted.
 func (r *restoreTestReconciler) announceVerdict(b *v1.BackupRecord, step restoretest.Step) {
 	sendEvent(r.events, b, eventOfVerdict(step.Verdict.Status), string(step.Action), step.Verdict.Message)
 }

@@ -79,7 +79,8 @@ func newTester(t *testing.T, namespaces []string, objects ...client.Object) *tes
 	}}
 }
 
-// try reconciles until there is nothing to do now, and returns the running Job. It returns nil if the test must wait.
+// try reconciles until there is nothing more to do, and returns the running Job. It returns nil if the test must
+// wait.
 func (v *tester) try(t *testing.T, namespace, name string) *batchv1.Job {
 	t.Helper()
 	k := instance.Key{Kind: v1.KindMySQL, Namespace: namespace, Name: name}
@@ -124,8 +125,8 @@ func tenants(namespace, name string, instance v1.Instance) *batchv1.Job {
 		}}}
 }
 
-// TestStrangersTakeNoTurn checks that Jobs of a tenant with the controller's labels are not counted. A tenant cannot
-// hide the controller's Jobs by a change of their labels.
+// TestStrangersTakeNoTurn checks that a tenant's Jobs with the controller's labels are not counted. A tenant cannot
+// hide the controller's Jobs by changing their labels.
 func TestStrangersTakeNoTurn(t *testing.T) {
 	victim := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	objects := []client.Object{ //nolint:prealloc // It lists all objects.
@@ -159,8 +160,8 @@ func TestStrangersTakeNoTurn(t *testing.T) {
 	}
 }
 
-// TestStrangersJobIsNotHeard checks that a tenant's Job with the name of a restore test is not deleted and not
-// believed. The BackupRecord reports the name conflict.
+// TestStrangersJobIsNotHeard checks a tenant's Job with the name of a restore test. The controller neither deletes it
+// nor trusts its result, and the BackupRecord reports the name conflict.
 func TestStrangersJobIsNotHeard(t *testing.T) {
 	instance := v1.Instance{Kind: v1.KindMySQL, Namespace: "a", Name: "one", XR: "a-one"}
 	cases := map[string]struct {
@@ -196,7 +197,7 @@ func TestStrangersJobIsNotHeard(t *testing.T) {
 	}
 }
 
-// TestTurnAfterCrash checks that a restore test continues after a crash of the controller at any time, and is counted
+// TestTurnAfterCrash checks that a restore test continues after the controller crashes at any time, and is counted
 // once.
 func TestTurnAfterCrash(t *testing.T) {
 	for name, undo := range map[string]func(*testing.T, *tester, *v1.BackupRecord, *batchv1.Job){
@@ -230,8 +231,8 @@ func TestTurnAfterCrash(t *testing.T) {
 	}
 }
 
-// TestTurnIsRefused checks that another restore test can run if a quota or a policy refuses the Job, and that the
-// BackupRecord contains the reason.
+// TestTurnIsRefused checks that another restore test can run if a quota or a policy refuses the Job. The BackupRecord
+// reports the reason.
 func TestTurnIsRefused(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	refusing := interceptor.NewClient(v.kube, interceptor.Funcs{
@@ -249,8 +250,8 @@ func TestTurnIsRefused(t *testing.T) {
 	}
 }
 
-// TestTurnOfNoJob checks that another restore test can run if the Job cannot be created now. The creation is tried
-// again after a delay, regardless of other events.
+// TestTurnOfNoJob checks that another restore test can run if the Job cannot be created. The creation is retried
+// after a delay, regardless of events.
 func TestTurnOfNoJob(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	now, tries := v.clock(), 0
@@ -280,8 +281,8 @@ func TestTurnOfNoJob(t *testing.T) {
 	}
 }
 
-// TestTurnWithoutKind checks restore tests after the XRD and the instances were uninstalled. A running test ends, and
-// a backup that failed its test is not tested again.
+// TestTurnWithoutKind checks restore tests after the XRD and the instances were uninstalled. A running test is
+// finished, and a backup whose test failed is not tested again.
 func TestTurnWithoutKind(t *testing.T) {
 	v := newTester(t, []string{"a"}, backedUp("a", "one")...)
 	j := v.try(t, "a", "one")
@@ -330,8 +331,8 @@ func (r mysqlsOf) List(_ context.Context, list client.ObjectList, opts ...client
 	return nil
 }
 
-// TestIsEndingWithoutClaim checks that an instance without a claim is ending if it is being deleted. Other instances
-// of its namespace do not matter.
+// TestIsEndingWithoutClaim checks that an instance without a claim is reported as being deleted. Other instances of
+// its namespace have no effect.
 func TestIsEndingWithoutClaim(t *testing.T) {
 	v := newTester(t, []string{"a"})
 	v.reader = mysqlsOf{namespace: "a", items: []metav1.PartialObjectMetadata{

@@ -1,6 +1,6 @@
 // Package reconciler contains the reconcilers of the controller. For each kind of claim they reconcile instances,
-// passwords, archives of backups and restore tests. Each reconciler reads the state, lets another package decide, and
-// writes the changes.
+// passwords, archives of backups and restore tests. Each reconciler reads the state, calls another package to decide,
+// and writes the changes.
 package reconciler
 
 import (
@@ -24,34 +24,34 @@ import (
 
 // Options are the options of the controller.
 type Options struct {
-	// Settings are the settings for the objects of instances.
+	// Settings are the settings that affect the objects of instances.
 	Settings instance.Settings
 	// Release is the release of this controller, such as v0.1.0.
 	Release string
 	// Namespace is the controller's own namespace.
 	Namespace string
-	// LeaderElection makes the controller wait until it is the only running one.
+	// LeaderElection makes the controller wait until it is the leader.
 	LeaderElection bool
 	// MetricsAddress and HealthAddress are the addresses to serve on, such as :8443. The value 0 disables the
 	// endpoint.
 	MetricsAddress, HealthAddress string
 	// MaxConcurrent is the number of instances that are reconciled concurrently. RestoreTestsAtOnce is the number of
-	// concurrent restore tests, without tests that a deletion waits for.
+	// concurrent restore tests, not counting tests that a deletion waits for.
 	MaxConcurrent, RestoreTestsAtOnce int
 	// PasswordGrace is how long an old password remains valid after a change.
 	PasswordGrace time.Duration
-	// ClusterDomain is the domain of the Services' names, such as cluster.local.
+	// ClusterDomain is the DNS domain of the Services, such as cluster.local.
 	ClusterDomain string
 }
 
-// Limits on the calls to the API server, per second and as a burst. A deletion has about twenty steps, and reads
-// everything before each of them.
+// Limits on the calls to the API server: requests per second and burst. A deletion has about twenty steps, and reads
+// all objects before each step.
 const (
 	qps   = 100
 	burst = 200
 )
 
-// Run runs the reconcilers until the context ends.
+// Run runs the reconcilers until the context is canceled.
 func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	cfg.QPS, cfg.Burst = qps, burst
 	watch := clock.NewWatch()
@@ -84,7 +84,7 @@ func (o Options) Run(ctx context.Context, cfg *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// reconcilers are the reconcilers of all kinds. The kind of restoreTests is not set.
+// reconcilers are the reconcilers for all kinds. The kind of restoreTests is not set.
 type reconcilers struct {
 	instances    *instanceReconciler
 	passwords    *passwordReconciler

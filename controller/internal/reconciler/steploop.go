@@ -8,12 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// maxSteps is the maximum number of steps of one reconcile. A deletion has about twenty. More steps mean that another
-// client reverts the controller's changes.
+// maxSteps is the maximum number of steps in one reconcile. A deletion has about twenty. If there are more, another
+// client probably reverts the controller's changes.
 const maxSteps = 40
 
-// runPasses runs passes until there is nothing to do but wait. A write that conflicts with another client's write is
-// not an error. The next pass reads the current state.
+// runPasses runs passes until there is nothing to do but wait. A conflict with another client's write is not an
+// error, because the next pass reads the current state.
 func runPasses(run func() (after time.Duration, acted bool, err error), isOvertaken func(error) bool) (reconcile.Result,
 	error) {
 	for range maxSteps {
@@ -36,7 +36,7 @@ func isChangedOrGone(err error) bool { return kerrors.IsConflict(err) || kerrors
 // isRefused reports whether the API server refused a write because of a quota, a policy or a schema.
 func isRefused(err error) bool { return kerrors.IsForbidden(err) || kerrors.IsInvalid(err) }
 
-// sooner returns the shorter of two delays. Zero means no delay is set.
+// sooner returns the shorter of two delays. Zero means that no delay is set.
 func sooner(after, other time.Duration) time.Duration {
 	if after == 0 || other != 0 && other < after {
 		return other

@@ -29,17 +29,17 @@ import (
 )
 
 const (
-	// storeInterval is how often a reachable store is probed, and lostStoreInterval how often an unreachable one. The
-	// controller does not watch the Secrets, because it may not list Secrets in their namespace.
+	// storeInterval is how often the controller probes a reachable store, and lostStoreInterval how often it probes an
+	// unreachable one. It does not watch the Secrets, because it may not list Secrets in their namespace.
 	storeInterval     = 5 * time.Minute
 	lostStoreInterval = 10 * time.Second
-	// probeTimeout is the timeout of a probe. A store that takes longer accepts no backups. storeTimeout is the
+	// probeTimeout is the timeout of a probe. A store that takes longer is not used for backups. storeTimeout is the
 	// timeout of an operation that a user requested.
 	probeTimeout = time.Minute
 	storeTimeout = 5 * time.Minute
-	// storesAtOnce is the number of stores that are probed concurrently. A store that drops packets takes the whole
-	// timeout, and other stores must not wait for it. There are fewer BackupStores than this, and an idle worker
-	// costs nothing.
+	// storesAtOnce is the number of stores that are probed concurrently. A store that drops packets occupies a worker
+	// for the whole timeout, and other stores must not wait for it. The number exceeds the number of BackupStores in any
+	// cluster, and an idle worker costs nothing.
 	storesAtOnce = 256
 )
 
@@ -66,7 +66,7 @@ func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (r
 		}
 		return reconcile.Result{}, err
 	}
-	// The gateway is first, because it must know a store before the status says that the store can be used.
+	// The gateway is updated first, because it must know a store before the status reports that the store can be used.
 	if err := r.tellGateway(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -77,7 +77,7 @@ func (r *storeReconciler) Reconcile(ctx context.Context, q reconcile.Request) (r
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// watchStores starts the watch when the kind is installed. An update may install it later.
+// watchStores starts the watch when the kind is installed. An upgrade may install it later.
 func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		err := wait.PollUntilContextCancel(ctx, installPollInterval, true, func(context.Context) (bool, error) {
@@ -102,7 +102,7 @@ func (r *storeReconciler) watchStores(mgr ctrl.Manager) manager.RunnableFunc {
 	}
 }
 
-// lookAtStore probes a store and writes the result.
+// lookAtStore probes a store and writes the result to its status.
 func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (time.Duration, error) {
 	secrets, err := r.cluster().SecretsOf(ctx, s)
 	if err != nil {
@@ -143,8 +143,8 @@ func (r *storeReconciler) lookAtStore(ctx context.Context, s *v1.BackupStore) (t
 	return lostStoreInterval, nil
 }
 
-// probe probes a store. It checks the holder first, because the controller writes nothing to a prefix that another
-// cluster holds. The status of s contains what was written in the meantime.
+// probe probes a store. It checks the holder first, because the controller must not write to a prefix that another
+// cluster holds. If it writes the holder to the status, it updates s.
 func (r *storeReconciler) probe(ctx context.Context, s *v1.BackupStore, secrets stores.Secrets) (*stores.Store,
 	store.Finding, error) {
 	open, err := stores.Open(s, secrets)
@@ -202,7 +202,7 @@ func (r *storeReconciler) lastBackupIn(ctx context.Context, s *v1.BackupStore) (
 }
 
 // makeRecord creates a BackupRecord again from the catalog in the store, if a user requests it. The catalog entry
-// then marks it as verified, as for each BackupRecord that a user creates again.
+// then marks it as verified, as with every BackupRecord that a user creates again.
 func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, open *stores.Store) (*v1.StoreRecord,
 	error) {
 	asked := s.Annotations[v1.AnnotationMakeRecord]
@@ -222,7 +222,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	}
 	err = r.makeRecordOf(ctx, n)
 	switch {
-	case isRefused(err): // The other fields of the status must be written in any case.
+	case isRefused(err): // The other fields of the status must still be written.
 		return &v1.StoreRecord{Asked: asked, Message: v1.PrintableText(err.Error(), v1.MaxForeignText)}, nil
 	case err != nil:
 		return nil, err
@@ -230,7 +230,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("BackupRecord %s is there", n.Name)}, nil
 }
 
-// makeRecordOf creates the BackupRecord of a catalog entry, if it does not exist yet.
+// makeRecordOf creates the BackupRecord of a catalog entry if it does not exist yet.
 func (r *storeReconciler) makeRecordOf(ctx context.Context, n *v1.StoreNote) error {
 	return r.writer.Apply(ctx, []change.Change{
 		catalog.MakeRecordAgain(&instance.Note{Name: n.Name, BackupNote: n.BackupNote})})
@@ -259,7 +259,7 @@ func (r *storeReconciler) cluster() stores.Cluster {
 	return stores.Cluster{Reader: r.reader, Namespace: r.namespace, Clock: r.clock, Holders: r.holders, Lanes: r.lanes}
 }
 
-// tellGateway writes the configuration of all stores for the gateway. A store with invalid settings is not served.
+// tellGateway writes the gateway's configuration, which contains all stores with valid settings.
 func (r *storeReconciler) tellGateway(ctx context.Context) error {
 	all := &v1.BackupStoreList{}
 	if err := r.reader.List(ctx, all); err != nil {
@@ -285,7 +285,7 @@ func (r *storeReconciler) tellGateway(ctx context.Context) error {
 	}
 	if signer != nil {
 		if err := r.kube.Create(ctx, signer); err != nil {
-			return err // If another process has created one in the meantime, that one is used.
+			return err // If another process has created one in the meantime, the next reconcile uses it.
 		}
 		state.Signer = signer
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// storeOf returns a BackupStore with an endpoint on which no server listens, with its Secrets.
+// storeOf returns a BackupStore and its Secrets. No server listens on its endpoint.
 func storeOf(name string) []client.Object {
 	s := &v1.BackupStore{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1.BackupStoreSpec{
 		Endpoint: "https://127.0.0.1:1", Bucket: "backups", PathStyle: true,
@@ -40,7 +40,8 @@ func storeOf(name string) []client.Object {
 	return []client.Object{s, credentials, key}
 }
 
-// TestStores checks that a BackupStore reports its problem, and that the gateway gets the stores that can be opened.
+// TestStores checks that a BackupStore reports its problem, and that the gateway gets only the stores that can be
+// opened.
 func TestStores(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).WithStatusSubresource(&v1.BackupStore{}).
 		WithObjects(append(storeOf("one"), storeOf("two")...)...).Build()
@@ -132,8 +133,8 @@ func TestStoresUnread(t *testing.T) {
 	}
 }
 
-// lookedAt returns a BackupStore after one reconcile. No server listens on its endpoint. A user has requested
-// something with an annotation, and one Secret may be missing.
+// lookedAt returns a BackupStore after one reconcile. No server listens on its endpoint. asked adds a user's
+// annotation, and the Secret gone is missing.
 func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Client, *v1.BackupStore) {
 	t.Helper()
 	objects := slices.DeleteFunc(storeOf("one"), func(o client.Object) bool { return o.GetName() == gone })
@@ -155,7 +156,7 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 	return kube, got
 }
 
-// TestMakeRecord checks that a request for a BackupRecord gets a result, and that no BackupRecord is created without
+// TestMakeRecord checks that a request for a BackupRecord gets a result, but that no BackupRecord is created without
 // data from the store.
 func TestMakeRecord(t *testing.T) {
 	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "BackupRecord a is there"}
@@ -197,7 +198,7 @@ func TestMakeRecord(t *testing.T) {
 	}
 }
 
-// TestAdoptions checks that a request for an import gets a result, and that nothing is imported without data from the
+// TestAdoptions checks that a request for an import gets a result, but that nothing is imported without data from the
 // store.
 func TestAdoptions(t *testing.T) {
 	done := &v1.StoreAdoption{ID: "1", Message: "done"}

@@ -23,8 +23,8 @@ func secretOf(namespace, name string) *corev1.Secret {
 	}
 }
 
-// TestWhosePassword checks that a server gets only passwords from Secrets of its own namespace, whatever the
-// instance's spec and status contain.
+// TestWhosePassword checks that a server only gets passwords from Secrets of its own namespace, regardless of the
+// instance's spec and status.
 func TestWhosePassword(t *testing.T) {
 	ref := func(name string) v1.MySQLSpec {
 		return v1.MySQLSpec{PasswordSecretRef: &v1.SecretKeySelector{Name: name, Key: v1.PasswordKey}}

@@ -30,8 +30,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// An uninstallingServer is an API server whose kind of XRs is deleted before the XRs are listed. It lists claims
-// after the XRs were requested, and has no other objects.
+// An uninstallingServer is an API server that deletes the kind of the XRs before they are listed. It lists claims
+// only after the XRs were requested, and has no other objects.
 type uninstallingServer struct {
 	kind  instance.Kind
 	asked func()
@@ -100,8 +100,8 @@ func (h heard) List(context.Context, client.ObjectList, ...client.ListOption) er
 	return errors.New("there is nothing to list")
 }
 
-// TestUninstalledKind deletes an XRD while the controller starts. The XRs can then never be listed. Claims and
-// restore tests must nevertheless be reconciled, because they do not need the XRs.
+// TestUninstalledKind deletes an XRD while the controller starts, so that the XRs can never be listed. Claims and
+// restore tests must still be reconciled, because they do not need the XRs.
 func TestUninstalledKind(t *testing.T) {
 	kind := instance.Kinds()[0]
 	gone := make(chan struct{})
@@ -157,7 +157,8 @@ func managerOf(t *testing.T, host string, kind instance.Kind) ctrl.Manager {
 	return mgr
 }
 
-// reconcilersToldOf returns reconcilers of instances and restore tests that report their first reconcile.
+// reconcilersToldOf returns reconcilers of instances and restore tests that report their first reconcile on a
+// channel.
 func reconcilersToldOf(t *testing.T, mgr ctrl.Manager) (*reconcilers, map[string]<-chan struct{}) {
 	t.Helper()
 	c, err := newComposites(mgr)

@@ -25,17 +25,18 @@ import (
 )
 
 const (
-	// installPollInterval is the interval for kinds that are not installed yet. The controller may start before the
-	// Configuration is installed.
+	// installPollInterval is how often the controller checks whether a kind is installed. The controller may start
+	// before the Configuration is installed.
 	installPollInterval = 5 * time.Second
-	// cacheSyncTimeout is the timeout for the initial list of BackupRecords. Their kind may be deleted before the
-	// list is complete, and the whole controller exits after the timeout.
+	// cacheSyncTimeout is the timeout for the initial list of BackupRecords. After the timeout, the whole controller
+	// would exit. The kind may be deleted before the list is complete, so the timeout is practically infinite.
 	cacheSyncTimeout = 365 * 24 * time.Hour
 )
 
 // watchKind watches a kind and the objects that its reconcilers depend on. Backups are watched even if the kind is
-// not installed. The kind of the claims is enough to start. When an XRD is deleted, Crossplane first deletes the kind
-// of the XRs, and a claim may still need its finalizer removed.
+// not installed. The reconcilers start when the kind of the claims is installed, even without the kind of the XRs.
+// When an XRD is deleted, Crossplane first deletes the kind of the XRs. The controller may then still have to remove
+// the finalizer of a claim.
 func (r *reconcilers) watchKind(mgr ctrl.Manager, kind instance.Kind, atOnce int) error {
 	b := r.restoreTests // Each kind has its own reconciler.
 	b.kind = kind
@@ -49,8 +50,8 @@ func (r *reconcilers) watchKind(mgr ctrl.Manager, kind instance.Kind, atOnce int
 		if err != nil {
 			return err
 		}
-		// Events of claims and XRs affect restore tests: a deletion has priority, and a new instance needs the name
-		// of a test.
+		// Events of claims and XRs trigger restore tests, too. A deletion has priority over a test, and a new instance may
+		// have the name of a tested one.
 		return errors.Join(tests.Watch(c.claims(kind)), mgr.Add(whenInstalled(mgr, kind.XR, func() error {
 			return errors.Join(r.passwords.watchServers(mgr, c, kind, atOnce), instances.Watch(c.xrs(kind)),
 				tests.Watch(c.xrs(kind)))
@@ -78,8 +79,8 @@ func whenInstalled(mgr ctrl.Manager, kind schema.GroupVersionKind, watch func() 
 }
 
 // watchInstances watches all objects that affect an instance, except XRs. It watches only metadata if that is enough
-// to find the instance. Deployments and pods are not watched: while a pod starts or stops, each reconcile requests
-// the next one. Each kind has its own controller.
+// to find the instance. It does not watch Deployments and pods. While a pod starts or stops, each reconcile schedules
+// the next one instead. Each kind has its own controller.
 func (r *instanceReconciler) watchInstances(mgr ctrl.Manager, c composites, kind instance.Kind,
 	atOnce int) (controller.TypedController[instance.Key], error) {
 	name := strings.ToLower(kind.InstanceKind())
@@ -109,9 +110,9 @@ func (r *passwordReconciler) watchServers(mgr ctrl.Manager, c composites, kind i
 		Complete(r)
 }
 
-// composites is a cache of claims and XRs only. Their kinds can be deleted at any time, even during the initial list.
-// A source of controller-runtime waits for the whole cache it belongs to (pkg/internal/source/kind.go). With a shared
-// cache, it would wait until the kind is installed again.
+// composites is a cache for claims and XRs only. Their kinds can be deleted at any time, even during the initial
+// list. A controller-runtime source waits for the whole cache it belongs to (pkg/internal/source/kind.go). With a
+// shared cache, it would wait until the kind is installed again.
 type composites struct{ cache.Cache }
 
 func newComposites(mgr ctrl.Manager) (composites, error) {
@@ -133,13 +134,14 @@ func (c composites) xrs(kind instance.Kind) source.TypedSource[instance.Key] {
 	return c.sourceOf(kind.XR, kind.OfXR)
 }
 
-// sourceOf returns a source of a kind's events for one controller. The controller starts without waiting for it.
+// sourceOf returns a source of a kind's events for one controller. The controller starts without waiting for its
+// cache.
 func (c composites) sourceOf(kind schema.GroupVersionKind,
 	keys func(client.Object) []instance.Key) source.TypedSource[instance.Key] {
 	return unawaited{source.TypedKind(c.Cache, objectOfKind(kind), enqueueKeys(keys))}
 }
 
-// An unawaited source has no WaitForSync method (source.TypedSyncingSource).
+// An unawaited source has no WaitForSync method (source.TypedSyncingSource), so controllers do not wait for it.
 type unawaited struct {
 	source.TypedSource[instance.Key]
 }

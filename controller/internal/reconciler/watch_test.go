@@ -23,8 +23,8 @@ func (m withKinds) GetRESTMapper() meta.RESTMapper { return m.mapper }
 
 func (withKinds) GetLogger() logr.Logger { return logr.Discard() }
 
-// TestWhenInstalled checks kinds that are installed and kinds that are not. The deletion of an XRD deletes the kind
-// of the XRs first, while a claim may still exist.
+// TestWhenInstalled checks kinds that are installed and kinds that are not. When an XRD is deleted, the kind of the
+// XRs is deleted first, while a claim may still exist.
 func TestWhenInstalled(t *testing.T) {
 	installed := instance.Kinds()[0]
 	mapper := meta.NewDefaultRESTMapper(nil)

@@ -18,7 +18,7 @@ const (
 )
 
 // turns limits the workers of each namespace, for reconciles and for connections to servers. A user can create
-// servers that do not respond, or deletions that hang. This delays only the namespace of that user.
+// servers that do not respond, or deletions that hang. Because of the limit, this delays only that user's namespace.
 type turns struct {
 	most int
 
@@ -26,12 +26,12 @@ type turns struct {
 	busy map[string]int
 }
 
-// newTurns returns turns for a number of workers.
+// newTurns returns turns for this number of workers.
 func newTurns(workers int) *turns {
 	return &turns{most: max(workers/namespaceShare, 1), busy: map[string]int{}}
 }
 
-// takeTurn takes a worker for a namespace and reports whether one was free. The caller must return it.
+// takeTurn takes a worker for a namespace and reports whether one was free. The caller must return it with giveTurn.
 func (t *turns) takeTurn(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,20 +51,21 @@ func (t *turns) giveTurn(namespace string) {
 	}
 }
 
-// Delays after a server cost too much. They double from the first to the longest.
+// Delays before the controller contacts a server again that wasted its time, for example because it did not respond.
+// The delay starts at firstPause and doubles up to longestPause.
 const (
 	firstPause   = 2 * time.Second
 	longestPause = 5 * time.Minute
-	// restartPause is the longest delay for a server that has started since. A restart may have fixed the server, but
-	// a malicious user can restart it at any time.
+	// restartPause is the longest delay for a server that has been restarted since the last contact. The restart may
+	// have fixed the server, but a malicious user can restart it at any time.
 	restartPause = 30 * time.Second
 )
 
-// shareOfSlow is the factor for the delay after a pass that was slow but successful. Such a server uses at most a
-// quarter of a worker.
+// shareOfSlow is the factor for the delay after a pass that was slow but successful. Such a server then uses at most
+// a quarter of a worker.
 const shareOfSlow = 3
 
-// A strain is the delay after a server cost too much.
+// A strain is the delay before the controller contacts a slow or failing server again.
 type strain struct {
 	pause time.Duration
 	// isSlow is true if the last pass succeeded and was slow.
@@ -74,7 +75,7 @@ type strain struct {
 	start string
 }
 
-// pauseFor returns the delay for a server with this start.
+// pauseFor returns the delay for a server. start identifies the current start of the server.
 func (s strain) pauseFor(start string) time.Duration {
 	if start != s.start && !s.isSlow {
 		return min(s.pause, restartPause)
@@ -97,7 +98,7 @@ func newStrains() *strains {
 	}
 }
 
-// pauseOf returns the delay of an instance, or zero, and the rest of it.
+// pauseOf returns the delay of an instance, or zero, and the remaining part of it.
 func (s *strains) pauseOf(k instance.Key, start string, now time.Time) (pause, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *strains) pauseOf(k instance.Key, start string, now time.Time) (pause, l
 	return pause, pause - now.Sub(last.last)
 }
 
-// noteStrain stores what a server cost, and returns the next delay.
+// noteStrain stores whether a pass was slow or wasted time, and returns the next delay.
 func (s *strains) noteStrain(k instance.Key, start string, now time.Time, result rotate.Result) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (s *strains) noteStrain(k instance.Key, start string, now time.Time, result
 	switch {
 	case result.Strained:
 		next.pause = s.backoff.When(k)
-	case !result.Well: // The previous cost is still the only known one.
+	case !result.Well: // The pass says nothing new, so the previous delay is kept.
 		return 0
 	default:
 		s.backoff.Forget(k)
@@ -139,8 +140,8 @@ func (s *strains) forgetStrain(k instance.Key) {
 	delete(s.byInstance, k)
 }
 
-// retries limits retries for instances whose server did not respond. The delay doubles from the first to the longest.
-// An event of the instance does not wait for it.
+// retries limits retries for instances whose server did not respond. The delay doubles at each retry, up to a
+// maximum. An event of the instance causes a reconcile without this delay.
 type retries struct {
 	workqueue.TypedRateLimiter[instance.Key]
 }
@@ -150,8 +151,8 @@ func newRetries() retries {
 	return retries{workqueue.NewTypedItemExponentialFailureRateLimiter[instance.Key](first, longest)}
 }
 
-// Forget is a no-op. The queue also calls it for an item that is waiting for its turn, which would reset that item's
-// back-off.
+// Forget is a no-op. The queue also calls Forget for an item that is waiting for a worker, which would reset the
+// back-off of that item.
 func (retries) Forget(instance.Key) {}
 
 // endRetries resets the back-off of an instance after a success.

@@ -65,7 +65,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// livingDatabase returns a Database whose server accepts clients and which has no volume.
+// livingDatabase returns a Database without a volume whose server accepts clients.
 func livingDatabase(k instance.Key) *instance.State {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetName(k.Name + "-x")
@@ -78,7 +78,7 @@ func livingDatabase(k instance.Key) *instance.State {
 	return instance.NewState(instance.Subject{Life: k.Life(u.GetUID()), XR: xr})
 }
 
-// A gatherLiving gathers a living Database for each name.
+// A gatherLiving returns a livingDatabase for each key.
 type gatherLiving struct{}
 
 func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.State, error) {
@@ -87,7 +87,7 @@ func (gatherLiving) GatherXRs(_ context.Context, k instance.Key) ([]*instance.St
 
 func (gatherLiving) ReadData(context.Context, *instance.State) error { return nil }
 
-// newCredentials returns a reconciler with a clock and a fake API server that has only the Platform object.
+// newCredentials returns a reconciler with a clock and a fake API server that contains only the Platform object.
 func newCredentials(t *testing.T, r rotator, clock func() time.Time) *passwordReconciler {
 	t.Helper()
 	kube := fake.NewClientBuilder().WithScheme(schemeOf(t)).
@@ -169,7 +169,7 @@ func TestBackOff(t *testing.T) {
 	want := []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300}
 	for _, trick := range hostile.Tricks() {
 		if slices.Contains([]string{"silent", "drip", "dreamer", "unprintable", "echo"}, trick.Name) {
-			continue // They are only slow, or send text that a server may send.
+			continue // These servers are only slow, or send text that is allowed.
 		}
 		t.Run(trick.Name, func(t *testing.T) {
 			dials := 0
@@ -205,8 +205,8 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// TestLeftAlone checks that the rotator gets the duration since the last contact with a server until the server is
-// well. Another error in between does not change the duration.
+// TestLeftAlone checks that the rotator gets the last delay of a server until the server responds normally again.
+// Another error in between does not change the delay.
 func TestLeftAlone(t *testing.T) {
 	now := time.Unix(1, 0)
 	var got []time.Duration

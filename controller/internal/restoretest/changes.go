@@ -30,8 +30,8 @@ func withChanges(s *State, step Step) Step {
 	return step
 }
 
-// startTest stores the turn before it creates the Job, so that the turn counts from then on. It stores the UID of the
-// Job afterwards, so that no other Job is mistaken for it.
+// startTest stores the turn before it creates the Job, so that the turn is counted from then on. It stores the UID of
+// the Job afterwards, so that no other Job is mistaken for the controller's.
 func startTest(s *State) []change.Change {
 	turn := s.restoreTest()
 	if turn != nil {
@@ -43,7 +43,7 @@ func startTest(s *State) []change.Change {
 	return append(append(took, giveAccess(s)...), change.NewObject(newJob(s, s.NewTurn)))
 }
 
-// giveAccess creates the Secret with access to the store for the next Job, if the backup is stored there.
+// giveAccess creates the Secret that gives the next Job access to the store, if the backup is stored there.
 func giveAccess(s *State) []change.Change {
 	if !s.Record.InStore() {
 		return nil
@@ -54,7 +54,7 @@ func giveAccess(s *State) []change.Change {
 		change.Remote{Store: from.Store, Archive: from.Path, Manifest: s.Note.Manifest})}
 }
 
-// takeAccess removes the access of a Job.
+// takeAccess removes a Job's access to the store.
 func takeAccess(s *State) []change.Change {
 	if s.Access == nil {
 		return nil
@@ -62,7 +62,7 @@ func takeAccess(s *State) []change.Change {
 	return []change.Change{change.DeleteObject(s.Access, "")}
 }
 
-// writeTurn changes the turn of a BackupRecord.
+// writeTurn changes the turn in a BackupRecord.
 func writeTurn(r *v1.BackupRecord, edit func(*v1.RestoreTest)) []change.Change {
 	return []change.Change{change.PatchObjectStatus(r, func(r *v1.BackupRecord) {
 		if r.Status.RestoreTest == nil {
@@ -73,7 +73,7 @@ func writeTurn(r *v1.BackupRecord, edit func(*v1.RestoreTest)) []change.Change {
 }
 
 // writeVerdict writes the result to the BackupRecord. A repeated result gets a new time, because the delay until the
-// next attempt counts from it.
+// next attempt starts at that time.
 func writeVerdict(s *State, verdict metav1.Condition) []change.Change {
 	verdict.LastTransitionTime = metav1.Time{Time: s.Now}
 	return []change.Change{change.PatchObjectStatus(s.Record, func(r *v1.BackupRecord) {

@@ -6,23 +6,26 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Turns are the running restore tests according to the BackupRecords. Jobs are not counted, because users can create
-// Jobs with any name and label.
+// Turns are the running restore tests according to the BackupRecords. The number of concurrent tests is limited, and
+// each test has a turn, which is stored in its BackupRecord. Jobs are not counted, because users can create Jobs with
+// any name and label.
 type Turns struct {
-	// all is the number of tests that no deletion waits for.
+	// all is the number of running tests that no deletion waits for.
 	all int
 	// free counts these tests by namespace. awaited counts the tests that a deletion waits for.
 	free, awaited map[string]int
 }
 
-// forgotten is the age after which the Job of a turn must have ended, even if its BackupRecord does not say so.
+// forgotten is the age at which a turn is no longer counted. Its Job must have terminated by then, even if its
+// BackupRecord does not show it.
 const forgotten = longest + time.Hour
 
-// fair is how long a test blocks tests in other namespaces. A test of much data continues after that and blocks only
-// its own namespace. Otherwise a tenant with an archive that claims to be large could block all tenants for a day.
+// fair is how long a test blocks tests in other namespaces. A test of a large backup continues after that, but then
+// blocks only its own namespace. Otherwise a tenant could block all tenants for a day with an archive that claims to
+// be large.
 const fair = time.Hour
 
-// TurnsOf returns the turns in BackupRecords, except those of one instance.
+// TurnsOf returns the turns in BackupRecords, except for the turns of one instance.
 func TurnsOf(records []v1.BackupRecord, but v1.Instance, now time.Time) Turns {
 	out := Turns{free: map[string]int{}, awaited: map[string]int{}}
 	for i := range records {
@@ -43,7 +46,7 @@ func TurnsOf(records []v1.BackupRecord, but v1.Instance, now time.Time) Turns {
 }
 
 // mayRun reports whether one more test may run. A namespace can have one test at a time, and one more that a deletion
-// waits for. Neither counts towards the limit of the other.
+// waits for. The two limits are independent of each other.
 func (t Turns) mayRun(namespace string, awaited bool, atOnce int) bool {
 	if awaited {
 		return t.awaited[namespace] == 0

@@ -19,23 +19,23 @@ import (
 
 // An Attempt contains the objects of a restore test.
 type Attempt struct {
-	// Home is the instance that the test runs for. It is the backed-up instance while it is being deleted, and after
-	// that an empty instance of the name. If another instance exists or is about to exist, or the same one continues
-	// to run, that instance uses the volumes. Home is then nil for a backup on a volume, and that instance for a
-	// backup in a store.
+	// Home is the instance that the test runs for. It is the backed-up instance while that instance is being deleted,
+	// and after that an empty instance with the same name. If an instance with this name exists or is about to exist, it
+	// uses the volumes. Home is then nil for a backup on a volume, and that instance for a backup in a store.
 	Home *instance.State
-	// Job is the Job with the name of the test Job, even if another client created it. Volume is the backup volume,
-	// to which the copy is unpacked if the backup is stored there. Each is nil if it does not exist.
+	// Job is the Job with the name of the test Job, even if another client created it. Volume is the backup volume. If
+	// the backup is stored on it, the copy is unpacked there, too. Each is nil if it does not exist.
 	Job    *instance.Job
 	Volume *corev1.PersistentVolume
-	// Access is the Secret with the Job's access to a store, or nil if there is none with the labels of the instance.
+	// Access is the Secret that gives the Job access to a store. It is nil if no such Secret has the labels of the
+	// instance.
 	Access *metav1.PartialObjectMetadata
 	// Reports are the reports of the Job's containers by name.
 	Reports map[string]agent.Report
 }
 
-// ReadState reads the backup of an instance to test and the objects of its test. The other running tests and their
-// maximum number are arguments.
+// ReadState reads the backup of an instance that must be tested, and the objects of its test. The arguments contain
+// the other running tests and their maximum number.
 func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others Turns, atOnce int) (*State, error) {
 	records, err := instance.Records(ctx, g.Reader, k.Life(""))
 	if err != nil {
@@ -56,8 +56,8 @@ func ReadState(ctx context.Context, g *instance.Gatherer, k instance.Key, others
 	return s, err
 }
 
-// readAccess reads the Secret with access to a store. It returns nil if the Secret belongs to another owner, or the
-// controller may not read it.
+// readAccess reads the Secret that gives access to a store. It returns nil if the Secret belongs to a different
+// owner, or the controller may not read it.
 func readAccess(ctx context.Context, g *instance.Gatherer, instance v1.Instance) (*metav1.PartialObjectMetadata,
 	error) {
 	m := &metav1.PartialObjectMetadata{}
@@ -65,12 +65,12 @@ func readAccess(ctx context.Context, g *instance.Gatherer, instance v1.Instance)
 	switch err := g.Reader.Get(ctx,
 		client.ObjectKey{Namespace: instance.Namespace, Name: instance.Accesses().RestoreTest()}, m); {
 	case kerrors.IsNotFound(err), kerrors.IsForbidden(err):
-		return nil, nil //nolint:nilnil // None, and no error.
+		return nil, nil //nolint:nilnil // A missing or forbidden Secret is not an error.
 	case err != nil:
 		return nil, fmt.Errorf("cannot get Secret %s/%s: %w", instance.Namespace, instance.Accesses().RestoreTest(), err)
 	}
 	if m.Labels[v1.LabelInstance] != instance.Key() {
-		return nil, nil //nolint:nilnil // It belongs to another owner.
+		return nil, nil //nolint:nilnil // It belongs to a different owner.
 	}
 	return m, nil
 }
@@ -89,8 +89,8 @@ func (s *State) readNote(ctx context.Context, all instance.Stores) {
 	}
 }
 
-// readAttempt reads the objects of the restore test of a backup. Without a BackupRecord, it reads what an earlier
-// test left.
+// readAttempt reads the objects of the restore test of a backup. Without a BackupRecord, it reads the objects that an
+// earlier test has left.
 func readAttempt(ctx context.Context, g *instance.Gatherer, k instance.Key, record *v1.BackupRecord) (*Attempt, error) {
 	lives, err := g.GatherInstalled(ctx, k)
 	if err != nil {
@@ -138,7 +138,7 @@ func endsWith(s *instance.State, record *v1.BackupRecord) bool {
 	return s.IsDeleting() && s.IsOwn(record) && s.Attempt().Record == record.Name
 }
 
-// isNameFree reports whether no instance has the name or is about to get it.
+// isNameFree reports whether no instance has this name or is about to be created with it.
 func isNameFree(s *instance.State) bool {
 	return s.Life.XR == "" && (s.Claim == nil || s.Claim.IsDeleting())
 }

@@ -85,7 +85,7 @@ func restoreTestJob() []client.Object {
 	return []client.Object{j, p, stranger}
 }
 
-// TestReadAttempt checks which instance has the name now, and what the Job has reported.
+// TestReadAttempt checks which instance has the name now, and which result the Job has reported.
 func TestReadAttempt(t *testing.T) {
 	backups := &corev1.PersistentVolumeClaim{ObjectMeta: objectMeta(testedLife.BackupPVCName(), nil),
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv-backup"}}
@@ -99,7 +99,7 @@ func TestReadAttempt(t *testing.T) {
 		existing []client.Object
 		refuse   error
 		home     bool
-		// lives is true if the instance that has the name has an XR.
+		// lives is true if the instance with this name has an XR.
 		lives, inLife, inStore bool
 	}{
 		"Gone": {reason: "Nobody has the name.", home: true},

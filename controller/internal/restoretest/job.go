@@ -32,8 +32,8 @@ const (
 	serverMemory = "512Mi"
 )
 
-// Time limits of the Job. A Job that does not end has no result. It has a few minutes for image pulls and scheduling,
-// and must then read at least this many bytes per second.
+// Time limits of the Job. A Job that does not terminate has no result. It has a few minutes for image pulls and
+// scheduling, and must then read at least this many bytes per second.
 const (
 	settling  = 15 * time.Minute
 	slowest   = 5 << 20
@@ -42,8 +42,8 @@ const (
 	leaveTime = 5 * time.Second
 )
 
-// spareParts and spareRoom determine the free space on a volume for a copy, as a part of the size and as a minimum. A
-// starting server creates its own logs, and the job image leaves a tenth free.
+// spareParts and spareRoom determine the free space on a volume for a copy, as a fraction of the size and as a
+// minimum. A starting server creates its own logs, and the job image leaves a tenth of the volume free.
 const (
 	spareParts = 4
 	spareRoom  = 1 << 30
@@ -54,8 +54,8 @@ func mountedBy(s *State) instance.Mounted {
 	return func(string) *corev1.PersistentVolumeClaim { return s.Home.BackupPVC }
 }
 
-// newJob returns the Job of a turn, which starts a server from a copy of a backup. The server's image is chosen by
-// the claim, so its container can access the copy and not the backup.
+// newJob returns the Job of a turn, which starts a server from a copy of a backup. Users choose the server's image in
+// the claim, so its container can access the copy but not the backup.
 func newJob(s *State, turn types.UID) *batchv1.Job {
 	r, image := s.Record, s.AgentImage
 	life := r.Spec.Instance.Life()
@@ -109,7 +109,7 @@ func newJob(s *State, turn types.UID) *batchv1.Job {
 	return out
 }
 
-// copySize returns the size of a volume for the copy, which is at least the size of the instance's volume.
+// copySize returns the size of the volume for the copy, which is at least the size of the instance's volume.
 func copySize(r *v1.BackupRecord) resource.Quantity {
 	size := *resource.NewQuantity(r.Spec.Archive.DataBytes+r.Spec.Archive.DataBytes/spareParts+spareRoom,
 		resource.BinarySI)

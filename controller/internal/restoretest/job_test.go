@@ -31,7 +31,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestServerSeesTheCopyOnly checks that a container with the claim's image cannot change the backups on the volume.
+// TestServerSeesTheCopyOnly checks that a container with the image from the claim cannot change the backups on the
+// volume.
 func TestServerSeesTheCopyOnly(t *testing.T) {
 	pod := newJob(proven(), "turn").Spec.Template.Spec
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
@@ -59,8 +60,8 @@ func TestPullSecrets(t *testing.T) {
 	}
 }
 
-// TestPlatformsResources checks that a quota which requires limits does not refuse the Job. The server has the
-// resources of a server.
+// TestPlatformsResources checks that a quota which requires limits does not refuse the Job. The server container has
+// the usual resources of a server.
 func TestPlatformsResources(t *testing.T) {
 	s := proven()
 	s.JobResources = &corev1.ResourceRequirements{

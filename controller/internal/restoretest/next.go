@@ -1,8 +1,7 @@
-// Package restoretest decides when to start a server from a copy of a verified backup, and what the result says about
-// the backup.
+// Package restoretest decides when to start a server from a copy of a verified backup, and evaluates the result.
 //
-// A restore test is not a part of a deletion. A deletion waits for its result only if the claim requires it. All
-// other users of the backup volume have priority.
+// A restore test is not part of a deletion. A deletion waits for its result only if the claim requires it. All other
+// users of the backup volume have priority.
 package restoretest
 
 import (
@@ -26,16 +25,17 @@ import (
 const (
 	// turnInterval is how often a waiting test checks for a free turn.
 	turnInterval = 5 * time.Second
-	// pollInterval is how often a Job is read without an event.
+	// pollInterval is how often the controller reads a Job without an event.
 	pollInterval = time.Minute
 	// retryInterval is the delay before a restore test that a deletion waits for is retried.
 	retryInterval = 5 * time.Minute
-	// daily is the minimum time between the restore tests of two scheduled backups in a store, because each test
-	// reads a whole backup. It is less than a day, so that the backup of the same hour on the next day is tested.
+	// daily is the minimum time between the restore tests of two scheduled backups in a store, because each test reads a
+	// whole backup. It is less than a day, so that the backup at the same hour of the next day is tested.
 	daily = 20 * time.Hour
-	// whileAway is how long to wait without an event for a store, or for a server that does not accept clients.
+	// whileAway is how long the controller waits for a store, or for a server that does not accept clients, if there is
+	// no event.
 	whileAway = 10 * time.Minute
-	// serverTimeout is how long a running test may delay a server that does not accept clients, or a backup that
+	// serverTimeout is how long a running test may continue while the server does not accept clients, or while a backup
 	// lacks resources.
 	serverTimeout = time.Minute
 )
@@ -51,9 +51,9 @@ const (
 	// Start takes a turn and creates the Job, and Remove deletes the Job.
 	Start  Action = "StartRestoreTest"
 	Remove Action = "RemoveRestoreTest"
-	// NameJob stores in the BackupRecord which Job is its own, if the controller stopped before it could do so.
+	// NameJob stores the UID of the Job in the BackupRecord, if the controller stopped before it could do so.
 	NameJob Action = "NameRestoreTest"
-	// EndTurn ends the turn of a deleted Job.
+	// EndTurn removes the turn of a deleted Job from the BackupRecord.
 	EndTurn Action = "EndRestoreTest"
 	// Conclude writes the result.
 	Conclude Action = "Conclude"
@@ -65,7 +65,7 @@ type State struct {
 
 	// Now is the time of the read.
 	Now time.Time
-	// Record is the backup to test, usually the newest verified one, or nil.
+	// Record is the backup to test, usually the newest verified backup, or nil.
 	Record *v1.BackupRecord
 	// Others are the running restore tests of other instances according to their BackupRecords.
 	Others Turns
@@ -73,8 +73,8 @@ type State struct {
 	AtOnce int
 	// Siblings are the other BackupRecords of the instance.
 	Siblings []v1.BackupRecord
-	// Note is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none, or if
-	// StoreFailure says why it cannot be read.
+	// Note is the catalog entry of a backup in a store that is about to be tested. It is nil if there is none, or if it
+	// cannot be read. StoreFailure is then the error.
 	Note         *v1.StoreNote
 	StoreFailure string
 	// NewTurn is the unique ID of a turn that is taken now.
@@ -90,13 +90,13 @@ type Step struct {
 	After  time.Duration
 	// Verdict is the result that Conclude writes.
 	Verdict metav1.Condition
-	// Record is the BackupRecord whose turn ends or that gets the UID of its Job.
+	// Record is the BackupRecord whose turn is removed, or in which the UID of its Job is stored.
 	Record *v1.BackupRecord
 	// Changes lists the writes of the step.
 	Changes []change.Change
 }
 
-// XR returns the UID of the instance that was backed up, or "" without a BackupRecord.
+// XR returns the UID of the instance that was backed up, or "" if there is no BackupRecord.
 func (s *State) XR() types.UID {
 	if s.Record == nil {
 		return ""
@@ -140,8 +140,8 @@ func (s *State) restoreTest() *v1.RestoreTest {
 	return s.Record.Status.RestoreTest
 }
 
-// recordUnnamed returns the BackupRecord for whose turn the Job was created and that does not contain its UID yet, or
-// nil.
+// recordUnnamed returns the BackupRecord for whose turn the Job was created, if it does not contain the UID of the
+// Job yet. Otherwise it returns nil.
 func (s *State) recordUnnamed() *v1.BackupRecord {
 	if s.Job == nil {
 		return nil
@@ -161,8 +161,8 @@ func (s *State) recordUnnamed() *v1.BackupRecord {
 	return nil
 }
 
-// isOwnJob reports whether a BackupRecord contains the UID of the Job. If there is no BackupRecord left, the labels
-// of the Job decide, because no other component uses its name.
+// isOwnJob reports whether a BackupRecord contains the UID of the Job. If no BackupRecord is left, the labels of the
+// Job decide, because no other component uses its name.
 func (s *State) isOwnJob() bool {
 	switch {
 	case s.Job == nil:
@@ -176,8 +176,7 @@ func (s *State) isOwnJob() bool {
 	return s.Record != nil && names(*s.Record) || slices.ContainsFunc(s.Siblings, names)
 }
 
-// recordOver returns a BackupRecord whose turn has ended because its Job was deleted or will never be created, or
-// nil.
+// recordOver returns a BackupRecord whose turn is over, or nil. Its Job was deleted or will never be created.
 func (s *State) recordOver() *v1.BackupRecord {
 	gone := func(t *v1.RestoreTest) bool { return s.Job == nil || s.Job.UID != t.Job }
 	if t := s.restoreTest(); t != nil && gone(t) && (t.Job != "" || !s.isOpen()) {
@@ -191,8 +190,8 @@ func (s *State) recordOver() *v1.BackupRecord {
 	return nil
 }
 
-// foreignJob reports a Job of another owner with the name of the test Job. The controller does not change it and runs
-// no test.
+// foreignJob reports that a Job with a different owner has the name of the test Job. The controller does not change
+// that Job and runs no test.
 func foreignJob(j *instance.Job) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
 		fmt.Sprintf("a Job of the same name exists that no BackupRecord refers to: kubectl delete job --namespace "+
@@ -200,7 +199,7 @@ func foreignJob(j *instance.Job) Step {
 			j.Namespace, j.Name))
 }
 
-// isOpen reports whether a test still needs a result.
+// isOpen reports whether the backup still needs a test result.
 func (s *State) isOpen() bool {
 	if !s.hasRecord() {
 		return false
@@ -209,8 +208,8 @@ func (s *State) isOpen() bool {
 	return c == nil || s.isAwaited(c) && s.untilAgain(c) == 0
 }
 
-// untilAgain returns how long to wait before the next test after a result. A result with a time in the future was
-// written by a wrong clock and causes no delay.
+// untilAgain returns how long to wait before the next test after a result. If the time of the result is in the
+// future, a wrong clock wrote it, and there is no delay.
 func (s *State) untilAgain(c *metav1.Condition) time.Duration {
 	if ago := s.Now.Sub(c.LastTransitionTime.Time); ago >= 0 {
 		return max(retryInterval-ago, 0)
@@ -218,20 +217,20 @@ func (s *State) untilAgain(c *metav1.Condition) time.Duration {
 	return 0
 }
 
-// hasRecord reports whether there is a backup to test. It excludes a BackupRecord that is being deleted and that no
-// instance holds, because a Job must not outlive its BackupRecord.
+// hasRecord reports whether there is a backup to test. A Job must not outlive its BackupRecord, so a BackupRecord
+// that is being deleted is excluded. The exception is the final backup of an instance that is being deleted.
 func (s *State) hasRecord() bool {
 	return s.Record != nil && (s.Record.DeletionTimestamp == nil || s.isHeld())
 }
 
-// isHeld reports whether the instance of this final backup is being deleted.
+// isHeld reports whether the instance of this backup is being deleted, and this is its final backup.
 func (s *State) isHeld() bool {
 	return s.Attempt != nil && s.Home != nil && endsWith(s.Home, s.Record)
 }
 
-// mustYield reports whether an instance has priority over the test. This is an instance that is being deleted without
-// waiting for the result, whose server does not accept clients, or that is being backed up. The test leaves the
-// resources of the namespace to it.
+// mustYield reports whether an instance has priority over the test, so that the test must not use the resources of
+// the namespace. Such an instance is being deleted without waiting for the result, does not accept clients, or is
+// being backed up.
 func (s *State) mustYield() bool {
 	switch h := s.Home; {
 	case s.isHeld():
@@ -247,7 +246,7 @@ func (s *State) mustYield() bool {
 	}
 }
 
-// hasEnded reports whether the Job of the test has ended. The Job uses no resources then, and its result is valid.
+// hasEnded reports whether the Job of the test is finished. It then uses no resources, and its result is valid.
 func (s *State) hasEnded() bool {
 	if !s.isOwnJob() {
 		return false
@@ -269,7 +268,8 @@ func (s *State) awayFor() time.Duration {
 	return s.Now.Sub(since)
 }
 
-// isInTheWay reports whether a backup of a running server cannot start its Job for lack of resources.
+// isInTheWay reports whether the Job of a running server's backup cannot start, probably because of missing
+// resources.
 func (s *State) isInTheWay() bool {
 	b := s.Home.Attempt()
 	if !b.IsAnswer() || s.Now.Sub(b.BegunAt) < serverTimeout {
@@ -279,8 +279,8 @@ func (s *State) isInTheWay() bool {
 		!slices.ContainsFunc(s.Home.BackupJob.Pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodPending })
 }
 
-// yield ends the test in favor of the existing instance. A running test is not started again with the same backup,
-// because each test reads the whole backup.
+// yield stops the test in favor of the existing instance. A test that was already running is not repeated with the
+// same backup, because each test reads the whole backup.
 func yield(s *State) Step {
 	switch {
 	case s.isHeld():
@@ -295,8 +295,8 @@ func yield(s *State) Step {
 	return Step{Action: Wait, After: whileAway}
 }
 
-// untilDue returns how long a scheduled backup in a store must wait, because another backup of the instance was
-// tested recently.
+// untilDue returns how long a scheduled backup in a store must wait because another backup of the instance was tested
+// recently.
 func untilDue(r *v1.BackupRecord, others []v1.BackupRecord, now time.Time) time.Duration {
 	if r.Spec.Origin != v1.OriginSchedule || !r.InStore() {
 		return 0
@@ -330,13 +330,14 @@ func (s *State) tryLater() Step {
 	return Step{Action: NoOp}
 }
 
-// isOwn reports whether the Job was created for this BackupRecord and its result has not been written.
+// isOwn reports whether the Job was created for this BackupRecord and its result has not been written yet.
 func (s *State) isOwn() bool {
 	t := s.restoreTest()
 	return t != nil && t.Job == s.Job.UID && !t.Concluded
 }
 
-// waitForTurn reports whether a backup must wait for its turn, and for how long. Zero means until something changes.
+// waitForTurn reports whether a backup must wait for its turn, and for how long. A duration of zero means that it
+// waits for an event.
 func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, atOnce int, awaited bool,
 	now time.Time) (after time.Duration, waits bool) {
 	due := untilDue(r, siblings, now)
@@ -344,7 +345,7 @@ func waitForTurn(r *v1.BackupRecord, siblings []v1.BackupRecord, others Turns, a
 	case due > 0:
 		return due, true
 	case !awaited && atOnce == 0:
-		return 0, true // The platform has disabled restore tests.
+		return 0, true // The platform team has disabled restore tests.
 	case others.mayRun(r.Spec.Instance.Namespace, awaited, atOnce):
 		return 0, false
 	case isOfLife(r):
@@ -361,10 +362,10 @@ func (s *State) waitsForTurn() (after time.Duration, waits bool) {
 	return waitForTurn(s.Record, s.Siblings, s.Others, s.AtOnce, s.isHeld(), s.Now)
 }
 
-// isOfLife reports whether a backup was taken while its instance continued to run.
+// isOfLife reports whether a backup is not the final backup of its instance.
 func isOfLife(r *v1.BackupRecord) bool { return r.Name != r.Spec.Instance.Life().RecordName() }
 
-// beginTest starts the test if it is possible and its turn has come.
+// beginTest starts the test if it is possible and has its turn.
 func beginTest(s *State) Step {
 	switch after, waits := s.waitsForTurn(); {
 	case waits && after == 0:
@@ -384,7 +385,7 @@ func beginTest(s *State) Step {
 	return Step{Action: Start, After: turnInterval}
 }
 
-// GiveBack returns the step that releases a turn whose Job could not be created, because other instances wait for it.
+// GiveBack returns the step that releases a turn whose Job could not be created, so that another instance can use it.
 func GiveBack(s *State) Step {
 	if s.Job != nil || s.restoreTest() == nil || s.restoreTest().Job != "" {
 		return Step{Action: NoOp}
@@ -392,8 +393,8 @@ func GiveBack(s *State) Step {
 	return withChanges(s, Step{Action: EndTurn, Record: s.Record})
 }
 
-// Refused returns the step after the API server has refused the Job. It releases the turn, because other instances
-// wait for it.
+// Refused returns the next step if the API server refused the Job. It releases the turn, so that another instance can
+// use it.
 func Refused(s *State, cause error) Step {
 	if s.Record == nil {
 		return Step{Action: Wait, After: turnInterval}
@@ -434,20 +435,20 @@ func whyNotInStore(s *State) string {
 	return ""
 }
 
-// isTryable reports whether a BackupRecord contains what a server start needs: an image and a known version.
+// isTryable reports whether a server can be started for this BackupRecord: it contains an image and a known version.
 func isTryable(r *v1.BackupRecord) bool {
 	_, err := version.Parse(r.Spec.Version)
 	return err == nil && r.Spec.Image != ""
 }
 
-// judgeJob evaluates the reports of a Job that has ended.
+// judgeJob evaluates the reports of the Job.
 func judgeJob(s *State) Step {
 	finished, _ := s.Job.Finished()
 	check, tried := s.Reports[containerBootCheck]
 	unpack := s.Reports[containerUnpack]
 	switch {
 	case finished == nil:
-		return Step{Action: Wait, After: pollInterval} // The end of the Job is an event, unless a user has removed its labels.
+		return Step{Action: Wait, After: pollInterval} // A finished Job causes an event if it has its labels.
 	case s.Job.HasMoved(mountedBy(s), ""):
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
 			"the PersistentVolumeClaim of the backups was replaced during the test")
@@ -467,7 +468,7 @@ func judgeJob(s *State) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested, whySilent(s.Job))
 }
 
-// whySilent returns a message for a Job without a report.
+// whySilent returns a message about a Job that wrote no report.
 func whySilent(j *instance.Job) string {
 	reason := j.PodFailure
 	for _, c := range j.Status.Conditions {
@@ -483,9 +484,9 @@ func concludeWith(status metav1.ConditionStatus, reason, message string) Step {
 		Message: message}}
 }
 
-// backupToTry returns the newest verified backup, or nil. If a backup of a running instance is in a store and its Job
-// exists, that backup keeps its turn. Otherwise a test that takes longer than the interval between two backups would
-// never end.
+// backupToTry returns the newest verified backup, or nil. An exception is a backup of a running instance in a store:
+// while its Job exists, it keeps its turn. Otherwise a test that takes longer than the interval between two backups
+// would never finish.
 func backupToTry(records []v1.BackupRecord) *v1.BackupRecord {
 	newest := newestProven(records)
 	if newest == nil || !isOfLife(newest) {

@@ -74,7 +74,7 @@ func inStore(s *State) {
 	s.Volume, s.Home.BackupPVC = nil, nil
 }
 
-// granted is a Secret with the Job's access to the store.
+// granted adds the Secret that gives the Job access to the store.
 func granted(s *State) {
 	s.Access = &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-restoretest-access", UID: "access"}}
@@ -109,7 +109,7 @@ func inLife(s *State) {
 	s.Home.XR.Conditions = []metav1.Condition{{Type: v1.ConditionServing, Status: metav1.ConditionTrue}}
 }
 
-// away is a server that has not accepted clients for this time.
+// away is a server that has not accepted clients for this long.
 func away(ago time.Duration) given {
 	return func(s *State) {
 		s.Home.XR.Conditions[0].Status, s.Home.XR.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Time{
@@ -117,7 +117,7 @@ func away(ago time.Duration) given {
 	}
 }
 
-// backupFor is another backup that has been running for this time, with or without a Job.
+// backupFor is another backup that has been running for this long, with or without a Job.
 func backupFor(ago time.Duration, job *instance.Job) given {
 	return func(s *State) {
 		s.Home.XR.Status.ScheduledBackup = &v1.LastBackupStatus{Phase: v1.LastBackupRunning, Method: v1.MethodOnline,
@@ -131,10 +131,10 @@ func podIn(phase corev1.PodPhase) *instance.Job {
 	return &instance.Job{Pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: phase}}}}
 }
 
-// ending is an instance that is being deleted and whose final backup does not exist yet.
+// ending is an instance that is being deleted and has no final backup yet.
 func ending(s *State) { s.Home.XR.SetDeletionTimestamp(&metav1.Time{Time: now}) }
 
-// planned is a scheduled backup. Another backup of the instance was tested this time ago.
+// planned is a scheduled backup. Another backup of the instance was tested this long ago, with this result.
 func planned(status metav1.ConditionStatus, ago time.Duration) given {
 	return func(s *State) {
 		s.Record.Spec.Origin = v1.OriginSchedule
@@ -157,7 +157,7 @@ func verdict(status metav1.ConditionStatus, ago time.Duration) given {
 	}
 }
 
-// turn is a started restore test of the BackupRecord. Its Job has this UID, or does not exist yet.
+// turn is a restore test that the BackupRecord contains. Its Job has this UID, or does not exist yet.
 func turn(job types.UID) given {
 	return func(s *State) {
 		s.Record.Status.RestoreTest = &v1.RestoreTest{ID: "turn", Job: job,
@@ -165,10 +165,10 @@ func turn(job types.UID) given {
 	}
 }
 
-// concluded adds to the BackupRecord that the restore test has ended.
+// concluded marks the restore test in the BackupRecord as finished.
 func concluded(s *State) { s.Record.Status.RestoreTest.Concluded = true }
 
-// jobFrom is a Job that was created this time ago and that the BackupRecord names.
+// jobFrom is a Job that was created this long ago and that the BackupRecord names.
 func jobFrom(ago time.Duration) given {
 	return func(s *State) {
 		strangerFrom(ago)(s)
@@ -183,7 +183,7 @@ func unnamedJob(s *State) {
 	s.Job.Annotations = map[string]string{v1.AnnotationRestoreTest: "turn"}
 }
 
-// strangerFrom is a Job that was created this time ago, with everything that a tenant can write. No BackupRecord
+// strangerFrom is a Job that was created this long ago, with everything that a tenant can write. No BackupRecord
 // names it.
 func strangerFrom(ago time.Duration) given {
 	return func(s *State) {
@@ -210,8 +210,8 @@ func sibling(job types.UID) given {
 	}
 }
 
-// busy adds BackupRecords of other instances with a running restore test. Deletions in the namespaces awaited wait
-// for their tests.
+// busy adds BackupRecords of other instances with a running restore test. In the namespaces of awaited, deletions
+// wait for the tests.
 func busy(free, awaited []string) given {
 	return func(s *State) {
 		namespaces := slices.Concat(free, awaited)
@@ -487,7 +487,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNewest checks that the newest backup does not depend on the order of the list.
+// TestNewest checks that the order of the list does not affect which backup is the newest.
 func TestNewest(t *testing.T) {
 	backup := func(name string, phase v1.BackupPhase, hours int) v1.BackupRecord {
 		return v1.BackupRecord{ObjectMeta: metav1.ObjectMeta{Name: name,
@@ -542,7 +542,8 @@ func TestBackupToTry(t *testing.T) {
 	}
 }
 
-// TestGiveBack checks that a restore test ends only if its Job was not created, so that another one can run.
+// TestGiveBack checks that the turn of a restore test is released only if its Job was not created, so that another
+// test can run.
 func TestGiveBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state *State
@@ -562,8 +563,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestLongTestIsFair checks that a restore test of a day delays its own namespace, and other namespaces by one hour
-// at most.
+// TestLongTestIsFair checks that a restore test that runs for a day delays its own namespace, but other namespaces
+// for one hour at most.
 func TestLongTestIsFair(t *testing.T) {
 	long := func(namespace string, ago time.Duration) v1.BackupRecord {
 		r := v1.BackupRecord{}
@@ -584,7 +585,8 @@ func TestLongTestIsFair(t *testing.T) {
 	}
 }
 
-// TestTurnsOf checks that running tests are counted from the BackupRecords, for the maximum duration of a test.
+// TestTurnsOf checks that running tests are counted from the BackupRecords, but no longer than the maximum duration
+// of a test.
 func TestTurnsOf(t *testing.T) {
 	record := func(name string, ago time.Duration) v1.BackupRecord {
 		r := v1.BackupRecord{Spec: v1.BackupRecordSpec{

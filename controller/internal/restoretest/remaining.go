@@ -10,25 +10,25 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Remaining is the work that is left according to the BackupRecords of an instance. Usually there is none, and no
-// other object has to be read.
+// Remaining is the work that is left according to the BackupRecords of an instance. Usually there is none, and the
+// controller need not read any other object.
 type Remaining string
 
 // Kinds of work.
 const (
 	// LeftNothing means that there is no work.
 	LeftNothing Remaining = "Nothing"
-	// LeftJob means that a Job may have to be deleted, because no BackupRecord exists that could name it.
+	// LeftJob means that a Job may have to be deleted, because no BackupRecord exists for it.
 	LeftJob Remaining = "Job"
 	// LeftVerdict means that a deletion may wait for a positive result.
 	LeftVerdict Remaining = "Verdict"
-	// LeftTest means that a test must be started or ended.
+	// LeftTest means that a test must be started or finished.
 	LeftTest Remaining = "Test"
 )
 
-// MustWait reports whether the only work left is a test that must wait for its turn, and for how long. It depends
-// only on the BackupRecords of the instance and on the tests of other instances. Zero means until something changes.
-// All instances of a cluster may wait at the same time.
+// MustWait reports whether the only work left is a test that must wait for its turn, and for how long. A duration of
+// zero means that it waits for an event. All instances of a cluster may wait at the same time. The result therefore
+// depends only on the BackupRecords of the instance and on the tests of other instances.
 func MustWait(records []v1.BackupRecord, others Turns, atOnce int, now time.Time) (after time.Duration, waits bool) {
 	newest := newestProven(records)
 	if hasTurn(records) || !newest.InStore() || !isOfLife(newest) {

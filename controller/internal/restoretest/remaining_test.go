@@ -50,8 +50,8 @@ func TestLeftToDo(t *testing.T) {
 	}
 }
 
-// TestMustWait checks that nothing is read for an instance that must wait. All instances of a cluster can have a
-// scheduled backup at the same time.
+// TestMustWait checks that the controller reads nothing for an instance that must wait. All instances of a cluster
+// can have a scheduled backup at the same time.
 func TestMustWait(t *testing.T) {
 	busyElsewhere := proven(busy([]string{"a", "b"}, nil)).Others
 	cases := map[string]struct {

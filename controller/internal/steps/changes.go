@@ -54,8 +54,8 @@ func WithoutDeleted(objects []client.Object) []client.Object {
 	return out
 }
 
-// IsGoing reports whether a PersistentVolumeClaim is being deleted. No new pod can mount it. It exists as long as a
-// scheduled pod uses it, even if that pod has ended.
+// IsGoing reports whether a PersistentVolumeClaim is being deleted. No new pod can mount such a PVC. It exists as
+// long as a scheduled pod uses it, even if that pod has terminated.
 func IsGoing(pvc *corev1.PersistentVolumeClaim) bool {
 	return pvc != nil && pvc.DeletionTimestamp != nil
 }
@@ -89,8 +89,8 @@ func IsMarkedUID(o client.Object) bool {
 	return o.GetAnnotations()[v1.AnnotationMarkedUID] == string(o.GetUID())
 }
 
-// RetainPV makes a volume survive the deletion of its PVC. It stores the original reclaim policy only once, because
-// the second time the policy would already be Retain.
+// RetainPV makes a volume survive the deletion of its PVC. It stores the original reclaim policy only the first time,
+// because the policy is Retain after that.
 func RetainPV(v *corev1.PersistentVolume) {
 	if v.Annotations[v1.AnnotationReclaimPolicy] == "" {
 		SetAnnotation(v, v1.AnnotationReclaimPolicy, string(v.Spec.PersistentVolumeReclaimPolicy))
@@ -128,7 +128,8 @@ func SetLabelsAndAnnotations(o client.Object, labels, annotations map[string]str
 	o.SetAnnotations(a)
 }
 
-// BackupLabels returns labels without the XR, because a backup volume belongs to all instances of the name.
+// BackupLabels returns the labels of a backup volume. They do not contain the XR, because a backup volume belongs to
+// all instances with this name.
 func BackupLabels(i v1.Instance) map[string]string {
 	i.XR = ""
 	l := i.Labels()

@@ -12,16 +12,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// The delay of a retry is a quarter of the time since the first attempt, within these bounds.
+// The delay before a retry is a quarter of the time since the first attempt, within these bounds.
 const (
 	Soonest = 5 * time.Second
 	Latest  = 5 * time.Minute
 )
 
-// A Builder returns the changes of the action with its name. It does not change the state.
+// A Builder returns the changes of a step. It does not modify the state.
 type Builder func(*instance.State, Step) []change.Change
 
-// RefusalOf returns the refusal of an action if that action was the last one and was refused, or nil.
+// RefusalOf returns the refusal of the last action if it was this action, or nil.
 func RefusalOf(s *instance.State, a Action) *instance.Refusal {
 	if f := s.Refusal; f != nil && f.Of == string(a) {
 		return f
@@ -29,8 +29,8 @@ func RefusalOf(s *instance.State, a Action) *instance.Refusal {
 	return nil
 }
 
-// Delays until the next reconcile: for work that the cluster does immediately, for work that takes longer, and for
-// work that needs a user.
+// Delays until the next reconcile. RequeueSoon is for work that the cluster does immediately, RequeueLater for work
+// that takes longer, and RequeueForPerson for work that requires a user.
 const (
 	RequeueSoon      = 500 * time.Millisecond
 	RequeueLater     = 5 * time.Second
@@ -48,7 +48,7 @@ func Sentence(text string) string {
 // An Action is what a step does.
 type Action string
 
-// Actions on a living instance. A deletion uses the actions on volumes and PVCs, too.
+// Actions on an existing instance. A deletion also uses the actions on volumes and PVCs.
 const (
 	// NoOp waits for an event.
 	NoOp Action = "NoOp"
@@ -63,11 +63,11 @@ const (
 	CreateBackupPVC Action = "CreateBackupPVC"
 	// ExpandBackupPVC expands the backup PVC with the instance.
 	ExpandBackupPVC Action = "ExpandBackupPVC"
-	// DeleteBackupPVC deletes a backup PVC that is unbound and too small, or that takes the place of the volume of a
+	// DeleteBackupPVC deletes a backup PVC that is unbound and too small, or that is in the way of the volume of a
 	// previous namespace.
 	DeleteBackupPVC Action = "DeleteBackupPVC"
-	// ReleaseBackupPV removes the finalizer from an empty backup volume that takes the place of another one. The
-	// volume and its disk stay.
+	// ReleaseBackupPV removes the finalizer from an empty backup volume that is in the way of another one. The volume
+	// and its disk stay.
 	ReleaseBackupPV Action = "ReleaseBackupPV"
 	// AdoptBackupPV assigns the backup volume of a previous namespace to this namespace.
 	AdoptBackupPV Action = "AdoptBackupPV"
@@ -77,7 +77,7 @@ const (
 	RecordPreviousBackup Action = "RecordPreviousBackup"
 	// WarnOfBackup writes status.internal.backupWarning.
 	WarnOfBackup Action = "WarnOfBackup"
-	// ReportUnsynced writes status.message if Crossplane discards the function's status.
+	// ReportUnsynced writes status.message, if Crossplane discards the function's status.
 	ReportUnsynced Action = "ReportUnsynced"
 	// WarnOfCrossplane writes status.internal.crossplaneWarning.
 	WarnOfCrossplane Action = "WarnOfCrossplane"
@@ -87,7 +87,7 @@ const (
 	ReportHeldClaim Action = "ReportHeldClaim"
 	// NoteRestored writes status.internal.restoredBy, or removes it when the field is no longer needed.
 	NoteRestored Action = "NoteRestored"
-	// ClearStatus removes the status of a previous XR of the same name.
+	// ClearStatus removes the status of a previous XR with the same name.
 	ClearStatus Action = "ClearStatus"
 	// ReportPodFailure writes status.internal.blockedBy. ReportCopy writes it if the cause is a copy of the data.
 	ReportPodFailure Action = "ReportPodFailure"
@@ -96,13 +96,13 @@ const (
 	ReportSettings Action = "ReportSettings"
 	// SetNodeAffinity pins hostPath volumes to the node that they were first used on.
 	SetNodeAffinity Action = "SetNodeAffinity"
-	// GiveRestoreAccess creates the Secret with access to the store that the function's Job waits for.
+	// GiveRestoreAccess creates the Secret that gives the function's restore Job access to the store.
 	GiveRestoreAccess Action = "GiveRestoreAccess"
-	// RenewAccess renews the access of a running backup Job, which expires soon after the Job ends.
+	// RenewAccess renews the access of a running backup Job, which expires soon after the Job is finished.
 	RenewAccess Action = "RenewAccess"
 	// RetainDataPV makes the data volume survive the deletion of its PVC.
 	RetainDataPV Action = "RetainDataPV"
-	// SkipNumber skips the number of a backup that the store already contains. The backup was written before the
+	// SkipNumber skips the number of a backup that the store already contains. That backup was written before the
 	// cluster was restored from an etcd snapshot.
 	SkipNumber Action = "SkipNumber"
 	// BeginBackup starts a backup of a running instance. A cold backup stops the server. GiveUpBackup reports a
@@ -110,7 +110,7 @@ const (
 	BeginBackup  Action = "BeginBackup"
 	GiveUpBackup Action = "GiveUpBackup"
 	EndBackup    Action = "EndBackup"
-	// ResumeServer lets the server start again after the copy of a cold backup, before the backup is recorded.
+	// ResumeServer lets the server start again once a cold backup has copied the data, before the backup is recorded.
 	ResumeServer Action = "ResumeServer"
 	// PlanBackups stores when the next scheduled backup is due. ReportLateBackup reports that an overdue backup
 	// cannot start.
@@ -119,23 +119,22 @@ const (
 	// WithdrawClone removes the account with which a Job clones the server.
 	WithdrawClone Action = "WithdrawClone"
 	// BeginImageChange stops the server for a backup before another image starts. AllowImage allows the new image.
-	// EndImageChange removes both marks when the new server accepts clients or the user no longer requests the image.
+	// EndImageChange removes both fields when the new server accepts clients or the user no longer requests the image.
 	BeginImageChange Action = "BeginImageChange"
 	AllowImage       Action = "AllowImage"
 	EndImageChange   Action = "EndImageChange"
-	// FenceServer stops the server of a living instance, and UnfenceServer lets it run again.
+	// FenceServer stops the server of an existing instance, and UnfenceServer lets it run again.
 	FenceServer   Action = "FenceServer"
 	UnfenceServer Action = "UnfenceServer"
-	// DeletePVC deletes a data PVC, or releases a data PVC that is being deleted. Its volume is retained.
-	// ReserveDataPV makes the volume available to the next PVC of that name. CreatePVC creates that PVC if the
-	// function cannot.
+	// DeletePVC deletes a data PVC, or releases a data PVC that is being deleted. Its volume is retained. ReserveDataPV
+	// makes the volume available to the next PVC with that name. CreatePVC creates that PVC if the function cannot.
 	DeletePVC     Action = "DeletePVC"
 	ReserveDataPV Action = "ReserveDataPV"
 	CreatePVC     Action = "CreatePVC"
 )
 
-// Actions of a deletion. The comment of decideDelete lists them in order. DeleteObjects also deletes objects that
-// block a living instance.
+// Actions of a deletion. The comment of decideDelete lists them in order. DeleteObjects is also used for objects that
+// block an existing instance.
 const (
 	// RemoveSettings removes unreadable settings from the spec of a claim or composite resource that is being deleted.
 	RemoveSettings Action = "RemoveSettings"
@@ -159,7 +158,7 @@ const (
 	NoteBackup     Action = "NoteBackup"
 	MarkProven     Action = "MarkProven"
 	RecreateBackup Action = "RecreateBackup"
-	// LetCopyGo releases objects that a user annotated as leave-alone. The data stays.
+	// LetCopyGo releases objects that a user annotated as leave-alone. Their data is kept.
 	LetCopyGo Action = "LetCopyGo"
 	// CreatePruneJob creates the Job that deletes expired backups.
 	CreatePruneJob Action = "CreatePruneJob"
@@ -167,7 +166,7 @@ const (
 	DeleteOldBackups Action = "DeleteOldBackups"
 	// MarkForRemoval deletes expired BackupRecords of a store, with the annotation that deletes their archives.
 	MarkForRemoval Action = "CondemnBackups"
-	// DeleteUnprovenBackup deletes a BackupRecord that was announced and will never be verified.
+	// DeleteUnprovenBackup deletes a BackupRecord whose backup will never be verified.
 	DeleteUnprovenBackup Action = "DeleteUnprovenBackup"
 	// CreateWipeJob creates the Job that empties a hostPath directory.
 	CreateWipeJob Action = "CreateWipeJob"
@@ -180,7 +179,7 @@ const (
 	RemoveClaimFinalizer Action = "RemoveClaimFinalizer"
 )
 
-// An AttemptPhase is the progress of a backup. Progress of a final backup is shown as a phase of the deletion.
+// An AttemptPhase is the progress of a backup. For a final backup, it is converted to a phase of the deletion.
 type AttemptPhase string
 
 // Phases of a backup, in order.
@@ -206,7 +205,7 @@ var phasesOfDeletion = map[AttemptPhase]v1.DeletionPhase{
 	AttemptEmpty:     v1.DeletionReleasing,
 }
 
-// OfDeletion returns the step with the phase of the deletion that the backup belongs to.
+// OfDeletion returns the step with the phase of the deletion instead of the phase of its final backup.
 func (s Step) OfDeletion() Step {
 	if s.Attempt != "" {
 		s.Phase, s.Attempt = phasesOfDeletion[s.Attempt], ""
@@ -217,10 +216,11 @@ func (s Step) OfDeletion() Step {
 // A Step is the next action for an instance and its message.
 type Step struct {
 	Action Action
-	// Phase is the phase of the deletion that users see, with Percent and Message. Without a phase, the message is
-	// only an event, because the function writes the status of a living instance.
+	// Phase is the phase of the deletion that users see, with Percent and Message. Without a phase, the message is only
+	// an event, because the function writes the status of an existing instance.
 	Phase v1.DeletionPhase
-	// Attempt is the phase of a running instance's backup. A step has at most one of Attempt and Phase.
+	// Attempt is the progress of a backup of a running instance. It is empty during a deletion, which sets Phase
+	// instead.
 	Attempt AttemptPhase
 	// Origin is the origin of this backup, or "" if the step is not about a backup.
 	Origin  v1.BackupOrigin
@@ -228,15 +228,15 @@ type Step struct {
 	Message string
 	// Refused is true if a quota or a policy refused the last attempt. The message contains the reason.
 	Refused bool
-	// Hint is a command that skips the backup and loses the data. Only the messages of the claim and the XR contain
-	// it, so that only users who wait for this deletion see it.
+	// Hint is a command that skips the backup and loses the data. Only the messages of the claim and the XR contain it,
+	// so that only users who wait for this deletion see it.
 	Hint string
-	// After is the duration of a Wait, or the time until the next reconcile after a NoOp. Zero means that only an
-	// event causes a reconcile.
+	// After is the duration of a Wait, or the time until the next reconcile after a NoOp. If it is zero, only an event
+	// causes a reconcile.
 	After time.Duration
-	// Targets lists the objects, PVCs or BackupRecords of the action.
+	// Targets lists the objects that the action deletes or changes, such as PVCs or BackupRecords.
 	Targets []client.Object
-	// Changes lists the writes of the step in order. The first write that is refused ends the step.
+	// Changes lists the writes of the step in order. If a write is refused, the rest are skipped.
 	Changes []change.Change
 }
 
