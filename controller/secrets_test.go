@@ -104,7 +104,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// marker has 32 bytes, the length of a signing key.
+// marker is 32 bytes long, like a signing key.
 const marker = "Marker-Of-A-Secret-Of-32-Bytes!!"
 
 // hasMarker reports whether a text contains the beginning of the marker, in any format for bytes.

@@ -21,7 +21,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// made returns an object from a golden file of a package of the controller.
+// made returns the object in a golden file of the controller.
 func made[T client.Object](t *testing.T, file string, target T) T {
 	t.Helper()
 	raw, err := os.ReadFile(file)

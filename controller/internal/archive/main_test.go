@@ -159,7 +159,7 @@ func privateMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// run runs a role until it ends.
+// run runs a role until its process exits.
 func (r role) run(t *testing.T) (code int, output string) {
 	t.Helper()
 	cmd, out := r.start(t)

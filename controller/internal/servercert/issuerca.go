@@ -14,8 +14,8 @@ import (
 )
 
 // versionKey is the key for the version of a Secret that contains the certificate authorities of an issuer. The
-// Secret with the highest version is valid. To replace the CAs, the controller creates a new Secret, because it may
-// create and delete Secrets in its namespace, but not change those of other owners.
+// Secret with the highest version is valid. To replace the CAs, the controller creates a new Secret. In its
+// namespace, it may create and delete Secrets, but not change those of other owners.
 const versionKey = "version"
 
 // slots is the maximum number of these Secrets per instance.

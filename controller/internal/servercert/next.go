@@ -206,7 +206,7 @@ func without(all, removed []*x509.Certificate) []*x509.Certificate {
 }
 
 // judgedAt returns the time for which a certificate is checked. This is usually now. If the clocks of the controller
-// and the API server differ, it returns a time at which the certificate is new, so that a wrong clock causes no
+// and the API server differ, it returns a time at which the certificate is new. A wrong clock therefore causes no
 // renewal or removal. If the certificate is invalid by both clocks, it returns now.
 func (s *State) judgedAt(c *x509.Certificate) time.Time {
 	isValid := func(timestamp time.Time) bool { return !timestamp.Before(c.NotBefore) && !timestamp.After(c.NotAfter) }
