@@ -84,7 +84,8 @@ func (*backupCommand) write(s *session, b *v1.Backup) error {
 	return writeJSON(s.out, b)
 }
 
-// defaultBackupName returns a name with the time. It has at most 63 characters, the limit for a Backup's name.
+// defaultBackupName returns a name with the time. It is at most 63 characters long, the limit for the name of a
+// Backup.
 func defaultBackupName(instance string, now time.Time) string {
 	suffix := now.UTC().Format("-20060102-150405")
 	return strings.TrimRight(instance[:min(len(instance), 63-len(suffix))], "-.") + suffix

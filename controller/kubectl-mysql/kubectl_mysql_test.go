@@ -116,8 +116,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestNewest checks which backup is the newest. An on-demand or scheduled backup is newer than older list entries,
-// and may be older than later ones.
+// TestNewest checks which backup is returned as the newest. An on-demand or scheduled backup may be newer or older
+// than the list entries.
 func TestNewest(t *testing.T) {
 	listed := "backups: {recent: [{name: x, phase: Failed}, {name: old, phase: Proven}]}"
 	for status, want := range map[string]string{

@@ -105,7 +105,7 @@ func (s *speedTest) round() {
 	s.loaded()
 }
 
-// cold drops the files from the page cache. A server that has just stopped leaves the same state, because it
+// cold drops the files from the page cache. After a server has just stopped, they are not there either, because it
 // bypasses the page cache.
 func (s *speedTest) cold() {
 	must(s.T, filepath.WalkDir(s.volume, func(path string, d fs.DirEntry, err error) error {

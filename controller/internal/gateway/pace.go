@@ -37,7 +37,7 @@ func (p *pace) left() time.Duration {
 	return min(all-p.waited, idle)
 }
 
-// moved adds bytes and the time that the gateway has waited for them.
+// moved adds the number of transferred bytes, and the time that the gateway has waited for them.
 func (p *pace) moved(n int, took time.Duration) {
 	p.bytes += int64(n)
 	p.waited += took

@@ -64,7 +64,7 @@ func (w *world) promote(p sql.Password) {
 	w.before, w.connection, w.age = w.connection, p, fresh
 }
 
-// perform performs one effect of a step. It returns false if another effect follows.
+// perform performs one effect of a step. It returns false if the step has another effect.
 func (w *world) perform(s rotationStep) (done bool) {
 	switch s.Do {
 	case Create, Promote:

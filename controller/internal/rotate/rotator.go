@@ -34,7 +34,7 @@ const (
 const (
 	// passTimeout is the timeout for a whole pass.
 	passTimeout = time.Minute
-	// maxSteps is the maximum number of steps of a pass. A change takes four.
+	// maxSteps is the maximum number of steps of a pass. A password change takes four.
 	maxSteps = 16
 	// longestHandshake is the timeout for a login to a server that was not contacted for a long time.
 	longestHandshake = 20 * time.Second

@@ -225,7 +225,7 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 	found = &Holder{}
 	if err != nil || s.Seal.Open(holderKey, raw, found) != nil || !holderID.MatchString(found.ID) {
 		sum := sha256.Sum256(append([]byte(etag), raw...))
-		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil //nolint:nilerr // The error is that the object is too large: it is no holder either.
+		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil //nolint:nilerr // If the object is too large to be read, it is not a holder either.
 	}
 	return found, "", etag, nil
 }

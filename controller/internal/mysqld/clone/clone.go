@@ -108,7 +108,7 @@ func (c *Clone) run(ctx context.Context, program string) (Result, error) {
 	return c.settle(ctx, program)
 }
 
-// fetch clones the data to a server without data.
+// fetch clones the data with a temporary server that has no data of its own.
 func (c *Clone) fetch(ctx context.Context, program string) error {
 	p, err := c.start(program, emptyFolder, "--initialize-insecure")
 	if err != nil {

@@ -49,7 +49,7 @@ type Initialization struct {
 	// Output receives the log of the entrypoint and progress lines.
 	Output io.Writer
 
-	// environment is added to the environment of the entrypoint.
+	// environment contains additional variables for the entrypoint.
 	environment []string
 	// command returns the command of the entrypoint. Tests replace it.
 	command func(args ...string) (*exec.Cmd, error)
