@@ -206,8 +206,8 @@ func (c *validateSettingsCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, err)
 }
 
-// writeReport writes the report to the log and for the kubelet. If this fails, the error is returned together with
-// the error of the run, which determines the exit code.
+// writeReport writes the report to the log, and to the file that the kubelet reads. If this fails, the error is
+// returned together with the error of the run, which determines the exit code.
 func writeReport(r agent.Report, path string, err error) error {
 	raw, rerr := r.Encode()
 	if rerr == nil {
@@ -222,7 +222,7 @@ func writeReport(r agent.Report, path string, err error) error {
 	return errors.Join(err, rerr)
 }
 
-// memoryLimit is the soft limit of Go's memory in bytes. With it, the process stays below 128 MiB.
+// memoryLimit is the soft limit of Go's memory in bytes. It keeps the process below 128 MiB.
 const memoryLimit = 80 << 20
 
 func tuneMemory() {

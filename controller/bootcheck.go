@@ -42,8 +42,8 @@ func (c *bootCheckCommand) Run(ctx context.Context) error {
 	return writeReport(r, c.Report, nil)
 }
 
-// bootCheckCode returns the exit code for the report. The process itself ends with 0 if it could write the report. A
-// restore test that was stopped says nothing about the backup, regardless of its error.
+// bootCheckCode returns the exit code for the report. The process itself exits with 0 if it could write the report.
+// If a restore test was stopped, its error says nothing about the backup.
 func bootCheckCode(ctx context.Context, err error) int {
 	_, broken := errors.AsType[*bootcheck.BrokenError](err)
 	switch {

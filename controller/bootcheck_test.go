@@ -82,7 +82,7 @@ func TestBootCheck(t *testing.T) {
 	}
 }
 
-// TestBootCheckEnds checks that the server ends with the command, even if the command is killed.
+// TestBootCheckEnds checks that the server stops with the command, even if the command is killed.
 func TestBootCheckEnds(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestBootCheckEnds(t *testing.T) {
 	}
 }
 
-// runs reports whether a process runs. It returns false for a zombie.
+// runs reports whether a process is running. It returns false for a zombie.
 func runs(pid int) bool {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err == nil && !strings.Contains(string(raw), ") Z ")

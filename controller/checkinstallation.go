@@ -63,7 +63,8 @@ func newCheckScheme() (*runtime.Scheme, error) {
 	return scheme, apiextensionsv1.AddToScheme(scheme)
 }
 
-// waitFor waits until check finds nothing. It prints what it waits for, and returns what check found last.
+// waitFor waits until check returns no error. It prints each new error, and returns the last one if the timeout
+// expires.
 func (c *checkInstallationCommand) waitFor(ctx context.Context, out io.Writer, reader client.Reader) error {
 	var found error
 	printed := ""
@@ -86,7 +87,7 @@ func (c *checkInstallationCommand) waitFor(ctx context.Context, out io.Writer, r
 	return err
 }
 
-// check returns all that is missing.
+// check returns an error that lists everything that is missing.
 func (c *checkInstallationCommand) check(ctx context.Context, reader client.Reader) error {
 	errs := []error{c.checkController(ctx, reader)}
 	for _, name := range installedCRDs() {
@@ -157,14 +158,14 @@ func (c *checkInstallationCommand) checkPlatform(ctx context.Context, reader cli
 	return fmt.Errorf("the Platform's condition Ready is %s: %s", ready.Status, ready.Message)
 }
 
-// installedCRDs are the names of the CRDs that come with the controller.
+// installedCRDs returns the names of the CRDs that are installed with the controller.
 func installedCRDs() []string {
 	return []string{"backuprecords.crossplane-mysql.io", "backups.crossplane-mysql.io", "backupstores.crossplane-mysql.io",
 		"platforms.crossplane-mysql.io"}
 }
 
-// installedPolicies are the names of the admission policies that come with the controller. Each has a binding of its
-// name.
+// installedPolicies returns the names of the admission policies that are installed with the controller. Each policy
+// has a binding with the same name.
 func installedPolicies() []string {
 	return []string{"crossplane-mysql-controller-claims", "crossplane-mysql-controller-instances",
 		"crossplane-mysql-controller-jobs", "crossplane-mysql-controller-scale", "crossplane-mysql-controller-secrets",

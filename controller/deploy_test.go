@@ -56,8 +56,8 @@ func TestBasesByDigest(t *testing.T) {
 	}
 }
 
-// TestDeploy fixes the objects in the four parts of the installation. Removing the controller must not remove
-// BackupRecords or policies, and no single command must remove both.
+// TestDeploy checks which objects each of the four parts of the installation contains. Removing the controller must
+// not remove BackupRecords or policies, and no single command must remove both.
 func TestDeploy(t *testing.T) {
 	got := map[string][]string{"records": kindsOf(t, "deploy/records"), "controller": kindsOf(t, "deploy/controller"),
 		"platform": kindsOf(t, "deploy/platform"), "gateway": kindsOf(t, "deploy/gateway")}

@@ -98,7 +98,7 @@ func (c *gatewayCommand) waitForSettings(ctx context.Context, log *slog.Logger) 
 	}
 }
 
-// certificate reads the current certificate at each connection, because the controller renews it.
+// certificate reads the current certificate for each connection, because the controller renews it.
 func (c *gatewayCommand) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(c.Settings, corev1.TLSCertKey),
 		filepath.Join(c.Settings, corev1.TLSPrivateKeyKey))

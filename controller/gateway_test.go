@@ -22,7 +22,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
-// TestGateway runs the program with the controller's settings. They appear after its start and change later.
+// TestGateway runs the gateway with settings from the controller. They are written after the gateway starts, and
+// change later.
 func TestGateway(t *testing.T) {
 	state := &stores.GatewayState{Namespace: "system", Address: net.IPv4(127, 0, 0, 1), Now: time.Now()}
 	var err error

@@ -132,7 +132,8 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 	return m.Complete()
 }
 
-// donor returns the donor. It asks the donor for the settings that a server on a copy of its data needs.
+// donor reads the access to the donor from a Secret. It queries the donor for the settings that a server needs to
+// start from a copy of the donor's data.
 func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	values := map[string]string{}
 	for _, name := range []string{"username", "password", "ca.crt"} {
@@ -171,5 +172,5 @@ func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 	return d, nil
 }
 
-// donorTime is the timeout for the donor's answers.
+// donorTime is the timeout of the handshake and of queries to the donor.
 const donorTime = 30 * time.Second

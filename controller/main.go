@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// version is the release. The linker sets it in other builds.
+// version is the version of this build. It is the release, unless the linker sets another version.
 var version = v1.Release //nolint:gochecknoglobals // The linker sets it.
 
 // cli is the command line.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOwn checks that everything on the volume gets the owner and nothing outside of it, and that other users have
-// no access.
+// TestOwn checks that every file on the volume gets the new owner, and that other users lose access. Files outside
+// the volume must not change.
 func TestOwn(t *testing.T) {
 	outside, volume := t.TempDir(), t.TempDir()
 	const mode = 0o755

@@ -64,7 +64,7 @@ type right struct {
 	Verbs    []string
 }
 
-// rights returns the rules of a role in the words of kubectl.
+// rights returns the rules of a role in the notation of kubectl.
 func rights(r role) []right {
 	out := make([]right, 0, len(r.Rules))
 	for _, rule := range r.Rules {
@@ -129,8 +129,8 @@ func TestDocumentedRights(t *testing.T) {
 	}
 }
 
-// TestNoRightTooMany checks that no rule has a wildcard, reads all Secrets or ConfigMaps, or allows an escalation.
-// Only the controller has the controller's roles. The metrics client has only the role for metrics.
+// TestNoRightTooMany checks that no rule has a wildcard, reads all Secrets or ConfigMaps, or allows privilege
+// escalation. Only the controller has the controller's roles. The metrics client has only the role for metrics.
 func TestNoRightTooMany(t *testing.T) {
 	roles := deployed(t)
 	for _, r := range roles {
@@ -197,7 +197,7 @@ func TestAggregatedRoles(t *testing.T) {
 	}
 }
 
-// tooMany returns the parts of a rule that no rule may contain.
+// tooMany returns a message for each permission in a rule that no role may have.
 func tooMany(rule rbacv1.PolicyRule) []string {
 	var out []string
 	if strings.Contains(rule.String(), "*") {

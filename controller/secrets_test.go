@@ -32,8 +32,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/stores"
 )
 
-// secretField matches names of fields that contain a secret. A field of bytes also contains one if secretBytes
-// matches. A string with the name key is the key of an object in a store.
+// secretField matches names of fields that contain a secret. A byte slice is also a secret if its name matches
+// secretBytes. This does not apply to strings, because a string named key is the key of an object in a store.
 var (
 	secretField = regexp.MustCompile(`(?i)(secret|password|token|identity|credential|(access|private|seal|secret)key)s?$`)
 	secretBytes = regexp.MustCompile(`(?i)key$`)
@@ -104,7 +104,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// marker has 32 bytes, the length of a signing key.
+// marker is 32 bytes long, like a signing key.
 const marker = "Marker-Of-A-Secret-Of-32-Bytes!!"
 
 // hasMarker reports whether a text contains the beginning of the marker, in any format for bytes.
@@ -135,7 +135,7 @@ func fill(v reflect.Value, isSecret bool) (n int) {
 		s.Data = map[string][]byte{"x": []byte(marker)}
 		return 1
 	}
-	switch v.Kind() { //nolint:exhaustive // No secret is of another kind.
+	switch v.Kind() { //nolint:exhaustive // Other kinds cannot contain a secret.
 	case reflect.String:
 		if isSecret {
 			v.SetString(marker)
@@ -193,7 +193,7 @@ var harmless = map[string]string{
 }
 
 // TestNoSecretIsPrinted looks for types, including unexported ones, whose secrets package fmt would print. Package
-// fmt calls Format only for exported fields, and prints a pointer within a value as an address.
+// fmt calls Format only for exported fields. It prints a pointer inside a value as an address.
 func TestNoSecretIsPrinted(t *testing.T) {
 	all, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: ".."}, "./controller/...", "./fn/...")
 	if err != nil {

@@ -80,6 +80,6 @@ func (c *startCommand) Run(ctx context.Context) error {
 
 // clusterDomain returns the configured domain of the cluster, the domain in resolv.conf, or the default.
 func (c *startCommand) clusterDomain() string {
-	text, _ := os.ReadFile("/etc/resolv.conf") // A pod without one uses the usual domain.
+	text, _ := os.ReadFile("/etc/resolv.conf") // If the file is missing, the default domain is used.
 	return cmp.Or(c.ClusterDomain, servercert.DomainIn(string(text), c.Namespace), servercert.DefaultDomain)
 }

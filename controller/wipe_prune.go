@@ -64,9 +64,9 @@ func (c *pruneCommand) Run() error {
 	return nil
 }
 
-// pruneFolder removes the directory of an archive, its manifest last. After a crash, the directory is empty or
-// still recognized by its manifest. A directory with files but no manifest is refused, as are names that lead
-// elsewhere.
+// pruneFolder removes the directory of an archive, its manifest last. After a crash, the directory is empty or still
+// recognized by its manifest. It refuses a directory with files but no manifest, and names that point outside the
+// volume.
 func pruneFolder(root *os.Root, name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsRune(name, filepath.Separator) {
 		return fmt.Errorf("%q cannot be the directory of an archive", name)

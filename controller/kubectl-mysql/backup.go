@@ -32,7 +32,7 @@ func (*backupCommand) Help() string {
 	return "It creates a Backup in the namespace of the instance: kubectl get backups.crossplane-mysql.io shows all of them."
 }
 
-// Run requests a backup, and waits for it if requested.
+// Run creates a Backup, and waits until it is verified if --wait is set.
 func (c *backupCommand) Run(ctx context.Context, root *cli) error {
 	s, err := root.open()
 	if err != nil {
@@ -78,13 +78,14 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 	return err
 }
 
-// write writes the Backup as JSON. The response of the API server has no kind.
+// write writes the Backup as JSON. It sets the kind, because the response of the API server has none.
 func (*backupCommand) write(s *session, b *v1.Backup) error {
 	b.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindBackup))
 	return writeJSON(s.out, b)
 }
 
-// defaultBackupName returns a name with the time. It has at most 63 characters, the limit for a Backup's name.
+// defaultBackupName returns a name with the time. It is at most 63 characters long, the limit for the name of a
+// Backup.
 func defaultBackupName(instance string, now time.Time) string {
 	suffix := now.UTC().Format("-20060102-150405")
 	return strings.TrimRight(instance[:min(len(instance), 63-len(suffix))], "-.") + suffix
@@ -106,7 +107,7 @@ func newBackup(s *session, claim *instance.Composite, name string, method v1.Bac
 	}, nil
 }
 
-// instanceKind returns the kind of an instance as Backups name it.
+// instanceKind returns the kind of an instance in the form that Backups use.
 func instanceKind(kind schema.GroupVersionKind) string {
 	for _, k := range instance.Kinds() {
 		if k.Object == kind {
@@ -116,7 +117,7 @@ func instanceKind(kind schema.GroupVersionKind) string {
 	return kind.Kind
 }
 
-// soonBegins is the time in which a running controller starts a backup that nothing prevents.
+// soonBegins is the time within which a running controller starts a backup if nothing prevents it.
 const soonBegins = 2 * time.Minute
 
 // An awaitedBackup is a Backup that this command has created.
@@ -124,7 +125,7 @@ type awaitedBackup struct {
 	// read reads the Backup.
 	read func() (*v1.Backup, error)
 	now  func() time.Time
-	// idleSince is the time since when nothing prevents the backup, and it has not started.
+	// idleSince is the time since which nothing prevents the backup, although it has not started.
 	idleSince time.Time
 }
 
@@ -166,13 +167,13 @@ func (w *awaitedBackup) checkBegins(c *instance.Composite) error {
 	return nil
 }
 
-// isIdle reports whether a backup could start, has not started, and no condition says why.
+// isIdle reports whether a backup could start, but has not started, and no condition says why.
 func isIdle(c *instance.Composite) bool {
 	return c.Status.BackupUnderWay() == nil && meta.IsStatusConditionTrue(c.Conditions, v1.ConditionServing) &&
 		len(obstacles(c)) == 0
 }
 
-// obstacles returns the reasons that prevent a backup. An overdue scheduled backup does not.
+// obstacles returns the reasons that prevent a backup. An overdue scheduled backup does not prevent one.
 func obstacles(c *instance.Composite) []Reason {
 	return slices.DeleteFunc(reasons(c.Conditions), func(r Reason) bool { return r.Condition == v1.ConditionLastBackupSucceeded })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// A plainError is an error for users with a next step. A retry would not help.
+// A plainError is a message for users that includes the next step. Commands do not retry after it.
 type plainError string
 
 func (e plainError) Error() string { return printable(string(e)) }
@@ -112,7 +112,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 		return fmt.Errorf("stopped waiting (%w). The operation continues: %s", cause, s.statusOf(name))
 	}
 	last := ""
-	var trouble error // The last error of a read.
+	var trouble error // The error of the last read, if it failed.
 	for {
 		c, err := s.find(ctx, name)
 		line := ""
@@ -124,7 +124,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 				return c, err
 			}
 			trouble = nil
-		case ctx.Err() != nil: // The cause is in the context.
+		case ctx.Err() != nil: // The select below returns the cause.
 		case errors.As(err, new(plainError)):
 			return nil, err
 		case !instance.IsPassing(err):
@@ -144,7 +144,7 @@ func (s *session) await(ctx context.Context, name string, limit time.Duration, j
 	}
 }
 
-// sayNews prints a line unless it equals the last one.
+// sayNews prints a line if it differs from the last one.
 func (s *session) sayNews(last *string, line string) {
 	if line = printable(strings.TrimSpace(line)); line != "" && line != *last {
 		s.sayf("%s", line)
@@ -152,7 +152,8 @@ func (s *session) sayNews(last *string, line string) {
 	}
 }
 
-// statusOf returns the command that shows the status of a claim, for any working directory and context.
+// statusOf returns the command that shows the status of a claim. It works in any working directory and kubeconfig
+// context.
 func (s *session) statusOf(name string) string {
 	return s.command("status", name, "--namespace", s.namespace)
 }

@@ -82,13 +82,13 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 		}
 		return <-ended
 	}
-	defer caught()() // From here on, Ctrl-C ends only the client's statement.
+	defer caught()() // From here on, Ctrl-C cancels only the client's statement.
 	if !letGo() {
 		return context.Cause(outer)
 	}
 	err = c.runClient(ctx, s, secret, port)
 	if err == nil {
-		return nil // Errors of the port forwarding after the client's end are ignored.
+		return nil // Errors of the port forwarding are ignored after the client has exited.
 	}
 	select {
 	case lost := <-ended:
@@ -98,15 +98,15 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 	}
 }
 
-// mayServe reports whether the server may accept clients according to the function. Crossplane sets the condition to
-// Unknown while it cannot reconcile (internal/controller/apiextensions/composite/reconciler.go in v2.4.0), and the
-// server keeps running.
+// mayServe reports whether the server may accept clients, according to the condition that the function sets.
+// Crossplane sets the condition to Unknown while it cannot reconcile
+// (internal/controller/apiextensions/composite/reconciler.go in v2.4.0), although the server keeps running.
 func mayServe(all []metav1.Condition) bool {
 	c := meta.FindStatusCondition(all, v1.ConditionServing)
 	return c != nil && c.Status != metav1.ConditionFalse
 }
 
-// ends are the signals that end this program while a client handles Ctrl-C. SIGHUP is sent when the terminal is
+// ends returns the signals that stop this program while a client handles Ctrl-C. SIGHUP is sent when the terminal is
 // closed, unless the program was started with nohup. SIGQUIT is sent by Ctrl-\, and the client also receives it.
 func ends() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
@@ -133,7 +133,7 @@ var forwarded = regexp.MustCompile(`^Forwarding from 127\.0\.0\.1:(\d+) ->`)
 // waitDelay is how long kubectl may take to exit.
 const waitDelay = 5 * time.Second
 
-// forward forwards a local port until the context ends.
+// forward forwards a local port until the context is canceled.
 func (s *session) forward(ctx context.Context, target string, endpoint *v1.Endpoint) (port string, ended chan error,
 	err error) {
 	if endpoint == nil {
@@ -142,7 +142,7 @@ func (s *session) forward(ctx context.Context, target string, endpoint *v1.Endpo
 	cmd := s.kubectl(ctx, "port-forward", "--address", "127.0.0.1", target, fmt.Sprintf(":%d", endpoint.Port))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = waitDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not end kubectl.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not stop kubectl.
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return "", nil, err
@@ -153,7 +153,7 @@ func (s *session) forward(ctx context.Context, target string, endpoint *v1.Endpo
 		return "", nil, fmt.Errorf("cannot run kubectl, which forwards the port: %w", err)
 	}
 	lines := bufio.NewReader(output)
-	line, _ := lines.ReadString('\n') // The end of the process explains an incomplete line.
+	line, _ := lines.ReadString('\n') // If the line is incomplete, the exit of kubectl explains why.
 	ended = make(chan error, 1)
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
@@ -196,7 +196,7 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 		return err
 	}
 	cmd := exec.CommandContext(ctx, c.Client, append([]string{"--defaults-file=" + options}, c.Args...)...) //nolint:gosec // The user chooses the client.
-	// The client reads this file last. The user's own file may be for another server.
+	// The client reads its login file last. The user's own login file may be for another server, so it is not used.
 	cmd.Env = append(os.Environ(), "MYSQL_TEST_LOGIN_FILE="+filepath.Join(dir, "none"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, s.out, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -50,7 +50,7 @@ func (c *doctorCommand) Run(ctx context.Context, root *cli) error {
 	return r.Err()
 }
 
-// advises reports whether a report has commands, as advice or in the words of a status.
+// advises reports whether a report contains commands, either as advice or in the text of a finding.
 func advises(r *doctor.Report) bool {
 	all := slices.Concat(r.Cluster, r.Rest)
 	for i := range r.Instances {

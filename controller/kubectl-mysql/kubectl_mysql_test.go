@@ -116,8 +116,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestNewest checks which backup is the newest. An on-demand or scheduled backup is newer than older list entries,
-// and may be older than later ones.
+// TestNewest checks which backup is returned as the newest. An on-demand or scheduled backup may be newer or older
+// than the list entries.
 func TestNewest(t *testing.T) {
 	listed := "backups: {recent: [{name: x, phase: Failed}, {name: old, phase: Proven}]}"
 	for status, want := range map[string]string{
@@ -453,7 +453,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestPrograms checks that commands which do not wait also print JSON.
+// TestPrograms checks that commands without --wait also print JSON.
 func TestPrograms(t *testing.T) {
 	s, out, _ := newSession(t, parse(t, whole).Unstructured)
 	s.json = true
@@ -468,7 +468,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestAwait checks that the wait ends if the claim is deleted, and that each line is printed once.
+// TestAwait checks that await stops if the claim is deleted, and that each line is printed once.
 func TestAwait(t *testing.T) {
 	claim := parse(t, whole).Unstructured
 	s, _, progress := newSession(t, claim)
@@ -499,8 +499,8 @@ const (
 	breaksOff   = "echo lost connection to pod >&2; exit 3"
 )
 
-// TestAwaitInTrouble checks errors while waiting. A temporary error is printed once and repeated at the end. A
-// permanent error ends the wait.
+// TestAwaitInTrouble checks errors while waiting. A temporary error is printed once and repeated when the wait ends.
+// A permanent error stops the wait.
 func TestAwaitInTrouble(t *testing.T) {
 	never := func(*instance.Composite) (string, bool, error) { return "", false, nil }
 	for name, tc := range map[string]struct {
@@ -525,8 +525,8 @@ func TestAwaitInTrouble(t *testing.T) {
 	}
 }
 
-// TestBegins checks that a backup which does not start is reported if no condition says why. The time counts from
-// when nothing prevents the backup.
+// TestBegins checks that a backup which does not start is reported if no condition says why. The time starts when
+// nothing prevents the backup any longer.
 func TestBegins(t *testing.T) {
 	const serving = `{type: Serving, status: "True"}`
 	composite := func(status string) *instance.Composite {
@@ -565,7 +565,8 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// TestForwardOnly checks that the command ends if it is stopped, or with kubectl's error if kubectl exits.
+// TestForwardOnly checks that the command exits if it is stopped, and that it returns kubectl's error if kubectl
+// exits.
 func TestForwardOnly(t *testing.T) {
 	for name, script := range map[string]string{"Told": untilItEnds, "Ended": breaksOff} {
 		t.Run(name, func(t *testing.T) {
@@ -596,8 +597,8 @@ func TestForwardOnly(t *testing.T) {
 	}
 }
 
-// TestConnect checks that the client's files are private and deleted afterwards. If the command is stopped before a
-// port is forwarded, no client runs.
+// TestConnect checks that the client's files are private, and are deleted afterwards. No client runs if the command
+// is stopped before a port is forwarded.
 func TestConnect(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -632,8 +633,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectToUnknown checks a claim whose conditions are Unknown because of an error in Crossplane while the
-// server runs. The user may try to log in.
+// TestConnectToUnknown checks a claim whose conditions are Unknown because Crossplane had an error while the server
+// runs. The user may still log in.
 func TestConnectToUnknown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -657,7 +658,7 @@ func TestConnectToUnknown(t *testing.T) {
 	}
 }
 
-// TestQuit checks that Ctrl-\ ends the command and that no files are left.
+// TestQuit checks that Ctrl-\ stops the command, and that no files are left.
 func TestQuit(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -704,7 +705,7 @@ func TestForgedText(t *testing.T) {
 	}
 }
 
-// TestDiscard checks that no next backup is announced if the deletion takes none.
+// TestDiscard checks that the summary mentions no next backup if the deletion takes none.
 func TestDiscard(t *testing.T) {
 	for change, want := range map[string]string{
 		"spec: {deletionPolicy: Discard}": "none yet; a deletion takes none: spec.deletionPolicy is Discard",
@@ -770,7 +771,7 @@ func TestKeepImage(t *testing.T) {
 	}
 }
 
-// TestAdvises checks that notes count if they contain a command.
+// TestAdvises checks that a command is found in every part of a report, even in a note.
 func TestAdvises(t *testing.T) {
 	note := doctor.Finding{Severity: doctor.Note, Advice: "kubectl delete job x"}
 	told := doctor.Finding{Severity: doctor.Wrong, Text: "Remove the finalizer: kubectl patch mysql x"}
@@ -860,7 +861,7 @@ func TestKindFlag(t *testing.T) {
 	}
 }
 
-// TestDoctorIsBlind checks that the program reports a cluster that it cannot read, and exits with code 2.
+// TestDoctorIsBlind checks that the command reports a cluster that it cannot read, and exits with code 2.
 func TestDoctorIsBlind(t *testing.T) {
 	var out bytes.Buffer
 	code := -1

@@ -51,7 +51,7 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // A second Ctrl-C ends the program in any case.
+	context.AfterFunc(ctx, stop) // A second Ctrl-C kills the program.
 	ctrl.SetLogger(logr.Discard())
 	p := newParser(ctx, &cli{})
 	k, err := p.Parse(os.Args[1:])
@@ -74,15 +74,16 @@ type session struct {
 	config *rest.Config
 	kube   client.Client
 	kind   schema.GroupVersionKind
-	// instead is the kind to look for if there is no instance of the first kind. It is empty once one was found.
+	// instead is the kind to look for if there is no instance of the first kind. It is empty once an instance was
+	// found.
 	instead   schema.GroupVersionKind
 	namespace string
 	// kubectl returns a kubectl command for the same cluster.
 	kubectl func(ctx context.Context, args ...string) *exec.Cmd
-	// out receives the result, and progress the progress.
+	// out receives the result. progress receives lines about the progress.
 	out, progress io.Writer
 	json          bool
-	// flags are the flags with which the plugin finds the same cluster again.
+	// flags select the same cluster. They are appended to the plugin commands that are printed for the user.
 	flags []string
 	now   func() time.Time
 	// pause is the delay between two reads of a claim.

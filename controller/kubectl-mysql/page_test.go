@@ -16,7 +16,7 @@ import (
 
 const page = "../../docs/reference/kubectl-mysql.md"
 
-// generated matches a generated part of the page. It begins with the name of a command, or with "kubectl mysql".
+// generated matches a generated part of the page. The marker contains the name of a command, or "kubectl mysql".
 var generated = regexp.MustCompile(`(?s)<!-- generated: ([a-z -]+) -->\n.*?<!-- end -->`)
 
 // TestPage checks that docs/reference/kubectl-mysql.md contains the usage and the flags of each command.

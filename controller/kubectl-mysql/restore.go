@@ -37,8 +37,8 @@ type restoreCommand struct {
 	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new instance accepts clients." negatable:""`
 	Timeout   time.Duration `default:"1h"                                                                                                                   help:"How long to wait. The restore continues after that."`
 
-	// record is the BackupRecord of the Backup, which the status of the new claim will name. It is empty if it is
-	// unknown.
+	// record is the BackupRecord of the Backup. The status of the new claim will contain its name. It is empty if it
+	// is unknown.
 	record string
 }
 
@@ -170,8 +170,8 @@ func (c *restoreCommand) read(kind schema.GroupVersionKind) (*unstructured.Unstr
 // whatCrossplaneWrites are the fields in the spec of a claim that Crossplane writes.
 var whatCrossplaneWrites = []string{"resourceRef", "compositionRevisionRef", "compositeDeletePolicy"} //nolint:gochecknoglobals // A constant list.
 
-// restored returns a claim with the spec of another one that restores the other claim's backup. Without a named
-// backup, it restores the newest one.
+// restored returns a new claim with the spec of the source claim. The new claim restores the requested backup of the
+// source, or the newest one if no backup is requested.
 func (c *restoreCommand) restored(source *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(source.GroupVersionKind())
@@ -190,7 +190,7 @@ func (c *restoreCommand) restored(source *unstructured.Unstructured, namespace s
 		delete(own, "compositionRevisionRef")
 	}
 	if c.Filename == "" {
-		delete(spec, "suspend") // The other claim may be suspended while the new one is examined.
+		delete(spec, "suspend") // The other claim may be suspended while users examine the new one.
 		keepImage(spec, source)
 	} else {
 		out.SetLabels(notOfPrograms(source.GetLabels()))
@@ -224,8 +224,7 @@ func keepImage(spec map[string]any, source *unstructured.Unstructured) {
 	}
 }
 
-// notOfPrograms returns the labels or annotations that users write. Those of kubectl and of this product are valid
-// for one claim only.
+// notOfPrograms removes the labels or annotations of kubectl and of this product, which are valid for one claim only.
 func notOfPrograms(values map[string]string) map[string]string {
 	maps.DeleteFunc(values, func(key, _ string) bool {
 		return strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, v1.Group+"/")
@@ -279,8 +278,8 @@ func waitsFor(made *instance.Composite) string {
 	return withReasons("Waiting for Crossplane", reasons(made.Conditions))
 }
 
-// asks reports whether the chosen backup is the requested one. A user without access to BackupRecords cannot see
-// whose backup it is, but the claim lists its own backups.
+// asks reports whether the claim restores the requested backup. If no backup is requested, it must not be one of the
+// claim's own backups. A user without access to BackupRecords cannot see to which instance a backup belongs.
 func (c *restoreCommand) asks(made *instance.Composite, backup string) bool {
 	if c.Backup != "" {
 		return backup == cmp.Or(c.record, c.Backup)

@@ -16,7 +16,7 @@ type listCommand struct {
 	AllNamespaces bool `help:"List the instances of all namespaces." short:"A"`
 }
 
-// Run prints the claims.
+// Run prints a list of claims.
 func (c *listCommand) Run(ctx context.Context, root *cli) error {
 	s, err := root.open()
 	if err != nil {

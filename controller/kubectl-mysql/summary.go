@@ -25,7 +25,7 @@ type Summary struct {
 	Message   string `json:"message,omitempty"`
 
 	Image string `json:"image,omitempty"`
-	// PendingImage is the new image, which is used after a backup.
+	// PendingImage is the new image. The server runs it once a backup has been taken.
 	PendingImage string `json:"pendingImage,omitempty"`
 	// Endpoint is the server's HOST:PORT. Binding is the Secret with the login for clients.
 	Endpoint string `json:"endpoint,omitempty"`
@@ -40,9 +40,9 @@ type Summary struct {
 	Newest        *Taken `json:"newestBackup,omitempty"`
 	Store         string `json:"store,omitempty"`
 	BackupWarning string `json:"backupWarning,omitempty"`
-	// Ephemeral is true if the data is deleted with its pod, so that there are no backups.
+	// Ephemeral is true if the data is deleted with its pod. There are no backups in this case.
 	Ephemeral bool `json:"ephemeral,omitempty"`
-	// NoLastBackup is why a deletion takes no backup, or "" if it takes one.
+	// NoLastBackup is the reason why a deletion takes no backup, or "" if it takes one.
 	NoLastBackup string `json:"noLastBackup,omitempty"`
 	// Requested and Scheduled are the last on-demand and scheduled backups of the instance.
 	Requested *v1.LastBackupStatus     `json:"requestedBackup,omitempty"`
@@ -54,8 +54,7 @@ type Summary struct {
 	WaitsFor []Reason `json:"waitsFor,omitempty"`
 }
 
-// A Taken backup has the name of its BackupRecord and a time: of its verification, or of its start if the instance
-// still exists.
+// Taken is a verified backup. The time is its completion or, for the last on-demand or scheduled backup, its start.
 type Taken struct {
 	Name string       `json:"name"`
 	At   *metav1.Time `json:"at,omitempty"`
@@ -106,8 +105,8 @@ func summarize(c *instance.Composite) Summary {
 	return s
 }
 
-// newest returns the newest verified backup. It is the newest one in the list, which is updated with each
-// verification, or a later on-demand or scheduled backup.
+// newest returns the newest verified backup: either the newest one in the list, or the last on-demand or scheduled
+// backup if that is newer.
 func newest(st *v1.MySQLStatus) *Taken {
 	var out *Taken
 	for _, b := range []*v1.LastBackupStatus{st.RequestedBackup, st.ScheduledBackup} {

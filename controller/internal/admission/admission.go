@@ -34,11 +34,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// controller is the name of the controller's ServiceAccount for the API server.
+// controller is the user name that the API server gives to the controller's ServiceAccount.
 const controller = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
 
-// A Write is a write of an object. Old is nil for a creation, and New is nil for a deletion. A Scale is always the
-// scale of a Deployment.
+// A Write is a request to write an object. Old is nil for a creation, and New is nil for a deletion. A Scale is
+// always the scale of a Deployment.
 type Write struct {
 	New, Old client.Object
 	// By is the name of the user, or "" for the controller.
@@ -70,14 +70,14 @@ func (g Grant) allows(a authorizer.Attributes) bool {
 	})
 }
 
-// Policies are active policies.
+// Policies evaluates the policies of a manifest file.
 type Policies struct {
 	plugin  *validating.Plugin
 	objects admission.ObjectInterfaces
 }
 
-// Read activates the policies of a manifest file until the context ends. If a policy checks the permissions of a
-// user, the grants decide. Without grants, such a check is an error.
+// Read activates the policies of a manifest file until the context is canceled. If a policy checks the permissions of
+// a user, the grants decide. Without grants, such a check is an error.
 func Read(ctx context.Context, file string, grants ...Grant) (*Policies, error) {
 	objects, err := decode(file)
 	if err != nil {
@@ -148,7 +148,7 @@ func decode(file string) ([]runtime.Object, error) {
 	return out, nil
 }
 
-// Refusal returns the error with which the policies refuse a write, or nil if they allow it.
+// Refusal returns the error of the policy that refuses a write, or nil if all policies allow it.
 func (p *Policies) Refusal(ctx context.Context, w Write) error {
 	o, operation, options := w.New, admission.Create, runtime.Object(&metav1.CreateOptions{})
 	switch {

@@ -21,7 +21,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// made returns an object from a golden file of a package of the controller.
+// made returns the object in a golden file of the controller.
 func made[T client.Object](t *testing.T, file string, target T) T {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -86,7 +86,8 @@ func inForce(t *testing.T) *Policies {
 	return p
 }
 
-// TestWhatIsMadeIsAllowed checks each Job and volume that the controller creates, from its golden file.
+// TestWhatIsMadeIsAllowed checks that the policies allow each Job and volume that the controller creates. It reads
+// them from golden files.
 func TestWhatIsMadeIsAllowed(t *testing.T) {
 	p := inForce(t)
 	files, err := filepath.Glob("../*/testdata/*-job*.yaml")
@@ -169,7 +170,7 @@ func TestOthersAreFree(t *testing.T) {
 	}
 }
 
-// TestStolenToken checks that the controller's token allows nothing that the controller does not need.
+// TestStolenToken checks that a stolen controller token does not allow more than the controller needs.
 func TestStolenToken(t *testing.T) {
 	p := inForce(t)
 	for name, a := range attacks(t) {

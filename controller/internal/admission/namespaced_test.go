@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Users of a cluster with instances without claims.
+// These users exist in a cluster that has instances without claims.
 const (
 	crossplane = "system:serviceaccount:crossplane-system:crossplane"
 	// tenant may do everything in its namespace.
@@ -21,10 +21,11 @@ const (
 	operator = "operator"
 )
 
-// crossplanes is the finalizer of Crossplane on an XR.
+// crossplanes is the finalizer that Crossplane sets on an XR.
 const crossplanes = "composite.apiextensions.crossplane.io"
 
-// granted returns the permissions of the controller and of Crossplane from the manifests, and those of tenants.
+// granted returns the permissions of the controller and of Crossplane from the manifests, and the permissions of
+// users.
 func granted(t *testing.T) []Grant {
 	t.Helper()
 	verbs := []string{"*"}
@@ -65,7 +66,7 @@ func withoutClaim(image string) *unstructured.Unstructured {
 	return withFinalizers(u, crossplanes, v1.Finalizer)
 }
 
-// in returns a copy of an object with a value in a field.
+// in returns a copy of an object in which a field is set to a value.
 func in(u *unstructured.Unstructured, value any, path ...string) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {

@@ -27,26 +27,26 @@ type Backup struct {
 	Archive string
 	// Remote is the store that the archive is sent to. It is nil if the archive is a file.
 	Remote *Remote
-	// Image is the server's image. Version is the version that the server reported, or "" if it never answered. A
-	// version on the volume takes precedence.
+	// Image is the server's image. Version is the version that the server reported, or "" if the controller never
+	// reached the server. A version on the volume takes precedence.
 	Image, Version string
-	// Number is the number of the backup, and StorageSize the storage size of the instance. Both are for the
-	// manifest.
+	// Number is the number of the backup, and StorageSize the storage size of the instance. Both are only copied to
+	// the manifest.
 	Number      int64
 	StorageSize string
-	// NeverServed is true if no client ever reached the server. Files without a database are then the remains of an
-	// interrupted initialization, and are not backed up. No client could log in to a server that was restored from
-	// them.
+	// NeverServed is true if no client ever reached the server. If the data directory then contains no database, its
+	// files are the remains of an interrupted initialization. They are not backed up, because no client could log in
+	// to a server that was restored from them.
 	NeverServed bool
-	// WithoutOutside is true if a user has allowed the backup to omit files that the data directory only refers to.
-	// Otherwise the backup fails if there are such files.
+	// WithoutOutside is true if a user has allowed the backup to omit files outside of the data directory that the
+	// data refers to. Otherwise the backup fails if there are such files.
 	WithoutOutside bool
-	// Announced is when this backup was announced. It is zero if the time is unknown.
+	// Announced is the creation time of the BackupRecord. It is zero if the time is unknown.
 	Announced time.Time
-	// Output takes the progress lines.
+	// Output receives the progress lines.
 	Output io.Writer
 
-	// hook is called after each step, by name. Tests crash there.
+	// hook is called after each step, with the step's name. Tests simulate a crash in it.
 	hook stepHook
 }
 
@@ -69,7 +69,7 @@ func (h stepHook) after(name string) {
 	}
 }
 
-// Run runs the backup. An error is an ExitError, and comes together with a report.
+// Run runs the backup. It returns a report even if it fails. Each error is an ExitError.
 func (b *Backup) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "backup", b.runBackup)
 }
@@ -85,7 +85,7 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	var finished *archiveManifest
-	if b.Remote == nil { // In a store, the gateway refuses to write to a finished backup.
+	if b.Remote == nil { // In a store, the gateway refuses to overwrite a finished backup.
 		finished, err = b.finishedManifest()
 	}
 	switch {
@@ -104,8 +104,8 @@ func (b *Backup) runBackup(ctx context.Context, r *agent.Report) error {
 	return b.writeArchive(ctx, r, v, finished)
 }
 
-// finishedManifest returns the manifest of the archive that an earlier run has created, or nil. It never touches an
-// archive of another or an unknown owner.
+// finishedManifest returns the manifest of the archive that an earlier run has created, or nil. It returns an error
+// if the archive belongs to a different backup, or if its owner is unknown. Such an archive is never changed.
 func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	_, base, err := splitPath(b.Archive)
 	if err != nil {
@@ -132,8 +132,8 @@ func (b *Backup) finishedManifest() (*archiveManifest, error) {
 	return m, nil
 }
 
-// checkPlaceIsFree returns an error if the directory contains another archive whose manifest would be overwritten.
-// Without its manifest, that archive could not be restored.
+// checkPlaceIsFree returns an error if the directory contains a different archive. The manifest of that archive would
+// be overwritten, and without its manifest it could not be restored.
 func (b *Backup) checkPlaceIsFree() error {
 	m, err := readManifest(b.Archive)
 	other := new(otherArchiveError)
@@ -160,8 +160,8 @@ func (m *archiveManifest) writtenArchive() written {
 	return written{Contents: m.Contents, size: m.Size, sum: m.SHA256}
 }
 
-// writeArchive archives the data directory under the locks that a server takes. No server can start until the data
-// is read.
+// writeArchive archives the data directory while it holds the locks of a server. No server can start before the data
+// was read.
 func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolume.Volume,
 	finished *archiveManifest) error {
 	dir, release, err := v.LockFolder(b.Directory)
@@ -184,7 +184,8 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 	if err := b.checkMayReplace(finished, outline); err != nil {
 		return err
 	}
-	// An archive with other contents is replaced, and so is a damaged one, because the data still exists.
+	// The archive is replaced if the data has changed since. A damaged archive is also replaced, because the data
+	// still exists.
 	if finished != nil && finished.Tree == outline.Tree {
 		err := b.proveAgain(ctx, r, finished)
 		if err == nil || agent.CodeOf(err) != agent.ExitDamaged && agent.CodeOf(err) != agent.ExitMissing {
@@ -211,10 +212,9 @@ func (b *Backup) writeArchive(ctx context.Context, r *agent.Report, v *datavolum
 // clocksDiffer is the assumed maximum difference between the clocks of a node and of the API server.
 const clocksDiffer = time.Minute
 
-// checkMayReplace returns an error if the archive of an earlier run must not be replaced. Such an archive is from
-// before the announcement of this backup, and contains other data. A cluster that was restored from an etcd
-// snapshot together with its data can request the same backup twice. Only the first archive contains the data that
-// was written in between.
+// checkMayReplace returns an error if the archive of an earlier run must not be replaced. Such an archive is older
+// than the BackupRecord, and contains other data. If a cluster is restored from an etcd snapshot together with its
+// data, it may request the same backup twice. Only the first archive contains the data that was written in between.
 func (b *Backup) checkMayReplace(finished *archiveManifest, outline Contents) error {
 	if finished == nil || finished.Tree == outline.Tree || !finished.StartedAt.Add(clocksDiffer).Before(b.Announced) {
 		return nil
@@ -226,7 +226,7 @@ func (b *Backup) checkMayReplace(finished *archiveManifest, outline Contents) er
 		b.Record, finished.StartedAt.UTC().Format(time.RFC3339), filepath.Base(filepath.Dir(b.Archive)))
 }
 
-// outlineTree returns the contents of the tree by names, sizes and times, without reading its files.
+// outlineTree returns the number of entries and a checksum over names, sizes and times. It does not read the files.
 func (t tree) outlineTree(ctx context.Context) (Contents, error) {
 	l := newListing()
 	err := t.walkEntries(ctx, func(e *entry) error {

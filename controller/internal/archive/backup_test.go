@@ -67,7 +67,7 @@ func lastProgress(text string) (agent.Progress, bool) {
 	return agent.ParseProgress(lines[len(lines)-1])
 }
 
-// TestEmergency restores an archive without the product, with tar and zstd only.
+// TestEmergency checks that an archive can be restored with only tar and zstd, without the product.
 func TestEmergency(t *testing.T) {
 	for _, tool := range []string{"tar", "zstd"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -91,7 +91,7 @@ func TestRerun(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		change  func(p place) error
-		after   time.Duration // The time between the earlier backup and the announcement.
+		after   time.Duration // The time from the earlier backup to the creation of the BackupRecord.
 		code    int
 		already bool
 		empty   bool
@@ -172,8 +172,8 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-// TestHalves checks that the next run removes an incomplete archive of a killed run from any directory. It must not
-// remove an archive that another run still writes.
+// TestHalves checks that the next run removes the incomplete archive of a killed run, whatever directory it is in. It
+// must not remove an archive that another run is still writing.
 func TestHalves(t *testing.T) {
 	p := newPlace(t)
 	mine := filepath.Base(p.archive()) + datavolume.PartialSuffix
@@ -235,7 +235,7 @@ func TestOthersArchive(t *testing.T) {
 	}
 }
 
-// TestNothingToLose distinguishes a volume that never contained data from one that has lost its data.
+// TestNothingToLose checks that a volume which never contained data is distinguished from one that has lost its data.
 func TestNothingToLose(t *testing.T) {
 	cases := map[string]struct {
 		files []string
@@ -273,8 +273,8 @@ func TestNothingToLose(t *testing.T) {
 	}
 }
 
-// TestAnothersData checks a data directory whose marker names another instance. It must not be archived, taken for
-// a finished restore, or used by a server. A directory without a marker is accepted.
+// TestAnothersData checks a data directory whose marker contains a different instance. It must not be archived,
+// treated as a finished restore, or used by a server. A directory without a marker is accepted.
 func TestAnothersData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		marker string
@@ -349,8 +349,8 @@ func TestNeverServed(t *testing.T) {
 	}
 }
 
-// TestStranger checks that files of an unknown server are backed up. Users can unpack the archive, but no server is
-// known to read it.
+// TestStranger checks that files of an unknown server are backed up. Users can unpack the archive, although no
+// supported server can read it.
 func TestStranger(t *testing.T) {
 	p := newPlace(t)
 	data := filepath.Join(p.data, v1.DataDirectory)

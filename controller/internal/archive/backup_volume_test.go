@@ -27,7 +27,7 @@ var instead = map[string]func(tb testing.TB, path, moved string){
 	"Device": func(tb testing.TB, path, _ string) { tb.Helper(); must(tb, os.Symlink("/dev/zero", path)) },
 }
 
-// soonDone fails if the function blocks, for example on the other end of a pipe.
+// soonDone fails the test if the function blocks, for example on the other end of a pipe.
 func soonDone[T any](t *testing.T, run func() (T, error)) (T, error) {
 	t.Helper()
 	type result struct {
@@ -48,7 +48,7 @@ func soonDone[T any](t *testing.T, run func() (T, error)) (T, error) {
 	panic("unreachable")
 }
 
-// backedUp returns a restore of an intact archive.
+// backedUp creates a backup, and returns a restore of its archive.
 func backedUp(t *testing.T) *Restore {
 	t.Helper()
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
@@ -58,8 +58,8 @@ func backedUp(t *testing.T) *Restore {
 	return p.newRestore(t)
 }
 
-// TestNotAFile checks that a restore refuses an archive or a manifest that is not a regular file. The restore must not
-// read the file or wait for it.
+// TestNotAFile checks that a restore refuses an archive or a manifest that is not a regular file. The restore must
+// not read the file or wait for it.
 func TestNotAFile(t *testing.T) {
 	for name, put := range instead {
 		for _, file := range []string{"data.tar.zst", ManifestName} {
@@ -192,8 +192,8 @@ func TestHostileManifest(t *testing.T) {
 	}
 }
 
-// TestBomb uses archives that unpack to much more than their size. If the manifest states the size, the restore is
-// refused before anything is written. Otherwise it ends at the stated size.
+// TestBomb uses archives that unpack to much more than their size. If the manifest states the unpacked size, the
+// restore is refused before anything is written. Otherwise it stops at the size in the manifest.
 func TestBomb(t *testing.T) {
 	const inside = 64 << 20
 	bomb := crafted{headers: []tar.Header{folder("./"), file("./f")}, content: strings.Repeat("\x00", inside)}

@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A compressor compresses the bytes that are written to it into zstd frames.
+// A compressor compresses the bytes that are written to it. Its output is a sequence of zstd frames.
 type compressor struct {
 	*line
 
@@ -75,8 +75,8 @@ func (c *compressor) writeChunks(w io.Writer) error {
 	}
 }
 
-// freeBuffer returns the free part of the current chunk, which is at least one byte. The caller reports the bytes
-// that it writes there with advanceBuffer.
+// freeBuffer returns the free part of the current chunk, which is at least one byte. The caller writes to it, and
+// passes the number of written bytes to advanceBuffer.
 func (c *compressor) freeBuffer() ([]byte, error) {
 	if c.current == nil {
 		k, err := c.takeChunk()

@@ -103,7 +103,7 @@ func (d *decompressor) readPart(n int64) ([]byte, error) {
 	return part, nil
 }
 
-// firstCause returns the error of the reader if it failed, or else the given error.
+// firstCause returns the error that stopped the pipeline, or else the given error.
 func (d *decompressor) firstCause(err error) error {
 	if failure := context.Cause(d.ctx); failure != nil {
 		return failure
@@ -166,8 +166,8 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 	return dst, word&1 != 0, err
 }
 
-// appendFrom appends the next n bytes. It limits the frame to maxFrame, because a hostile block can state any size,
-// and a frame can contain any number of blocks.
+// appendFrom appends the next n bytes. It limits the size of a frame to maxFrame, because a hostile block can state
+// any size, and a frame can contain any number of blocks.
 func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	start := len(dst)
 	if start+n > maxFrame {

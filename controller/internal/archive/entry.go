@@ -26,8 +26,8 @@ const (
 	maxAttrBytes = 64 << 10
 )
 
-// attrPrefix is the prefix of extended attributes in PAX records, as GNU tar writes them. Only attributes in the name
-// space user are kept, because the others belong to the system.
+// attrPrefix is the prefix of extended attributes in PAX records, as GNU tar writes them. Only attributes in the
+// namespace "user" are archived, because the others belong to the system.
 const (
 	attrPrefix = "SCHILY.xattr."
 	attrUser   = "user."
@@ -105,7 +105,8 @@ func fromHeader(h *tar.Header) (*entry, error) {
 	return e, e.checkName(h.Name)
 }
 
-// takeAttribute decodes the attribute in a PAX record. The standard records are decoded into the header's fields.
+// takeAttribute decodes the extended attribute in a PAX record. It ignores the standard records, which are already
+// decoded into the header's fields.
 func (e *entry) takeAttribute(key, value string) error {
 	attr, ok := strings.CutPrefix(key, attrPrefix)
 	switch {
@@ -166,8 +167,8 @@ func checkName(name, written string) error {
 	return nil
 }
 
-// staysInside reports whether a relative link stays within the tree for any other links on its path. It may contain
-// ".." only at its beginning, because after a link to ".", each further ".." would lead out.
+// staysInside reports whether a relative link stays within the tree, whatever other links are on its path. It may
+// contain ".." only at its beginning, because after a link to ".", each further ".." would point outside.
 func staysInside(name, link string) bool {
 	if link == "" || len(link) > maxLinkBytes || path.IsAbs(link) || strings.ContainsRune(link, 0) {
 		return false
@@ -181,7 +182,7 @@ func staysInside(name, link string) bool {
 }
 
 // listingLine returns the entry's line in the listing, with the CRC-32C of its content. Names are quoted, so that a
-// name with a line break cannot look like two lines.
+// line break in a name cannot start a new line.
 func (e *entry) listingLine(sum uint32) string {
 	attrs := make([]string, 0, len(e.attrs))
 	for name, value := range e.attrs {
@@ -192,8 +193,8 @@ func (e *entry) listingLine(sum uint32) string {
 		e.link, attrs)
 }
 
-// outlineLine returns the entry's line in the outline. It contains the attributes that change when a server writes
-// to the file.
+// outlineLine returns the entry's line in the outline. For a file, it contains the size and the time, which change
+// when a server writes to the file.
 func (e *entry) outlineLine() string {
 	if !e.mode.IsRegular() {
 		return fmt.Sprintf("%s %q %q\n", e.mode.Type(), e.name, e.link)

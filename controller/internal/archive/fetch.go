@@ -21,11 +21,11 @@ type Fetch struct {
 	// Object is the name of the object in the store. SHA256 is its checksum, or "" if the user has not set it.
 	Object, SHA256 string
 	Remote         *Remote
-	// Output takes a line of what was done.
+	// Output receives a line about the download.
 	Output io.Writer
 }
 
-// Run runs the download. An error is an ExitError, and comes together with a report.
+// Run runs the download. It returns a report even if it fails. Each error is an ExitError.
 func (f *Fetch) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "fetch-dump", f.run)
 }

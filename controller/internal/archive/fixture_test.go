@@ -25,7 +25,7 @@ type place struct {
 	data, backup string
 }
 
-// newPlace returns a place whose data directory contains each kind of entry.
+// newPlace returns a place whose data directory contains an entry of each kind.
 func newPlace(tb testing.TB) place {
 	tb.Helper()
 	root := tb.TempDir()
@@ -58,7 +58,7 @@ func (p place) put(tb testing.TB, name string, content []byte) {
 	must(tb, os.WriteFile(path, content, 0o640))
 }
 
-// age sets old times on all files, so that a restore without the original times is detected.
+// age sets old times on all files, so that the test fails if a restore does not restore the times.
 func (p place) age(tb testing.TB) {
 	tb.Helper()
 	modified := time.Date(2024, 2, 29, 12, 30, 45, 123456789, time.UTC)
@@ -143,7 +143,7 @@ func snapshot(tb testing.TB, dir string) string {
 	return b.String()
 }
 
-// restorable returns the snapshot without the server's identity, which is not restored.
+// restorable returns the snapshot without the server's identity, which a restore omits.
 func restorable(tb testing.TB, dir string) string {
 	tb.Helper()
 	lines, out := strings.SplitAfter(snapshot(tb, dir), "\n"), strings.Builder{}

@@ -10,7 +10,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// TestFrames checks zstd frames that no backup contains.
+// TestFrames checks that zstd frames of kinds that no backup contains are refused.
 func TestFrames(t *testing.T) {
 	raw := crafted{headers: []tar.Header{folder("./")}}.tar(t)
 	encode := func(content []byte, options ...zstd.EOption) []byte {

@@ -12,17 +12,19 @@ import (
 
 const mebi = 1 << 20
 
-// Space that stays free on a volume, and space of an entry in addition to its content.
+// slackBytes is the space that stays free on a volume. entryBytes is the space that an entry needs in addition to its
+// content.
 const (
 	slackBytes = 4 << 20
 	entryBytes = 4096
 )
 
-// samples is the number of chunks of the data that are compressed to estimate the compression ratio.
+// samples is the maximum number of chunks that are compressed to estimate the compression ratio.
 const samples = 64
 
-// checkSpace returns an error if the archive certainly does not fit on its volume. It compresses samples only if
-// the uncompressed data would not fit. The estimate may be a quarter too high before the backup fails.
+// checkSpace returns an error if the archive certainly does not fit on its volume. It compresses samples only if the
+// uncompressed data would not fit. It accepts an estimate that exceeds the free space by up to a third, because the
+// estimate may be too high.
 func (t tree) checkSpace(ctx context.Context, root *os.Root, outline Contents) error {
 	free, err := freeSpace(root)
 	if err != nil {

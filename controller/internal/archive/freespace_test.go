@@ -10,7 +10,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// TestBackupFull uses a backup volume that is too small. Each case runs in a process with its own file system.
+// TestBackupFull checks backups to a volume that is too small. Each case runs in a process with its own file system.
 func TestBackupFull(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
@@ -79,8 +79,8 @@ func TestRestoreFull(t *testing.T) {
 	}
 }
 
-// TestRestoreFillsUp uses a manifest with a smaller size than its archive, so that the check of the free space
-// passes.
+// TestRestoreFillsUp uses a manifest that states less data than the archive contains, so that the check of the free
+// space passes.
 func TestRestoreFillsUp(t *testing.T) {
 	p := place{data: filepath.Join(t.TempDir(), "v"), backup: t.TempDir()}
 	for _, name := range []string{"a", "b", "c"} {

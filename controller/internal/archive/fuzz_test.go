@@ -56,9 +56,9 @@ func FuzzArchive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) { unpackAny(t, packed(t, raw)) })
 }
 
-// FuzzUnpack restores any archive with any manifest, in which size and checksum of the file are corrected. A
-// successful restore must have unpacked everything. A failed one must leave nothing, neither on the volume nor
-// elsewhere.
+// FuzzUnpack restores any archive with any manifest. The size and the checksum of the file are corrected in the
+// manifest. A successful restore must have unpacked everything. A failed one must leave no files, neither on the
+// volume nor elsewhere.
 func FuzzUnpack(f *testing.F) {
 	p := place{data: filepath.Join(f.TempDir(), "v"), backup: f.TempDir()}
 	p.put(f, "shop/orders.ibd", []byte("rows"))
@@ -115,8 +115,8 @@ func packed(tb testing.TB, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// unpackAny unpacks an archive with valid checksums to a directory. It fails if files appear outside, or if more is
-// unpacked than allowed.
+// unpackAny unpacks an archive with valid checksums to a directory. It fails the test if files appear outside, or if
+// more data is unpacked than allowed.
 func unpackAny(t *testing.T, raw []byte) {
 	t.Helper()
 	around := t.TempDir()
@@ -152,7 +152,7 @@ func size(t *testing.T, dir string) (n int64) {
 		if err == nil && info.Mode().IsRegular() {
 			n += info.Size()
 		}
-		return nil // A directory that the archive made unreadable is skipped.
+		return nil // A directory that became unreadable because of the archive is skipped.
 	}))
 	return n
 }

@@ -20,8 +20,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A crafted archive was written by a user with write access to the backup volume and to the Backup object. All its
-// checksums are valid.
+// A crafted archive is one that an attacker with write access to the backup volume and to the Backup object could
+// write. All its checksums are valid.
 type crafted struct {
 	headers []tar.Header
 	content string
@@ -299,7 +299,7 @@ func untimed(snapshot string) string {
 	return strings.Join(lines, "\n")
 }
 
-// sparse changes the last file to a sparse one, which GNU tar would fill with 1 TiB of zeros.
+// sparse returns an archive with a sparse file, which GNU tar would expand to 1 TiB of zeros.
 func sparse([]byte) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -333,8 +333,8 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestBackupPVLinks replaces files on the backup volume by links and pipes. Nothing must be read through them, and
-// nothing must wait for them.
+// TestBackupPVLinks replaces files on the backup volume by links and pipes. The restore must not read through them or
+// wait for them.
 func TestBackupPVLinks(t *testing.T) {
 	r, around := crafted{headers: []tar.Header{folder("./")}}.restore(t)
 	manifest := filepath.Join(filepath.Dir(r.Archive), ManifestName)
@@ -384,8 +384,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 }
 
-// TestTooManyFolders checks that the verification refuses an archive that no restore can unpack, with the same
-// limit.
+// TestTooManyFolders checks that the verification refuses an archive that is too large to be unpacked. It has the
+// same limit as the restore.
 func TestTooManyFolders(t *testing.T) {
 	folder := &entry{name: "shop", mode: os.ModeDir | 0o700}
 	d := &drain{folders: maxFolders - 1}

@@ -30,12 +30,12 @@ type Import struct {
 	// From is the mount path of the volume to copy from, and Within the path of the data directory in it, or "" for
 	// its root. If From is empty, an earlier container of the pod has prepared the data.
 	From, Within string
-	// Target is the path of a version.json of the server that will use the data.
+	// Target is the path of the version.json of the server that will use the data.
 	Target string
-	// Output takes the progress lines.
+	// Output receives the progress lines.
 	Output io.Writer
 
-	// hook is called after each step, by name. Tests crash there.
+	// hook is called after each step, with the step's name. Tests simulate a crash in it.
 	hook stepHook
 }
 
@@ -47,7 +47,7 @@ const (
 	persistedOptions = "mysqld-auto.cnf"
 )
 
-// Run runs the import. An error is an ExitError, and comes together with a report.
+// Run runs the import. It returns a report even if it fails. Each error is an ExitError.
 func (i *Import) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "import", i.runImport)
 }
@@ -89,7 +89,7 @@ func (i *Import) removeImportFolder(v *datavolume.Volume) error {
 	return v.RemoveAll(agent.ImportFolder)
 }
 
-// takeMade accepts data that another container has prepared, if its server has stopped cleanly.
+// takeMade accepts data that an earlier container has prepared, if its server has stopped cleanly.
 func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.Version) error {
 	if _, err := v.Lstat(path.Join(agent.ImportFolder, datavolume.CompleteName)); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the previous container has left no data. It starts again with the next pod")
@@ -144,14 +144,14 @@ func (i *Import) copyData(ctx context.Context, r *agent.Report, v *datavolume.Vo
 		return err
 	}
 	if err := i.copyInto(ctx, v, t, contents); err != nil {
-		_ = i.removeImportFolder(v) // The next run removes it otherwise.
+		_ = i.removeImportFolder(v) // If this fails, the next run removes it.
 		return err
 	}
 	r.DataBytes = contents.DataBytes
 	return nil
 }
 
-// openSource opens the directory to import. The path must not lead out of its volume.
+// openSource opens the directory to import. The path must not point outside of its volume.
 func (i *Import) openSource() (*os.Root, error) {
 	root, err := os.OpenRoot(i.From)
 	if err != nil {
@@ -180,8 +180,8 @@ func checkDataDirectory(dir *os.Root) error {
 	return nil
 }
 
-// checkVersions checks the versions against the supported upgrades. If the version of the data is unknown, it may be
-// the target's release series if the data is complete. The server checks this itself.
+// checkVersions checks the versions against the supported upgrades. If the version of the data is unknown, and the
+// data is complete, it may be of the target's release series. The server then checks the version itself.
 func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Shutdown, target version.Version) error {
 	if err := checkVersions(r.Version, true, target); r.Version != "" && err != nil {
 		return err
@@ -208,7 +208,7 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 			"the server that wrote the directory did not stop cleanly, and its version is unknown. Nothing was "+
 				"written. Start and stop that server once more")
 	}
-	return checkVersions("8.0.0", true, target) // Only MySQL 8.4 and newer store it.
+	return checkVersions("8.0.0", true, target) // Only MySQL 8.4 and newer store the version.
 }
 
 // copyInto copies the data to the import directory, which no server uses yet.
@@ -244,7 +244,7 @@ func (i *Import) printLinef(format string, args ...any) {
 	fmt.Fprintf(i.Output, format+"\n", args...) //nolint:errcheck // A lost line is no reason to fail.
 }
 
-// explainForeign adds the required file owner to a permission error on the files of another server.
+// explainForeign adds the required file owner to a permission error about the files to import.
 func explainForeign(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return exit.With(agent.ExitFailed,
@@ -257,7 +257,7 @@ func explainForeign(err error) error {
 // A foreignTree is the data directory of a server that the product has not created.
 type foreignTree struct{ tree }
 
-// measure returns the contents of the tree by names, sizes and times.
+// measure returns the number of entries and a checksum over names, sizes and times.
 func (t foreignTree) measure(ctx context.Context) (Contents, error) {
 	l := newListing()
 	err := t.walk(ctx, func(e *entry) error {
@@ -284,12 +284,12 @@ func (t foreignTree) statForeign(name string) (*entry, error) {
 		return nil, exit.With(agent.ExitFailed, "nothing is imported: %w. Then stop the server, and import again", err)
 	case err != nil || e == nil:
 		return nil, err
-	case e.isSymlink(): // A link inside of the tree is refused as well, because another server may not follow it.
+	case e.isSymlink(): // Links inside of the tree are refused as well, because another server may not follow them.
 		return nil, exit.With(agent.ExitFailed,
 			"%q in the directory to import is a symbolic link to %.200q. Data outside of the directory would be "+
 				"missing: move it into the directory first", e.name, e.link)
 	}
-	// The directory "." may be the root of a volume that every user can write to.
+	// The directory "." may be the root of the volume, and all users may have write access to it.
 	if e.uid, e.gid = int(agent.ServerUID), int(agent.ServerUID); name == "." {
 		e.mode = fs.ModeDir | 0o750
 	}
@@ -323,7 +323,7 @@ func (t foreignTree) copyFile(ctx context.Context, e *entry, target io.Writer, m
 
 // A meteredReader reports progress to its meter, and stops when its context is canceled.
 type meteredReader struct {
-	ctx   context.Context //nolint:containedctx // The context lives as long as the reader.
+	ctx   context.Context //nolint:containedctx // The context is used only while the reader exists.
 	from  io.Reader
 	meter *agent.Meter
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// foreign makes the data look like the data of a foreign server. It removes the entry that no server creates, writes
-// files that contain a version, and adds lost+found, because the data is at the root of its volume.
+// foreign makes the data look like the data of a foreign server. It removes the entry that no server creates, and
+// writes files that contain a version. It adds lost+found, because the data is at the root of its volume.
 func (p place) foreign(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join(p.data, v1.DataDirectory)
@@ -56,7 +56,8 @@ func imported(tb testing.TB, dir string) string {
 	return out.String()
 }
 
-// TestImport checks that an import copies everything that a server needs once, and does not change the source.
+// TestImport checks that an import copies everything that a server needs. A second run must not copy again, and the
+// source must not change.
 func TestImport(t *testing.T) {
 	p := newPlace(t)
 	from := p.foreign(t)
@@ -98,7 +99,7 @@ func TestImport(t *testing.T) {
 		t.Error("what was left is still there")
 	}
 
-	// An initialization must see that the data is imported and that its password is unknown.
+	// An initialization must detect that the data is imported and that its password is unknown.
 	initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 	must(t, err)
 	defer initial.Close()
@@ -111,7 +112,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportRefuses checks that data which no server can use is refused, and that nothing is written.
+// TestImportRefuses checks that data is refused if no server can use it, and that nothing is written.
 func TestImportRefuses(t *testing.T) {
 	older, newer, other := targetVersion(t, "8.4.6"), targetVersion(t, "9.7.5"), filepath.Join(t.TempDir(), "version.json")
 	must(t, os.WriteFile(other, []byte(`{"version":"10.11.18-MariaDB","flavour":"mariadb"}`), 0o600))
@@ -218,7 +219,7 @@ func TestImportCrash(t *testing.T) {
 			if got := len(names(t, filepath.Join(i.Volume, v1.DataDirectory))); (got > 0) != (step == datavolume.StepRenamed) {
 				t.Errorf("after the crash the data directory has %d entries", got)
 			}
-			if step != datavolume.StepRenamed { // A deletion of the claim has nothing to back up now.
+			if step != datavolume.StepRenamed { // If the claim is deleted now, there is nothing to back up.
 				initial, err := datavolume.OpenInitial(i.Volume, v1.DataDirectory, "uid-2")
 				must(t, err)
 				if err := initial.Nothing(); err != nil {
@@ -238,8 +239,8 @@ func TestImportCrash(t *testing.T) {
 	}
 }
 
-// TestHalf checks that a container accepts the complete data of the previous container, and that incomplete data is
-// created again.
+// TestHalf checks that a container accepts the complete data of an earlier container. Incomplete data must not be
+// accepted, and is created again.
 func TestHalf(t *testing.T) {
 	p := newPlace(t)
 	i := newImport(t, "")

@@ -14,24 +14,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// Kernel calls that package os does not offer.
+// This file contains kernel calls that package os does not offer.
 
-// aheadBytes is how much of a file the kernel is asked to read ahead. After flushBytes, the kernel is asked to start
-// writing, so that the final fsync is fast.
+// aheadBytes is the number of bytes that the kernel is asked to read ahead. After every flushBytes, the kernel is
+// asked to start writing, so that the final fsync is fast.
 const (
 	aheadBytes = 16 << 20
 	flushBytes = 8 << 20
 )
 
-// readSoon tells the kernel that a file is read sequentially. Like dropCache and flushEarly, it is advice that some
-// file systems ignore.
+// readSoon tells the kernel that a file is about to be read sequentially. Like dropCache and flushEarly, it only
+// advises the kernel, and some file systems ignore it.
 func readSoon(f *os.File) {
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_SEQUENTIAL)
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, aheadBytes, unix.FADV_WILLNEED)
 }
 
-// dropCache drops a file's pages from the page cache, so that the next read comes from disk. A verification of
-// cached pages would not detect a fault of the disk.
+// dropCache drops a file's pages from the page cache, so that the next read comes from disk. A verification of cached
+// pages would not detect a disk error.
 func dropCache(f *os.File) {
 	_ = unix.Fadvise(datavolume.FileDescriptor(f), 0, 0, unix.FADV_DONTNEED)
 }
@@ -40,7 +40,7 @@ func flushEarly(f *os.File, offset, n int64) {
 	_ = unix.SyncFileRange(datavolume.FileDescriptor(f), offset, n, unix.SYNC_FILE_RANGE_WRITE)
 }
 
-// lockFile locks a file, so that other processes see that a run still writes it.
+// lockFile locks a file, so that other processes see that a run is still writing it.
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {

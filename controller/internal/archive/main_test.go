@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// A role is the task of a second process of this test, which acts as the real program.
+// A role is the task of a second process of this test. That process takes the part of the real program.
 type role struct {
 	Backup  *Backup  `json:"backup,omitempty"`
 	Restore *Restore `json:"restore,omitempty"`
@@ -29,8 +29,7 @@ type role struct {
 	// Crash is the step after which the process kills itself. Pause is the step after which it waits for a signal.
 	Crash string `json:"crash,omitempty"`
 	Pause string `json:"pause,omitempty"`
-	// Mount is a directory where a small file system of this size in bytes is mounted, which only this process
-	// sees.
+	// Mount is the mount point of a small file system that only this process sees. Bytes is its size.
 	Mount string `json:"mount,omitempty"`
 	Bytes int    `json:"bytes,omitempty"`
 }
@@ -148,7 +147,7 @@ func (r role) start(t *testing.T) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-// privateMounts returns attributes for a process with private mounts. Any user may have them as root of a user
+// privateMounts returns attributes for a process with private mounts. Users who are not root get them in a user
 // namespace.
 func privateMounts() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -160,7 +159,7 @@ func privateMounts() *syscall.SysProcAttr {
 	return a
 }
 
-// run runs a role until it ends.
+// run runs a role until its process exits.
 func (r role) run(t *testing.T) (code int, output string) {
 	t.Helper()
 	cmd, out := r.start(t)

@@ -21,13 +21,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// ManifestName is the file next to an archive. Each archive has its own directory.
+// ManifestName is the name of the manifest next to an archive. Each archive has its own directory.
 const ManifestName = "manifest.json"
 
 // formatVersion is the version of the archive's and the manifest's format. A reader refuses a newer version.
 const formatVersion = 1
 
-// Limits on the fields of a manifest, and on its own size.
+// These constants limit the fields of a manifest, and its size.
 const (
 	maxManifest = 64 << 10
 	maxEntries  = 1 << 40
@@ -49,18 +49,18 @@ type archiveManifest struct {
 
 	// Format is the formatVersion of the program that wrote the manifest.
 	Format int `json:"format"`
-	// Image and Version describe the server. Version is empty if it is unknown.
+	// Image is the server's image, and Version is its version. Version is empty if it is unknown.
 	Image   string `json:"image,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Number is the number of the backup among the backups of its claim, or 0 if it is unknown.
 	Number int64 `json:"number,omitempty"`
-	// StorageSize is the storage size that the instance requested, a quantity.
+	// StorageSize is the storage size that the instance requested, as a Kubernetes quantity.
 	StorageSize string `json:"storageSize,omitempty"`
-	// CleanShutdown is true if the server stopped cleanly. Shutdown is the evidence for that value.
+	// CleanShutdown is true if the server stopped cleanly. Shutdown describes how this was determined.
 	CleanShutdown bool   `json:"cleanShutdown"`
 	Shutdown      string `json:"shutdown"`
 
-	// Archive is the name of the archive's file. Size is its size in bytes, and SHA256 its checksum.
+	// Archive is the file name of the archive. Size is its size in bytes, and SHA256 its checksum.
 	Archive string `json:"archive"`
 	Size    int64  `json:"size"`
 	SHA256  string `json:"sha256"`
@@ -89,7 +89,7 @@ var sumPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // errNoManifest is the error for an archive without a manifest.
 var errNoManifest = errors.New("there is no manifest")
 
-// An otherArchiveError is about a manifest that names another archive than the one next to it.
+// An otherArchiveError reports that a manifest belongs to a different archive than the one next to it.
 type otherArchiveError struct{ name string }
 
 func (e *otherArchiveError) Error() string {
@@ -106,7 +106,7 @@ func readManifest(archive string) (*archiveManifest, error) {
 	return m, err
 }
 
-// readManifestIn reads the manifest in a directory, which contains the name of the archive next to it.
+// readManifestIn reads the manifest in a directory. The manifest contains the name of the archive next to it.
 func readManifestIn(folder string) (*archiveManifest, error) {
 	f, err := openRegular(filepath.Join(folder, ManifestName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -225,8 +225,8 @@ func fillReport(r *agent.Report, m *archiveManifest) {
 	r.Version, r.CleanShutdown, r.Shutdown = m.Version, m.CleanShutdown, m.Shutdown
 }
 
-// splitPath splits the path of an archive into directory and name. It refuses hidden names and names that have
-// another meaning in that directory.
+// splitPath splits the path of an archive into directory and name. It refuses hidden names and names that are used
+// for other files in that directory.
 func splitPath(archive string) (folder, base string, err error) {
 	folder, base = filepath.Split(archive)
 	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName ||

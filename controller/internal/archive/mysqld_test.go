@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// load creates data that would show a fault.
+// load creates data of many types, so that a lost or changed value would be detected.
 const load = `
 create database shop character set utf8mb4; use shop;
 create table orders(id bigint auto_increment primary key, ref char(36), note text, doc json, place point not null srid 4326,
@@ -111,7 +111,8 @@ func TestRealKill(t *testing.T) {
 	}
 }
 
-// write inserts rows until the server is killed, d after the first row. It returns the last acknowledged row.
+// write inserts rows, and kills the server after the duration d, counted from the first row. It returns the last
+// acknowledged row.
 func (s *server) write(t *testing.T, d time.Duration) int64 {
 	t.Helper()
 	last := atomic.Int64{}
@@ -137,7 +138,7 @@ func (s *server) write(t *testing.T, d time.Duration) int64 {
 	return last.Load()
 }
 
-// TestRealStops checks the detection of a clean shutdown after each kind of stop.
+// TestRealStops checks that a clean shutdown is detected correctly after each way of stopping the server.
 func TestRealStops(t *testing.T) {
 	s := newServer(t)
 	s.initialise(t)
@@ -178,7 +179,7 @@ func TestRealStops(t *testing.T) {
 	}
 }
 
-// reset deletes the rows, so that the directory does not grow without limit.
+// reset deletes the rows, so that the directory does not grow with each round.
 func (s *server) reset(t *testing.T) {
 	t.Helper()
 	s.start(t)
@@ -186,7 +187,7 @@ func (s *server) reset(t *testing.T) {
 	s.stop(t)
 }
 
-// killStopping kills the server in the first moments of a shutdown, before it is clean.
+// killStopping kills the server shortly after a shutdown has begun, before it is complete.
 func (s *server) killStopping(t *testing.T, round int) {
 	t.Helper()
 	must(t, s.process.Process.Signal(syscall.SIGTERM))

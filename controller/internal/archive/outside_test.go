@@ -11,9 +11,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestDataOutsideFailsBackup checks that a file which refers to a table's rows elsewhere fails the backup. The
-// error must contain the place and the statement that moves the rows back. If a user allows it, the backup contains
-// all other data.
+// TestDataOutsideFailsBackup checks that the backup fails if a file refers to table rows outside of the data
+// directory. The error must contain the location, and the statement that moves the rows back. If a user allows it,
+// the backup contains all other data.
 func TestDataOutsideFailsBackup(t *testing.T) {
 	p := newPlace(t)
 	shop := filepath.Join(p.data, v1.DataDirectory, "shop")

@@ -16,13 +16,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/datavolume"
 )
 
-// writeAndProve writes the archive next to its final place, verifies it, and renames it.
+// writeAndProve writes the archive to a temporary file in its directory, verifies it, and renames it.
 func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m *archiveManifest) (err error) {
 	folder, base, err := splitPath(b.Archive)
 	if err != nil {
 		return err
 	}
-	// A failure to remove files is not fatal, because the free space may still suffice.
+	// A failure to remove files is only printed, because the free space may still suffice.
 	if err := makeRoom(filepath.Dir(folder), base+datavolume.PartialSuffix); err != nil {
 		b.printLinef("Cannot remove incomplete files on the backup volume: %v", err)
 	}
@@ -31,7 +31,7 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(folder) // Only if empty: the next backup may have another number.
+			_ = os.Remove(folder) // Only if it is empty. The next backup may use a different directory.
 		}
 	}()
 	root, err := openFolder(folder)
@@ -47,7 +47,7 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	}
 	defer func() {
 		if err != nil {
-			_ = root.Remove(base + datavolume.PartialSuffix) // The next run removes it otherwise.
+			_ = root.Remove(base + datavolume.PartialSuffix) // If this fails, the next run removes it.
 		}
 	}()
 	w, err := b.writePartial(ctx, t, root, base+datavolume.PartialSuffix, outline)
@@ -65,8 +65,8 @@ func (b *Backup) writeAndProve(ctx context.Context, t tree, outline Contents, m 
 	return b.publishArchive(root, base, m)
 }
 
-// makeRoom removes the copy of a restore test and incomplete archives from the backup volume at a path. It does
-// nothing if the path does not exist.
+// makeRoom frees space on the backup volume at a path: it removes the copy of a restore test and incomplete archives.
+// It does nothing if the path does not exist.
 func makeRoom(path, half string) error {
 	volume, err := os.OpenRoot(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,8 +79,8 @@ func makeRoom(path, half string) error {
 	return errors.Join(removeCopyIn(volume), removeHalves(volume, half))
 }
 
-// removeHalves removes incomplete archives from all directories of a backup volume, if their runs were killed and are
-// not repeated.
+// removeHalves removes incomplete archives from all directories of a backup volume. Their runs were killed, and may
+// not be repeated.
 func removeHalves(volume *os.Root, name string) error {
 	folders, err := fs.ReadDir(volume.FS(), ".")
 	if err != nil {
@@ -98,7 +98,7 @@ func removeHalves(volume *os.Root, name string) error {
 	return errors.Join(failed...)
 }
 
-// removeHalfIn removes an incomplete archive from a directory, if no process writes it any more.
+// removeHalfIn removes an incomplete archive from a directory, unless a process is still writing it.
 func removeHalfIn(volume *os.Root, folder, name string) error {
 	root, err := volume.OpenRoot(folder)
 	if err != nil {
@@ -114,22 +114,22 @@ func removeHalfIn(volume *os.Root, folder, name string) error {
 // removeStale removes a file of an earlier run, unless that run is still in progress.
 func removeStale(root *os.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	// The file does not exist, or was not created by a backup, such as a dangling link or an unreadable file.
+	// The file does not exist, or it was not created by a backup. It may be a dangling link or an unreadable file.
 	if err != nil {
 		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	defer f.Close() //nolint:errcheck // It is removed.
+	defer f.Close() //nolint:errcheck // The file is removed.
 	if err := lockFile(f); err != nil {
 		return err
 	}
 	return root.Remove(name)
 }
 
-// writePartial writes the archive under a lock. removeStale of a later run sees by the lock that this run is still
-// in progress.
+// writePartial writes the archive and holds a lock on its file. A later run detects by the lock that this run is
+// still in progress (removeStale).
 func (b *Backup) writePartial(ctx context.Context, t tree, root *os.Root, name string, outline Contents) (_ *written,
 	err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)

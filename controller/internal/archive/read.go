@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// A target receives the entries of an archive. The verification of an archive uses a target that discards
+// A target receives the entries of an archive. To verify an archive, the backup uses a target that discards
 // everything.
 type target interface {
 	// beginEntry starts an entry. The returned writer takes the content of a file, and is nil for other entries.
@@ -23,7 +23,7 @@ type target interface {
 }
 
 // readArchive reads the whole archive, passes its entries to the target, and compares contents, size and checksum
-// with the expected values. It never passes on more data than the expected contents.
+// with the expected values. It never passes more data to the target than expected.
 func readArchive(ctx context.Context, archive io.Reader, want written, t target, m *agent.Meter) error {
 	if f, ok := archive.(*os.File); ok {
 		readSoon(f)
@@ -38,7 +38,7 @@ func readArchive(ctx context.Context, archive io.Reader, want written, t target,
 	if err := r.readEntries(); err != nil {
 		return err
 	}
-	// Data after the end of the tar file would be invisible to tar.
+	// tar would ignore data after the end of the tar file.
 	if _, err := d.readPart(1); !errors.Is(err, io.EOF) {
 		if err == nil {
 			err = exit.Damaged("the archive continues after its end")
@@ -63,14 +63,14 @@ type reader struct {
 	listing *listing
 	want    Contents
 	meter   *agent.Meter
-	// folders are the directories that contain the current position, the innermost last.
+	// folders are the directories that contain the current entry, the innermost last.
 	folders []string
 }
 
 func (r *reader) readEntries() error {
 	for {
-		// A new tar reader for each header reads no further than the header. The content is then read from the
-		// chunks without a copy.
+		// tar.Reader is used only for headers, and a new one for each, so that it does not read ahead. The content is
+		// read from the chunks without a copy.
 		h, err := tar.NewReader(r).Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -111,8 +111,9 @@ func (r *reader) checkBounds(e *entry) error {
 	return nil
 }
 
-// enterFolder returns an error if the entry is in none of the directories that the reader is in. writeTar writes each
-// directory before its contents, so that nothing is unpacked through a link.
+// enterFolder leaves directories until the parent of the entry is the innermost one. It returns an error if the
+// parent is none of the current directories, so that nothing is unpacked through a link. writeTar writes each
+// directory before its contents.
 func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]
@@ -181,7 +182,7 @@ func readError(err error) error {
 }
 
 // A drain reads everything and stores nothing. It refuses the same entries as an unpacker, because an archive that
-// cannot be unpacked must not be verified.
+// cannot be unpacked must not pass the verification.
 type drain struct{ folders int }
 
 func (*drain) Write(p []byte) (int, error) { return len(p), nil }

@@ -21,22 +21,24 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 )
 
-// Suffixes of archives in a store. Encrypted archives have both.
+// Archives in a store have these suffixes. Encrypted archives have both.
 const (
 	archiveSuffix   = ".tar.zst"
 	encryptedSuffix = ".age"
 )
 
-// A Remote is the connection to a store through the backup gateway, with the data that the Job gets about it.
+// A Remote is the connection to a store through the backup gateway, with the other data that a Job needs to use the
+// store.
 type Remote struct {
 	Gateway *gateway.Client
-	// Recipients are the public keys that an archive is encrypted for. Without recipients, it is not encrypted.
+	// Recipients are the public keys that an archive is encrypted for. Without recipients, the archive is not
+	// encrypted.
 	Recipients []age.Recipient
-	// Manifest is the manifest of the archive to unpack, whose integrity the controller has checked.
+	// Manifest is the manifest of the archive to unpack. The controller has checked its integrity.
 	Manifest []byte
 }
 
-// Files in the directory that a Job gets, in addition to the gateway's files.
+// A Job gets these files in the same directory as the gateway's files.
 const (
 	// RecipientsFile contains the recipients that archives are encrypted for, one per line. It is empty or missing if
 	// archives are not encrypted.
@@ -45,7 +47,7 @@ const (
 	ManifestFile = ManifestName
 )
 
-// OpenRemote returns the Remote that the files in a directory describe. It writes a line to output for each retry.
+// OpenRemote returns a Remote for the files in a directory. It writes a line to output for each retry.
 func OpenRemote(folder string, output io.Writer) (*Remote, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -100,7 +102,7 @@ func (b *Backup) sendAndProve(ctx context.Context, r *agent.Report, t tree, outl
 	return err
 }
 
-// shortJSON returns the manifest for a report. If it is too large, the fields that are only informative are
+// shortJSON returns the manifest for a report. If the manifest is too large, the fields that are only informative are
 // omitted.
 func (m *archiveManifest) shortJSON() ([]byte, error) {
 	raw, err := json.Marshal(m)
@@ -115,8 +117,8 @@ func (m *archiveManifest) shortJSON() ([]byte, error) {
 	return raw, err
 }
 
-// A proofKey decrypts one archive and exists only in this process, so that the Job can decrypt no other archive. It
-// has the same kind as the recipients, because age does not mix post-quantum recipients with others.
+// A proofKey decrypts one archive to verify it. It exists only in this process, so that the Job cannot decrypt other
+// archives. It has the same type as the recipients, because age does not mix post-quantum recipients with others.
 type proofKey interface {
 	age.Identity
 
@@ -144,7 +146,7 @@ func newProofKey(recipients []age.Recipient) (proofKey, error) {
 	return classicKey{k}, err
 }
 
-// sendArchive streams the archive to the store. The object does not exist until all of it was sent.
+// sendArchive streams the archive to the store. The object exists only after all of it was sent.
 func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Contents, proof proofKey) (_ *written,
 	err error) {
 	o, err := b.Remote.Gateway.Create(ctx, key, outline.DataBytes+outline.DataBytes>>10+(outline.Entries+1)*entryBytes)
@@ -178,8 +180,8 @@ func (b *Backup) sendArchive(ctx context.Context, t tree, key string, outline Co
 	return w, nil
 }
 
-// encrypt returns a writer that encrypts if there is a proof key. Its Close ends the encryption, but not the
-// underlying writer.
+// encrypt returns a writer that encrypts if there is a proof key. Its Close finishes the encryption and does not
+// close the underlying writer.
 func (r *Remote) encrypt(writer io.Writer, proof proofKey) (io.WriteCloser, error) {
 	if proof == nil {
 		return plain{writer}, nil
@@ -192,7 +194,7 @@ type plain struct{ io.Writer }
 // Close does nothing.
 func (plain) Close() error { return nil }
 
-// proveRemote reads all of the archive back from the store, the way a restore does.
+// proveRemote verifies the archive: it reads all of it back from the store, as a restore does.
 func (b *Backup) proveRemote(ctx context.Context, key string, w written, proof proofKey) error {
 	f, err := b.Remote.Gateway.Open(ctx, key)
 	if err != nil {
@@ -210,8 +212,8 @@ func (b *Backup) proveRemote(ctx context.Context, key string, w written, proof p
 	return readArchive(ctx, in, w, &drain{}, m)
 }
 
-// openArchive opens the archive of a Backup object. It checks the key and the checksum against the controller's
-// manifest.
+// openArchive opens an archive in the store. It compares the key and the checksum with the manifest that the
+// controller has checked.
 func (r *Remote) openArchive(ctx context.Context, key, sum string) (io.ReadCloser, *archiveManifest, error) {
 	m, err := parseManifest(r.Manifest)
 	switch {
@@ -252,7 +254,8 @@ func (r *Remote) decryptArchive(ctx context.Context, key string, f io.Reader) (i
 	return decrypt(f, age.NewInjectedFileKeyIdentity(fileKey))
 }
 
-// decrypt returns a reader that decrypts an archive. Its errors tell a damaged archive from a failed connection.
+// decrypt returns a reader that decrypts an archive. Its errors distinguish a damaged archive from a failed
+// connection.
 func decrypt(f io.Reader, identity age.Identity) (io.Reader, error) {
 	way := &wayReader{from: f}
 	out, err := age.Decrypt(way, identity)
@@ -276,7 +279,7 @@ func (d *decryptedReader) Read(p []byte) (int, error) {
 	return n, d.way.causeOf(err)
 }
 
-// A wayReader records the error of the connection that ended the stream.
+// A wayReader records the connection error that interrupted the stream.
 type wayReader struct {
 	from    io.Reader
 	failure error

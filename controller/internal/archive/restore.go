@@ -32,18 +32,18 @@ type Restore struct {
 	// cleanly.
 	Source      string
 	SourceClean bool
-	// Target is the path of a version.json of the server that will use the data.
+	// Target is the path of the version.json of the server that will use the data.
 	Target string
-	// Output takes the progress lines.
+	// Output receives the progress lines.
 	Output io.Writer
 
-	// inside replaces Volume if the volume cannot be found by its path.
+	// inside replaces Volume if the volume cannot be opened by its path.
 	inside *os.Root
-	// hook is called after each step, by name. Tests crash there.
+	// hook is called after each step, with the step's name. Tests simulate a crash in it.
 	hook stepHook
 }
 
-// Run runs the restore. An error is an ExitError, and comes together with a report.
+// Run runs the restore. It returns a report even if it fails. Each error is an ExitError.
 func (s *Restore) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "restore", s.runRestore)
 }
@@ -112,8 +112,8 @@ func checkVersions(source string, clean bool, target version.Version) error {
 	return nil
 }
 
-// isDone reports whether an earlier run has restored this archive. The marker then names the archive and the inode
-// of the data directory.
+// isDone reports whether an earlier run has restored this archive. If so, the marker contains the checksum of the
+// archive and the inode of the data directory.
 func (s *Restore) isDone(v *datavolume.Volume, state datavolume.DataState) (bool, error) {
 	if state.Empty {
 		return false, nil
@@ -139,7 +139,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *datavolum
 	}
 	half := datavolume.HalfPrefix + s.SHA256[:12]
 	if err := s.unpackInto(ctx, v, half, f, m); err != nil {
-		_ = v.RemoveAll(half) // The next run removes it otherwise.
+		_ = v.RemoveAll(half) // If this fails, the next run removes it.
 		return err
 	}
 	if err := v.Place(half, datavolume.Marker{XR: s.XR, Archive: filepath.Base(s.Archive), SHA256: s.SHA256},
@@ -151,7 +151,7 @@ func (s *Restore) restoreInto(ctx context.Context, r *agent.Report, v *datavolum
 	return nil
 }
 
-// openArchive opens the archive and its manifest, and compares the manifest with the Backup object.
+// openArchive opens the archive and its manifest, and checks the manifest against the expected checksum.
 func (s *Restore) openArchive(ctx context.Context) (io.ReadCloser, *archiveManifest, error) {
 	if s.Remote != nil {
 		return s.Remote.openArchive(ctx, s.Archive, s.SHA256)
@@ -230,9 +230,9 @@ func (s *Restore) unpackInto(ctx context.Context, v *datavolume.Volume, half str
 	return u.finishFolders()
 }
 
-// withoutIdentity is an unpacker that reads the server's identity and does not write it. The server of the backup may
-// still run, and neither GTIDs nor a replica can tell two servers with the same server_uuid apart. mysqld writes a
-// new auto.cnf when it starts without one (MySQL manual, 19.1.4, server_uuid). MariaDB has no such file.
+// withoutIdentity is an unpacker that reads the server's identity but does not write it. The server of the backup may
+// still run, and neither GTIDs nor a replica can distinguish two servers with the same server_uuid. mysqld writes a
+// new auto.cnf if it starts without one (MySQL manual, 19.1.4, server_uuid). MariaDB has no such file.
 type withoutIdentity struct{ *unpacker }
 
 func (u withoutIdentity) beginEntry(e *entry) (io.WriteCloser, error) {
@@ -242,7 +242,7 @@ func (u withoutIdentity) beginEntry(e *entry) (io.WriteCloser, error) {
 	return u.unpacker.beginEntry(e)
 }
 
-// discarded is a writer for a file whose content is verified and not written.
+// discarded is a writer for a file whose content is verified but not written.
 type discarded struct{}
 
 func (discarded) Write(p []byte) (int, error) { return len(p), nil }

@@ -113,8 +113,9 @@ func TestSecondRestore(t *testing.T) {
 	must(t, err)
 }
 
-// TestRestoreLeavesServerUUID checks that a restore does not write the server_uuid, because the server of the
-// backup may still run. It omits that file only at the root of the data directory. The archive contains the file.
+// TestRestoreLeavesServerUUID checks that a restore does not write the server_uuid, because the server of the backup
+// may still run. The archive contains the file auto.cnf, and the restore omits it only at the root of the data
+// directory.
 func TestRestoreLeavesServerUUID(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, "shop/auto.cnf", []byte("a user's"))

@@ -14,22 +14,23 @@ import (
 )
 
 // copyMark is the first file that is created in the directory of a copy, and the first that is removed. If it is
-// missing, another process is removing the copy, such as a backup that needs the space.
+// missing, another process is removing the copy. A backup does this if it needs the space.
 const copyMark = ".copy"
 
-// serverBytes is the space that a starting server needs in addition to a copy, for temporary tablespaces and its
-// redo log. A backup contains only the used part of the redo log.
+// serverBytes is the space that a server needs to start, in addition to the copy. It is used for temporary
+// tablespaces and the redo log. A backup contains only the used part of the redo log.
 const serverBytes = 128 << 20
 
-// sparedPart is the part of a file system that must stay free next to a copy, as a fraction. A node with a full disk
-// evicts pods, and the next backup needs space.
+// sparedPart is the fraction of a file system, as a divisor, that must stay free next to a copy. A node with a full
+// disk evicts pods, and the next backup needs space.
 const sparedPart = 10
 
-// An Unpack unpacks an archive on the backup volume to a copy for a restore test. Its Volume is the mount path of the
-// backup volume. Its Directory is ignored, because the copy is stored in v1.RestoreTestFolder, as v1.DataDirectory.
+// An Unpack unpacks an archive to a copy on the same backup volume, for a restore test. Its Volume is the mount path
+// of the backup volume. Its Directory is ignored, because the copy is stored as v1.DataDirectory in
+// v1.RestoreTestFolder.
 type Unpack struct{ Restore }
 
-// Run runs the unpacking. An error is an ExitError, and comes together with a report.
+// Run unpacks the archive. It returns a report even if it fails. Each error is an ExitError.
 func (u *Unpack) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "unpack", u.runUnpack)
 }
@@ -59,15 +60,15 @@ func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 	return nil
 }
 
-// removeHalf removes an incomplete copy. If another process is already removing the copy, this is the cause of the
-// failure, and the remaining files may belong to that process.
+// removeHalf removes an incomplete copy. If another process is already removing the copy, it returns that as the
+// cause of the failure. The remaining files may belong to the other process.
 func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
 	if !hasCopyMark(folder) {
 		return exit.With(agent.ExitBusy, "the copy was deleted while it was written, because a backup needs the "+
 			"space: %w",
 			cause)
 	}
-	_ = removeCopyIn(volume) // Otherwise the next run or the next backup removes it.
+	_ = removeCopyIn(volume) // If this fails, the next run or the next backup removes it.
 	return cause
 }
 
@@ -98,7 +99,7 @@ func roomForCopy(c Contents, free, total int64) error {
 		need/mebi+1, spare/mebi, free/mebi)
 }
 
-// makeCopyFolder creates the directory of a copy, and the mark as its first file. A copy without a mark counts as
+// makeCopyFolder creates the directory of a copy, and the mark as its first file. A copy without a mark is treated as
 // removed.
 func makeCopyFolder(volume *os.Root) (*os.Root, error) {
 	if err := volume.Mkdir(v1.RestoreTestFolder, 0o700); err != nil {
@@ -131,8 +132,8 @@ func CopyGone(path string) bool {
 	return !hasCopyMark(folder)
 }
 
-// removeCopyIn removes the copy from a backup volume, the mark first. A user with write access may have replaced its
-// directory by a link. Only the link is removed then.
+// removeCopyIn removes the copy from a backup volume, the mark first. If a user with write access has replaced its
+// directory by a link, only the link is removed.
 func removeCopyIn(volume *os.Root) error {
 	info, err := volume.Lstat(v1.RestoreTestFolder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -76,7 +76,7 @@ func TestUnpackFails(t *testing.T) {
 	}
 }
 
-// TestUnpackRemoved runs a backup that needs the space while the copy is written. The error must not be about the
+// TestUnpackRemoved runs a backup that needs the space while the copy is written. The error must not blame the
 // archive.
 func TestUnpackRemoved(t *testing.T) {
 	_, u := copied(t)
@@ -138,7 +138,7 @@ func TestRoomForCopy(t *testing.T) {
 	}
 }
 
-// leftover puts something in the place of a copy. precious is a directory outside of the volume with one file.
+// leftover creates remains at the path of a copy. precious is a directory outside of the volume with one file.
 var leftover = map[string]func(tb testing.TB, path, precious string){
 	"Nothing": func(testing.TB, string, string) {},
 	"Copy": func(tb testing.TB, path, _ string) {

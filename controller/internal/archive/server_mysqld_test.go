@@ -19,7 +19,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A server is a real server on a socket, without a network.
+// A server is a real server that listens only on a socket.
 type server struct {
 	root           rootfs.Root
 	volume, socket string
@@ -92,7 +92,7 @@ func (s *server) start(t *testing.T) {
 	t.Fatalf("mysqld does not answer\n%s", s.log())
 }
 
-// stop sends SIGTERM, as the kubelet does first.
+// stop sends SIGTERM, the first signal that the kubelet sends.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	must(t, s.process.Process.Signal(syscall.SIGTERM))
@@ -102,7 +102,7 @@ func (s *server) stop(t *testing.T) {
 	s.process = nil
 }
 
-// kill sends SIGKILL, as the kubelet does last.
+// kill sends SIGKILL, which the kubelet sends after the grace period.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	_ = s.process.Process.Kill()

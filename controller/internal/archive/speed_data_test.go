@@ -28,8 +28,8 @@ create table events(id int primary key, at datetime(6), kind varchar(20), source
 // batch is the number of rows that one statement inserts.
 const batch = 500
 
-// fill inserts rows until the data directory of a new server has its size. The rows are the same each time. The
-// binary log is off, because the log of an older server contains only the last days.
+// fill inserts rows until the data directory of a new server has reached speedBytes. The rows are the same each time.
+// The binary log is off, because the log of an older server contains only the last days.
 func (s *server) fill(t *testing.T) {
 	t.Helper()
 	s.must(t, shop)
@@ -50,7 +50,7 @@ func (s *server) fill(t *testing.T) {
 	}
 }
 
-// A writer generates rows from its own words. The first words are the most frequent.
+// A writer generates rows from words that it creates. The first words are the most frequent.
 type writer struct {
 	*rand.Rand
 

@@ -35,7 +35,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
-// A storeSpeed has a store, and a gateway that runs in its own process.
+// A storeSpeed measures backups to a store. It runs a store, and a gateway in its own process.
 type storeSpeed struct {
 	*speedTest
 
@@ -158,7 +158,7 @@ func (s *storeSpeed) endGateway() int64 {
 	return s.gateway.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 }
 
-// access returns a directory with the Secret of a Job.
+// access returns a directory with the files of a Job's Secret.
 func (s *storeSpeed) access(grant gateway.Grant, extra map[string][]byte) string {
 	grant.Store = "offsite"
 	token, err := s.signer.Sign(grant, time.Now().Add(time.Hour))
@@ -247,7 +247,7 @@ func (s *storeSpeed) put(key string, w *way, commands ...*exec.Cmd) [sha256.Size
 	return [sha256.Size]byte(hash.Sum(nil))
 }
 
-// tarToStore measures the same task with common tools: upload, download, decrypt and unpack.
+// tarToStore measures the same task with common tools: archive, upload, download, decrypt and unpack.
 func (s *storeSpeed) tarToStore(key string) {
 	start := time.Now()
 	sum := s.put(key, &s.tar, s.tarCommand(), exec.CommandContext(s.Context(), "zstd", "-1", "-T0"))

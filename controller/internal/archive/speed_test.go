@@ -21,7 +21,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// speedRounds is the number of measurements of each way. The median is reported.
+// speedRounds is how often each method is measured. The median is reported.
 const speedRounds = 3
 
 // firstQuery is a query that reads a table and its pages.
@@ -31,7 +31,7 @@ const firstQuery = "select count(*) from shop.orders where id < 1000"
 type way struct {
 	name    string
 	seconds []float64
-	// bytes is the amount that it wrote, and resident its maximum memory.
+	// bytes is the number of bytes that it wrote. resident is its maximum memory.
 	bytes, resident int64
 }
 
@@ -105,7 +105,7 @@ func (s *speedTest) round() {
 	s.loaded()
 }
 
-// cold drops the files from the page cache. A server that has just stopped leaves the same state, because it
+// cold drops the files from the page cache. After a server has just stopped, they are not there either, because it
 // bypasses the page cache.
 func (s *speedTest) cold() {
 	must(s.T, filepath.WalkDir(s.volume, func(path string, d fs.DirEntry, err error) error {
@@ -148,7 +148,7 @@ func (s *speedTest) measure(w *way, suffix string, commands ...*exec.Cmd) {
 	must(s.T, f.Close())
 }
 
-// pipe runs commands, each of which reads the output of the one before.
+// pipe runs commands. Each command reads the output of the previous one.
 func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
 	for i, c := range commands[1:] {
 		from, err := commands[i].StdoutPipe()
@@ -168,7 +168,7 @@ func (s *speedTest) pipe(out io.Writer, commands ...*exec.Cmd) {
 	}
 }
 
-// proved measures tar and zstd for the same task: the archive is on disk and was read back.
+// proved measures tar and zstd when they do the same as a backup: the archive is on disk and was read back.
 func (s *speedTest) proved() {
 	start := time.Now()
 	f, err := os.Create(s.file("tar.zst"))
@@ -215,7 +215,7 @@ func defaultServer(t *testing.T) *server {
 	return s
 }
 
-// restored measures a restore until the server on the new volume answers.
+// restored measures a restore, including the start of a server on the new volume until it answers.
 func (s *speedTest) restored() {
 	next := defaultServer(s.T)
 	w := way{}
@@ -230,7 +230,7 @@ func (s *speedTest) restored() {
 	must(s.T, os.RemoveAll(next.volume))
 }
 
-// loaded measures the load of a dump by a new server that already runs.
+// loaded measures how long a new server, which already runs, needs to load a dump.
 func (s *speedTest) loaded() {
 	next := defaultServer(s.T)
 	next.initialise(s.T)

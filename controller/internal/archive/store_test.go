@@ -133,7 +133,7 @@ func TestRealStoreAndBack(t *testing.T) {
 	}
 }
 
-// byHand runs age -d and tar --zstd -x. It uses age's library instead of its command.
+// byHand restores the archive as age -d and tar --zstd -x would. It uses age's library instead of its command.
 func (p remotePlace) byHand(t *testing.T, r agent.Report, id age.Identity, want string) {
 	t.Helper()
 	raw, err := p.Bucket.ReadSmall(t.Context(), path.Join(remoteFolder, r.Archive), 64<<20)
@@ -159,8 +159,8 @@ func (p remotePlace) byHand(t *testing.T, r agent.Report, id age.Identity, want 
 	}
 }
 
-// TestRealStoreDamage checks that damage is detected by the verification and by the restore, and distinguished from
-// a failed connection.
+// TestRealStoreDamage checks that the verification and the restore detect damage, and distinguish it from a failed
+// connection.
 func TestRealStoreDamage(t *testing.T) {
 	p := newRemotePlace(t)
 	recipient := p.identity.Recipient()
@@ -247,7 +247,7 @@ func TestRealStoreDamage(t *testing.T) {
 }
 
 // TestRealStoreFaults checks that a failed backup leaves no upload, and that its error contains a next step. The
-// files of a killed backup must not disturb the next run.
+// remains of a killed backup must not disturb the next run.
 func TestRealStoreFaults(t *testing.T) {
 	p := newRemotePlace(t)
 	recipient := p.identity.Recipient()
@@ -303,8 +303,8 @@ func TestRealStoreFaults(t *testing.T) {
 	}
 }
 
-// TestRealStoreBreaks interrupts the connection repeatedly during upload, verification and restore. All of them
-// must continue.
+// TestRealStoreBreaks interrupts the connection repeatedly during upload, verification and restore, which must all
+// continue.
 func TestRealStoreBreaks(t *testing.T) {
 	p := newRemotePlace(t)
 	for i := range 4 {

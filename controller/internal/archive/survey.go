@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// maxSurveyed is the maximum number of directories on a volume that a survey reads.
+// maxSurveyed is the maximum number of directories that a survey reads on a volume.
 const maxSurveyed = 1000
 
 // A Survey reads the archives on a backup volume and changes nothing.
@@ -63,7 +63,8 @@ func (s *Survey) lookAtFolders(ctx context.Context, r *agent.Report) error {
 	return ctx.Err()
 }
 
-// lookAt examines one directory. It reports a fault of the directory as its Problem. An error ends the survey.
+// lookAt examines one directory. It reports a fault of the directory as the Problem of the result. An error stops the
+// survey.
 func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error) {
 	out := &agent.Found{Folder: folder}
 	m, err := s.readAll(ctx, filepath.Join(s.Volume, folder))
@@ -87,7 +88,7 @@ func (s *Survey) lookAt(ctx context.Context, folder string) (*agent.Found, error
 	return out, nil
 }
 
-// readAll verifies the archive in a directory. The manifest contains the archive's name.
+// readAll verifies the archive in a directory. It gets the archive's name from the manifest.
 func (s *Survey) readAll(ctx context.Context, folder string) (*archiveManifest, error) {
 	m, err := readManifestIn(folder)
 	if err != nil {

@@ -161,8 +161,8 @@ func (t tree) openEntry(e *entry) (f *os.File, err error) {
 	return f, nil
 }
 
-// openLocked opens a file under the server's lock. It takes no second lock on a file that the backup already holds
-// locked, because the first lock would refuse it.
+// openLocked opens a file under the server's lock. If the backup already holds the lock on the file, it does not lock
+// the file again, because the second lock would fail.
 func (t tree) openLocked(name string) (*os.File, error) {
 	if datadir.Held(name) {
 		return t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
@@ -182,7 +182,7 @@ func (e *entry) checkUnchanged(f *os.File) error {
 	return nil
 }
 
-// readAttributes returns the extended attributes in the name space user. It opens the file again, because os.Root
+// readAttributes returns the extended attributes in the namespace "user". It opens the file again, because os.Root
 // has no other access to attributes.
 func (t tree) readAttributes(name string) (map[string]string, error) {
 	f, err := t.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

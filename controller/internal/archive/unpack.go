@@ -15,16 +15,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/exit"
 )
 
-// maxFolders limits the memory for directories, whose modes and times are set at the end.
+// maxFolders limits the memory for directories. Their modes and times are kept in memory, and set after all files are
+// written.
 const maxFolders = 200_000
 
 // syncers is how many files are flushed to disk concurrently while another one is being unpacked.
 const syncers = 8
 
-// An unpacker writes entries to an empty directory, and never outside of it.
+// An unpacker writes entries to an empty directory, and never writes outside of it.
 type unpacker struct {
 	root *os.Root
-	// owned is true if files get the owner that the archive states. Only root can set an owner.
+	// owned is true if files get the owner that is stored in the archive. Only root can set an owner.
 	owned   bool
 	folders []*entry
 	slots   chan struct{}
@@ -81,7 +82,7 @@ func tooManyFolders() error {
 		"the archive has more than %d directories, too many to restore their modes and times", maxFolders)
 }
 
-// explainTwice reports a name that already exists, or whose directory is missing, as a damaged archive. The target
+// explainTwice reports a damaged archive if a name already exists, or if its directory is missing. The target
 // directory was empty at the beginning.
 func explainTwice(e *entry, err error) error {
 	if os.IsExist(err) || os.IsNotExist(err) {

@@ -7,31 +7,31 @@ import (
 	"sync"
 )
 
-// chunkSize is the number of bytes of the tar stream in one zstd frame. Separate frames let all cores compress and
-// decompress. zstd and tar read consecutive frames as one file.
+// chunkSize is the number of bytes of the tar stream in one zstd frame. Separate frames allow all cores to compress
+// and decompress. zstd and tar read consecutive frames as one file.
 const (
 	chunkSize = 1 << 20
-	// maxFrame is the limit of a frame in bytes. Data that does not compress grows a little.
+	// maxFrame is the maximum size of a frame in bytes. Data that does not compress becomes slightly larger.
 	maxFrame = chunkSize + 64<<10
-	// maxWorkers limits the memory, which is about 4 MiB per worker.
+	// maxWorkers limits the memory. Each worker needs about 4 MiB.
 	maxWorkers = 12
 )
 
 func workerCount() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
-// A chunk is passed from the producer to a worker and to the consumer, and is then used again.
+// A chunk is passed from the producer to a worker, and then to the consumer. After that it is reused.
 type chunk struct {
 	raw, packed []byte
 	err         error
 	done        chan struct{}
 }
 
-// A line is a pipeline of workers that returns chunks in the order of their submission. The first error or the end
-// of the context stops it.
+// A line is a pipeline of workers. It returns chunks in the order in which they were submitted. It stops at the first
+// error, or when the context is canceled.
 type line struct {
 	free, jobs, order chan *chunk
 	stop              context.CancelCauseFunc
-	ctx               context.Context //nolint:containedctx // The context ends with the line.
+	ctx               context.Context //nolint:containedctx // The context is canceled with the line.
 	running           sync.WaitGroup
 }
 
@@ -54,8 +54,8 @@ func newLine(ctx context.Context, work func(*chunk) error) *line {
 	return l
 }
 
-// takeChunk waits for a free chunk and empties it. The number of chunks is fixed, so the producer waits for the
-// consumer.
+// takeChunk waits for a free chunk and empties it. The number of chunks is limited, so the producer waits until the
+// consumer has released one.
 func (l *line) takeChunk() (*chunk, error) {
 	select {
 	case c := <-l.free:
@@ -68,11 +68,12 @@ func (l *line) takeChunk() (*chunk, error) {
 
 // giveChunk submits a chunk to the workers.
 func (l *line) giveChunk(c *chunk) {
-	l.order <- c // It never blocks, because the channel has space for all chunks.
+	l.order <- c // This never blocks, because the channel has space for all chunks.
 	l.jobs <- c
 }
 
-// nextChunk waits for the worker of the next chunk in order, and returns the chunk. It returns io.EOF at the end.
+// nextChunk waits until the worker has finished the next chunk in order, and returns the chunk. After the last chunk
+// it returns io.EOF.
 func (l *line) nextChunk() (*chunk, error) {
 	select {
 	case c, ok := <-l.order:

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 )
 
-// tarBlock is the block size of a tar file in bytes. Two empty blocks end the file.
+// tarBlock is the block size of a tar file in bytes. A tar file ends with two empty blocks.
 const tarBlock = 512
 
 // written describes an archive that is not verified yet.
@@ -47,7 +47,7 @@ func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*wri
 	if err == nil {
 		_, err = c.Write(make([]byte, 2*tarBlock))
 	}
-	// An error of the compressor is the cause of the error that the walk returned.
+	// If the compressor failed, its error is the cause of the error that the walk returned.
 	if cerr := c.Close(); cerr != nil {
 		err = cerr
 	}
@@ -57,7 +57,7 @@ func (t tree) writeTar(ctx context.Context, out io.Writer, m *agent.Meter) (*wri
 	return &written{Contents: l.sumEntries(), size: s.size, sum: hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
-// A tarWriter writes files directly to the compressor's chunks.
+// A tarWriter writes files directly into the compressor's chunks.
 type tarWriter struct {
 	*compressor
 
@@ -118,7 +118,7 @@ func (w tarWriter) writeContent(f *os.File, e *entry) (uint32, error) {
 	return sum, nil
 }
 
-// A sink computes the checksum of the bytes that it writes. It starts flushing a file to disk early.
+// A sink computes the checksum of the bytes that it writes. It makes the kernel flush a file to disk early.
 type sink struct {
 	writer        io.Writer
 	sum           hash.Hash

@@ -1,5 +1,5 @@
-// Package certificate creates certificates and decides when to renew them. All of them are certificates of servers in
-// the cluster. Their keys are P-256 keys, which all TLS 1.2 clients support.
+// Package certificate creates certificates for servers in the cluster, and decides when to renew them. The keys are
+// P-256 keys, which all TLS 1.2 clients support.
 package certificate
 
 import (
@@ -20,9 +20,10 @@ import (
 const (
 	// AuthorityLife is the lifetime of a certificate authority.
 	AuthorityLife = 10 * 365 * 24 * time.Hour
-	// Life is the lifetime of a certificate. It is renewed after two thirds of this time.
+	// Life is the lifetime of a certificate. The controller renews it after two thirds of this time.
 	Life = 90 * 24 * time.Hour
-	// Slack is the maximum difference between clocks. A certificate is valid from this time before its creation.
+	// Slack is the maximum difference between clocks. The validity of a certificate begins this long before its
+	// creation.
 	Slack = time.Hour
 )
 
@@ -47,7 +48,7 @@ func (n Names) All() []string {
 	return out
 }
 
-// NewAuthority returns a self-signed certificate authority with a name for users.
+// NewAuthority returns a self-signed certificate authority. The name is only informative.
 func NewAuthority(now time.Time, name string) (Pair, error) {
 	return newPair(now, &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(AuthorityLife),
@@ -55,7 +56,7 @@ func NewAuthority(now time.Time, name string) (Pair, error) {
 	}, nil)
 }
 
-// Sign returns a new certificate of a server with its key. It expires with its certificate authority at the latest.
+// Sign returns a new server certificate with its key. It expires no later than its certificate authority.
 func (p Pair) Sign(now time.Time, names Names) (Pair, error) {
 	authority, _, err := p.parse()
 	if err != nil {
@@ -113,8 +114,9 @@ func Parse(raw []byte) (*x509.Certificate, error) {
 	return parseDER(block.Bytes)
 }
 
-// maxRSA is the maximum size in bits of a key that verifies a certificate. crypto/tls limits the key of the server,
-// but not the keys of its signers. A key of a megabit would use a processor for minutes, regardless of any deadline.
+// maxRSA is the maximum size in bits of an RSA key that verifies a certificate. crypto/tls limits the key of the
+// server, but not the keys of its issuers. Verification with a key of a million bits would use a CPU for minutes,
+// regardless of any deadline.
 const maxRSA = 8192
 
 func parseDER(raw []byte) (*x509.Certificate, error) {
@@ -128,7 +130,7 @@ func parseDER(raw []byte) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// WhyRenew returns why the certificate of a server with these names must be renewed, or "".
+// WhyRenew returns the reason why the certificate of a server with these names must be renewed, or "".
 func (p Pair) WhyRenew(issuer Pair, now time.Time, names Names) string {
 	authority, _, err := p.parse()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestLargeKeys checks that a certificate whose key takes minutes of CPU time is ignored.
+// TestLargeKeys checks that a certificate is ignored if verification with its key would take minutes of CPU time.
 func TestLargeKeys(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,8 +40,8 @@ func TestLargeKeys(t *testing.T) {
 	}
 }
 
-// TestFutureIsRenewed checks that a certificate from a clock that was ahead is renewed, and that a valid new one is
-// not.
+// TestFutureIsRenewed checks that a certificate is renewed if it was created while the clock was ahead. A valid new
+// certificate is not renewed.
 func TestFutureIsRenewed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	ca, err := NewAuthority(now, "authority")

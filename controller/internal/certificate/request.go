@@ -34,7 +34,7 @@ func NewPrivateKey() (PrivateKey, error) {
 // Format prints [redacted] for all formatting verbs.
 func (PrivateKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
-// MarshalText returns [redacted], because no key is stored as JSON.
+// MarshalText returns [redacted]. Keys are never stored as JSON.
 func (PrivateKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
 
 // MarshalLog returns [redacted] to loggers.
@@ -61,8 +61,8 @@ func (k PrivateKey) Request(names Names) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// commonName returns the first name of a server, which some certificate authorities require, if it is not too long
-// (RFC 5280, ub-common-name).
+// commonName returns the first name of a server, because some certificate authorities require a common name. It
+// returns "" if that name is too long (RFC 5280, ub-common-name).
 func commonName(names Names) string {
 	if len(names.DNS) == 0 || len(names.DNS[0]) > 64 {
 		return ""
@@ -124,8 +124,8 @@ func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Verify returns an error unless the first certificate of the chain is valid for all names. The rest of the chain are
-// intermediate certificates up to a certificate authority.
+// Verify returns an error unless the first certificate of the chain is valid for all names. The other certificates of
+// the chain are intermediate certificates up to a certificate authority.
 func Verify(chain, authorities []*x509.Certificate, now time.Time, names ...string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range authorities {

@@ -1,5 +1,5 @@
-// Package clock compares the clock of this process with the clock of the API server. A clock that is temporarily
-// wrong must not expire anything that cannot be restored, such as a backup.
+// Package clock compares the clock of this process with the clock of the API server. While a clock is wrong, nothing
+// may expire that cannot be restored, such as a backup.
 package clock
 
 import (
@@ -15,7 +15,7 @@ import (
 // certificates and schedules.
 const Tolerance = 5 * time.Minute
 
-// slowAnswer is the maximum duration of a request. The time in a slower response is too old to be used.
+// slowAnswer is the maximum duration of a request. If a response takes longer, its time is too old to be used.
 const slowAnswer = 30 * time.Second
 
 // A Skew is the time by which the clock of this process is ahead of the API server's clock. It is negative if behind.
@@ -25,7 +25,7 @@ type Skew struct {
 	Unknown bool
 }
 
-// IsTrusted reports whether both clocks agree. Only then may expired objects be deleted.
+// IsTrusted reports whether both clocks agree. The controller deletes expired objects only then.
 func (s Skew) IsTrusted() bool { return !s.Unknown && s.Ahead.Abs() <= Tolerance }
 
 // String describes the difference. The text changes only if the difference changes considerably.
@@ -40,7 +40,7 @@ func (s Skew) String() string {
 }
 
 // A Watch reads the time of the API server from the Date header of each response. Between two responses it uses the
-// monotonic clock, which cannot be set. A step of the wall clock is therefore detected immediately.
+// monotonic clock, which cannot be set. It therefore detects at once if the wall clock is set to another time.
 type Watch struct {
 	wall      func() time.Time
 	monotonic func() time.Duration
@@ -89,7 +89,7 @@ func (w *Watch) read() (time.Time, Skew) {
 	return now, Skew{Ahead: now.Round(0).Sub(w.told.Add(w.monotonic() - w.toldAt))}
 }
 
-// note stores the time in the response to a request that was sent at a monotonic time.
+// note stores the time from a response. sent is the monotonic time at which the request was sent.
 func (w *Watch) note(date string, sent time.Duration) {
 	told, err := http.ParseTime(date)
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *Watch) note(date string, sent time.Duration) {
 	}
 }
 
-// A transport stores the time in each response.
+// A transport reads the time from each response.
 type transport struct {
 	watch *Watch
 	next  http.RoundTripper
@@ -118,5 +118,5 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper returns the wrapped transport, in which client-go finds the TLS settings.
+// WrappedRoundTripper returns the wrapped transport, from which client-go reads the TLS settings.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }

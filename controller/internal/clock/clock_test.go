@@ -38,15 +38,15 @@ func ask(t *testing.T, w *Watch, date func() string) {
 	_ = answer.Body.Close()
 }
 
-// TestWatch checks that the clock of this process is trusted while it differs from the API server's clock by a few
-// minutes at most. A change of the wall clock is detected at once, even between two responses. The time is then the
-// API server's until the clocks agree.
+// TestWatch checks that the clock of this process is trusted if it differs from the API server's clock by a few
+// minutes at most. A change of the wall clock is detected at once, even between two responses. Until the clocks
+// agree, the API server's time is used.
 func TestWatch(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	const month = 31 * 24 * time.Hour
 	for name, tc := range map[string]struct {
 		reason string
-		// server is how far the API server's clock is ahead, and step is a later change of the wall clock.
+		// server is how far the API server's clock is ahead. step is a later change of the wall clock.
 		server, step time.Duration
 		date         string
 		trusted      bool
@@ -95,7 +95,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestSlowAnswer checks that a slow response does not determine the time.
+// TestSlowAnswer checks that the time in a slow response is ignored.
 func TestSlowAnswer(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	m := &machine{wall: start}

@@ -39,7 +39,8 @@ func (x *instanceCheck) summarizeBackups() Backups {
 	return out
 }
 
-// examineRecords checks the BackupRecords of an instance, except those of instances whose data is being recovered.
+// examineRecords checks the BackupRecords of an instance. It skips the unfinished ones of instances whose data is
+// being recovered.
 func (x *instanceCheck) examineRecords() []Finding {
 	var out []Finding
 	for _, r := range x.records {
@@ -59,8 +60,8 @@ func (x *instanceCheck) examineRecords() []Finding {
 	return out
 }
 
-// missingRecords reports backups whose BackupRecord is missing while the archive exists. The newest of them blocks
-// the name.
+// missingRecords reports archives whose BackupRecord is missing. The newest of them prevents a claim with this name
+// from starting.
 func (x *instanceCheck) missingRecords() []Finding {
 	if slices.Contains(x.Absent, v1.KindBackupRecord) {
 		return nil
@@ -108,7 +109,7 @@ func (p *subject) recordsByValue() []v1.BackupRecord {
 	return out
 }
 
-// deletedRecord reports a BackupRecord whose deletion waits.
+// deletedRecord reports a BackupRecord whose deletion has not finished in time.
 func (x *instanceCheck) deletedRecord(r *v1.BackupRecord) []Finding {
 	if r.DeletionTimestamp == nil || !x.isOlder(*r.DeletionTimestamp, shortDelay) {
 		return nil
@@ -141,8 +142,8 @@ func (x *instanceCheck) provenRecord(r *v1.BackupRecord) []Finding {
 	return out
 }
 
-// storedRecord checks a backup in a store. The advice never is to delete the BackupRecord, because the store may
-// still contain the archive.
+// storedRecord checks a backup in a store. It never advises to delete the BackupRecord, because the store may still
+// contain the archive.
 func (x *instanceCheck) storedRecord(r *v1.BackupRecord) []Finding {
 	name := r.Spec.Archive.Store
 	n := slices.IndexFunc(x.Stores, func(s v1.BackupStore) bool { return s.Name == name })
@@ -162,14 +163,14 @@ func (x *instanceCheck) storedRecord(r *v1.BackupRecord) []Finding {
 		"backup %s is stored in BackupStore %s, which is not reachable: %s", r.Name, name, reason)}
 }
 
-// hasBackupsOf reports whether a volume has, or would get, the backups of a namespace. A backup is not reported as
-// lost, and a volume not as unused, if the backup may be on the volume.
+// hasBackupsOf reports whether the backups of a namespace are or would be stored on a volume. The doctor then reports
+// neither the backup as lost nor the volume as unused.
 func hasBackupsOf(v *corev1.PersistentVolume, namespace types.UID) bool {
 	return instance.NamespaceOf(v) == namespace || instance.HasBackupsOf(v, namespace)
 }
 
-// examineBackupPVs checks that the backup volumes of an instance are retained, that there is one for each namespace
-// of that name, and that each contains backups.
+// examineBackupPVs checks that the backup volumes of an instance are in use and retained. It also reports volumes of
+// previous namespaces with this name.
 func (x *instanceCheck) examineBackupPVs() []Finding {
 	var out []Finding
 	for _, v := range x.backupPVs {
@@ -184,7 +185,7 @@ func (x *instanceCheck) examineBackupPVs() []Finding {
 	return append(out, x.earlierVolumes()...)
 }
 
-// earlierVolumes reports volumes of previous namespaces of the same name, which may have had another owner.
+// earlierVolumes reports volumes of previous namespaces with the same name, which may have had a different owner.
 func (x *instanceCheck) earlierVolumes() []Finding {
 	today, known := x.namespaceUID(x.key.Namespace)
 	advice := "kubectl get pv --selector " + v1.LabelInstance + "=" + x.key.Life("").Key() +

@@ -1,4 +1,4 @@
-// Package doctor reports what protects the data of each instance, what is wrong, and what to do about it. It changes
+// Package doctor reports how the data of each instance is protected, what is wrong, and how to fix it. It changes
 // nothing.
 package doctor
 
@@ -20,10 +20,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/instance"
 )
 
-// Lease is the name of the lease that the running controller renews in its own namespace.
+// Lease is the name of the lease that the running controller renews in its namespace.
 const Lease = "controller." + v1.Group
 
-// Kinds that a cluster need not have.
+// These kinds may be missing in a cluster, or the user may not be allowed to read them.
 const (
 	kindJob       = "Job"
 	kindNamespace = "Namespace"
@@ -32,14 +32,15 @@ const (
 
 // A Cluster contains all objects of the product in a cluster at one time.
 type Cluster struct {
-	// Now is the time of the read.
+	// Now is the time at which the cluster was read.
 	Now time.Time
 	// SystemNamespace is the controller's own namespace.
 	SystemNamespace string
 
 	// Claims and XRs are the objects of all installed kinds.
 	Claims, XRs []*instance.Composite
-	// Volumes and PVCs include all in the cluster, because a volume of the product may have lost its labels.
+	// Volumes and PVCs are all volumes and PVCs of the cluster, because a volume of the product may have lost its
+	// labels.
 	Volumes []corev1.PersistentVolume
 	PVCs    []corev1.PersistentVolumeClaim
 	Records []v1.BackupRecord
@@ -52,7 +53,7 @@ type Cluster struct {
 
 	// Absent lists kinds that are not installed.
 	Absent []string
-	// Unread maps kinds that the user may not read to the reason.
+	// Unread maps the kinds that the user may not read to the error.
 	Unread map[string]string
 }
 
@@ -63,8 +64,8 @@ type clusterReader struct {
 	cluster *Cluster
 }
 
-// Look reads a cluster. The objects that hold data are read before the XRs. An XR that is created in between may lack
-// a volume, but no volume lacks its XR.
+// Look reads a cluster. It reads the objects that hold data before it reads the XRs. If an XR is created in between,
+// its volume may be missing, but a volume never lacks its XR.
 func Look(ctx context.Context, r client.Reader, systemNamespace string, now time.Time) (*Cluster, error) {
 	l := &clusterReader{Reader: r,
 		cluster: &Cluster{Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{}}}
@@ -102,12 +103,12 @@ func (l *clusterReader) lookAtStores(ctx context.Context) error {
 	err := l.List(ctx, stores)
 	l.cluster.Stores = stores.Items
 	if instance.IsNotInstalled(err) {
-		return nil // No BackupRecord can name a store then.
+		return nil // In this case no BackupRecord can refer to a store.
 	}
 	return l.isInstalled(v1.KindBackupStore, err)
 }
 
-// isInstalled records a kind that is not installed, and returns other errors.
+// isInstalled handles the error of a read. It records a kind that is not installed, and returns other errors.
 func (l *clusterReader) isInstalled(kind string, err error) error {
 	switch {
 	case instance.IsNotInstalled(err):
@@ -119,7 +120,7 @@ func (l *clusterReader) isInstalled(kind string, err error) error {
 	return nil
 }
 
-// lookAtRest reads the other objects of instances, including those of deleted instances.
+// lookAtRest reads Jobs and namespaces, including the Jobs of deleted instances.
 func (l *clusterReader) lookAtRest(ctx context.Context) error {
 	ours := client.MatchingLabels{v1.LabelManagedBy: v1.ManagedBy}
 	for _, list := range []struct {
@@ -140,7 +141,7 @@ func (l *clusterReader) lookAtRest(ctx context.Context) error {
 	return nil
 }
 
-// isAllowed records a kind that the user may not read, and returns other errors.
+// isAllowed handles the error of a read. It records a kind that the user may not read, and returns other errors.
 func (l *clusterReader) isAllowed(kind string, err error) error {
 	switch {
 	case kerrors.IsForbidden(err):
@@ -162,7 +163,7 @@ func (l *clusterReader) lookAtComposites(ctx context.Context) error {
 			}
 		}
 		name := kind.XR.Kind
-		if !kind.HasClaims() { // A claim may have the same kind in another API group.
+		if !kind.HasClaims() { // A claim may have the same kind in a different API group.
 			name = kind.InstanceKind()
 		}
 		xrs, err := l.listDecoded(ctx, kind.XR, name)

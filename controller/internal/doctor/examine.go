@@ -3,11 +3,11 @@ package doctor
 import "time"
 
 const (
-	// shortDelay is how long the controller may take for a step that usually takes seconds.
+	// shortDelay is how long a step may take that usually takes seconds.
 	shortDelay = time.Minute
-	// long is the maximum duration of a step that takes a while.
+	// long is how long a step may take that usually takes minutes.
 	long = 10 * time.Minute
-	// endless is the maximum duration of a running backup, even of much data.
+	// endless is how long a backup may run, even if it has much data.
 	endless = 24 * time.Hour
 )
 

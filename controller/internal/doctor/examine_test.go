@@ -33,7 +33,7 @@ func annotations(i v1.Instance) map[string]string {
 		v1.AnnotationClaimName: i.Name, v1.AnnotationNamespaceUID: "ns-1"}
 }
 
-// object returns an object of a kind in the original API.
+// object returns an object of a kind in the API for claims.
 func object(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(v1.GroupVersionClaims.WithKind(kind))
@@ -104,7 +104,7 @@ func backupHandle() corev1.PersistentVolumeClaim {
 	return c
 }
 
-// record returns the BackupRecord of an instance, which was created this time ago.
+// record returns a BackupRecord of an instance, with the given age.
 func record(uid types.UID, phase v1.BackupPhase, since time.Duration) v1.BackupRecord {
 	i := key.Life(uid)
 	return v1.BackupRecord{
@@ -121,7 +121,7 @@ func job(uid types.UID) metav1.PartialObjectMetadata {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "backup-orders-job", Labels: i.Labels()}}
 }
 
-// healthy returns a cluster with one instance, and one backup of its previous instance.
+// healthy returns a cluster with one instance, and one backup of the previous instance.
 func healthy() *Cluster {
 	return &Cluster{
 		Now: now, SystemNamespace: systemNamespace, Unread: map[string]string{},
@@ -135,15 +135,15 @@ func healthy() *Cluster {
 	}
 }
 
-// gone deletes the instance and leaves its backups.
+// gone deletes the instance with its data, and leaves its backups.
 func gone(c *Cluster) {
 	c.Claims, c.XRs, c.Volumes, c.PVCs = nil, nil, c.Volumes[1:], c.PVCs[1:]
 }
 
-// lost removes claim and XR without a backup.
+// lost deletes the claim and the XR without a backup, and leaves the data.
 func lost(c *Cluster) { c.Claims, c.XRs = nil, nil }
 
-// dying starts the deletion of the instance in this phase.
+// dying simulates a deletion of the instance that is in the given phase.
 func dying(c *Cluster, step string) {
 	for _, o := range []*instance.Composite{c.Claims[0], c.XRs[0]} {
 		o.SetDeletionTimestamp(new(ago(time.Minute)))
@@ -152,7 +152,7 @@ func dying(c *Cluster, step string) {
 		Message: "Volume is gone: bring it back"}
 }
 
-// ephemeral changes the cluster to one with a single Database without storage.
+// ephemeral replaces the instance by a Database without storage.
 func ephemeral(c *Cluster) {
 	gone(c)
 	c.Volumes, c.Records = nil, nil
@@ -165,7 +165,7 @@ func ephemeral(c *Cluster) {
 	c.XRs = []*instance.Composite{decoded(xr)}
 }
 
-// said returns the findings as lines with their advice.
+// said returns the findings of a report as lines with their advice.
 func said(r *Report) []string {
 	all := append(slices.Clone(r.Cluster), r.Rest...)
 	for i := range r.Instances {
@@ -178,7 +178,7 @@ func said(r *Report) []string {
 	return out
 }
 
-// noted adds the metadata of a backup to a volume.
+// noted adds the catalog entry of a backup to a volume.
 func noted(v *corev1.PersistentVolume, r v1.BackupRecord) {
 	r.Spec.Archive = &v1.Archive{Path: r.Name}
 	text, err := json.Marshal(r.Note())
@@ -188,12 +188,12 @@ func noted(v *corev1.PersistentVolume, r v1.BackupRecord) {
 	v.Annotations[v1.AnnotationBackupPrefix+r.Name] = string(text)
 }
 
-// inherited makes the backup volume belong to namespace ns-2, a later one than ns-1.
+// inherited makes the backup volume belong to namespace ns-2, which was created after ns-1.
 func inherited(v *corev1.PersistentVolume) {
 	v.Annotations[v1.AnnotationNamespaceUID], v.Annotations[v1.AnnotationEarlierNamespaces] = "ns-2", "ns-1"
 }
 
-// TestExamine checks that each problem is reported once, and nothing else.
+// TestExamine checks that each problem is reported exactly once.
 func TestExamine(t *testing.T) {
 	old := key.Life("uid-0").RecordName()
 	mine := life.RecordName()
@@ -587,10 +587,10 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) { c.Volumes[1].Annotations[v1.AnnotationNamespaceUID] = "ns-2" },
 			want:   []string{"wrong: backup " + old + " is verified but cannot be restored: no volume is labeled"},
 		},
-		"BackupPVInherited": { // A later namespace of the same name has it.
+		"BackupPVInherited": { // A later namespace with the same name owns the volume.
 			change: func(c *Cluster) { inherited(&c.Volumes[1]) },
 		},
-		"BackupPVInheritedAndGone": { // It contains only backups of the previous namespace.
+		"BackupPVInheritedAndGone": { // The volume contains only backups of the previous namespace.
 			change: func(c *Cluster) {
 				gone(c)
 				inherited(&c.Volumes[0])
@@ -806,8 +806,8 @@ func namespacedObject() *unstructured.Unstructured {
 	return u
 }
 
-// TestNamespaced checks that the doctor shows an instance without a claim in addition to the instance of a claim with
-// the same name, and reports no missing claim.
+// TestNamespaced checks an instance without a claim next to the instance of a claim with the same name. The doctor
+// must show both, and must not report a missing claim.
 func TestNamespaced(t *testing.T) {
 	c := healthy()
 	c.XRs = append(c.XRs, decoded(namespacedObject()))
@@ -835,7 +835,7 @@ func TestNamespaced(t *testing.T) {
 	}
 }
 
-// contains reports whether a text contains the parts in this order.
+// contains reports whether a text contains all parts in this order.
 func contains(text, parts string) bool {
 	for part := range strings.SplitSeq(parts, "…") {
 		_, rest, found := strings.Cut(text, strings.TrimSpace(part))

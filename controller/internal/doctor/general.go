@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A clusterCheck checks what concerns all instances or none.
+// A clusterCheck checks objects that concern all instances, and objects that belong to none.
 type clusterCheck struct {
 	*index
 }

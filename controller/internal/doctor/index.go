@@ -32,7 +32,8 @@ type subject struct {
 	key   instance.Key
 	claim *instance.Composite
 	xrs   []*instance.Composite
-	// holders are the volumes, and then the PVCs, that have the finalizer and name an XR. dataPVs are these volumes.
+	// holders are the volumes, and then the PVCs, that have the finalizer and refer to an XR. dataPVs are the volumes
+	// among them.
 	holders []client.Object
 	dataPVs []*corev1.PersistentVolume
 	// backupPVs are the backup volumes.
@@ -118,7 +119,7 @@ func (x *index) inOrder() []*subject {
 	return out
 }
 
-// keyOf returns the key of the instance that an object names.
+// keyOf returns the key of the instance that the labels and annotations of an object refer to.
 func keyOf(o client.Object) (instance.Key, bool) {
 	for _, kind := range instance.Kinds() {
 		if keys := kind.OfAnnotated(o); len(keys) > 0 {
@@ -128,7 +129,7 @@ func keyOf(o client.Object) (instance.Key, bool) {
 	return instance.Key{}, false
 }
 
-// stateOfXR returns the state of an instance with all parts that a finding depends on.
+// stateOfXR returns the state of an instance, with everything that findings depend on.
 func (x *index) stateOfXR(p *subject, xr *instance.Composite) *instance.State {
 	s := x.stateOfLife(p, xr.GetUID())
 	s.XR = xr
@@ -196,7 +197,7 @@ func (x *index) unfinishedRecord(r *v1.BackupRecord) Finding {
 	return f
 }
 
-// askController advises to look at why the controller does not do its work.
+// askController returns the advice to find out why the controller does not do its work.
 func (x *index) askController(does string) string {
 	return fmt.Sprintf("the controller normally %s within seconds; find out why it does not: kubectl logs "+
 		"--namespace %s deployment/crossplane-mysql", does, x.SystemNamespace)

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// An instanceCheck checks one name with all its instances.
+// An instanceCheck checks all instances with one name, including deleted ones.
 type instanceCheck struct {
 	*index
 	*subject
@@ -46,7 +46,7 @@ func dataOf(v *corev1.PersistentVolume) *Data {
 		Finalizer: instance.HasFinalizer(v)}
 }
 
-// stateText returns the state of the living instance in a word or two.
+// stateText returns the state of the existing instance in a word or two.
 func (x *instanceCheck) stateText() string {
 	state := "deleted"
 	switch {
@@ -87,7 +87,7 @@ func (x *instanceCheck) examineClaim() []Finding {
 		return []Finding{wrongFinding("find out why Crossplane creates none: kubectl describe "+c.InKubectl(),
 			"%s has no composite resource, %s after it was created", nameOf(c), x.ageOf(c.GetCreationTimestamp()))}
 	}
-	unreported := *c // The copy has no message, because Next does not repeat a message in the status.
+	unreported := *c // Next does not repeat a message that is in the status, so the copy has none.
 	unreported.Status.Message = ""
 	s := instance.NewState(instance.Subject{Life: x.key.Life(""), Now: x.Now, Claim: &unreported})
 	s.CrossplaneAwaited = x.Now.Sub(c.GetDeletionTimestamp().Time)
@@ -103,11 +103,11 @@ func (x *instanceCheck) examineClaim() []Finding {
 			"the finalizers %s",
 			nameOf(c), strings.Join(c.GetFinalizers(), ", "))}
 	}
-	return nil // Crossplane has a minute to create it.
+	return nil // Crossplane has a minute to create the composite resource.
 }
 
-// unreadable reports unreadable fields of the claim, its composite resources and the BackupRecords, with the command
-// that repairs each object.
+// unreadable reports fields that cannot be read in the claim, its composite resources and the BackupRecords. The
+// advice is the command that repairs the object.
 func (x *instanceCheck) unreadable() []Finding {
 	var out []Finding
 	for _, c := range append([]*instance.Composite{x.claim}, x.xrs...) {

@@ -47,7 +47,7 @@ func (x *clusterCheck) xrsWithoutClaim() []Finding {
 	return out
 }
 
-// isKnownVolume reports whether a volume belongs to an instance, by its labels or because the instance uses it.
+// isKnownVolume reports whether a volume belongs to an instance, either by its labels or because an instance uses it.
 func (x *clusterCheck) isKnownVolume(v *corev1.PersistentVolume) bool {
 	_, ok := keyOf(v)
 	return ok && (instance.IsForBackups(v) || instance.XROf(v) != "") || x.isUsed(v.Name)
@@ -70,11 +70,11 @@ func (x *index) isUsed(volume string) bool {
 	return false
 }
 
-// isAlive reports whether the instance, or data of it, still exists, so that its Jobs are needed.
+// isAlive reports whether the instance or its data still exists. Its Jobs are needed in this case.
 func (x *index) isAlive(uid types.UID) bool { return x.living[uid] || x.orphaned[uid] }
 
-// adoptCommand returns the command that lists the backups on the backup volume of an instance without changing
-// anything.
+// adoptCommand returns a command that lists the backups on the backup volume of an instance. The command changes
+// nothing.
 func adoptCommand(k instance.Key) string {
 	return fmt.Sprintf("kubectl mysql adopt --namespace %s --volume %s --kind %s --name %s --dry-run", k.Namespace,
 		k.Life("").BackupPVCName(), k.Kind, k.Name)
@@ -93,7 +93,7 @@ func (x *clusterCheck) examineJobs() []Finding {
 	return out
 }
 
-// isRestoreTest reports whether a Job runs a restore test that a BackupRecord waits for.
+// isRestoreTest reports whether a Job runs a restore test for a BackupRecord that waits for it.
 func (x *clusterCheck) isRestoreTest(j *metav1.PartialObjectMetadata) bool {
 	return j.Labels[v1.LabelComponent] == v1.ComponentRestoreTest &&
 		slices.ContainsFunc(x.Records, func(r v1.BackupRecord) bool {
@@ -101,7 +101,7 @@ func (x *clusterCheck) isRestoreTest(j *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// isRemovalJob reports whether a Job deletes an archive, and a BackupRecord waits for it.
+// isRemovalJob reports whether a Job deletes the archive of a BackupRecord that waits for it.
 func (x *clusterCheck) isRemovalJob(j *metav1.PartialObjectMetadata) bool {
 	return j.Labels[v1.LabelComponent] == v1.ComponentRemoval &&
 		slices.ContainsFunc(x.Records, func(r v1.BackupRecord) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/steps"
 )
 
-// examineOrphans reports instances whose composite resource is deleted and whose data still exists. The controller
-// takes the missing backup.
+// examineOrphans reports instances whose composite resource was deleted while their data still exists. The controller
+// backs up such data if there is no backup of it.
 func (x *instanceCheck) examineOrphans() []Finding {
 	var out []Finding
 	seen := map[types.UID]bool{}
@@ -35,8 +35,8 @@ func (x *instanceCheck) examineOrphans() []Finding {
 	return out
 }
 
-// explainRescue explains the recovery of data that volumes and PVCs of a deleted instance hold. Until its backup is
-// announced, the next step of the instance determines the finding.
+// explainRescue explains how the data of a deleted instance is recovered from volumes and PVCs. Before the backup has
+// a BackupRecord, the next step of the instance determines the finding.
 func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Finding {
 	s := x.stateOfLife(x.subject, uid)
 	s.Orphan = new(instance.IdentityOfHolders(s.Life, holders, x.Now))
@@ -62,7 +62,8 @@ func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Fi
 	}
 }
 
-// explainUnannounced explains data for which no backup is announced, from the next step of its instance.
+// explainUnannounced returns the finding for data whose backup has no BackupRecord yet. It depends on the next step
+// of the instance.
 func (x *instanceCheck) explainUnannounced(name string, uid types.UID, next steps.Step) Finding {
 	if next.Action == steps.CreateBackup {
 		return wrongFinding(x.askController("starts a backup of it"),
@@ -81,7 +82,7 @@ func (p *subject) recordOf(uid types.UID) *v1.BackupRecord {
 	return nil
 }
 
-// strayVolumes reports volumes with the labels of a living instance that uses another volume.
+// strayVolumes reports volumes with the labels of an existing instance that uses a different volume.
 func (x *instanceCheck) strayVolumes() []Finding {
 	var out []Finding
 	for _, v := range x.dataPVs {

@@ -107,5 +107,5 @@ func printFindings(b *strings.Builder, indent string, all []Finding) {
 // maxLine is the maximum length of a printed line in bytes.
 const maxLine = 8 << 10
 
-// printable removes control sequences, because users can write texts of objects, and a terminal would interpret them.
+// printable removes control sequences, because users can write these texts, and a terminal would interpret them.
 func printable(text string) string { return v1.PrintableText(text, maxLine) }

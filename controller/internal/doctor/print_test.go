@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
-// onVolumes gives the volumes of the instance other names.
+// onVolumes renames the volumes of the instance.
 func onVolumes(c *Cluster, data, backup string) {
 	c.Volumes[0].Name, c.PVCs[0].Spec.VolumeName, c.XRs[0].Status.Volume = data, data, data
 	c.Volumes[1].Name, c.PVCs[1].Spec.VolumeName = backup, backup
@@ -124,7 +124,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestVerdict checks that a report with notes only ends the command with exit code 0.
+// TestVerdict checks that the exit code is 0 if a report contains only notes.
 func TestVerdict(t *testing.T) {
 	for severity, want := range map[Severity]int{OK: 0, Note: 0, Wrong: ExitWrong} {
 		r := &Report{Instances: []Instance{{Findings: []Finding{{Severity: severity}}}}}

@@ -10,14 +10,14 @@ import (
 // A Severity is the severity of a finding.
 type Severity string
 
-// Severities, the mildest first. A note requires no action.
+// The severities are sorted from mildest to worst. A note requires no action.
 const (
 	OK    Severity = "ok"
 	Note  Severity = "note"
 	Wrong Severity = "wrong"
 )
 
-// Exit codes of a command that prints a Report.
+// A command that prints a Report exits with these codes.
 const (
 	ExitWrong = 1
 	ExitBlind = 2
@@ -28,7 +28,7 @@ func Blind(err error) error {
 	return &agent.ExitError{Code: ExitBlind, Err: fmt.Errorf("cannot check the cluster: %w", err)}
 }
 
-// Err returns the error of a command that has printed the report. Notes cause no error.
+// Err returns the error of a command that has printed the report, if there are problems. Notes cause no error.
 func (r *Report) Err() error {
 	if n := r.Count(Wrong); n > 0 {
 		return &agent.ExitError{Code: ExitWrong, Err: fmt.Errorf("problems found: %d", n)}
@@ -36,7 +36,7 @@ func (r *Report) Err() error {
 	return nil
 }
 
-// A Finding is one fact, and what to do about it.
+// A Finding describes one fact and how to fix it.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
@@ -48,20 +48,20 @@ type Report struct {
 	// Cluster contains the findings that concern all instances.
 	Cluster   []Finding  `json:"cluster,omitempty"`
 	Instances []Instance `json:"instances"`
-	// Rest contains the findings that concern no instance.
+	// Rest contains the findings that belong to no instance.
 	Rest []Finding `json:"rest,omitempty"`
 }
 
-// An Instance is a claim, or the remaining objects of a deleted one.
+// An Instance is an existing claim, or the remaining objects of a deleted one.
 type Instance struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Severity is the severity of its worst finding.
+	// Severity is the severity of the worst finding.
 	Severity Severity `json:"severity"`
 	// State is the state in a word or two.
 	State string `json:"state"`
-	// Data is the data of the living instance, or nil if no volume holds any.
+	// Data is the data of the existing instance, or nil if no volume holds its data.
 	Data     *Data     `json:"data,omitempty"`
 	Backups  Backups   `json:"backups"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -74,13 +74,13 @@ type Data struct {
 	Finalizer     bool   `json:"finalizer"`
 }
 
-// Backups are the verified backups, and the volumes that they are stored on.
+// Backups are the verified backups, and the volumes and stores that contain them.
 type Backups struct {
 	Proven int `json:"proven"`
 	// Newest is the age of the newest backup, such as 3h.
 	Newest  string   `json:"newest,omitempty"`
 	Volumes []string `json:"volumes,omitempty"`
-	// Stores are the stores that contain some of them.
+	// Stores are the stores that contain backups.
 	Stores []string `json:"stores,omitempty"`
 }
 
@@ -118,7 +118,7 @@ func wrongFinding(advice, text string, args ...any) Finding {
 	return Finding{Severity: Wrong, Text: fmt.Sprintf(text, args...), Advice: advice}
 }
 
-// nameOf returns the name of an object for users.
+// nameOf returns the kind, the namespace and the name of an object as text.
 func nameOf(c *instance.Composite) string {
 	if c.GetNamespace() == "" {
 		return c.GetKind() + " " + c.GetName()

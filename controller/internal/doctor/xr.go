@@ -42,8 +42,8 @@ func (x *xrCheck) examineXR() []Finding {
 		x.endangeredData())
 }
 
-// claimGone reports an XR that runs without its claim. The advice to delete the XR is given only if a backup is
-// taken, because the reader may be in a hurry.
+// claimGone reports an XR that still runs although its claim is missing. It advises to delete the XR only if the
+// deletion takes a backup, because the reader may be in a hurry.
 func (x *xrCheck) claimGone() Finding {
 	advice := "create the claim again"
 	if lifecycle.NeedsBackup(x.State) {
@@ -52,7 +52,7 @@ func (x *xrCheck) claimGone() Finding {
 	return wrongFinding(advice, "%s is still running, but its claim does not exist any more", nameOf(x.XR))
 }
 
-// expectSoon returns the finding as a note while the controller may still be working on it.
+// expectSoon turns the finding into a note if the object is so new that the controller may still be working on it.
 func (x *xrCheck) expectSoon(c *instance.Composite, f Finding) Finding {
 	if !x.isOlder(c.GetCreationTimestamp(), shortDelay) {
 		f.Severity, f.Advice = Note, "check again in a minute"
@@ -60,7 +60,7 @@ func (x *xrCheck) expectSoon(c *instance.Composite, f Finding) Finding {
 	return f
 }
 
-// skippedBackup returns only a note, because a user has requested to skip the backup.
+// skippedBackup reports that a deletion takes no backup. It is only a note, because a user has requested this.
 func (x *xrCheck) skippedBackup() []Finding {
 	switch {
 	case x.DeletionIntent().Policy() == v1.DeletionDiscard:
@@ -68,7 +68,7 @@ func (x *xrCheck) skippedBackup() []Finding {
 			"deletionPolicy is Discard: a deletion takes no backup and loses the data")}
 	case x.DeletionIntent().Skips():
 		off := fmt.Sprintf("kubectl annotate %s %s-", x.XR.InKubectl(), v1.AnnotationSkipBackup)
-		// Crossplane would copy the annotation to the XR again.
+		// Otherwise Crossplane would copy the annotation to the XR again.
 		if c := x.Claim; c != nil && c.GetAnnotations()[v1.AnnotationSkipBackup] != "" {
 			off = fmt.Sprintf("kubectl annotate %s %s- && %s", c.InKubectl(), v1.AnnotationSkipBackup, off)
 		}
@@ -78,8 +78,8 @@ func (x *xrCheck) skippedBackup() []Finding {
 	return nil
 }
 
-// examineDeletion reports a deletion that waits for manual action. Only the message of the claim contains the command
-// that gives up the data.
+// examineDeletion reports a deletion that waits for manual action. The command that gives up the data is only in the
+// message of the claim.
 func (x *xrCheck) examineDeletion() []Finding {
 	d := x.XR.Status.Deletion
 	if d == nil || d.Phase != v1.DeletionHeld && d.Phase != v1.DeletionFailed {
@@ -89,8 +89,8 @@ func (x *xrCheck) examineDeletion() []Finding {
 		d.Message)}
 }
 
-// examineCertificate checks the certificate of the server. An expired certificate locks out the controller and all
-// clients that verify it.
+// examineCertificate checks the certificate of the server. If it has expired, the controller and all clients that
+// verify it can no longer connect.
 func (x *xrCheck) examineCertificate() []Finding {
 	t := x.XR.Status.TLS
 	switch end := t.End(); {
@@ -131,7 +131,7 @@ func (x *xrCheck) examineServing() []Finding {
 	return []Finding{f}
 }
 
-// examinePVC checks the data PVC of a living instance.
+// examinePVC checks the data PVC of an existing instance.
 func (x *xrCheck) examinePVC() []Finding {
 	name := fmt.Sprintf("PersistentVolumeClaim %s/%s", x.Life.Namespace, x.Life.DataPVCName())
 	switch c := x.DataPVC; {
@@ -168,7 +168,7 @@ func (x *xrCheck) lostVolume() []Finding {
 	}
 }
 
-// endangeredData lists how the data volume can be lost, by the same rules as the controller.
+// endangeredData reports how the data volume could be lost, by the same rules as the controller.
 func (x *xrCheck) endangeredData() []Finding {
 	out := findingsOf(lifecycle.DataRisks(x.State), x.askController("labels it"))
 	for i := range out {
@@ -179,7 +179,7 @@ func (x *xrCheck) endangeredData() []Finding {
 	return out
 }
 
-// findingsOf returns the findings for risks. The advice is used for a risk without a command.
+// findingsOf returns a finding for each risk. The given advice is used for risks without a command.
 func findingsOf(risks []instance.Risk, advice string) []Finding {
 	out := make([]Finding, 0, len(risks))
 	for _, r := range risks {

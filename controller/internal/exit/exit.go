@@ -1,4 +1,4 @@
-// Package exit contains the errors with which the program of a Job ends. Each has the exit code for its cause.
+// Package exit contains errors with an exit code for the cause. A program in a Job exits with that code.
 package exit
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/datadir"
 )
 
-// With returns an error that ends a program with an exit code.
+// With returns an error that makes a program exit with this code.
 func With(code int, format string, args ...any) error {
 	return &agent.ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
@@ -23,8 +23,8 @@ func Damaged(format string, args ...any) error {
 	return With(agent.ExitDamaged, format, args...)
 }
 
-// Report runs a command and returns its report. If the command fails, the report is complete as well, and the error
-// has an exit code.
+// Report runs a command and returns its report and its error. The report is complete even if the command fails, and
+// the error has an exit code.
 func Report(ctx context.Context, command string, run func(context.Context, *agent.Report) error) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: command}
@@ -33,7 +33,8 @@ func Report(ctx context.Context, command string, run func(context.Context, *agen
 	return r, err
 }
 
-// CodeOf adds the exit code for its cause to an error. If the context has ended, the code is always ExitStopped.
+// CodeOf adds an exit code to an error according to its cause. If the context was canceled, the code is always
+// ExitStopped.
 func CodeOf(ctx context.Context, err error) error {
 	running, coded := new(datadir.RunningError), new(agent.ExitError)
 	switch {

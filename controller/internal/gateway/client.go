@@ -23,10 +23,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// headerMD5 is the header with the checksum that the store compares with a part.
+// headerMD5 is the header with the checksum of a part. The store compares it with the content.
 const headerMD5 = "Content-MD5"
 
-// Files in the directory that a Job gets from a Secret.
+// A Job gets these files from a Secret.
 const (
 	// URLFile contains the gateway's URL, CAFile the certificate authority of its certificate as PEM, and TokenFile
 	// the grant.
@@ -36,17 +36,17 @@ const (
 )
 
 const (
-	// dialTimeout is the timeout for a connection. answerTimeout is the timeout for a response of the gateway, which
-	// waits for the store to combine the parts of an object.
+	// dialTimeout is the timeout for a connection. answerTimeout is the timeout for a response of the gateway. It is
+	// long because the store needs time to combine the parts of an object.
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 12 * time.Minute
-	// giveUp is how long one request is retried. After that, the Job fails with the last error, and is retried as a
-	// whole.
+	// giveUp is how long one request is retried. After that, the Job fails with the last error, and the whole Job is
+	// retried.
 	giveUp = 5 * time.Minute
-	// firstPause and longestPause are the first and the longest delay between two attempts.
+	// firstPause and longestPause are the shortest and the longest delay between two attempts.
 	firstPause   = 200 * time.Millisecond
 	longestPause = 10 * time.Second
-	// maxFailure is the maximum size in bytes of a response that is not an object's content.
+	// maxFailure is the maximum size in bytes of a response other than an object's content.
 	maxFailure = 1 << 20
 )
 
@@ -59,8 +59,8 @@ type Client struct {
 	giveUp time.Duration
 }
 
-// NewClient returns a client for the gateway that the files in a directory describe. It writes a line to output for
-// each retry.
+// NewClient returns a client for the gateway whose URL, CA and token are in a directory. It writes a line to output
+// for each retry.
 func NewClient(folder string, output io.Writer) (*Client, error) {
 	raw, err := os.ReadFile(filepath.Join(folder, URLFile)) //nolint:gosec // The caller chooses the directory.
 	if err != nil {
@@ -90,10 +90,10 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 		}}, output: output, giveUp: giveUp}, nil
 }
 
-// A serverError is a refusal or a failure that the gateway reports.
+// A serverError is an error response of the gateway.
 type serverError struct {
 	Status int
-	// Kind is the kind of the store's error. It is empty for an error of the gateway itself.
+	// Kind is the kind of the store error. It is empty for an error of the gateway itself.
 	Kind store.Kind
 	Text string
 }
@@ -108,7 +108,7 @@ func (e *serverError) Unwrap() error {
 	return nil
 }
 
-// passes reports whether an error may disappear without any change by a user.
+// passes reports whether an error may disappear although no user changes anything.
 func passes(err error) bool {
 	e := new(serverError)
 	if !errors.As(err, &e) {
@@ -131,16 +131,16 @@ type call struct {
 	query              url.Values
 	body               []byte
 	from               int64
-	// md5 is the checksum of the body, which the gateway passes on to the store.
+	// md5 is the checksum of the body. The gateway passes it on to the store.
 	md5 string
-	// whole is true for a call that must not be interrupted after its start. Its body could otherwise reach the
-	// store after the end of the upload.
+	// whole is true for a call that must not be interrupted once it has started. Otherwise its body could reach the
+	// store after the upload was completed or aborted.
 	whole bool
 	// take reads the body of the response. If it fails, the call is repeated.
 	take func(io.Reader) error
 }
 
-// FileKey returns the file key of an encrypted object. It decrypts only this object.
+// FileKey returns the file key of an encrypted object. The key decrypts only this object.
 func (c *Client) FileKey(ctx context.Context, key string) (out []byte, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, place: "keys", key: key, take: func(r io.Reader) error {
 		var rerr error
@@ -150,13 +150,13 @@ func (c *Client) FileKey(ctx context.Context, key string) (out []byte, err error
 	return out, err
 }
 
-// Open returns a reader for an object. The reader continues after interrupted connections.
+// Open returns a reader for an object. If a connection breaks, the reader reconnects and continues.
 func (c *Client) Open(ctx context.Context, key string) (io.ReadCloser, error) {
 	r := &objectReader{client: c, ctx: ctx, key: key}
 	return r, r.resume()
 }
 
-// do repeats a call until it succeeds or retry gives up.
+// do sends a call, and repeats it after temporary errors.
 func (c *Client) do(ctx context.Context, k call) error {
 	return c.retry(ctx, fmt.Sprintf("%s %s", k.method, k.key), func() error {
 		r, err := c.send(ctx, k)
@@ -239,11 +239,11 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 
 type objectReader struct {
 	client *Client
-	ctx    context.Context //nolint:containedctx // The reader is part of one request.
+	ctx    context.Context //nolint:containedctx // The reader is used for one request only.
 	key    string
 	offset int64
 	body   io.ReadCloser
-	// stalledSince is the time of the last byte, over all retries. It is zero while data arrives.
+	// stalledSince is the time of the last byte, even across retries. It is zero while data arrives.
 	stalledSince time.Time
 }
 
@@ -276,7 +276,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 // Close closes the current response.
 func (r *objectReader) Close() error { return r.body.Close() }
 
-// resume continues the object at the current offset.
+// resume opens the object at the current offset.
 func (r *objectReader) resume() error {
 	return r.client.retry(r.ctx, fmt.Sprintf("%s from byte %d", r.key, r.offset), func() (err error) {
 		r.body, err = r.client.send(r.ctx, call{method: http.MethodGet, place: "objects", key: r.key, from: r.offset})
@@ -284,8 +284,8 @@ func (r *objectReader) resume() error {
 	})
 }
 
-// beginUpload starts an upload in parts. In later queries, upload is the ID of the upload, and part the number of a
-// part.
+// beginUpload starts an upload in parts, and returns its ID. Later requests contain the ID as upload and the number
+// of the part as part.
 func (c *Client) beginUpload(ctx context.Context, key string) (string, error) {
 	var b begunUpload
 	err := c.do(ctx, call{method: http.MethodPost, place: "objects", key: key, query: url.Values{"uploads": {""}},

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// maxAtOnce is the number of requests that are served concurrently. maxOfGrant is that number for one Job,
-	// which needs two or three.
+	// maxAtOnce is the number of requests that are served concurrently. maxOfGrant is the maximum for one Job. A Job
+	// needs two or three.
 	maxAtOnce  = 64
 	maxOfGrant = 8
-	// maxWaiting is the number of requests of one namespace that wait for a place, each for at most waitForPlace.
-	// The Job retries.
+	// maxWaiting is the number of requests per namespace that may wait for a place. Each waits for at most
+	// waitForPlace. A Job retries a request that was refused.
 	maxWaiting   = 16
 	waitForPlace = 20 * time.Second
 )
 
-// places are shared by namespaces. A namespace gets another place only while it has fewer places than are free. A
-// single namespace therefore gets at most half of them, and several busy ones leave one for the next. This is a
-// dynamic threshold, as in the shared buffers of switches (Choudhury and Hahne, 1998).
+// places are shared by namespaces. A namespace gets another place only if it has fewer places than are free. A single
+// namespace therefore gets at most half of them, and several busy ones leave one for the next. This is a dynamic
+// threshold, as in the shared buffers of switches (Choudhury and Hahne, 1998).
 type places struct {
 	all int
 
@@ -61,7 +61,7 @@ func (p *places) take(ctx context.Context, g Grant) (free func(), err error) {
 	}
 }
 
-// taken counts a place as used, and returns the function that frees it.
+// taken marks a place as used, and returns the function that frees it.
 func (p *places) taken(g Grant) func() {
 	p.used++
 	p.byStore[g.namespace()]++
@@ -103,7 +103,7 @@ func countDown[K comparable](counts map[K]int, key K) {
 	}
 }
 
-// namespace returns the prefix of the namespace that the grant is for. Objects of backups are below
+// namespace returns the part of the prefix that identifies the namespace of the grant. Objects of backups are below
 // v1/NAMESPACE-UID/, and objects of imports below FOLDER/NAMESPACE/.
 func (g Grant) namespace() string {
 	first, rest, _ := strings.Cut(g.Folder+g.Object, "/")

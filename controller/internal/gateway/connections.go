@@ -8,14 +8,16 @@ import (
 )
 
 const (
-	// maxConns is the maximum number of open connections. The other two are that number for one address, and for
-	// one namespace after a token has identified it. A Job has three or four connections.
+	// maxConns is the maximum number of open connections. maxConnsOfAddress is the maximum for one address.
+	// maxConnsOfNamespace is the maximum for one namespace, which is known from the token. A Job has three or four
+	// connections.
 	maxConns            = 1024
 	maxConnsOfAddress   = 128
 	maxConnsOfNamespace = 96
 )
 
-// connections counts the open connections by address, and by the namespace of the first token on each of them.
+// connections counts the open connections by address. It also counts them by namespace, which is known from the first
+// token on a connection.
 type connections struct {
 	mu          sync.Mutex
 	all         int
@@ -40,12 +42,12 @@ type connection struct {
 
 type connectionKey struct{}
 
-// Listen returns a listener that limits the number of connections. It closes an excess connection immediately, so
-// that it does not block other clients.
+// Listen returns a listener that limits the number of connections. It closes excess connections immediately, so that
+// they do not block other clients.
 func (s *Server) Listen(l net.Listener) net.Listener { return &listener{l, s.conns} }
 
-// ConnContext is the ConnContext of an http.Server on such a listener. The Server learns from it which connection a
-// request uses.
+// ConnContext is the ConnContext of an http.Server on such a listener. It allows the Server to determine the
+// connection of a request.
 func (s *Server) ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn() // The connection below TLS is counted.
@@ -69,11 +71,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		if out := l.conns.open(c); out != nil {
 			return out, nil
 		}
-		_ = c.Close() // The limit is reached.
+		_ = c.Close() // A limit is reached.
 	}
 }
 
-// open counts a connection. It returns nil if there are too many.
+// open counts a connection. It returns nil if there are too many connections.
 func (cs *connections) open(c net.Conn) net.Conn {
 	address, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
@@ -103,12 +105,12 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// claim assigns the connection of a request to a namespace. It returns an error if the namespace has too many,
-// which closes the connection.
+// claim assigns the connection of a request to a namespace. If the namespace has too many connections, it returns an
+// error, and the connection is closed.
 func (cs *connections) claim(ctx context.Context, namespace string) error {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
-		return nil // The connection is not from Listen.
+		return nil // The connection does not come from Listen.
 	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

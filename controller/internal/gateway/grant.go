@@ -19,7 +19,7 @@ type Grant struct {
 	Store string `json:"store"`
 	// Folder is the prefix below which new objects may be written and read back.
 	Folder string `json:"folder,omitempty"`
-	// Object is the object that may be read, together with its file key.
+	// Object is the object that may be read. The grant also gives access to its file key.
 	Object string `json:"object,omitempty"`
 }
 
@@ -29,13 +29,13 @@ type Signer ed25519.PrivateKey
 // Format prints [redacted] for all formatting verbs.
 func (Signer) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
-// MarshalText returns [redacted], because no key is stored as JSON.
+// MarshalText returns [redacted]. Keys are never stored as JSON.
 func (Signer) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
 
 // MarshalLog returns [redacted] to loggers.
 func (Signer) MarshalLog() any { return redact.All{}.MarshalLog() }
 
-// issuer and audience are the claims of the tokens.
+// issuer and audience are claims that each token must contain.
 const (
 	issuer   = "crossplane-mysql"
 	audience = "crossplane-mysql-gateway"
@@ -46,7 +46,7 @@ type claims struct {
 	Grant
 }
 
-// Sign returns a token for a grant that expires at a time.
+// Sign returns a token for a grant. The token expires at the given time.
 func (s Signer) Sign(g Grant, until time.Time) (string, error) {
 	if err := g.check(); err != nil {
 		return "", err
@@ -69,21 +69,21 @@ func (g Grant) check() error {
 	return nil
 }
 
-// isPlain reports whether a key means the same in a bucket and in a path.
+// isPlain reports whether a key has the same meaning as an object name and as a path.
 func isPlain(key string) bool {
 	return key != "" && key == path.Clean(key) && !strings.HasPrefix(key, "/") && !strings.HasPrefix(key, "..") &&
 		!strings.ContainsAny(key, "\\\x00%?#")
 }
 
 // isUploadID reports whether a text can be an upload ID. A store with a file system may use the ID in a path, which
-// must not lead outside. For example, versitygw 1.8 appends it to the directory of the object's uploads and removes
+// must not point outside. For example, versitygw 1.8 appends it to the directory of the object's uploads and removes
 // the result (backend/posix/posix.go).
 func isUploadID(id string) bool { return id != "." && len(id) <= maxUploadID && isPlain(id) }
 
-// maxUploadID is the maximum length of an upload ID in bytes. IDs of Amazon S3 have less than 200.
+// maxUploadID is the maximum length of an upload ID in bytes. IDs of Amazon S3 are shorter than 200 bytes.
 const maxUploadID = 1024
 
-// readGrant decodes a token if a key on the list has signed it and it has not expired.
+// readGrant verifies and decodes a token. The token must be signed with one of the keys, and must not have expired.
 func readGrant(token string, keys []ed25519.PublicKey, now func() time.Time) (Grant, error) {
 	var c claims
 	set := jwt.VerificationKeySet{}
@@ -108,7 +108,7 @@ func (g Grant) mayRead(key string) bool {
 	return g.mayWrite(key) || g.Object != "" && key == g.Object && isPlain(key)
 }
 
-// isArchive reports whether a name has the suffix of an archive. Jobs may write only archives.
+// isArchive reports whether a name has the suffix of an archive. Jobs may not write other objects.
 func isArchive(key string) bool {
 	return strings.HasSuffix(key, ".tar.zst") || strings.HasSuffix(key, ".tar.zst.age")
 }

@@ -36,7 +36,7 @@ func TestGrants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The public key is not secret. A token that uses it as an HMAC key must be refused.
+	// The public key is not secret. A token must be refused if the public key was used as an HMAC key to sign it.
 	hmac, err := jwt.NewWithClaims(jwt.SigningMethodHS256, none.Claims).SignedString([]byte(public))
 	if err != nil {
 		t.Fatal(err)

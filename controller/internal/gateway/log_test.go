@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestRequestsAreLogged checks that the log contains accepted and refused requests and the requests to the store,
-// but no token.
+// TestRequestsAreLogged checks that the log contains accepted and refused requests, and the requests to the store. It
+// must not contain tokens.
 func TestRequestsAreLogged(t *testing.T) {
 	g := newTestGateway(t)
 	var log bytes.Buffer

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// idle is how long a Job may send or read nothing.
+	// idle is how long the gateway waits for a Job that sends or reads nothing.
 	idle = 2 * time.Minute
-	// leastRate is the minimum rate of a body in bytes per second, after the grace period. Only the time that the
-	// gateway waits for the Job counts, not the time that it waits for the store.
+	// leastRate is the minimum rate of a body in bytes per second, after the grace period. It includes only the time
+	// that the gateway waits for the Job, not the time that it waits for the store.
 	leastRate = 64 << 10
 	grace     = 30 * time.Second
-	// takeGrace is the grace period for a Job that reads, because it also writes the data to its disk.
+	// takeGrace is the grace period for a Job that reads. It is longer, because the Job also writes the data to its
+	// disk.
 	takeGrace = 2 * time.Minute
 )
 
@@ -30,19 +31,19 @@ type pace struct {
 	waited time.Duration
 }
 
-// left returns how long the gateway may still wait.
+// left returns how much longer the gateway may wait.
 func (p *pace) left() time.Duration {
 	all := p.grace + time.Duration(float64(p.bytes)/float64(p.rate)*float64(time.Second))
 	return min(all-p.waited, idle)
 }
 
-// moved adds bytes and the time that the gateway has waited for them.
+// moved adds the number of transferred bytes, and the time that the gateway has waited for them.
 func (p *pace) moved(n int, took time.Duration) {
 	p.bytes += int64(n)
 	p.waited += took
 }
 
-// explain replaces the error of a body that ended because it was too slow.
+// explain adds errSlow to the error of a body that was interrupted because it was too slow.
 func (p *pace) explain(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && p.left() <= 0 {
 		return fmt.Errorf("%w: %d bytes in %s, but the minimum is %d bytes per second: %w", errSlow, p.bytes,
@@ -51,7 +52,7 @@ func (p *pace) explain(err error) error {
 	return err
 }
 
-// A patient writer ends the response to a Job that reads nothing or too slowly.
+// A patient writer interrupts the response if the Job reads nothing or too slowly.
 type patient struct {
 	writer  io.Writer
 	control *http.ResponseController
@@ -60,13 +61,13 @@ type patient struct {
 
 func (p *patient) Write(raw []byte) (int, error) {
 	begin := time.Now()
-	_ = p.control.SetWriteDeadline(begin.Add(p.pace.left())) // Else the timeout of the connection applies.
+	_ = p.control.SetWriteDeadline(begin.Add(p.pace.left())) // If this fails, the timeout of the connection applies.
 	n, err := p.writer.Write(raw)
 	p.pace.moved(n, time.Since(begin))
 	return n, p.pace.explain(err)
 }
 
-// A patientReader ends the request of a Job that sends nothing or too slowly.
+// A patientReader interrupts the request if the Job sends nothing or too slowly.
 type patientReader struct {
 	from    io.Reader
 	control *http.ResponseController

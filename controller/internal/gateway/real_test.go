@@ -57,8 +57,8 @@ func read(t *testing.T, c *gateway.Client, key string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// TestRealFaults makes each of the first requests to the store fail in each way, or kills the gateway at it. The
-// object must nevertheless be complete, and no upload may be left.
+// TestRealFaults runs an upload and simulates each fault at each of the first requests to the store, or kills the
+// gateway there. The object must nevertheless be complete, and no upload may be left.
 func TestRealFaults(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	raw := noise(20 << 20)
@@ -101,8 +101,8 @@ func TestRealFaults(t *testing.T) {
 	}
 }
 
-// leavesOnly checks that only one object exists. An upload may exist if the response to its creation was lost,
-// because then no client knows its ID.
+// leavesOnly checks that only one object exists. If the response to the creation of an upload was lost, this upload
+// may be left, because no client knows its ID.
 func leavesOnly(t *testing.T, b *store.Bucket, folder, object string) {
 	t.Helper()
 	os, err := b.List(t.Context(), folder, 10)
@@ -124,7 +124,7 @@ func leavesOnly(t *testing.T, b *store.Bucket, folder, object string) {
 	}
 }
 
-// TestRealRefused checks the requests that a grant does not allow.
+// TestRealRefused checks that the gateway refuses requests that a grant does not allow.
 func TestRealRefused(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), "v1/ns/other/record/1.tar.zst", []byte("another's")); err != nil {
@@ -275,8 +275,8 @@ func TestRealFileKey(t *testing.T) {
 	}
 }
 
-// TestRealNewStore checks that a Job waits if the gateway does not have the settings of its store yet. A token may
-// arrive before the kubelet has updated the settings. The archive must not be reported as missing.
+// TestRealNewStore checks that a Job waits if the gateway does not have the settings of the Job's store yet. A Job
+// may get its token before the kubelet has updated the settings. The archive must not be reported as missing.
 func TestRealNewStore(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
@@ -300,7 +300,7 @@ func TestRealNewStore(t *testing.T) {
 	}
 }
 
-// TestRealStuck checks that a read which always breaks at the same byte ends with an error.
+// TestRealStuck checks that a read fails if it always breaks at the same byte.
 func TestRealStuck(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), key, []byte("0123456789")); err != nil {
@@ -318,7 +318,7 @@ func TestRealStuck(t *testing.T) {
 	}
 }
 
-// TestRealSlow checks that a Job which stops sending does not delay other Jobs.
+// TestRealSlow checks that other Jobs are not delayed if one Job stops sending.
 func TestRealSlow(t *testing.T) {
 	g := gatewaytest.Start(t, "")
 	if err := g.Bucket.Put(t.Context(), key, []byte("there")); err != nil {
@@ -360,11 +360,11 @@ func TestRealSlow(t *testing.T) {
 		t.Errorf("another Job waits: %q, %v", raw, err)
 	}
 	for _, w := range open {
-		_ = w.CloseWithError(io.ErrUnexpectedEOF) // This ends the uploads.
+		_ = w.CloseWithError(io.ErrUnexpectedEOF) // This interrupts the uploads.
 	}
 }
 
-// TestRealGivesUp checks that an error which a user must fix is returned immediately, and that an expired token is
+// TestRealGivesUp checks that an error is returned immediately if only a user can fix it. An expired token is
 // retried.
 func TestRealGivesUp(t *testing.T) {
 	g := gatewaytest.Start(t, "")

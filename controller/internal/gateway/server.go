@@ -29,13 +29,13 @@ const (
 	maxPart = 64 << 20
 	// maxList is the maximum size of the list of an upload's parts in bytes.
 	maxList = 2 << 20
-	// maxHeader is the maximum size in bytes of an encrypted object's header, which has about 9 KiB for 64
-	// recipients.
+	// maxHeader is the maximum size in bytes of an encrypted object's header. With 64 recipients, a header is about 9
+	// KiB long.
 	maxHeader = 64 << 10
 )
 
-// ManifestName is the name of the object next to an archive that marks the archive as verified. Nothing is written
-// below its prefix after that.
+// ManifestName is the name of the object next to an archive that marks the archive as verified. After that, Jobs may
+// write nothing below its prefix.
 const ManifestName = "manifest.json"
 
 // A Server serves the requests of Jobs.
@@ -86,13 +86,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.logRequest(q, r, time.Since(start), err)
 	switch {
 	case errors.Is(err, errCutOff):
-		panic(http.ErrAbortHandler) // Only a broken connection tells the client that a started response has failed.
+		panic(http.ErrAbortHandler) // A response that has started can only report an error by a broken connection.
 	case err != nil:
 		sendError(w, err)
 	}
 }
 
-// serveInTurn serves a request after it has got a place.
+// serveInTurn waits for a place, and then serves the request.
 func (s *Server) serveInTurn(ctx context.Context, q *request) error {
 	free, err := s.places.take(ctx, q.grant)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Server) logRequest(q *request, r *http.Request, took time.Duration, err
 	}
 }
 
-// Errors for a Job or a namespace that uses more than its share of the gateway.
+// A Job or a namespace gets these errors if it uses more than its share of the gateway.
 var (
 	errManyOfGrant     = refuse(http.StatusTooManyRequests, "there are already %d requests with this token", maxOfGrant)
 	errManyOfNamespace = refuse(http.StatusTooManyRequests,
@@ -147,7 +147,7 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// admit returns the request if its token allows it.
+// admit checks the token of a request, and returns the request if the token allows it.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error) {
 	o, err := s.stores.read()
 	if err != nil {
@@ -165,15 +165,15 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error)
 	}
 	target, ok := o.stores[g.Store]
 	if !ok {
-		// The token may be newer than the settings, which the kubelet updates later.
+		// The token may be newer than the settings, because the kubelet updates them with a delay.
 		return nil, refuse(http.StatusServiceUnavailable, "the gateway does not know BackupStore %.100q (yet)", g.Store)
 	}
 	return &request{Request: r, openStore: target, grant: g, key: keyOf(r.URL.EscapedPath()), body: w, sending: s.sending,
 		taking: s.taking}, nil
 }
 
-// keyOf returns the key in the path of a request. The path is not unescaped, because no key contains escaped
-// characters.
+// keyOf returns the key in the path of a request. It does not unescape the path, because keys contain no characters
+// that must be escaped.
 func keyOf(escaped string) string {
 	_, key, _ := strings.Cut(strings.TrimPrefix(escaped, "/v1/"), "/")
 	return key
@@ -237,7 +237,7 @@ func (q *request) sendObject(ctx context.Context) error {
 	return nil
 }
 
-// sendFileKey sends the file key of an encrypted object. It decrypts only this object.
+// sendFileKey sends the file key of an encrypted object. The key decrypts only this object.
 func (q *request) sendFileKey(ctx context.Context) error {
 	if len(q.identities) == 0 {
 		return refuse(http.StatusConflict,
@@ -259,7 +259,7 @@ func (q *request) sendFileKey(ctx context.Context) error {
 		return refuse(http.StatusConflict, "the identity of BackupStore %q cannot decrypt it: %s", q.grant.Store,
 			v1.PrintableText(err.Error(), v1.MaxForeignText))
 	}
-	_, err = q.body.Write(key) //nolint:gosec // It is no page: sixteen bytes for a program.
+	_, err = q.body.Write(key) //nolint:gosec // The response is sixteen bytes for a program, and not a page.
 	return err
 }
 
@@ -278,8 +278,8 @@ func (q *request) checkOpen(ctx context.Context) error {
 	return nil
 }
 
-// checkUnproven returns an error if the backup below the prefix is verified, because the permission to write ends
-// with the backup.
+// checkUnproven returns an error if the backup below the prefix is verified. From then on, nothing may be written
+// below the prefix.
 func (q *request) checkUnproven(ctx context.Context) error {
 	_, err := q.Stat(ctx, path.Join(path.Dir(q.key), ManifestName))
 	switch {
@@ -339,13 +339,13 @@ type completeUpload struct {
 	Size  int64 `json:"size"`
 }
 
-// parts are the parts of an upload. Their number is checked while decoding, because an empty part needs three bytes
-// of JSON and a hundred times that in memory.
+// parts are the parts of an upload. Their number is checked while they are decoded. An empty part needs three bytes
+// of JSON, and a hundred times as much memory.
 type parts []store.Part
 
 var errManyParts = fmt.Errorf("an upload can have at most %d parts", store.MaxParts)
 
-// UnmarshalJSON decodes the parts one by one and refuses too many of them.
+// UnmarshalJSON decodes the parts one by one. It returns an error if there are too many.
 func (p *parts) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.Token(); err != nil { // The opening bracket.
@@ -375,7 +375,8 @@ func (q *request) completeUpload(ctx context.Context, id string) error {
 	if err == nil {
 		err = q.CompleteUpload(ctx, q.key, id, c.Parts)
 	}
-	// The response to an earlier attempt may have been lost. The later verification checks the content.
+	// If the object exists with the right size, an earlier attempt has succeeded, and its response was lost. The Job
+	// verifies the content later.
 	if no := new(refusal); errors.As(err, &no) || store.Is(err, store.NoUpload) || store.Is(err, store.Exists) ||
 		store.Is(err, store.NotFound) {
 		if o, serr := q.Stat(ctx, q.key); serr == nil && o.Size == c.Size {
@@ -385,8 +386,7 @@ func (q *request) completeUpload(ctx context.Context, id string) error {
 	return err
 }
 
-// statuses are the HTTP statuses for kinds of a store's errors. Other kinds get the status 502, and the Job
-// retries.
+// statuses maps kinds of store errors to HTTP statuses. Other kinds get the status 502, and the Job retries.
 var statuses = map[store.Kind]int{
 	store.NotFound: http.StatusNotFound, store.NoUpload: http.StatusGone, store.Exists: http.StatusConflict,
 	store.Full: http.StatusInsufficientStorage,
@@ -411,8 +411,8 @@ func sendError(w http.ResponseWriter, err error) {
 		f.Kind, status = "", r.status
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Connection", "close") // The gateway does not wait for the rest of the request.
+	w.Header().Set("Connection", "close") // The gateway does not read the rest of the request.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(f) //nolint:errchkjson // The Job may have ended.
+	_ = json.NewEncoder(w).Encode(f) //nolint:errchkjson // The Job may no longer be connected.
 }

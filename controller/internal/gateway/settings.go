@@ -29,11 +29,11 @@ type File struct {
 type StoreFile struct {
 	store.Settings
 
-	// Identity is the age identity that decrypts backups. It is empty if the cluster has none.
+	// Identity is the age identity that decrypts backups. It is empty if the cluster has no identity for the store.
 	Identity string `json:"identity,omitempty"`
 }
 
-// Stores are the stores of a gateway. Their file is read again when it changes.
+// Stores are the stores of a gateway. If the settings file changes, it is read again.
 type Stores struct {
 	redact.All
 

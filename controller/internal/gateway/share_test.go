@@ -24,7 +24,7 @@ func grantOf(namespace string, claim int) Grant {
 	return Grant{Store: "offsite", Folder: fmt.Sprintf("v1/%s/xr-%d/record", namespace, claim)}
 }
 
-// TestPlacesAreShared checks that a namespace gets places although another one requests all of them.
+// TestPlacesAreShared checks that a namespace gets places even if another one requests all of them.
 func TestPlacesAreShared(t *testing.T) {
 	p, ctx := newPlaces(64), t.Context()
 	ended, cancel := context.WithCancel(ctx)
@@ -60,7 +60,7 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-// TestPlaceIsWaitedFor checks that a limited number of requests waits until a place is free.
+// TestPlaceIsWaitedFor checks that requests wait until a place is free, and that only a limited number waits.
 func TestPlaceIsWaitedFor(t *testing.T) {
 	p, ctx := newPlaces(2), t.Context()
 	free, err := p.take(ctx, grantOf("a", 1))
@@ -89,7 +89,7 @@ func TestPlaceIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestPace checks that a body may pause for a while and must reach the minimum rate.
+// TestPace checks that a body may pause for a while, but must reach the minimum rate.
 func TestPace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bytes  int64
@@ -181,8 +181,8 @@ func slowly(ctx context.Context) io.Reader {
 	return r
 }
 
-// TestSlowUploadsOfOneNamespace checks that slow uploads do not delay Jobs of another namespace, and that they are
-// ended.
+// TestSlowUploadsOfOneNamespace checks that slow uploads of one namespace do not delay Jobs of another namespace. The
+// gateway must interrupt the slow uploads.
 func TestSlowUploadsOfOneNamespace(t *testing.T) {
 	g := newTestGateway(t)
 	g.sending.grace = 3 * time.Second

@@ -21,7 +21,7 @@ const (
 	abortTimeout = 30 * time.Second
 )
 
-// partSize returns the size of the parts for an object with at most this number of bytes.
+// partSize returns the part size for an object of at most this many bytes.
 func partSize(most int64) int {
 	if most <= int64(smallPart)*store.MaxParts {
 		return smallPart
@@ -29,13 +29,13 @@ func partSize(most int64) int {
 	return largePart
 }
 
-// A Writer uploads an object in parts. The object does not exist before Close.
+// A Writer uploads an object in parts. The object exists only after Close.
 type Writer struct {
 	client  *Client
 	key, id string
 	size    int
 
-	ctx     context.Context //nolint:containedctx // It is the writer's own, and ends with it.
+	ctx     context.Context //nolint:containedctx // The context belongs to the writer.
 	cancel  context.CancelCauseFunc
 	current []byte
 	free    chan []byte
@@ -45,7 +45,8 @@ type Writer struct {
 	ended   bool
 }
 
-// Create starts an object of approximately at most this number of bytes. The caller must close or abort it.
+// Create starts the upload of an object. The size may be an estimate, and should not be too low. The caller must call
+// Close or Abort.
 func (c *Client) Create(ctx context.Context, key string, most int64) (*Writer, error) {
 	id, err := c.beginUpload(ctx, key)
 	if err != nil {
@@ -59,7 +60,7 @@ func (c *Client) Create(ctx context.Context, key string, most int64) (*Writer, e
 	return w, nil
 }
 
-// Write copies bytes to the current part. It returns the error of an earlier part.
+// Write copies bytes to the current part. It may return an error that occurred while an earlier part was sent.
 func (w *Writer) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -81,8 +82,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return done, context.Cause(w.ctx)
 }
 
-// Close uploads the last part and creates the object. After an error, the object does not exist, and the caller
-// must call Abort.
+// Close uploads the last part and creates the object. If it returns an error, the object does not exist, and the
+// caller must call Abort.
 func (w *Writer) Close() error {
 	if len(w.current) > 0 || len(w.parts) == 0 {
 		w.sendCurrent()
@@ -100,7 +101,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Abort deletes the parts of an object that is not closed, even if the context has ended. If the deletion fails,
+// Abort deletes the parts of an object that was not closed, even if the context is canceled. If the deletion fails,
 // the store's lifecycle rules or the controller delete the parts later.
 func (w *Writer) Abort(ctx context.Context) error {
 	if w.ended {

@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// TestWriterEnds checks that this write and all later ones return an error if the object is too large.
+// TestWriterEnds checks that Write returns an error as soon as the object is too large, and keeps returning it.
 func TestWriterEnds(t *testing.T) {
 	w := &Writer{size: 2, free: make(chan []byte, sendAtOnce+1), parts: make([]*store.Part, store.MaxParts)}
 	w.ctx, w.cancel = context.WithCancelCause(t.Context())

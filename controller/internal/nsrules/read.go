@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read reads the LimitRanges and ResourceQuotas of a namespace. It omits kinds that the controller may not read. In
-// this case, the API server reports a refusal when the Job's pod is created.
+// Read reads the LimitRanges and ResourceQuotas of a namespace. It omits kinds that the controller may not read. If
+// these refuse a Job's pod, the API server reports this when the pod is created.
 func Read(ctx context.Context, from client.Reader, namespace string) (*Rules, error) {
 	ranges, quotas := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}
 	for _, l := range []client.ObjectList{ranges, quotas} {

@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// enforceLabel is the namespace's label with its level of Pod Security
+// enforceLabel is the label with the namespace's Pod Security level
 // (https://k8s.io/docs/concepts/security/pod-security-standards).
 const enforceLabel = "pod-security.kubernetes.io/enforce"
 
-// WhyRefused returns why the namespace would refuse a Job's pod now, and what to change, or "". If the server stops
-// first, its resources count as free.
+// WhyRefused returns why the namespace would currently refuse a Job's pod, and how to fix it, or "". If the server
+// stops first, its resources are treated as free.
 func (r *Rules) WhyRefused(pod *corev1.PodSpec, serverStops bool) string {
 	admitted := r.admitted(pod)
 	for i := range r.Ranges {
@@ -136,8 +136,8 @@ func (r *Rules) overQuota(q *corev1.ResourceQuota, pod *corev1.PodSpec, serverSt
 	return ""
 }
 
-// counts reports whether a quota applies to all pods, or to pods of Jobs without a deadline. Other quotas have
-// scopes such as priority classes.
+// counts reports whether a quota applies to the pods of Jobs: it has no scope, or only scopes that include pods
+// without a deadline. Other quotas have scopes such as priority classes.
 func counts(q *corev1.ResourceQuota) bool {
 	for _, scope := range q.Spec.Scopes {
 		if scope != corev1.ResourceQuotaScopeNotTerminating && scope != corev1.ResourceQuotaScopeNotBestEffort {
@@ -147,7 +147,7 @@ func counts(q *corev1.ResourceQuota) bool {
 	return q.Spec.ScopeSelector == nil
 }
 
-// needsOf returns the resources of a pod and its Job, by their names in quotas.
+// needsOf returns the resources of a pod and its Job, under the names that quotas use.
 func needsOf(pod *corev1.PodSpec) corev1.ResourceList {
 	one := resource.MustParse("1")
 	out := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one, "count/jobs.batch": one}
@@ -168,8 +168,8 @@ func needsOf(pod *corev1.PodSpec) corev1.ResourceList {
 	return out
 }
 
-// unsaid returns the first container without a value for a resource that a quota limits, or "". Each container must
-// have one (pkg/quota/v1/evaluator/core/pods.go).
+// unsaid returns the first container that does not set a resource that a quota limits, or "". Each container must set
+// it (pkg/quota/v1/evaluator/core/pods.go).
 func unsaid(pod *corev1.PodSpec, counted corev1.ResourceName) string {
 	text := string(counted)
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -183,8 +183,8 @@ func unsaid(pod *corev1.PodSpec, counted corev1.ResourceName) string {
 	return ""
 }
 
-// insecure returns why the namespace refuses a pod that runs as root, or "". Pods that access a directory on a node
-// run as root.
+// insecure returns why the namespace refuses a pod that runs as root, or "". A pod runs as root if it accesses a
+// directory on a node.
 func (r *Rules) insecure(pod *corev1.PodSpec) string {
 	if r.Namespace == nil || !strings.EqualFold(r.Namespace.Labels[enforceLabel], "restricted") {
 		return ""

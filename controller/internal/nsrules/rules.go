@@ -1,6 +1,6 @@
-// Package nsrules checks pods against the rules of a namespace: its LimitRanges, its ResourceQuotas and its level
-// of Pod Security. It adapts the controller's pods as far as possible. It reports pods that would be refused while
-// the user can still change the rules.
+// Package nsrules checks pods against the rules of a namespace: its LimitRanges, its ResourceQuotas and its Pod
+// Security level. It adapts the controller's pods as far as possible. If a pod would still be refused, it reports
+// this early, while the user can still change the rules.
 package nsrules
 
 import (
@@ -16,8 +16,8 @@ type Rules struct {
 	Namespace *corev1.Namespace
 	Ranges    []corev1.LimitRange
 	Quotas    []corev1.ResourceQuota
-	// Server is the pod of the instance's server, which is stopped during the final backup. It is nil if there is
-	// none.
+	// Server is the pod of the instance's server, which is stopped during the final backup. It is nil if there is no
+	// server.
 	Server *corev1.PodSpec
 }
 
@@ -25,7 +25,7 @@ type Rules struct {
 var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
 // Fit adapts the resources of a pod's containers to the LimitRanges. It sets a limit if the default would be lower
-// than the request. It raises a request that is too low, and lowers a limit that is too high, at most down to the
+// than the request. It raises a request that is too low. It lowers a limit that is too high, but not below the
 // request.
 func (r *Rules) Fit(pod *corev1.PodSpec) {
 	if r == nil {
@@ -90,7 +90,7 @@ func fit(resources *corev1.ResourceRequirements, name corev1.ResourceName, item 
 		}
 		request = raisedTo(request, limit, ratio, name)
 		if !isLimited {
-			limit, isLimited = request, true // With a ratio, a limit is required.
+			limit, isLimited = request, true // If the LimitRange has a maximum ratio, it requires a limit.
 		}
 	}
 	if asks {
@@ -101,8 +101,8 @@ func fit(resources *corev1.ResourceRequirements, name corev1.ResourceName, item 
 	}
 }
 
-// moreThanRequested returns the ratio of a container's limit to its request. It is high for CPU, because too little
-// CPU only makes a container slow. Too little memory makes it fail.
+// moreThanRequested returns the ratio of a container's limit to its request. It is high for CPU, because a container
+// with too little CPU is only slow. A container with too little memory fails.
 func moreThanRequested(name corev1.ResourceName) int64 {
 	if name == corev1.ResourceCPU {
 		return 10
@@ -122,7 +122,7 @@ func raisedTo(request, limit, ratio resource.Quantity, name corev1.ResourceName)
 		}
 		return request
 	}
-	// The division comes first, because a product with 1000 could overflow.
+	// The division comes first, because the product could overflow.
 	if least := resource.NewQuantity(limit.Value()/ratio.MilliValue()*1000+1000,
 		resource.BinarySI); request.Cmp(*least) < 0 {
 		return minOf(*least, limit)
@@ -137,8 +137,8 @@ func minOf(a, b resource.Quantity) resource.Quantity {
 	return b
 }
 
-// usualLimit returns the limit of a container without one: the default, or the maximum if there is no default
-// (SetDefaults_LimitRangeItem of Kubernetes).
+// usualLimit returns the limit that the API server sets for a container without one: the default, or the maximum if
+// there is no default (SetDefaults_LimitRangeItem of Kubernetes).
 func usualLimit(item *corev1.LimitRangeItem, name corev1.ResourceName) (resource.Quantity, bool) {
 	if usual, ok := item.Default[name]; ok {
 		return usual, true
@@ -147,7 +147,7 @@ func usualLimit(item *corev1.LimitRangeItem, name corev1.ResourceName) (resource
 	return most, ok
 }
 
-// usualRequest returns the request of a container without one.
+// usualRequest returns the request that the API server sets for a container without one.
 func usualRequest(item *corev1.LimitRangeItem, name corev1.ResourceName) (resource.Quantity, bool) {
 	if usual, ok := item.DefaultRequest[name]; ok {
 		return usual, true
@@ -167,7 +167,7 @@ func with(list corev1.ResourceList, name corev1.ResourceName, amount resource.Qu
 	return out
 }
 
-// admitted returns a pod with the defaults that the API server sets in this namespace.
+// admitted returns a pod with the defaults that the API server would set in this namespace.
 func (r *Rules) admitted(pod *corev1.PodSpec) *corev1.PodSpec {
 	out := pod.DeepCopy()
 	for _, c := range containers(out) {
@@ -222,7 +222,7 @@ func requestsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.R
 
 func limitsOf(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits }
 
-// lacks returns the name of the first container without an amount of a resource, or "".
+// lacks returns the name of the first container that does not set a resource, or "".
 func lacks(pod *corev1.PodSpec, name corev1.ResourceName,
 	amounts func(*corev1.ResourceRequirements) corev1.ResourceList) string {
 	all := containers(pod)

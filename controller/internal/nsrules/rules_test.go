@@ -45,8 +45,8 @@ func backupPod() *corev1.PodSpec {
 	return &j.Spec.Template.Spec
 }
 
-// TestFit checks that resources are adapted to the LimitRanges, so that their defaults refuse no pod. If that is
-// impossible, the reason says what to change.
+// TestFit checks that resources are adapted to the LimitRanges, so that the defaults of a LimitRange do not cause a
+// refusal. If that is impossible, the message must contain a fix.
 func TestFit(t *testing.T) {
 	const container = corev1.LimitTypeContainer
 	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{enforceLabel: "restricted"}}}
@@ -152,8 +152,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreExplicit checks that each container of a Job has a memory limit, so that no default of a
-// LimitRange is below its request. The function does not read LimitRanges.
+// TestDefaultsAreExplicit checks that each container of a Job has a memory limit, so that the default limit of a
+// LimitRange cannot be below its request. The function does not read LimitRanges.
 func TestDefaultsAreExplicit(t *testing.T) {
 	rules := ranged(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: list(amounts{"memory": "64Mi"})})
 	if reason := rules.WhyRefused(backupPod(), true); reason != "" {

@@ -13,11 +13,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// attempts remembers which passwords each server refused. A server can lock root for every client after a number of
-// failed logins (FAILED_LOGIN_ATTEMPTS). A refused password is therefore not tried again until the server restarts,
-// which resets its count, or this program sets that password.
+// attempts records which passwords each server has refused. A server can lock root for every client after a number of
+// failed logins (FAILED_LOGIN_ATTEMPTS). The controller therefore does not try a refused password again until the
+// server restarts, which resets its count, or until the controller itself sets that password.
 //
-// It stores no password, only digests. Their key never leaves this process.
+// It stores no passwords, only digests. Their key never leaves this process.
 type attempts struct {
 	redact.All
 
@@ -26,10 +26,11 @@ type attempts struct {
 	servers map[types.UID]*serverAttempts
 }
 
-// serverAttempts are the passwords that one server refused or accepted since its last start.
+// serverAttempts contains the passwords that one server has refused or accepted since its last start.
 type serverAttempts struct {
 	start string
-	// refused contains the refused passwords. accepted contains the passwords that are set.
+	// refused contains the refused passwords. accepted contains the passwords that the server accepted, or that were
+	// set.
 	refused, accepted map[digest]bool
 	// earlier contains the passwords that were refused before the last start. They are tried last.
 	earlier map[digest]bool
@@ -40,7 +41,7 @@ type serverAttempts struct {
 
 type digest [sha256.Size]byte
 
-// attemptsLeftError is the error if one more refused password would lock root.
+// attemptsLeftError reports that one more wrong password would lock root.
 type attemptsLeftError struct{ limit, left int }
 
 // Error returns the message with the next step.
@@ -51,21 +52,21 @@ func (e *attemptsLeftError) Error() string {
 		"count", e.limit, e.left)
 }
 
-// decideAttempt reports whether the server has refused the password already. It returns an error if the password must
+// decideAttempt reports whether the server has already refused the password. It returns an error if the password must
 // not be tried.
 func (s *serverAttempts) decideAttempt(d digest) (refused bool, err error) {
 	switch {
 	case s.refused[d]:
 		return true, nil
-	// The last condition allows one attempt after each start.
+	// The last condition allows one attempt after each start of the server.
 	case s.limit == 0, s.accepted[d], s.failed < s.limit-1, s.failed == 0 && len(s.accepted) == 0:
 		return false, nil
 	}
 	return false, &attemptsLeftError{limit: s.limit, left: max(s.limit-s.failed, 0)}
 }
 
-// of returns the attempts of one server. If the start is unknown, the last known start is used. The caller holds the
-// lock.
+// of returns the attempts of one server. It discards them if the server has started again. If the start is unknown,
+// the last known start is assumed. The caller holds the lock.
 func (a *attempts) of(xr types.UID, start string) *serverAttempts {
 	if a.servers == nil {
 		a.servers = map[types.UID]*serverAttempts{}
@@ -96,7 +97,7 @@ func (a *attempts) digestOf(p sql.Password) digest {
 	return digest(mac.Sum(nil))
 }
 
-// mayTry reports whether the server refused the password before. It returns an error if the password must not be
+// mayTry reports whether the server has already refused the password. It returns an error if the password must not be
 // tried.
 func (a *attempts) mayTry(in *Input, p sql.Password) (refused bool, err error) {
 	a.mu.Lock()
@@ -104,8 +105,8 @@ func (a *attempts) mayTry(in *Input, p sql.Password) (refused bool, err error) {
 	return a.of(in.Instance.XR, in.ServerStart).decideAttempt(a.digestOf(p))
 }
 
-// inOrder sorts passwords by how likely the server accepts them. Passwords that it did not refuse before its last
-// start come first.
+// inOrder sorts passwords by how likely the server accepts them. It moves passwords that were refused before the
+// server's last start to the end.
 func (a *attempts) inOrder(in *Input, all []sql.Password) []sql.Password {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,7 +137,7 @@ func (a *attempts) note(in *Input, p sql.Password, accepted bool) {
 	delete(s.accepted, d)
 }
 
-// noteLimit stores the lowest limit of the accounts that accept a password.
+// noteLimit stores the lowest limit of the accounts that log in with a password.
 func (a *attempts) noteLimit(in *Input, accounts []sql.Account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,8 +155,9 @@ func lowestLimit(accounts []sql.Account) int {
 	return out
 }
 
-// noteSet records a password before it is set, because it is no longer refused then. If the response is lost, one
-// failed login is acceptable to find out. Alone is true if the server accepts no other password next to it.
+// noteSet records a password as accepted. It is called before the password is set, so that a refused password can be
+// tried again. If the response is lost, one failed login is acceptable to find out. Alone is true if the server will
+// accept no other password.
 func (a *attempts) noteSet(in *Input, p sql.Password, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// TestDecideAttempt checks that a refused password is not tried again, and that no attempt can lock the account.
+// TestDecideAttempt checks that a refused password is not tried again, and that no attempt locks the account.
 func TestDecideAttempt(t *testing.T) {
 	old, other, right := digest{1}, digest{2}, digest{3}
 	cases := map[string]struct {
@@ -42,8 +42,8 @@ func TestDecideAttempt(t *testing.T) {
 	}
 }
 
-// TestRefusedPasswordIsTriedOnce changes root's password in the server. Each known password must be tried once,
-// regardless of the number of passes. It is tried again after a restart of the server, which resets its count.
+// TestRefusedPasswordIsTriedOnce changes root's password in the server. Each known password must be tried only once,
+// however many passes run. It must be tried again after a restart of the server, which resets its count.
 func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -77,7 +77,8 @@ func TestRefusedPasswordIsTriedOnce(t *testing.T) {
 	}
 }
 
-// TestChangeHasNoFailedLogin changes the password on a server that locks root after one failed login.
+// TestChangeHasNoFailedLogin checks that a password change causes no failed login, because the server may lock root
+// after the first one.
 func TestChangeHasNoFailedLogin(t *testing.T) {
 	for name, limit := range map[string]int{"Unlimited": 0, "One": 1, "Two": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +100,8 @@ func TestChangeHasNoFailedLogin(t *testing.T) {
 	}
 }
 
-// TestAttemptsLeft checks that a new process with a wrong password does not use up the failed logins of a server
-// that locks root.
+// TestAttemptsLeft checks that a new process with a wrong password does not lock root on a server that allows few
+// failed logins.
 func TestAttemptsLeft(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	for _, a := range c.accounts {
@@ -128,7 +129,7 @@ func TestAttemptsLeft(t *testing.T) {
 	}
 }
 
-// TestAccountOutcomes checks that each reason for a refused login has its own message with a next step.
+// TestAccountOutcomes checks that each reason for a refused login has a specific message with a next step.
 func TestAccountOutcomes(t *testing.T) {
 	for number, says := range map[uint16]string{
 		1044: "GRANT ALL PRIVILEGES", 1142: "GRANT ALL PRIVILEGES", 1227: "GRANT ALL PRIVILEGES",

@@ -11,12 +11,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// uncertified is the delay before a server without its new certificate is asked again. The kubelet takes a minute or
-// two to update a changed Secret in a running pod.
+// uncertified is the delay before a server that does not present its new certificate is checked again. The kubelet
+// takes a minute or two to update a changed Secret in a running pod.
 const uncertified = 15 * time.Second
 
-// refreshCertificate makes the server reload its certificate if it presents another one than expected. It returns
-// true if the server may present the new one soon.
+// refreshCertificate makes the server reload its certificate if it does not present the expected one. It returns true
+// if the server may present it soon.
 func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error) {
 	if p.in.Certificate == nil || p.noteServed(p.session) {
 		return false, nil
@@ -47,7 +47,8 @@ func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error)
 	return false, nil
 }
 
-// noteServed stores the certificate that a session presents, and reports whether it is the expected one.
+// noteServed stores the expiry of the certificate that a session presents, and reports whether it is the expected
+// one.
 func (p *pass) noteServed(s session) bool {
 	shown := s.Certificate()
 	if shown == nil {
@@ -57,7 +58,7 @@ func (p *pass) noteServed(s session) bool {
 	return shown.Equal(p.in.Certificate)
 }
 
-// restMark identifies the state of a pass after which nothing is left to do.
+// restMark identifies the Secret and the certificate of a pass after which nothing is left to do.
 func (p *pass) restMark() string {
 	out := p.kept.connection.ResourceVersion
 	if c := p.in.Certificate; c != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// shownBy returns the certificate that a server presents from this time on.
+// shownBy returns a server certificate that is valid from this time on.
 func shownBy(t *testing.T, timestamp time.Time) *x509.Certificate {
 	t.Helper()
 	a, err := certificate.NewAuthority(timestamp, "test")
@@ -31,8 +31,8 @@ func shownBy(t *testing.T, timestamp time.Time) *x509.Certificate {
 	return c
 }
 
-// TestCertificateIsReloaded checks that a server with an earlier certificate reloads it as soon as its pod has the
-// new one, and not again.
+// TestCertificateIsReloaded checks that a server with an old certificate reloads it once, as soon as its pod has the
+// new one.
 func TestCertificateIsReloaded(t *testing.T) {
 	ctx := t.Context()
 	c := newCluster(t, "a", "")
@@ -75,8 +75,8 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 }
 
-// TestCertificateAtStart checks a server that reads its certificate only at its start. It is not asked to reload at
-// each pass, and the status says by when it must be restarted.
+// TestCertificateAtStart checks a server that reads its certificate only when it starts. It must not be told to
+// reload in each pass. The status must say by when it has to be restarted.
 func TestCertificateAtStart(t *testing.T) {
 	c := newCluster(t, "a", "")
 	c.loaded, c.reload = shownBy(t, c.clock), sql.ErrReadsAtStart
@@ -93,8 +93,8 @@ func TestCertificateAtStart(t *testing.T) {
 	}
 }
 
-// TestNoLogin checks that a server without a certificate gets no password, and that passes which need no login
-// continue.
+// TestNoLogin checks that the controller sends no password while NoLogin is set. Passes that need no login must still
+// work.
 func TestNoLogin(t *testing.T) {
 	c := newCluster(t, "a", "")
 	r, in := c.rotator(), c.input("a")
@@ -114,7 +114,7 @@ func TestNoLogin(t *testing.T) {
 	}
 }
 
-// TestTrustIsTold checks that each login verifies the server, including logins that only test a password.
+// TestTrustIsTold checks that each login verifies the server, including logins that only try a password.
 func TestTrustIsTold(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r, in := c.rotator(), c.input("b")
@@ -134,7 +134,7 @@ func TestTrustIsTold(t *testing.T) {
 	}
 }
 
-// TestSomebodyInBetween checks that a server which cannot be verified is reported, gets no password, and is
+// TestSomebodyInBetween checks that a server which cannot be verified is reported and gets no password. It must be
 // contacted less often.
 func TestSomebodyInBetween(t *testing.T) {
 	for _, cause := range []error{sql.ErrUntrusted, sql.ErrNoTLS} {

@@ -8,7 +8,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// rest reconciles until nothing is left to do, and lets time pass in between.
+// rest reconciles until nothing is left to do. It advances the clock in between.
 func (c *cluster) rest(r *Rotator, in Input) (Result, error) {
 	all := Result{}
 	for range 20 {
@@ -33,7 +33,7 @@ func (c *cluster) mustRest(r *Rotator, in Input) Result {
 	return got
 }
 
-// A story is a sequence of states of an instance for a rotator whose process may crash.
+// A story is a sequence of desired states of an instance, for a rotator whose process may crash.
 type story struct {
 	reason            string
 	primary, retained sql.Password
@@ -96,8 +96,8 @@ func stories() map[string]story {
 	}
 }
 
-// TestCrash crashes before and after each effect of each story, and starts again. The user then wants the same
-// password or another one.
+// TestCrash crashes before and after each effect of each story, and starts a new process. The user then requests the
+// same password or another one.
 func TestCrash(t *testing.T) {
 	crashes := 0
 	for name, s := range stories() {
@@ -116,7 +116,7 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d crashes", crashes)
 }
 
-// run runs a story that crashes at the nth effect. After that, the user may want another password.
+// run runs a story that crashes at the nth effect. After that, the user may request another password.
 func (s story) run(t *testing.T, n int, after bool, last sql.Password) *cluster {
 	t.Helper()
 	c := newCluster(t, s.primary, s.retained, root(s.root))
@@ -140,7 +140,7 @@ func (s story) run(t *testing.T, n int, after bool, last sql.Password) *cluster 
 			r = c.rotator()
 			c.mustRest(r, in)
 		}
-		// Only the process that made the change runs another pass.
+		// Another pass runs only in the process that made the change.
 		got := c.mustRest(r, in)
 		connection, pending := c.secret(testInstance().ConnectionSecretName()), c.secret(testInstance().PendingSecretName())
 		if got.Credentials.State != v1.CredentialsInSync || passwordOf(connection) != in.Wanted || pending != nil ||

@@ -16,32 +16,31 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A donor lets an account clone it, and gives the account no other permission.
+// A donor is a session with a server that may be cloned.
 type donor interface {
 	OfferClone(ctx context.Context, account string) (sql.Password, sql.Layout, error)
 	WithdrawClone(ctx context.Context, account string) error
 	OutsideData(ctx context.Context) ([]sql.Outside, error)
 }
 
-// Donors are servers whose data is cloned while they run. The controller creates and deletes the account for the
-// clone as root.
+// Donors creates and deletes the account with which a Job clones a running server. The controller does this as root.
 type Donors struct{ *Rotator }
 
-// Keys of the Secret with the facts that the cloning server needs.
+// These keys of the Secret contain the settings that the cloning server needs.
 const (
 	keyPageSize  = "page-size"
 	keyLowerCase = "lower-case-table-names"
 )
 
-// errUnknown is returned for a server without a known certificate. The controller sends no password to such a server
-// and does not clone it.
+// errUnknown is returned if the certificate of a server is not known. The controller sends no password to such a
+// server and does not clone it.
 var errUnknown = errors.New("the server has no certificate with which it can be verified (allowedPlaintextImages " +
 	"of the Platform): take backups with method Cold")
 
 // errNobody is returned if the server accepts none of the known passwords.
 var errNobody = errors.New("the server accepts none of the known passwords")
 
-// OfferClone creates an account that can only clone the server's data. It returns how to reach the server.
+// OfferClone creates an account that can only clone the server's data. It returns the content of the Job's Secret.
 func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][]byte, error) {
 	host, err := d.addressOf(ctx, in.Of)
 	if err != nil {
@@ -61,9 +60,9 @@ func (d Donors) OfferClone(ctx context.Context, in *change.Server) (map[string][
 	}, nil
 }
 
-// WithdrawClone deletes this account, if it exists. The account is never created in a server without a known
-// certificate. If the platform has stopped requiring a certificate since, the account remains with a password that is
-// stored nowhere. The next backup or a restore deletes it.
+// WithdrawClone deletes the account if it exists. The account is created only if the server's certificate is known.
+// If the platform has stopped requiring a certificate since, the account remains, with a password that is stored
+// nowhere. The next backup or a restore deletes it.
 func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 	if in.Authorities == "" {
 		return nil
@@ -71,11 +70,12 @@ func (d Donors) WithdrawClone(ctx context.Context, in *change.Server) error {
 	return d.visit(ctx, in, func(s donor) error { return s.WithdrawClone(ctx, sql.CloneAccount) })
 }
 
-// CheckData checks for data outside of the data directory before a server stops. Only a running server can move such
-// data, so it must not stop before that. If the server does not respond, the backup examines its files.
+// CheckData returns an error if the server has data outside of its data directory. Only a running server can move
+// such data, so the server must not be stopped before. If the server does not respond, the backup checks its files
+// instead.
 func (d Donors) CheckData(ctx context.Context, in *change.Server) error {
 	var found []sql.Outside
-	// An error is ignored, because the backup must not wait for this check.
+	// The error is ignored, because the backup must not wait for this check.
 	_ = d.visit(ctx, in, func(s donor) (err error) { found, err = s.OutsideData(ctx); return err })
 	if text := sql.OutsideText(found); text != "" {
 		return change.NewServerError(errors.New(text), false)
@@ -115,8 +115,8 @@ func (d Donors) visit(ctx context.Context, in *change.Server, run func(donor) er
 	return nil
 }
 
-// addressOf returns the address of a server for its Job, so that the Job needs no DNS. A clone does not accept an
-// IPv6 address (MySQL manual, 15.7.5 CLONE Statement), so the Job needs DNS in this case.
+// addressOf returns the IP address of a server, so that the Job needs no DNS. A clone does not accept an IPv6 address
+// (MySQL manual, 15.7.5 CLONE Statement), so the host name is returned in this case.
 func (d Donors) addressOf(ctx context.Context, i v1.Instance) (string, error) {
 	l := &corev1.ServiceList{}
 	if err := d.Kube.List(ctx, l, client.InNamespace(i.Namespace),

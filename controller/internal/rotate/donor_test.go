@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// donorAt returns a server with a known certificate, behind a Service with these addresses.
+// donorAt returns a fake server with a known certificate, behind a Service with these addresses.
 func donorAt(t *testing.T, addresses ...string) (*cluster, Donors, *change.Server) {
 	t.Helper()
 	a, err := certificate.NewAuthority(time.Now(), "authority-of-the-donor")
@@ -32,8 +32,8 @@ func donorAt(t *testing.T, addresses ...string) (*cluster, Donors, *change.Serve
 	return c, Donors{c.rotator()}, &change.Server{Of: i, Authorities: string(a.Certificate)}
 }
 
-// TestOfferClone checks that the Job's Secret contains the account that was created in the server, and that the
-// next call creates a new one.
+// TestOfferClone checks that the Job's Secret contains the account that was created in the server. The next call must
+// create a new account.
 func TestOfferClone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		addresses []string
@@ -77,8 +77,8 @@ func TestOfferClone(t *testing.T) {
 	}
 }
 
-// TestCheckData checks that a server with data outside of its data directory must not stop, and that a server which
-// does not answer may.
+// TestCheckData checks that a server must not be stopped if it has data outside of its data directory. A server that
+// does not respond may be stopped.
 func TestCheckData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outside []sql.Outside
@@ -103,7 +103,7 @@ func TestCheckData(t *testing.T) {
 	}
 }
 
-// TestLookOutside checks that a server is asked at intervals for data outside of its data directory.
+// TestLookOutside checks that passes look for data outside of the data directory only if the password is verified.
 func TestLookOutside(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	c.outside = []sql.Outside{{Name: "`shop`.`orders`", Place: "/tmp/shop/orders.ibd"}}
@@ -118,7 +118,7 @@ func TestLookOutside(t *testing.T) {
 	}
 }
 
-// TestOfferCloneFails checks which errors are final.
+// TestOfferCloneFails checks which errors are not retried.
 func TestOfferCloneFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string

@@ -28,7 +28,7 @@ var (
 	errGone = fmt.Errorf("cannot change the password of root: %w", context.DeadlineExceeded)
 )
 
-// An account of the fake server.
+// An account is a root account of the fake server.
 type account struct {
 	sql.Account
 
@@ -36,7 +36,7 @@ type account struct {
 }
 
 // A cluster is a fake server that handles passwords as MySQL does, and an API server with Secrets. Both record each
-// effect, and can fail before or after it.
+// write, and can fail before or after it.
 type cluster struct {
 	client.Client
 
@@ -51,19 +51,19 @@ type cluster struct {
 	refusals int
 	locked   bool
 	effects  []string
-	// loaded is the certificate that the server presents, and mounted the one in its pod. reload is the error of a
-	// reload.
+	// loaded is the certificate that the server presents. mounted is the certificate in its pod. reload is the error
+	// of a reload.
 	loaded, mounted *x509.Certificate
 	reload          error
 	reloads         int
-	// cloners are the accounts that may clone, with their passwords. noDonor is the error for a server that cannot
-	// be cloned.
+	// cloners are the accounts that may clone the server, with their passwords. noDonor is the error if the server
+	// cannot be cloned.
 	cloners map[string]sql.Password
 	noDonor error
 	// outside is the data that the server stores outside of its data directory.
 	outside []sql.Outside
-	// failAt is the number of the effect that fails, from 1. after is true if that effect is performed before it
-	// fails.
+	// failAt is the number of the effect that fails, starting at 1. after is true if that effect is performed before
+	// it fails.
 	failAt int
 	after  bool
 	// check is called after each effect.
@@ -265,7 +265,7 @@ func (s *fakeSession) WithdrawClone(_ context.Context, account string) error {
 	return s.effect("withdraw", func() error { delete(s.cloners, account); return nil })
 }
 
-// root returns the Secret with the password of the server's first start.
+// root returns the Secret with the password from the server's first start.
 func root(p sql.Password) *corev1.Secret {
 	i := testInstance()
 	return &corev1.Secret{

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestForgetInstance checks that data about deleted instances is removed, and no other data.
+// TestForgetInstance checks that only the data about deleted instances is removed.
 func TestForgetInstance(t *testing.T) {
 	life := func(name string, xr types.UID) v1.Instance {
 		return v1.Instance{Kind: v1.KindMySQL, Namespace: "team", Name: name, XR: xr}

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// TestStepsAreLogged checks that the log contains each login and each step of a change, and no password.
+// TestStepsAreLogged checks that the log contains each login and each step of a change, but no password.
 func TestStepsAreLogged(t *testing.T) {
 	c := newCluster(t, "correct horse", "", root("correct horse"))
 	var got strings.Builder

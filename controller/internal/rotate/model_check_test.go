@@ -6,13 +6,14 @@ import (
 	"testing"
 )
 
-// A way is the move by which a world was first reached, and the world before it.
+// A way contains how a world was first reached: the previous world, and the move from it.
 type way struct {
 	from world
 	move string
 }
 
-// explore visits all reachable worlds until one breaks a promise. It returns a shortest trace to that world.
+// explore visits all reachable worlds until one of them violates a guarantee. It returns a shortest path to that
+// world.
 func (d design) explore(starts ...world) (seen map[world]way, trace []string) {
 	seen = map[world]way{}
 	queue := slices.Clone(starts)
@@ -45,8 +46,8 @@ func traced(seen map[world]way, w world) []string {
 	return out
 }
 
-// settle returns the world after all steps of the controller without other events, and the number of moves. The
-// number is -1 if the steps do not end.
+// settle returns the world after all steps of the controller, if nothing else happens, and the number of steps. The
+// number is -1 if the steps never finish.
 func (d design) settle(w world) (world, int) {
 	w.up, w.plan, w.half = true, rotationStep{}, false
 	for n := range 40 {
@@ -65,8 +66,9 @@ func (d design) settle(w world) (world, int) {
 	return w, -1
 }
 
-// starts returns the initial worlds: new instances, started with the wanted or another password, and a running one.
-// If the server can keep two passwords, a user may have changed one before the first login or afterwards.
+// starts returns the initial worlds: new instances that were started with the requested or another password, and a
+// running instance. If the server can retain a password, a user may have changed one before or after the controller's
+// first login.
 func starts(dual bool) []world {
 	base := world{up: true, dual: dual, wanted: "a", changes: 3, outages: 1, deletions: 1, age: old}
 	changed := func(change func(*world)) world {
@@ -92,7 +94,7 @@ func starts(dual bool) []world {
 	return out
 }
 
-// TestModel verifies the promises in all reachable worlds of the model.
+// TestModel checks the guarantees in all reachable worlds of the model.
 func TestModel(t *testing.T) {
 	for _, tc := range []struct {
 		design
@@ -122,7 +124,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelFindsBugs checks that the model finds the bugs of wrong designs.
+// TestModelFindsBugs checks that the model detects incorrect designs.
 func TestModelFindsBugs(t *testing.T) {
 	for _, tc := range []struct {
 		design

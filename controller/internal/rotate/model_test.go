@@ -9,9 +9,9 @@ import (
 )
 
 // The model contains one account of a server, the two Secrets, the spec, and a controller. The controller may stop
-// between any two effects, or act on an outdated decision. All interleavings are visited.
+// between any two effects, or act on an outdated decision. The tests visit all interleavings.
 
-// Ages of the password in the connection Secret, relative to the two grace periods.
+// This is the age of the password in the connection Secret, relative to the two grace periods.
 const (
 	fresh = iota
 	settled
@@ -23,17 +23,17 @@ const (
 	modelGrace  = time.Minute
 )
 
-// A world is the complete state of the model. Passwords are letters, and "" is no password.
+// A world is a complete state of the model. Passwords are letters, and "" means that there is no password.
 type world struct {
 	primary, retained           sql.Password
 	connection, pending, wanted sql.Password
-	before                      sql.Password // The earlier password in the connection Secret.
+	before                      sql.Password // The previous password in the connection Secret.
 	age                         int
 	up                          bool
 	dual                        bool
-	initial                     sql.Password // The password of the server's first start.
-	plan                        rotationStep // The step that the controller has decided and not performed.
-	half                        bool         // ReplaceAll has set the password and not discarded the old one.
+	initial                     sql.Password // The password from the server's first start.
+	plan                        rotationStep // The step that the controller has decided but not performed yet.
+	half                        bool         // ReplaceAll has set the password but not discarded the old one.
 	late                        rotationStep // A step whose response was lost.
 	changes, outages, deletions int          // How often each event may still happen.
 }
@@ -64,7 +64,7 @@ func (w *world) promote(p sql.Password) {
 	w.before, w.connection, w.age = w.connection, p, fresh
 }
 
-// perform performs one effect of a step. It returns false if another effect follows.
+// perform performs one effect of a step. It returns false if the step has another effect.
 func (w *world) perform(s rotationStep) (done bool) {
 	switch s.Do {
 	case Create, Promote:
@@ -94,15 +94,15 @@ func acts(s rotationStep) bool {
 	return !slices.Contains([]Action{"", NoOp, Wait, Unreachable, Refused}, s.Do)
 }
 
-// onServer reports whether the server must run for the step.
+// onServer reports whether the step needs a running server.
 func onServer(s rotationStep) bool {
 	return slices.Contains([]Action{Change, Discard, ReplaceAll}, s.Do)
 }
 
-// A design decides and performs steps. It is the real one, or a wrong one that the check must find.
+// A design decides and performs steps. It is the real design, or an incorrect one that the model must detect.
 type design struct {
 	next func(rotationState) rotationStep
-	// unlocked is true if the server may execute a step late, because no lock delays the next session.
+	// unlocked is true if the server may execute a step late, because the next session does not wait for a lock.
 	unlocked bool
 	// outsiders is true if other clients may delete the pending Secret.
 	outsiders bool
@@ -144,7 +144,7 @@ func (d design) moves(w world) []move {
 	return out
 }
 
-// outside returns the moves of the user, of time and of the machine.
+// outside returns the moves that the controller does not make: by users, by time and by the machine.
 func (d design) outside(w world) []move {
 	out := []move{}
 	add := func(name string, change func(*world)) {
@@ -158,7 +158,7 @@ func (d design) outside(w world) []move {
 		}
 	}
 	if w.up && w.outages > 0 {
-		// A restart keeps all acknowledged changes.
+		// A restart loses no acknowledged change.
 		add("server down", func(n *world) { n.up = false; n.outages-- })
 	}
 	if !w.up {
@@ -173,7 +173,7 @@ func (d design) outside(w world) []move {
 	return out
 }
 
-// broken returns the promise that a world breaks, or "".
+// broken returns the guarantee that a world violates, or "".
 func broken(w world) string {
 	switch {
 	case w.connection == "" && !w.accepts(w.pending) && !w.accepts(w.initial):

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRealFailedLogins uses a server that locks root for every client after failed logins. The controller must not
-// lock it, neither by a password change nor after another client has set a password.
+// cause this lock, neither during a password change nor after another client has set a password.
 func TestRealFailedLogins(t *testing.T) {
 	s := newServer(t, "p")
 	if s.mariadb {
@@ -46,7 +46,7 @@ func TestRealFailedLogins(t *testing.T) {
 	in.ServerStart = "second" // A restart resets the count.
 	c.mustRest(r, in)
 
-	for range 3 { // Another client locks it.
+	for range 3 { // Another client locks the account.
 		_ = s.ping(t.Context(), "wrong")
 	}
 	in.VerifyPassword = true

@@ -50,7 +50,7 @@ func (k *keptCertificate) options() []string {
 		"--ssl-key=" + pathOf(corev1.TLSPrivateKeyKey)}
 }
 
-// renew creates a new certificate and writes the given files of it.
+// renew creates a new certificate and writes the given files.
 func (k *keptCertificate) renew(t *testing.T, files ...string) {
 	t.Helper()
 	k.state.Server = nil
@@ -71,7 +71,7 @@ func (k *keptCertificate) bring(t *testing.T, files ...string) {
 	rootfs.Own(t, k.dir)
 }
 
-// describe sets which server the Rotator may send a password to.
+// describe sets the expected certificate of the server, and its CA.
 func (k *keptCertificate) describe(t *testing.T, in *Input) {
 	t.Helper()
 	in.Authorities = k.state.Server.Data[v1.CAKey]
@@ -83,8 +83,8 @@ func (k *keptCertificate) describe(t *testing.T, in *Input) {
 	must(t, err)
 }
 
-// TestRealCertificate checks that a server presents its certificate and reloads a new one while it runs. It keeps
-// the old one if the files do not match, and existing sessions stay open.
+// TestRealCertificate checks that a server presents its certificate and reloads a new one while it runs. If the files
+// do not match, it keeps the old one. Existing sessions must stay open.
 func TestRealCertificate(t *testing.T) {
 	k := newKeptCertificate(t)
 	s := newServer(t, "p", k.options()...)
@@ -135,7 +135,7 @@ func TestRealCertificate(t *testing.T) {
 // A relay forwards connections between a client and the server, and records what it can read from the client.
 type relay struct {
 	dial func() (net.Conn, error)
-	// own is the certificate that the relay presents. Without it, the relay removes TLS from the greeting.
+	// own is the certificate that the relay presents. If it is nil, the relay removes TLS from the greeting.
 	own *tls.Certificate
 
 	mu     sync.Mutex
@@ -148,10 +148,10 @@ func (r *relay) Write(p []byte) (int, error) {
 	return r.output.Write(p)
 }
 
-// listen accepts clients until the end of the test.
+// listen accepts clients until the test finishes.
 func (r *relay) listen(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It ends with the test.
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // The listener is closed when the test finishes.
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -203,13 +203,14 @@ func (r *relay) serve(client net.Conn) {
 	_, _ = io.Copy(io.MultiWriter(r, server), client)
 }
 
-// TestRealManInTheMiddle places a relay between a client and a real server, with its own certificate or without
-// TLS. It must get the password of a client that trusts it, and not even the user name of other clients.
+// TestRealManInTheMiddle places a relay between a client and a real server, with its own certificate or without TLS.
+// The relay must receive the password only from a client that trusts it. It must not even receive the user name of
+// other clients.
 func TestRealManInTheMiddle(t *testing.T) {
 	k := newKeptCertificate(t)
 	s := newServer(t, "hunter2", k.options()...)
-	// The relay uses the server's socket. On a socket, the server asks a new client for its password in clear text.
-	// Over a network, the client would encrypt it.
+	// The relay connects to the server's socket. On a socket, the server requests the password of a new client in
+	// clear text. Over a network, the client would encrypt it.
 	s.login(t, "hunter2").Close()
 	stolen := newKeptCertificate(t).state.Server // The certificate of another instance.
 	pair, err := tls.X509KeyPair(stolen.Data[corev1.TLSCertKey], stolen.Data[corev1.TLSPrivateKeyKey])
@@ -249,8 +250,8 @@ func TestRealManInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestRealChain checks that a server presents and reloads a certificate from an intermediate CA whose root clients
-// know.
+// TestRealChain checks that a server presents and reloads a certificate from an intermediate CA. Clients know only
+// the root CA.
 func TestRealChain(t *testing.T) {
 	k := newKeptCertificate(t)
 	begun := time.Now().Add(-time.Minute)

@@ -16,15 +16,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
-// An exampleClient is a client from docs/clients, with its Debian packages. One of them contains the file.
+// An exampleClient is a client from docs/clients. It is in Debian packages, of which one contains the file.
 type exampleClient struct {
 	command  []string
 	packages []string
 	file     string
 }
 
-// TestRealClients checks that each client of docs/clients can log in to the server whose CA it was given, by the
-// server's name. It must send nothing to another server.
+// TestRealClients checks that each client of docs/clients can log in to the server by its name, with the server's CA.
+// The client must send nothing to a different server.
 func TestRealClients(t *testing.T) {
 	k, other := newKeptCertificate(t), newKeptCertificate(t)
 	port := strconv.Itoa(freeport.Find(t))
@@ -79,15 +79,15 @@ func (c exampleClient) install(t *testing.T) {
 	if _, err := os.Stat(c.file); err == nil && missing == nil {
 		return
 	}
-	out, err := exec.Command("sh", "-c", "apt-get update -q && apt-get install -qy --no-install-recommends "+strings.Join(c.packages, " ")).CombinedOutput() //nolint:noctx // The command ends by itself.
+	out, err := exec.Command("sh", "-c", "apt-get update -q && apt-get install -qy --no-install-recommends "+strings.Join(c.packages, " ")).CombinedOutput() //nolint:noctx // The command exits on its own.
 	if err != nil {
 		t.Fatalf("cannot install %v: %v\n%s", c.packages, err, out)
 	}
 }
 
-// run runs the client with these host names and no others.
+// run runs the client with a hosts file that contains only these names.
 func (c exampleClient) run(hosts string, args ...string) (string, error) {
-	cmd := exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}, append(c.command, args...)...)...) //nolint:noctx // The command ends by itself.
+	cmd := exec.Command("sh", append([]string{"-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}, append(c.command, args...)...)...) //nolint:noctx // The command exits on its own.
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	cmd.Stdin = strings.NewReader("hunter2\n")
 	out, err := cmd.CombinedOutput()

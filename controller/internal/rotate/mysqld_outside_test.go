@@ -47,8 +47,8 @@ CREATE TABLE inside (i INT PRIMARY KEY);
 `, folder)
 }
 
-// TestRealFlavourDataOutside checks that a server reports the name of each table that is stored elsewhere. The
-// statement in the message must move the table with all its rows.
+// TestRealFlavourDataOutside checks that each table that is stored elsewhere is reported with its name. The statement
+// in the message must move the table with all its rows.
 func TestRealFlavourDataOutside(t *testing.T) {
 	folder := folderOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-innodb-directories="+folder)
@@ -103,7 +103,7 @@ func TestRealFlavourDataOutside(t *testing.T) {
 	}
 }
 
-// TestRealFlavourDataStaysInside checks that no table is stored elsewhere with the product's setting.
+// TestRealFlavourDataStaysInside checks that with the product's setting, no table can be stored elsewhere.
 func TestRealFlavourDataStaysInside(t *testing.T) {
 	folder := folderOutside(t)
 	s := newServer(t, "0tus-secret", "--loose-symbolic-links=OFF")
@@ -118,8 +118,8 @@ func TestRealFlavourDataStaysInside(t *testing.T) {
 	}
 }
 
-// TestRealFlavourWithoutClone checks the error of a server that cannot be cloned when a backup with method Online
-// begins.
+// TestRealFlavourWithoutClone checks the error if a backup with method Online starts on a server that cannot be
+// cloned.
 func TestRealFlavourWithoutClone(t *testing.T) {
 	s := newServer(t, "0tus-secret")
 	if !s.mariadb {

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A server is a real server on a socket, without a network.
+// A server is a real server that listens only on a socket, unless options are set.
 type server struct {
 	root    rootfs.Root
 	dir     string
@@ -101,7 +101,7 @@ func (s *server) start(t *testing.T) {
 	s.process, s.ended = s.mysqld(t), make(chan error, 1)
 	must(t, s.process.Start())
 	go func(p *exec.Cmd, ended chan<- error) { ended <- p.Wait() }(s.process, s.ended)
-	for range 2400 { // On a busy machine, this takes minutes.
+	for range 2400 { // On a busy machine, this can take minutes.
 		if sql.IsAccessDenied(s.ping(t.Context(), "nobody has this")) {
 			return
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// A realSession is a session that records its effects.
+// A realSession is a session with a real server that records its effects.
 type realSession struct {
 	*sql.Session
 
@@ -50,8 +50,8 @@ func (s *server) rotator(c *cluster) *Rotator {
 	return r
 }
 
-// check returns a function that checks whether the server accepts the password in the connection Secret. It is
-// called after each effect.
+// check returns a function that checks whether the server accepts the password in the connection Secret. The tests
+// call it after each effect.
 func (s *server) check(c *cluster, checks *int) func() {
 	return func() {
 		p := c.connection()
@@ -101,8 +101,8 @@ func TestRealPasswords(t *testing.T) {
 
 func second(_ Result, err error) error { return err }
 
-// TestRealBinary uses a binary password. v1.Password refuses it, but a server that was set up by others may have
-// one.
+// TestRealBinary checks a server with a binary password. v1.Password refuses such a password, but a server that was
+// set up without the product may have one.
 func TestRealBinary(t *testing.T) {
 	s := newServer(t, "first")
 	session := s.login(t, "first")
@@ -117,8 +117,8 @@ func TestRealBinary(t *testing.T) {
 	}
 }
 
-// TestRealCrash crashes before and after each effect of a change. In half of the cases the server is killed as
-// well, and in half of them the user changes the wanted password meanwhile.
+// TestRealCrash crashes before and after each effect of a change. In half of the cases, the server is killed as well.
+// In half of them, the user meanwhile requests another password.
 func TestRealCrash(t *testing.T) {
 	s := newServer(t, "p0")
 	c, checks, crashes := newCluster(t, "", ""), 0, 0
@@ -160,8 +160,8 @@ func TestRealCrash(t *testing.T) {
 	t.Logf("%d crashes, %d checks after an effect", crashes, checks)
 }
 
-// TestRealClient logs in with the connection Secret twenty times a second, during ten changes. The first two
-// changes are requested at once.
+// TestRealClient logs in with the connection Secret twenty times a second, during ten changes. The first two changes
+// are requested at the same time.
 func TestRealClient(t *testing.T) {
 	s := newServer(t, "p0")
 	c := newCluster(t, "", "")
@@ -216,8 +216,8 @@ func TestRealClient(t *testing.T) {
 	}
 }
 
-// TestRealChangedByOthers uses a server whose password differs from the connection Secret, and which retains the
-// password of its first start.
+// TestRealChangedByOthers uses a server whose password is not in the connection Secret, and which retains the
+// password from its first start.
 func TestRealChangedByOthers(t *testing.T) {
 	s := newServer(t, "old")
 	if !s.mariadb {

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/freeport"
 )
 
-// TestRealSecrecy checks that the server's logs contain no password.
+// TestRealSecrecy checks that the server's logs contain no passwords.
 func TestRealSecrecy(t *testing.T) {
 	s := newServer(t, "first")
 	c := newCluster(t, "", "")
@@ -43,7 +43,7 @@ func TestRealLock(t *testing.T) {
 	must(t, two.Lock(t.Context()))
 }
 
-// TestRealAccounts checks that unusual accounts do not prevent a change of the others.
+// TestRealAccounts checks that unusual accounts do not prevent a password change of the other accounts.
 func TestRealAccounts(t *testing.T) {
 	s := newServer(t, "p")
 	if s.mariadb {
@@ -59,7 +59,7 @@ func TestRealAccounts(t *testing.T) {
 		t.Errorf("what was retained by hand is still there: %v", got.Done)
 	}
 	s.run(t, "CREATE USER root@'10.0.0.3' IDENTIFIED BY ''; CREATE USER root@'10.0.0.4' IDENTIFIED BY 'p'")
-	// An upgrade from a server with that plugin leaves this state.
+	// An upgrade from a server with the older plugin leaves this state.
 	s.run(t, "UPDATE mysql.user SET plugin = 'mysql_native_password', authentication_string = "+
 		"'*00A51F3F48415C7D4E8908980D443C29C69B60C9' WHERE Host = '10.0.0.4'; FLUSH PRIVILEGES")
 	_, err := s.rotator(c).Reconcile(t.Context(), c.input("q"))
@@ -101,7 +101,7 @@ func (s *server) runAs(t *testing.T, user, statement string) {
 // TestRealPlain checks that the controller can log in over a network to a server without TLS.
 func TestRealPlain(t *testing.T) {
 	port := strconv.Itoa(freeport.Find(t))
-	// The server trusts a socket, which would hide the behavior of a network connection.
+	// The server trusts connections over a socket, so a socket would not show how it handles network connections.
 	s := newServer(t, "p", "--tls-version=", "--skip-networking=OFF", "--bind-address=127.0.0.1", "--port="+port)
 	c := newCluster(t, "", "")
 	must(t, second(s.rotator(c).Reconcile(t.Context(), c.input("p"))))

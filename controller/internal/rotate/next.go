@@ -1,4 +1,4 @@
-// Package rotate sets the wanted password in a running server and maintains the connection Secret. The password in
+// Package rotate sets the requested password in a running server and maintains the connection Secret. The password in
 // this Secret is valid at every moment, even after a crash between two steps.
 //
 //	        | the server accepts | connection | pending |
@@ -12,9 +12,9 @@
 // The controller sets only passwords that are stored in a Secret. The connection Secret contains only a password that
 // the server has accepted.
 //
-// MySQL keeps one old password. If the server accepts two passwords, the pending Secret shows which one is newer: an
-// accepted pending password was set after the one in the connection Secret. A server without dual passwords follows
-// the same steps, and refuses a between Change and Promote.
+// MySQL retains one old password. If the server accepts two passwords, the pending Secret shows which one is newer:
+// an accepted pending password was set after the one in the connection Secret. A server without dual passwords
+// follows the same steps, but refuses a between Change and Promote.
 package rotate
 
 import (
@@ -25,53 +25,53 @@ import (
 
 // A rotationState contains all inputs of the decision about the next step.
 type rotationState struct {
-	// Wanted is the password in the spec. Connection and Pending are the passwords in the connection Secret and the
+	// Wanted is the requested password. Connection and Pending are the passwords in the connection Secret and the
 	// pending Secret, or "" if there is none.
 	Wanted, Connection, Pending sql.Password
 	// Reachable is true if the server responds.
 	Reachable bool
-	// Each of these fields is true if the server accepts the password. Initial is the password of the server's first
-	// start.
+	// Each of these fields is true if the server accepts that password. Initial is the password from the server's
+	// first start.
 	AcceptsWanted, AcceptsConnection, AcceptsPending, AcceptsInitial bool
-	// Dual is true if the server can keep an old password.
+	// Dual is true if the server can retain an old password.
 	Dual bool
-	// Retained is true if an account of root keeps an old password now.
+	// Retained is true if a root account currently retains an old password.
 	Retained bool
-	// Since is how long the connection Secret has had its password and Crossplane has published it.
+	// Since is how long Crossplane has published the current password of the connection Secret.
 	Since time.Duration
 	// Grace is how long an old password remains valid for clients that do not have the new one yet.
 	Grace time.Duration
 	// Settle is the grace period if another change is waiting.
 	Settle time.Duration
-	// Described is true if the connection Secret contains the wanted database, host and port.
+	// Described is true if the connection Secret contains the requested database, host and port.
 	Described bool
 }
 
 // An Action is the next action.
 type Action string
 
-// Actions. Each can be interrupted at any point or repeated.
+// These are the possible actions. Each can be interrupted at any point and repeated.
 const (
 	// NoOp means that everything is up to date.
 	NoOp Action = "NoOp"
 	// Wait waits until the old password can be discarded.
 	Wait Action = "Wait"
-	// Unreachable means that the state is unknown, and nothing is done.
+	// Unreachable means that the server does not respond, so its state is unknown. Nothing is done.
 	Unreachable Action = "Unreachable"
-	// Refused means that the server accepts no known password.
+	// Refused means that the server accepts none of the known passwords.
 	Refused Action = "Refused"
 	// Create creates the connection Secret with an accepted password.
 	Create Action = "Create"
 	// Stage stores a password in the pending Secret.
 	Stage Action = "Stage"
-	// Change sets the server's password to the pending one, and retains the current one if the server supports it.
+	// Promote copies the new password to the connection Secret after the server has accepted it.
 	Change Action = "Change"
 	// Promote copies an accepted password to the connection Secret.
 	Promote Action = "Promote"
 	// Discard discards the old password in the server.
 	Discard Action = "Discard"
-	// ReplaceAll makes a password the only one in the server. It is set without retaining another one, and then the
-	// old one is discarded.
+	// ReplaceAll makes a password the only valid one in the server. It sets the password without retaining another
+	// one, and then discards the old one.
 	ReplaceAll Action = "ReplaceAll"
 	// Forget deletes the pending password.
 	Forget Action = "Forget"
@@ -79,10 +79,10 @@ const (
 	Describe Action = "Describe"
 )
 
-// A rotationStep is an action with its arguments.
+// A rotationStep is an action with its parameters.
 type rotationStep struct {
 	Do Action
-	// Password is the password of Create, Stage, Change, Promote and ReplaceAll.
+	// Password is the password for Create, Stage, Change, Promote and ReplaceAll.
 	Password sql.Password
 	// Retain makes Change retain the current password.
 	Retain bool
@@ -125,14 +125,15 @@ func (s rotationState) nextStep() rotationStep {
 	return rotationStep{Do: Change, Password: s.Wanted, Retain: s.Dual}
 }
 
-// isUnpromoted reports whether the server already has the pending password, and the connection Secret does not.
+// isUnpromoted reports whether the server already accepts the pending password, but the connection Secret does not
+// contain it yet.
 func (s rotationState) isUnpromoted() bool {
 	return s.Pending != "" && s.Pending != s.Connection && s.AcceptsPending
 }
 
-// firstPassword returns the first password for clients. If there is a pending password, clients had another one
-// before, and a user deleted the connection Secret. The accepted password may be the older of two. If there is no
-// pending Secret, releaseOld handles this case.
+// firstPassword returns the step to create the connection Secret. If there is a pending password, clients had another
+// password before, and a user deleted the connection Secret. The accepted password may be the older of two. If there
+// is no pending Secret, releaseOld handles this case.
 func (s rotationState) firstPassword() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
@@ -140,12 +141,12 @@ func (s rotationState) firstPassword() rotationStep {
 	case s.AcceptsWanted:
 		return rotationStep{Do: Create, Password: s.Wanted}
 	}
-	// The server was first started with another password, which no client has.
+	// The server was first started with a different password, which no client has.
 	return s.resetPassword()
 }
 
-// repairConnection repairs a connection Secret whose password is refused. The server has no dual passwords and is
-// between Change and Promote, or another client has changed the password.
+// repairConnection repairs a connection Secret whose password the server refuses. Either a server without dual
+// passwords is between Change and Promote, or another client has changed the password.
 func (s rotationState) repairConnection() rotationStep {
 	switch {
 	case s.Pending != "" && s.AcceptsPending:
@@ -156,8 +157,9 @@ func (s rotationState) repairConnection() rotationStep {
 	return s.resetPassword()
 }
 
-// resetPassword sets a new password if no client has the current one. The wanted password is staged first. After a
-// crash the spec may have changed again, and only the pending Secret contains the password that the server was given.
+// resetPassword sets the requested password if no client has the current one. It is stored in the pending Secret
+// first, because the spec may change again before a crash. Only the pending Secret then contains the password that
+// was set.
 func (s rotationState) resetPassword() rotationStep {
 	if s.Pending != s.Wanted {
 		return rotationStep{Do: Stage, Password: s.Wanted}
@@ -165,8 +167,9 @@ func (s rotationState) resetPassword() rotationStep {
 	return rotationStep{Do: ReplaceAll, Password: s.Wanted}
 }
 
-// releaseOld discards the old password. If it is unknown whether the connection Secret has the newer password, that
-// password is set again without retaining another one, which is correct in both cases.
+// releaseOld discards the old password. It may be unknown whether the connection Secret contains the newer of the
+// two. In this case, the password in the connection Secret is set again without retaining another one, which is
+// always correct.
 func (s rotationState) releaseOld() rotationStep {
 	wait := s.Grace
 	if s.Wanted != s.Connection {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestNext(t *testing.T) {
-	// rest returns a state in which a is wanted, accepted and published.
+	// rest returns a state in which password a is requested, accepted and published.
 	rest := func(change func(*rotationState)) rotationState {
 		s := rotationState{
 			Wanted: "a", Connection: "a", Reachable: true, AcceptsWanted: true, AcceptsConnection: true,
@@ -17,11 +17,11 @@ func TestNext(t *testing.T) {
 		change(&s)
 		return s
 	}
-	// wanting returns a state in which b is wanted and the server does not have it.
+	// wanting returns a state in which password b is requested and the server does not have it.
 	wanting := func(change func(*rotationState)) rotationState {
 		return rest(func(s *rotationState) { s.Wanted, s.AcceptsWanted = "b", false; change(s) })
 	}
-	// restored returns a state without a connection Secret, in which the server has another password.
+	// restored returns a state without a connection Secret, in which the server has a different password.
 	restored := func(change func(*rotationState)) rotationState {
 		return wanting(func(s *rotationState) {
 			s.Connection, s.AcceptsConnection, s.AcceptsInitial = "", false, true

@@ -13,8 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestNotLetIn checks a namespace in which the controller may not read Secrets. The status names the missing
-// permission, and no error is returned for a retry.
+// TestNotLetIn checks a namespace in which the controller may not read Secrets. The status must mention the missing
+// permission. No error is returned, so that the pass is not retried with increasing delays.
 func TestNotLetIn(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()

@@ -33,8 +33,8 @@ func (p *pass) readSecrets(ctx context.Context) (err error) {
 	return err
 }
 
-// gatherState reads the state of the Secrets and of the server. A session exists, so the server responds and accepts
-// at least one password.
+// gatherState reads the state of the Secrets and of the server. The session exists, so the server responds and
+// accepts at least one password.
 func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotationState, error) {
 	s := rotationState{
 		Wanted: p.in.Wanted, Connection: passwordOf(p.kept.connection), Pending: passwordOf(p.kept.pending),
@@ -57,8 +57,9 @@ func (p *pass) gatherState(ctx context.Context, accounts []sql.Account) (rotatio
 	return s, nil
 }
 
-// serverAccepts asks the server once for each password until the server's passwords change. A server with a single
-// password is not asked about others, because a failed login counts towards the lock of the account.
+// serverAccepts reports whether the server accepts a password. It tries each password only once, until the controller
+// changes a password. If the only password of a server is already known, others are not tried. A failed login would
+// count towards the lock of the account.
 func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSingle bool) (bool, error) {
 	if candidate == "" {
 		return false, nil
@@ -80,8 +81,8 @@ func (p *pass) serverAccepts(ctx context.Context, candidate sql.Password, hasSin
 	return s != nil, nil
 }
 
-// performStep clears the stored answers of the server before it changes a password. If no response arrives, the
-// server may have changed the password anyway.
+// performStep performs a step. Before it changes a password, it clears the stored results of login attempts. If no
+// response arrives, the server may have changed the password anyway.
 func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.Account) error {
 	switch s.Do {
 	case Create:
@@ -114,7 +115,7 @@ func (p *pass) performStep(ctx context.Context, s rotationStep, accounts []sql.A
 	return nil
 }
 
-// createConnection creates the database first, and then the connection Secret that names it.
+// createConnection creates the database, and then the connection Secret with the name of the database.
 func (p *pass) createConnection(ctx context.Context, password sql.Password) error {
 	if err := p.session.EnsureDatabase(ctx, p.in.Database); err != nil {
 		return err
@@ -143,8 +144,8 @@ func (p *pass) stagePassword(ctx context.Context, wanted sql.Password) error {
 	return nil
 }
 
-// promotePassword writes the password to the connection Secret. It does not change the database, which is described
-// separately once it exists.
+// promotePassword writes the password to the connection Secret. It does not change the database there. Describe does
+// this once the database exists.
 func (p *pass) promotePassword(ctx context.Context, password sql.Password) error {
 	old := p.kept.connection
 	s := p.in.connectionSecret(old, password, string(old.Data[keyDatabase]))
@@ -156,7 +157,7 @@ func (p *pass) promotePassword(ctx context.Context, password sql.Password) error
 	return p.updateSecret(ctx, s)
 }
 
-// describeConnection creates the database before the Secret names it.
+// describeConnection creates the database before it writes the name to the Secret.
 func (p *pass) describeConnection(ctx context.Context) error {
 	old := p.kept.connection
 	if string(old.Data[keyDatabase]) != p.in.Database {
@@ -167,7 +168,7 @@ func (p *pass) describeConnection(ctx context.Context) error {
 	return p.updateSecret(ctx, p.in.connectionSecret(old, passwordOf(old), p.in.Database))
 }
 
-// updateSecret returns an error if another client changed the Secret since it was read.
+// updateSecret updates a Secret. It returns an error if another client has changed the Secret since it was read.
 func (p *pass) updateSecret(ctx context.Context, s *corev1.Secret) error {
 	if err := p.Kube.Update(ctx, s); err != nil {
 		return secrets.Failed(err, "update", s.Namespace, s.Name)

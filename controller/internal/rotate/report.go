@@ -14,24 +14,26 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// Delays before the next pass.
+// These are the delays before the next pass.
 const (
-	// pauseUnreachable is for a server that does not respond. Events of its pod usually come earlier.
+	// pauseUnreachable is for a server that does not respond. Events of its pod usually trigger a pass earlier.
 	pauseUnreachable = 2 * time.Second
 	// pauseBlocked is for a problem that a user has to fix.
 	pauseBlocked = 30 * time.Second
-	// publishing is for Crossplane, which reconciles a claim at least once a minute.
+	// publishing is how often the controller checks whether Crossplane has published a password. Crossplane
+	// reconciles a claim at least once a minute.
 	publishing = 5 * time.Second
 )
 
-// Maximum durations of a pass with a healthy server: one for a pass that completes, and one for a pass that does not.
+// These are the maximum durations of a pass with a healthy server. slowPass is for a pass that completes, and
+// slowFailure for a pass that does not.
 const (
 	slowPass    = 5 * time.Second
 	slowFailure = time.Second
 )
 
-// isStrained reports whether a pass cost too much without a result. A completed pass may be slow, because all servers
-// are slow under load, and its password has been changed.
+// isStrained reports whether a pass took too much time without a result. A completed pass may be slow, because it has
+// a result, and all servers are slow under load.
 func isStrained(last rotationStep, err error, took time.Duration) bool {
 	_, kube := errors.AsType[*secrets.KubeError](err)
 	switch {
@@ -43,7 +45,7 @@ func isStrained(last rotationStep, err error, took time.Duration) bool {
 	return (err != nil || last.Do == Refused) && took >= slowFailure
 }
 
-// isWell reports whether a pass completed.
+// isWell reports whether a pass was completed.
 func isWell(last rotationStep, err error) bool {
 	return err == nil && last.Do != Refused && last.Do != Unreachable
 }
@@ -67,7 +69,7 @@ func (p *pass) noteStep(s rotationStep) {
 	}
 }
 
-// reportResult returns the result of a pass that ended with a step or an error.
+// reportResult returns the result of a pass from its last step or its error.
 func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	out := p.result
 	out.Credentials.ChangedAt = p.changedAt()
@@ -132,7 +134,8 @@ func (p *pass) windowText() string {
 		"connection Secret for at most " + p.kept.connection.Annotations[v1.AnnotationPasswordWindow]
 }
 
-// explainFailure explains an error to users. An error that depends only on the state of the server is not returned.
+// explainFailure returns the result for an error, with a message for users. It returns the error itself only if the
+// pass is to be retried with increasing delays.
 func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	if f, ok := errors.AsType[*secrets.ForeignError](err); ok && !f.Goes {
 		return p.failWith(out, f.Error()), nil
@@ -167,7 +170,7 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	return p.failWith(out, adviceFor(err)), err
 }
 
-// waitForServer returns a result that waits until the server is available.
+// waitForServer returns a result with a message for the status and a retry after a short delay.
 func (p *pass) waitForServer(out Result, message string) Result {
 	out.Credentials.State, out.Credentials.Message = v1.CredentialsChanging, message
 	if c := passwordOf(p.kept.connection); c != "" && c == p.in.Wanted {
@@ -185,18 +188,18 @@ func (p *pass) failWith(out Result, message string) Result {
 	return out
 }
 
-// orRestore is the advice if no administrator can log in: a restore makes root's accounts usable.
+// orRestore is the advice for the case that no administrator can log in. A restore makes root's accounts usable.
 const orRestore = ". If no administrator can log in, delete this claim and create it again: the restore makes the " +
 	"account of root usable"
 
-// Statements that a user runs as another administrator. createRoot creates the account with which the controller logs
-// in.
+// A user can run these statements as another administrator. createRoot creates the account with which the controller
+// logs in.
 const (
 	grantRoot  = "GRANT ALL PRIVILEGES ON *.* TO root@'%' WITH GRANT OPTION"
 	createRoot = "CREATE USER root@'%' IDENTIFIED BY '…' REQUIRE SSL; " + grantRoot
 )
 
-// adviceFor returns what is wrong, and what to do.
+// adviceFor returns the problem and the next step for an error.
 func adviceFor(err error) string {
 	for _, known := range []struct {
 		matches func(error) bool

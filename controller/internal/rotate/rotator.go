@@ -23,25 +23,25 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// Defaults of a Rotator.
+// These are the defaults of a Rotator.
 const (
 	// DefaultGrace is longer than the kubelet takes to update a changed Secret in a running pod.
 	DefaultGrace = 2 * time.Minute
-	// DefaultSettle is longer than a client takes from reading a Secret to logging in.
+	// DefaultSettle is longer than a client takes from reading a Secret until it logs in.
 	DefaultSettle = 5 * time.Second
 )
 
 const (
-	// passTimeout is the timeout of all steps of a pass.
+	// passTimeout is the timeout for a whole pass.
 	passTimeout = time.Minute
-	// maxSteps is the maximum number of steps of a pass. A change takes four.
+	// maxSteps is the maximum number of steps of a pass. A password change takes four.
 	maxSteps = 16
-	// longestHandshake is the timeout for a server that was not contacted for a long time.
+	// longestHandshake is the timeout for a login to a server that was not contacted for a long time.
 	longestHandshake = 20 * time.Second
 )
 
-// timesAfter returns the timeouts for a server after a delay: half of the delay for a handshake. It returns nil for
-// the default timeouts if they are longer.
+// timesAfter returns the timeouts for a server that was not contacted for a while. A handshake may take half of that
+// time. It returns nil if the default timeouts are longer.
 func timesAfter(leftAlone time.Duration) *sql.Times {
 	handshake := min(leftAlone/2, longestHandshake)
 	if handshake <= sql.HandshakeTime {
@@ -50,7 +50,7 @@ func timesAfter(leftAlone time.Duration) *sql.Times {
 	return &sql.Times{Handshake: handshake, Session: passTimeout}
 }
 
-// A Rotator sets the wanted passwords in running servers.
+// A Rotator sets the requested passwords in running servers.
 type Rotator struct {
 	redact.All
 
@@ -65,12 +65,11 @@ type Rotator struct {
 	// Settle is the grace period if another change is waiting.
 	Settle time.Duration
 
-	// rested stores, for each instance, the version of the connection Secret and the server's certificate with which
-	// nothing was left to do.
+	// rested contains, for each instance, the restMark of the last pass that had nothing left to do.
 	rested sync.Map
-	// published stores, for each instance, since when the password in the connection Secret is known to be there.
+	// published contains, for each instance, the published password, and since when this process has known it.
 	published sync.Map
-	// attempts contains the refused logins of servers.
+	// attempts records the refused logins of servers.
 	attempts attempts
 	// login connects to the server. It is nil for the real implementation.
 	login func(ctx context.Context, s sql.Server, p sql.Password) (session, error)
@@ -104,44 +103,43 @@ type session interface {
 	Close()
 }
 
-// An Input contains the wanted state of an instance and its known facts.
+// An Input contains the desired state of an instance and the known facts about it.
 type Input struct {
 	// Instance is the instance of the server.
 	Instance v1.Instance
 	// Owner is the XR.
 	Owner metav1.OwnerReference
-	// Wanted is the wanted password, as v1.Password returns it.
+	// Wanted is the requested password, as v1.Password returns it.
 	Wanted sql.Password
-	// NotAllowed is why the platform does not allow this password, or "". Such a password is not set in any server. A
-	// server that already has it keeps it.
+	// NotAllowed is why the platform does not allow this password, or "". The controller does not set such a
+	// password. A server that already has it keeps it.
 	NotAllowed string
 	// Database is the database for clients. It is created if it does not exist.
 	Database string
 	// Host and Port are the address for clients.
 	Host string
 	Port int32
-	// Address is the address for the controller. If it is empty, the instance's own host and port are used.
+	// Address is the address that the controller uses. If it is empty, the instance's own host and port are used.
 	Address string
-	// Trust decides which server may receive a password. NoLogin is why no server may receive one at the moment, or
-	// "".
+	// Trust decides which server may receive a password. NoLogin is why no server may currently receive one, or "".
 	Trust   sql.Trust
 	NoLogin string
-	// Certificate is the certificate that the server should present. Authorities are its certificate authorities as
-	// PEM, which clients get. Both are nil if the server has none.
+	// Certificate is the certificate that the server should present. Authorities are its certificate authorities for
+	// clients, as PEM. Both are nil if the server has no certificate.
 	Certificate *x509.Certificate
 	Authorities []byte
 	// PublishedIn is the Secret in which Crossplane publishes the connection for the claim. Published is the password
-	// in it. Both are empty if Crossplane does not publish, or has not published yet.
+	// in it. Both are empty if Crossplane does not publish the connection, or has not done so yet.
 	PublishedIn string
 	Published   sql.Password
-	// VerifyPassword asks the server even if nothing seems to be left to do. This happens after a start of the server
-	// and at intervals, because another client may have changed the password.
+	// VerifyPassword makes the pass log in to the server even if nothing seems to be left to do. This is used after a
+	// start of the server and at intervals, because another client may have changed the password.
 	VerifyPassword bool
 	// ServerStart is a text that changes with each start of the server. It is empty if the start is unknown.
 	ServerStart string
-	// LeftAlone is how long the server was not contacted because it cost too much. The timeouts grow with it, because
-	// a server on a busy node may respond slowly. A server that never responds uses at most a fifth of a worker, and
-	// less with each longer delay. A pass takes at most a minute.
+	// LeftAlone is how long the server was not contacted because earlier passes took too much time. The timeouts grow
+	// with it, because a server on a busy node may respond slowly. A server that never responds uses at most a fifth
+	// of a worker, and less with each longer delay. A pass takes at most a minute.
 	LeftAlone time.Duration
 }
 
@@ -155,45 +153,46 @@ type Result struct {
 	Events []event.Event
 	// Done lists the performed actions, for metrics.
 	Done []Action
-	// Version is the version that the server reports to clients, or "" if it was not asked.
+	// Version is the version that the server reports to clients, or "" if no login was made.
 	Version string
-	// ServedNotAfter is the expiry of the certificate that the server presents. It is nil if the server was not asked
-	// or has no certificate of the product. ServedMessage is why this certificate is not the expected one.
+	// ServedNotAfter is the expiry of the certificate that the server presents. It is nil if no login was made, or if
+	// the server has no certificate of the product. ServedMessage is why this certificate is not the expected one.
 	ServedNotAfter *metav1.Time
 	ServedMessage  string
-	// Outside describes data outside of the data directory and how to move it, or is empty if there is none. It is
+	// Outside describes data outside of the data directory and how to move it. It is empty if there is none. It is
 	// valid only if LookedOutside is true.
 	Outside       string
 	LookedOutside bool
-	// Strained is true if the server cost more than a healthy one without a result. The server should be contacted
-	// less often then.
+	// Strained is true if the pass took more time than with a healthy server, and had no result. The server should
+	// then be contacted less often.
 	Strained bool
-	// Well is true if the pass completed. A pass that Kubernetes ended, or that the server refused quickly, says
-	// nothing about the cost of the server.
+	// Well is true if the pass was completed. If Kubernetes interrupted a pass, or the server refused it quickly, the
+	// pass says nothing about how slow the server is.
 	Well bool
-	// Slow is the duration of a pass that completed and took too long. Otherwise it is zero.
+	// Slow is the duration of a pass that was completed but took too long. Otherwise it is zero.
 	Slow time.Duration
 }
 
-// A pass is one run of Reconcile.
+// A pass is one call of Reconcile.
 type pass struct {
 	*Rotator
 
 	in      Input
 	kept    kept
 	session session
-	// accepted stores the answers of the server for passwords.
+	// accepted contains for each tried password whether the server accepts it.
 	accepted map[sql.Password]bool
 	dual     bool
-	// stale is true if the Secrets were read before the lock was taken, and a step is about to be performed.
+	// stale is true once the Secrets must be read again for each step, because they were first read before the lock
+	// was acquired.
 	stale bool
 	// awaitsCertificate is true if the server does not present the expected certificate yet and may do so soon.
 	awaitsCertificate bool
 	result            Result
 }
 
-// Reconcile performs all steps that are possible now. The Result is also valid if an error is returned. The caller
-// logs the error and retries with increasing delays.
+// Reconcile performs all steps that are currently possible. The Result is valid even if an error is returned. The
+// caller logs the error and retries with increasing delays.
 func (r *Rotator) Reconcile(ctx context.Context, in Input) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
@@ -253,8 +252,8 @@ func (p *pass) runPass(ctx context.Context) (rotationStep, error) {
 	return rotationStep{}, errors.New("the password keeps changing: another client changes it as well")
 }
 
-// lookOutside checks for data outside of the data directory at intervals. If the server does not respond, the next
-// pass checks again.
+// lookOutside checks for data outside of the data directory whenever the password is verified. If the server does not
+// respond, the next pass checks again.
 func (p *pass) lookOutside(ctx context.Context) {
 	if !p.in.VerifyPassword || p.result.LookedOutside {
 		return
@@ -264,7 +263,7 @@ func (p *pass) lookOutside(ctx context.Context) {
 }
 
 // isQuiet reports whether the Secrets have not changed since the last pass that had nothing left to do. No Secret
-// shows whether a server retains an old password, so a new process asks each server once.
+// shows whether a server retains an old password, so a new process logs in to each server once.
 func (p *pass) isQuiet() bool {
 	if p.kept.pending != nil || p.kept.connection == nil || passwordOf(p.kept.connection) != p.in.Wanted ||
 		!p.in.isDescribed(p.kept.connection) {
@@ -274,8 +273,8 @@ func (p *pass) isQuiet() bool {
 	return ok && seen == p.restMark()
 }
 
-// enterServer logs in with the first password that the server accepts, and takes the lock. Without an accepted
-// password, there is no session.
+// enterServer logs in with the first password that the server accepts, and acquires the lock. If the server accepts
+// no password, there is no session.
 func (p *pass) enterServer(ctx context.Context) error {
 	for _, candidate := range p.attempts.inOrder(&p.in, p.candidatePasswords()) {
 		s, err := p.tryPassword(ctx, candidate)
@@ -297,7 +296,8 @@ func (p *pass) enterServer(ctx context.Context) error {
 	return nil
 }
 
-// tryPassword returns no session if the server refuses the password, or has refused it before.
+// tryPassword logs in with a password. It returns no session if the server refuses the password, or has refused it
+// before.
 func (p *pass) tryPassword(ctx context.Context, candidate sql.Password) (session, error) {
 	refused, err := p.attempts.mayTry(&p.in, candidate)
 	if refused || err != nil {
@@ -313,8 +313,8 @@ func (p *pass) tryPassword(ctx context.Context, candidate sql.Password) (session
 	return s, err
 }
 
-// candidatePasswords returns the passwords in the order of the attempts. The password of clients is first, because it
-// is usually valid and each refused login counts towards the lock of the account.
+// candidatePasswords returns the known passwords in the order in which they are tried. The password that clients have
+// is first, because it is usually valid. Each refused login counts towards the lock of the account.
 func (p *pass) candidatePasswords() []sql.Password {
 	out := []sql.Password{}
 	for _, c := range []sql.Password{passwordOf(p.kept.connection), p.in.Wanted, passwordOf(p.kept.pending),
@@ -350,9 +350,9 @@ func (p *pass) logIn(ctx context.Context, server sql.Server, candidate sql.Passw
 	return s, nil
 }
 
-// takeStep reads the state, decides and acts. If another client writes in between, the next step reads the state
-// again. The Secrets were read before the lock was taken. They are read again under the lock only if there is a step
-// to perform, which is rare.
+// takeStep reads the state, decides on a step and performs it. If another client writes in between, the next step
+// reads the state again. The Secrets were read before the lock was acquired. They are read again under the lock only
+// if there is a step to perform, which is rare.
 func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	if p.stale {
 		if err := p.readSecrets(ctx); err != nil {
@@ -390,7 +390,7 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	return next, nil
 }
 
-// changesAnything reports whether the step has an effect and another step follows.
+// changesAnything reports whether the step has an effect, so that another step follows.
 func (s rotationStep) changesAnything() bool {
 	return !slices.Contains([]Action{NoOp, Wait, Unreachable, Refused}, s.Do)
 }
@@ -412,9 +412,9 @@ type publication struct {
 }
 
 // sincePublished returns for how long this process has known that the connection Secret and Crossplane's Secret
-// contain the same password. The annotation with the time of the change is not used, because the clock that wrote it
-// may have been wrong by an hour. The old password would then be discarded too early, or kept too long. A new process
-// starts counting again, so that an old password remains valid a little longer.
+// contain the same password. The time of the change in the annotation is not used, because it may come from a clock
+// that was wrong. The old password would then be discarded too early or too late. A new process starts from zero, so
+// the old password remains valid a little longer.
 func (p *pass) sincePublished() time.Duration {
 	if p.kept.connection == nil || p.in.isUnpublished(p.kept.connection) {
 		p.published.Delete(p.in.Instance)
@@ -430,13 +430,13 @@ func (p *pass) sincePublished() time.Duration {
 	return 0
 }
 
-// A notAllowedError is why the platform does not allow the wanted password.
+// A notAllowedError contains the reason why the platform does not allow the requested password.
 type notAllowedError struct{ text string }
 
 // Error returns the reason.
 func (e *notAllowedError) Error() string { return e.text }
 
-// A noLoginError is why no server may receive a password.
+// A noLoginError contains the reason why no server may receive a password.
 type noLoginError struct{ text string }
 
 // Error returns the reason.

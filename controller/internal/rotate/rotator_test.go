@@ -67,8 +67,8 @@ func TestNotAllowed(t *testing.T) {
 	}
 }
 
-// TestClocksDiffer continues a change with a controller that has another clock. The old password must be valid for
-// the grace period, and not much longer.
+// TestClocksDiffer continues a change with a controller whose clock differs. The old password must be valid for the
+// grace period, but not much longer.
 func TestClocksDiffer(t *testing.T) {
 	for name, off := range map[string]time.Duration{"Ahead": time.Hour, "Behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that an instance without pending work is not contacted.
+// TestQuiet checks that a server is not contacted if nothing is left to do.
 func TestQuiet(t *testing.T) {
 	c := newCluster(t, "a", "", root("a"))
 	r := c.rotator()
@@ -150,7 +150,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestRepair checks the repair of changes by other clients.
+// TestRepair checks that changes by other clients are repaired.
 func TestRepair(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -251,7 +251,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestTimesAfter checks that the timeouts grow with the delay.
+// TestTimesAfter checks that the timeouts grow with the time that a server was not contacted.
 func TestTimesAfter(t *testing.T) {
 	for leftAlone, want := range map[time.Duration]time.Duration{
 		0: 0, 8 * time.Second: 0, 10 * time.Second: 0, 16 * time.Second: 8 * time.Second, 32 * time.Second: 16 * time.Second,
@@ -267,7 +267,7 @@ func TestTimesAfter(t *testing.T) {
 	}
 }
 
-// TestStrained checks which passes cost too much.
+// TestStrained checks which passes count as too slow.
 func TestStrained(t *testing.T) {
 	denied := rotationStep{Do: Refused}
 	cases := map[string]struct {

@@ -22,7 +22,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// Keys of the connection Secret. All of them are published to clients, so the Secret must contain nothing else.
+// These are the keys of the connection Secret. All of them are published to clients, so the Secret must contain
+// nothing else.
 const (
 	keyUsername = "username"
 	keyPassword = "password"
@@ -36,7 +37,7 @@ const (
 	keyCA       = v1.CAKey
 )
 
-// Values that describe the Secret to tools that bind applications to it (servicebinding.io, Well-known Secret
+// These values describe the Secret to tools that bind applications to it (servicebinding.io, Well-known Secret
 // Entries).
 const (
 	bindingType = "mysql"
@@ -50,7 +51,7 @@ func (in Input) secretMeta(name string) metav1.ObjectMeta {
 	return out
 }
 
-// connectionData returns the data of the connection Secret with the password and the database.
+// connectionData returns the data of the connection Secret for a password and a database.
 func (in Input) connectionData(p sql.Password, database string) map[string][]byte {
 	port := strconv.Itoa(int(in.Port))
 	out := map[string][]byte{
@@ -71,11 +72,11 @@ func (in Input) connectionData(p sql.Password, database string) map[string][]byt
 	return out
 }
 
-// escapeURL escapes all characters except letters, digits and -_.~. All clients then read a URI in the same way,
-// although some decode + as a space.
+// escapeURL escapes all characters except letters, digits and -_.~. All clients then read a URI in the same way. For
+// example, only some clients decode + as a space.
 func escapeURL(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// connectionSecret returns the existing connection Secret with a new password.
+// connectionSecret returns a copy of the connection Secret with a new password, or a new Secret.
 func (in Input) connectionSecret(old *corev1.Secret, p sql.Password, database string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: in.secretMeta(in.Instance.ConnectionSecretName()), Type: corev1.SecretTypeOpaque}
 	if old != nil {
@@ -86,7 +87,7 @@ func (in Input) connectionSecret(old *corev1.Secret, p sql.Password, database st
 	return s
 }
 
-// markOwned labels the Secret with its instance.
+// markOwned sets the labels and the owner of the Secret.
 func (in Input) markOwned(s *corev1.Secret) {
 	want := in.secretMeta(s.Name)
 	s.Labels, s.Annotations = mergeMaps(s.Labels, want.Labels), mergeMaps(s.Annotations, nil)
@@ -103,13 +104,13 @@ func mergeMaps(target, from map[string]string) map[string]string {
 	return out
 }
 
-// isUnpublished reports whether Crossplane's Secret still has another password than the connection Secret. Clients of
-// Crossplane's Secret know only the old password.
+// isUnpublished reports whether Crossplane's Secret still has a different password than the connection Secret.
+// Clients of Crossplane's Secret then know only the old password.
 func (in Input) isUnpublished(connection *corev1.Secret) bool {
 	return in.Published != "" && in.Published != passwordOf(connection)
 }
 
-// isDescribed reports whether all fields except the password have the wanted values.
+// isDescribed reports whether all fields except the password have the expected values.
 func (in Input) isDescribed(s *corev1.Secret) bool {
 	want := in.connectionSecret(s, sql.Password(s.Data[keyPassword]), in.Database)
 	return equality.Semantic.DeepEqual(want.Data, s.Data) && equality.Semantic.DeepEqual(want.ObjectMeta, s.ObjectMeta)
@@ -123,7 +124,7 @@ func passwordOf(s *corev1.Secret) sql.Password {
 	return sql.Password(s.Data[keyPassword])
 }
 
-// timeOf returns the time in an annotation, or the zero time if it is missing or unreadable.
+// timeOf returns the time in an annotation, or the zero time if the annotation is missing or cannot be read.
 func timeOf(s *corev1.Secret, annotation string) time.Time {
 	if s == nil {
 		return time.Time{}
@@ -135,8 +136,8 @@ func timeOf(s *corev1.Secret, annotation string) time.Time {
 	return t
 }
 
-// GeneratePassword creates a password once, in its own Secret, for an instance that names none. It returns false
-// while a Secret of another owner has that name.
+// GeneratePassword creates a password for an instance that specifies none. The password is created once, in its own
+// Secret. GeneratePassword returns false while a Secret with that name has a different owner.
 func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) {
 	s, err := secrets.Own(ctx, r.Kube, in.Instance, in.Instance.GeneratedSecretName())
 	if _, foreign := errors.AsType[*secrets.ForeignError](err); foreign {
@@ -153,7 +154,7 @@ func (r *Rotator) GeneratePassword(ctx context.Context, in Input) (bool, error) 
 	return true, nil
 }
 
-// deleteSecret deletes the Secret only if it has not changed since it was read.
+// deleteSecret deletes a Secret if it has not changed since it was read.
 func deleteSecret(ctx context.Context, kube client.Client, s *corev1.Secret) error {
 	if s == nil {
 		return nil

@@ -89,7 +89,7 @@ func TestConnectionSecret(t *testing.T) {
 	}
 }
 
-// TestSecrecy checks that no password is printed, recorded or stored outside of a Secret's data.
+// TestSecrecy checks that no password is printed, recorded, or stored outside of a Secret's data.
 func TestSecrecy(t *testing.T) {
 	const mark = "hunter2"
 	for name, s := range stories() {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestMeta checks that an XR owns the Secrets of its instance, so that Kubernetes deletes them with the XR. An XR in
-// a namespace owns no Secret in another namespace. The garbage collector would search the owner in the Secret's
-// namespace, not find it, and delete the Secret at once.
+// a namespace must not own a Secret in another namespace. The garbage collector would search for the owner in the
+// Secret's namespace, not find it, and delete the Secret at once.
 func TestMeta(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "a/v1", Kind: "K", Name: "x", UID: "uid", Controller: new(true),
 		BlockOwnerDeletion: new(true)}

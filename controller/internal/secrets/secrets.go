@@ -14,10 +14,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A ForeignError is the error for a Secret with the name of an instance's Secret and another owner.
+// A ForeignError reports that a Secret with the name of an instance's Secret has a different owner.
 type ForeignError struct {
 	text string
-	// Goes is true if Kubernetes deletes the Secret, because the composite resource that owned it was deleted.
+	// Goes is true if Kubernetes will delete the Secret, because the composite resource that owned it was deleted.
 	Goes bool
 }
 
@@ -30,8 +30,8 @@ type KubeError struct{ error }
 // Unwrap returns the cause.
 func (e *KubeError) Unwrap() error { return e.error }
 
-// A NotLetInError means that the controller has no permission to read the Secrets of a namespace. It may be installed
-// so that the platform team opts in each namespace (controller/deploy/opted-in).
+// A NotLetInError means that the controller has no permission to read the Secrets of a namespace. In some
+// installations, the platform team opts in each namespace (controller/deploy/opted-in).
 type NotLetInError struct{ Namespace string }
 
 // Error returns the message with the command that opts in the namespace.
@@ -55,13 +55,13 @@ func Read(ctx context.Context, kube client.Reader, namespace, name string) (*cor
 	return s, nil
 }
 
-// Failed returns the error for a failed operation on a Secret.
+// Failed wraps the error of an operation on a Secret.
 func Failed(err error, doing, namespace, name string) error {
 	return &KubeError{fmt.Errorf("cannot %s Secret %s/%s: %w", doing, namespace, name, err)}
 }
 
-// Own returns the Secret of this instance, or nil if it does not exist. It returns an error for a Secret of another
-// owner or of a previous instance.
+// Own returns the Secret of this instance, or nil if it does not exist. It returns an error if the Secret has a
+// different owner or belongs to a previous instance.
 func Own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*corev1.Secret, error) {
 	s, err := Read(ctx, kube, i.Namespace, name)
 	if err != nil || s == nil {

@@ -2,7 +2,7 @@ package servercert
 
 import "testing"
 
-// TestClusterDomainIsFound checks that the domain is read from the controller's own pod.
+// TestClusterDomainIsFound checks that the domain is found in the resolv.conf of the controller's pod.
 func TestClusterDomainIsFound(t *testing.T) {
 	const namespace = "crossplane-mysql-system"
 	for name, tc := range map[string]struct{ text, want string }{

@@ -21,7 +21,8 @@ import (
 // it.
 const nextKey = "next.key"
 
-// retryIssuer is the delay after which a failed request is repeated. cert-manager does not retry a failed request.
+// retryIssuer is the delay after which a failed request is replaced by a new one. cert-manager does not retry a
+// failed request.
 const retryIssuer = time.Hour
 
 // A Request is a request to an issuer of cert-manager.
@@ -31,23 +32,23 @@ type Request struct {
 	Issuer v1.IssuerReference
 	CSR    []byte
 	MadeAt time.Time
-	// Certificate is the certificate with its intermediate certificates, and CA is its certificate authority, both as
-	// PEM. They are empty until the issuer has signed.
+	// Certificate is the certificate with its intermediate certificates. CA is the CA that signed it. Both are PEM,
+	// and empty until the issuer has signed.
 	Certificate, CA []byte
-	// Refused is true if the issuer will not sign. Message is the message of cert-manager.
+	// Refused is true if the issuer will not sign. Message is cert-manager's message.
 	Refused bool
 	Message string
 }
 
 // nextIssued plans the certificate of a server that uses an issuer.
 //
-// A valid certificate is used until it is due for renewal, regardless of its issuer. If another CA has signed the new
-// certificate, its CA is published immediately, and the server presents the certificate after half of the remaining
-// time.
+// A valid certificate is used until it is due for renewal, regardless of its issuer. If the new certificate is signed
+// by a CA that clients do not know yet, this CA is published immediately. The server presents the new certificate
+// only after half of the remaining time, so that clients can read the CA before.
 func nextIssued(s *State) (*Plan, error) {
 	now := s.current()
-	// Other fields of the Secret are not trusted, because users can write them, and clients and the controller verify
-	// the server with the result.
+	// Other fields of the Secret are not trusted. Users can write them, and clients and the controller use the result
+	// to verify the server.
 	out := &Plan{Certificate: now.leaf, Issuer: s.signedBy(now), Published: certificate.Encode(now.published)}
 	switch {
 	case s.isSettled():
@@ -67,7 +68,7 @@ func nextIssued(s *State) (*Plan, error) {
 	return out, s.ask(now, pending, out)
 }
 
-// ask requests a certificate after the previous request is deleted.
+// ask plans a certificate request. An existing request must be deleted first.
 func (s *State) ask(now shown, pending certificate.PrivateKey, out *Plan) (err error) {
 	if !now.isGood(s) {
 		out.Message = fmt.Sprintf("Waiting for the server's certificate from %s", s.Issuer)
@@ -95,7 +96,7 @@ func (s *State) follow(now shown, pending certificate.PrivateKey, out *Plan) {
 	out.DropRequest = ended && s.Now.After(r.MadeAt.Add(retryIssuer))
 }
 
-// pendingKey returns the private key of the requested certificate, and creates it if it does not exist.
+// pendingKey returns the private key for the requested certificate, and creates it if it does not exist.
 func (s *State) pendingKey(out *Plan) (certificate.PrivateKey, error) {
 	if s.Server != nil {
 		if k := certificate.PrivateKey(s.Server.Data[nextKey]); k.Check() == nil {
@@ -111,7 +112,7 @@ func (s *State) pendingKey(out *Plan) (certificate.PrivateKey, error) {
 	return k, nil
 }
 
-// check verifies a certificate from an issuer.
+// check verifies that the server can use a certificate from an issuer.
 func (s *State) check(key certificate.PrivateKey, r *Request) error {
 	if len(r.CA) == 0 {
 		return errors.New("the request does not contain the CA of the certificate (status.ca), so clients could " +
@@ -133,8 +134,8 @@ func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 			published, known = append(published, ca), false
 		}
 	}
-	// A server does not reload a certificate that it cannot verify with ssl_ca alone, without the intermediate
-	// certificates.
+	// A server does not reload its certificate if it cannot verify it with ssl_ca alone. The intermediate
+	// certificates are therefore published, too.
 	chain := certificate.ParseAll(r.Certificate)
 	for _, between := range chain[1:] {
 		if !slices.ContainsFunc(published, between.Equal) {
@@ -158,7 +159,8 @@ func (s *State) show(now shown, key certificate.PrivateKey, out *Plan) {
 	out.DropRequest = true
 }
 
-// signedBy returns the issuer of the current certificate, or "" for a certificate authority of the product.
+// signedBy returns the issuer of the current certificate, or "" if the instance's own certificate authority has
+// signed it.
 func (s *State) signedBy(now shown) string {
 	isSigner := func(c *x509.Certificate) bool { return now.leaf.CheckSignatureFrom(c) == nil }
 	if s.Server == nil || now.leaf == nil || slices.ContainsFunc(s.ownAuthorities(), isSigner) {
@@ -167,13 +169,13 @@ func (s *State) signedBy(now shown) string {
 	return s.Server.Annotations[v1.AnnotationIssuer]
 }
 
-// A shown certificate is the certificate in the server's Secret.
+// A shown value describes the certificate in the server's Secret.
 type shown struct {
 	redact.All
 
 	pair certificate.Pair
-	// leaf is nil if there is no usable certificate that a trusted certificate authority has signed. chain begins
-	// with leaf.
+	// leaf is the certificate. It is nil if it is unusable, or if no trusted certificate authority has signed it.
+	// chain begins with leaf.
 	leaf  *x509.Certificate
 	chain []*x509.Certificate
 	// published are the trusted certificate authorities in the same Secret.
@@ -200,8 +202,8 @@ func (s *State) current() shown {
 	return out
 }
 
-// isSignedBy reports whether any of the given certificate authorities has signed a chain, at any time of its
-// validity.
+// isSignedBy reports whether one of the given certificate authorities has signed a chain. Expired certificates also
+// count.
 func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	for _, a := range authorities {
 		for _, moment := range []time.Time{chain[0].NotBefore, chain[0].NotAfter, a.NotBefore, a.NotAfter} {
@@ -213,7 +215,7 @@ func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	return false
 }
 
-// isGood reports whether clients accept the certificate today.
+// isGood reports whether clients accept the certificate now.
 func (c *shown) isGood(s *State) bool {
 	return c.leaf != nil && certificate.Verify(c.chain, c.published, s.judgedAt(c.leaf), s.names().All()...) == nil
 }
@@ -227,7 +229,7 @@ func (s *State) isSettled() bool {
 // isDue reports whether the certificate is due for renewal.
 func (c *shown) isDue(now time.Time) bool { return now.After(c.at(2, 3)) }
 
-// at returns the time after a fraction of the certificate's lifetime.
+// at returns the time at which a fraction of the certificate's lifetime has passed.
 func (c *shown) at(part, parts int64) time.Time {
 	life := c.leaf.NotAfter.Sub(c.leaf.NotBefore)
 	return c.leaf.NotBefore.Add(time.Duration(int64(life) / parts * part))

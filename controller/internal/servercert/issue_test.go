@@ -19,7 +19,7 @@ func answer(t *testing.T, issuer *issuertest.Issuer, r *Request, now time.Time) 
 	r.Certificate, r.CA = issuer.Answer(t, r.CSR, now), issuer.CA()
 }
 
-// pass runs the keeper, and then cert-manager with an issuer. If the issuer is nil, no request is signed.
+// pass runs the keeper, and then simulates cert-manager with an issuer. If the issuer is nil, no request is signed.
 func (s *State) pass(t *testing.T, issuer *issuertest.Issuer) *Plan {
 	t.Helper()
 	p := s.step(t)
@@ -70,8 +70,8 @@ func TestIssued(t *testing.T) {
 	}
 }
 
-// TestIssuedForYears uses an issuer with a new CA each year. A client with CAs from a third of a certificate's
-// lifetime ago must trust the server. No certificate may expire before the next one exists.
+// TestIssuedForYears uses an issuer with a new CA each year. A client must always trust the server if it reads the
+// CAs at least once in a sixth of a certificate's lifetime. No certificate may expire before the next one exists.
 func TestIssuedForYears(t *testing.T) {
 	issuer := issuertest.New(t, "ca", start)
 	s := newIssued(t, issuer)
@@ -87,7 +87,7 @@ func TestIssuedForYears(t *testing.T) {
 		}
 		least := issuer.Life / 6
 		if s.Now.Sub(since) > issuer.Life {
-			least = issuer.Life / 3 // Clients know its CA.
+			least = issuer.Life / 3 // Clients already know its CA.
 		}
 		if left := p.Certificate.NotAfter.Sub(s.Now); left < least-24*time.Hour {
 			t.Fatalf("at %s the certificate has %s left", s.Now, left)
@@ -107,8 +107,8 @@ func TestIssuedForYears(t *testing.T) {
 	}
 }
 
-// TestHandover adds and removes an issuer of the platform. A client with CAs from after the last certificate must
-// trust the server. A CA that no longer signs is removed one certificate later.
+// TestHandover adds and removes an issuer of the platform. A client that reads the CAs once a day must always trust
+// the server. A CA that no longer signs remains published until the next certificate after that.
 func TestHandover(t *testing.T) {
 	issuer := issuertest.New(t, "ca", start)
 	s := newState()
@@ -159,8 +159,8 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestIssuerFails checks that failures of an issuer are reported. A server with a certificate keeps it, and the
-// issuer is asked again after an hour.
+// TestIssuerFails checks that failures of an issuer are reported. A server keeps an existing certificate. The issuer
+// gets a new request after an hour.
 func TestIssuerFails(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
@@ -252,8 +252,8 @@ func TestIssuerFails(t *testing.T) {
 	}
 }
 
-// TestAddedToBundle checks that a certificate which a user adds to the Secret is not published if it verifies
-// nothing. Verifying its key could take minutes of CPU time.
+// TestAddedToBundle checks that a certificate is not published if a user has added it to the Secret. Its key could be
+// so large that a verification takes minutes of CPU time.
 func TestAddedToBundle(t *testing.T) {
 	issuer := issuertest.New(t, "ca", start)
 	s := newIssued(t, issuer)
@@ -264,7 +264,7 @@ func TestAddedToBundle(t *testing.T) {
 	}
 }
 
-// TestIssuedRepair checks that a changed or lost certificate is requested again immediately.
+// TestIssuedRepair checks that a certificate is requested again immediately if it was changed or lost.
 func TestIssuedRepair(t *testing.T) {
 	for name, spoil := range map[string]func(*State){
 		"Deleted": func(s *State) { s.Server = nil },

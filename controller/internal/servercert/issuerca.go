@@ -13,12 +13,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/secrets"
 )
 
-// versionKey is the key in a Secret with the certificate authorities of an issuer. The Secret with the highest
-// version is valid. The controller may create and delete Secrets of its namespace, and may not change Secrets of
-// other owners there.
+// versionKey is the key for the version of a Secret that contains the certificate authorities of an issuer. The
+// Secret with the highest version is valid. To replace the CAs, the controller creates a new Secret. In its
+// namespace, it may create and delete Secrets, but not change those of other owners.
 const versionKey = "version"
 
-// slots is the number of these Secrets.
+// slots is the maximum number of these Secrets per instance.
 const slots = 2
 
 // An issuerCA is one of these Secrets.
@@ -40,7 +40,7 @@ func (k *Keeper) issuerCAs(ctx context.Context, i v1.Instance) ([]issuerCA, erro
 		if secret == nil {
 			continue
 		}
-		version, _ := strconv.Atoi(string(secret.Data[versionKey])) // An unreadable version counts as zero.
+		version, _ := strconv.Atoi(string(secret.Data[versionKey])) // An unreadable version is treated as zero.
 		ca := issuerCA{slot: slot, version: version, secret: secret}
 		if len(out) > 0 && version > out[0].version {
 			out = []issuerCA{ca, out[0]}

@@ -28,18 +28,18 @@ type Keeper struct {
 	ClusterDomain string
 }
 
-// An UnissuedError reports that an issuer has not signed the first certificate of a server.
+// An UnissuedError reports that an issuer has not yet signed the first certificate of a server.
 type UnissuedError struct {
 	text string
-	// Soon is true if the request was just created.
+	// Soon is true if the request was just created or deleted.
 	Soon bool
 }
 
-// Error returns what is missing.
+// Error returns the reason.
 func (e *UnissuedError) Error() string { return e.text }
 
 // Keep maintains the certificate of an instance's server. The host is the address for clients outside of the cluster.
-// The issuer signs the certificate if one is named. All returned objects are stored.
+// If an issuer is given, it signs the certificate. Keep stores all objects in the plan that it returns.
 func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerReference, host string,
 	issuer *v1.IssuerReference) (*Plan, error) {
 	s := &State{Instance: i, Owner: owner, Namespace: k.Namespace, Host: host, Issuer: issuer, Now: k.Clock(),
@@ -54,7 +54,7 @@ func (k *Keeper) Keep(ctx context.Context, i v1.Instance, owner metav1.OwnerRefe
 	if err != nil {
 		return nil, err
 	}
-	// The certificate authority is stored first, so that it never signs before it is stored.
+	// The certificate authority is stored first, so that it never signs anything before that.
 	if p.Authority != nil {
 		if err := k.Kube.Create(ctx, p.Authority); err != nil {
 			return nil, secrets.Failed(err, "make", p.Authority.Namespace, p.Authority.Name)
@@ -94,7 +94,7 @@ func (k *Keeper) read(ctx context.Context, s *State) (err error) {
 		return err
 	}
 	if s.Server, err = secrets.Own(ctx, k.Kube, i, i.TLSSecretName()); err != nil || s.Issuer == nil || s.isSettled() {
-		return err // The issuer is not asked while there is a valid certificate.
+		return err // The request is not needed while there is a valid certificate.
 	}
 	if s.Request, err = k.readRequest(ctx, i); errors.Is(err, errNotInstalled) {
 		s.Unreachable, err = err.Error(), nil

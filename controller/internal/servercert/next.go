@@ -2,11 +2,11 @@
 // certificate authority, which signs the server's certificate. The authority's key is stored in the controller's
 // namespace. The certificate and its key are stored in the instance's namespace, and the server's pod mounts them.
 //
-//	 made          one certificate lifetime later       three before its end    its end
-//	──┴─────────────┴──────────────────────────────────────┴───────────────────────┴──
-//	  published     signs                                  the next one is made
+//	 created       one certificate lifetime later       three before it expires     expires
+//	──┴─────────────┴──────────────────────────────────────┴───────────────────────────┴──
+//	  published     signs                                  the next one is created
 //
-// The first certificate authority signs immediately, because clients do not know another one.
+// The first certificate authority signs immediately, because clients do not know any other.
 package servercert
 
 import (
@@ -48,14 +48,15 @@ type State struct {
 	// or nil.
 	Authorities []*corev1.Secret
 	Server      *corev1.Secret
-	// Issuer signs in place of the instance's certificate authority, or is nil. Request is the request to it, or nil.
+	// Issuer signs the certificate instead of the instance's certificate authority. It is nil if there is no issuer.
+	// Request is the request to the issuer, or nil.
 	Issuer  *v1.IssuerReference
 	Request *Request
-	// IssuerCAs are the trusted certificate authorities of issuers and their intermediate certificates as PEM. They
-	// are stored in the controller's namespace, because a user of the instance's namespace can write any certificate
-	// authority to the server's Secret.
+	// IssuerCAs are the trusted certificate authorities of issuers and their intermediate certificates, as PEM. They
+	// are stored in the controller's namespace, because users with access to the instance's namespace can write any
+	// CA to the server's Secret.
 	IssuerCAs []byte
-	// Unreachable is why the issuer cannot be asked, or "".
+	// Unreachable is why the issuer cannot be used, or "".
 	Unreachable string
 	// Now is the time of the API server's clock. Skew is the difference to the controller's clock.
 	Now  time.Time
@@ -77,13 +78,14 @@ type Plan struct {
 	IssuerCAs []byte
 	// Certificate is the certificate that the server should present, or nil if an issuer has not signed it yet.
 	Certificate *x509.Certificate
-	// Issuer has signed it. It is empty if a certificate authority of the instance has signed it.
+	// Issuer is the issuer that has signed Certificate. It is empty if a certificate authority of the instance has
+	// signed it.
 	Issuer string
-	// Request is a certificate signing request to create as PEM, after the Server's Secret with its key is written.
-	// DropRequest is true if the existing request must be deleted.
+	// Request is a certificate signing request to create, as PEM. The Server's Secret with its key must be written
+	// first. DropRequest is true if the existing request must be deleted.
 	Request     []byte
 	DropRequest bool
-	// Message is what is wrong with the issuer, or what is awaited.
+	// Message describes what is wrong with the issuer, or what the plan waits for.
 	Message string
 }
 
@@ -132,13 +134,13 @@ func nextOwn(s *State) (*Plan, error) {
 	return out, s.sign(s.signerOf(known), out)
 }
 
-// isEnding reports whether the next certificate authority must be published.
+// isEnding reports whether a certificate authority expires soon, so that the next one must be published.
 func (s *State) isEnding(authority *x509.Certificate) bool {
 	return s.judgedAt(authority).After(authority.NotAfter.Add(-3 * certificate.Life))
 }
 
-// sign signs a certificate if the server needs another one. A certificate of a previous issuer is presented as long
-// as nextIssued would keep it. Its CA is published until the following certificate.
+// sign signs a new certificate if the server needs one. A certificate of a previous issuer is kept as long as
+// nextIssued would keep it. The CA of that issuer remains published until the next certificate after that is signed.
 func (s *State) sign(issuer certificate.Pair, out *Plan) error {
 	now, names := s.current(), s.names()
 	out.Issuer = s.signedBy(now)
@@ -171,7 +173,7 @@ func (s *State) sign(issuer certificate.Pair, out *Plan) error {
 	return err
 }
 
-// former returns the certificate authorities of the issuer that signed the previous certificate.
+// former returns the published certificate authorities of a previous issuer.
 func (s *State) former(now shown) []*x509.Certificate {
 	if s.Server == nil || s.Server.Annotations[v1.AnnotationIssuer] == "" {
 		return nil
@@ -190,22 +192,22 @@ func (s *State) ownAuthorities() []*x509.Certificate {
 	return out
 }
 
-// trusted returns the certificate authorities that are stored in the controller's namespace. Others are neither
-// published nor trusted.
+// trusted returns the certificate authorities that are stored in the controller's namespace. No others are published
+// or trusted.
 func (s *State) trusted() []*x509.Certificate {
 	return append(s.ownAuthorities(), certificate.ParseAll(s.IssuerCAs)...)
 }
 
-// without returns the certificates without the removed ones.
+// without returns all certificates except the removed ones.
 func without(all, removed []*x509.Certificate) []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(all), func(c *x509.Certificate) bool {
 		return slices.ContainsFunc(removed, c.Equal)
 	})
 }
 
-// judgedAt returns the time at which a certificate is evaluated, which is usually now. If the clocks of the
-// controller and the API server differ, it returns a time at which the certificate is new. A wrong clock then causes
-// no renewal or removal. If the certificate is invalid by both clocks, it returns now.
+// judgedAt returns the time for which a certificate is checked. This is usually now. If the clocks of the controller
+// and the API server differ, it returns a time at which the certificate is new. A wrong clock therefore causes no
+// renewal or removal. If the certificate is invalid by both clocks, it returns now.
 func (s *State) judgedAt(c *x509.Certificate) time.Time {
 	isValid := func(timestamp time.Time) bool { return !timestamp.Before(c.NotBefore) && !timestamp.After(c.NotAfter) }
 	if c == nil || s.Skew.IsTrusted() || !isValid(s.Now) && !isValid(s.Now.Add(s.Skew.Ahead)) {
@@ -222,8 +224,8 @@ type authority struct {
 	certificate *x509.Certificate
 }
 
-// usable returns the certificate authorities that have not expired, in order. An unreadable one signs nothing, and a
-// new one is created.
+// usable returns the certificate authorities that have not expired, in order. It omits unreadable ones, so that a new
+// one is created instead.
 func usable(s *State) ([]authority, error) {
 	if len(s.Authorities) >= maxAuthorities {
 		return nil, errors.New("this instance has too many certificate authorities: delete their Secrets, and a " +
@@ -259,7 +261,7 @@ func (s *State) signerOf(known []authority) certificate.Pair {
 	return out
 }
 
-// names returns the names of the server: the names of its Service from all namespaces, and the external host.
+// names returns the names of the server: the names of its Service in the cluster, and the external host.
 func (s *State) names() certificate.Names {
 	service, namespace := s.Instance.ServiceName(), s.Instance.Namespace
 	inCluster := service + "." + namespace + ".svc"
@@ -278,12 +280,12 @@ const DefaultDomain = "cluster.local"
 // domain returns the domain of the cluster.
 func (s *State) domain() string { return cmp.Or(s.ClusterDomain, DefaultDomain) }
 
-// isInCluster reports whether the cluster's DNS may use a host name for another object. No load balancer has such a
-// name. A user who can change the Service may have written the name to its status.
+// isInCluster reports whether a host name may belong to another object in the cluster's DNS. No load balancer has
+// such a name, but a user who can change the Service may have written it to the Service's status.
 func (s *State) isInCluster(host string) bool {
 	labels := strings.Split(host, ".")
 	hasLabel := func(n int, kinds ...string) bool { return len(labels) > n && slices.Contains(kinds, labels[n]) }
-	// The labels are those of a Service, a pod, and a Service's pod.
+	// The labels are part of the names of a Service, of a pod, and of a pod of a Service.
 	return len(labels) == 1 || strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, "."+s.domain()) ||
 		strings.HasSuffix(host, "."+DefaultDomain) || hasLabel(2, "svc", "pod") || hasLabel(3, "svc")
 }

@@ -100,7 +100,7 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// TestDecades simulates thirty years with a client that reads the CAs once per lifetime of a certificate. It must
+// TestDecades simulates thirty years with a client that reads the CAs once per certificate lifetime. The client must
 // always trust the server, and no certificate may expire before the next one exists.
 func TestDecades(t *testing.T) {
 	s := newState()

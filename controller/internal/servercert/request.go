@@ -22,7 +22,7 @@ import (
 // requestKind is the kind CertificateRequest of cert-manager (pkg/apis/certmanager/v1/types_certificaterequest.go).
 var requestKind = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "CertificateRequest"} //nolint:gochecknoglobals // A constant.
 
-// A certificateRequest contains the fields of a CertificateRequest that are read.
+// A certificateRequest contains the fields of a CertificateRequest that the controller reads.
 type certificateRequest struct {
 	Spec struct {
 		Request   []byte             `json:"request"`

@@ -72,8 +72,8 @@ func TestRequestConditions(t *testing.T) {
 	}
 }
 
-// TestCertManagerIsGone removes cert-manager. A server with a certificate keeps it, and reports the problem when
-// the certificate is due. A server without one waits. While a certificate is valid, the issuer is not asked.
+// TestCertManagerIsGone removes cert-manager. A server with a certificate keeps it, and the problem is reported when
+// the certificate is due. A server without a certificate waits. No request is read while a certificate is valid.
 func TestCertManagerIsGone(t *testing.T) {
 	issuer := issuertest.New(t, "ca", start)
 	s := newIssued(t, issuer)
@@ -125,8 +125,8 @@ func requestScheme() *runtime.Scheme {
 	return s
 }
 
-// TestKeepIssued checks that the key is stored before a certificate is requested. A signed request must be noticed
-// soon and deleted.
+// TestKeepIssued checks that the key is stored before a certificate is requested. Once the request is signed, the
+// controller must soon use the certificate and delete the request.
 func TestKeepIssued(t *testing.T) {
 	s, issuer := newState(), issuertest.New(t, "ca", time.Now())
 	k := &Keeper{Namespace: s.Namespace, Clock: time.Now, Kube: fake.NewClientBuilder().WithScheme(requestScheme()).

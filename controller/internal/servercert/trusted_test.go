@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/issuertest"
 )
 
-// TestAuthorityOfATenant writes a tenant's CA to the server's Secret. The controller and clients must never trust
-// it, with and without the platform's issuer, and also not when the certificate is due.
+// TestAuthorityOfATenant writes a tenant's CA to the server's Secret. The controller and clients must never trust it,
+// even when the certificate is due. This is tested with and without the platform's issuer.
 func TestAuthorityOfATenant(t *testing.T) {
 	evil, err := certificate.NewAuthority(start, "evil")
 	if err != nil {
@@ -111,8 +111,8 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// TestIssuerCAsAreKept checks that an issuer's CAs are stored in one of two Secrets of the controller's namespace
-// before they are published. The controller may stop between any two writes.
+// TestIssuerCAsAreKept checks that an issuer's CAs are stored in the controller's namespace before they are
+// published. They are in one of two Secrets. The controller may stop between any two writes.
 func TestIssuerCAsAreKept(t *testing.T) {
 	errDied := errors.New("the controller has died")
 	for writes := range 8 {
@@ -160,7 +160,7 @@ func TestIssuerCAsAreKept(t *testing.T) {
 	}
 }
 
-// TestWrongClockRenewsNothing checks that the age of a certificate or CA causes no renewal while the clocks of the
+// TestWrongClockRenewsNothing checks that no certificate or CA is renewed because of its age while the clocks of the
 // controller and the API server differ. A certificate that is invalid by both clocks is renewed.
 func TestWrongClockRenewsNothing(t *testing.T) {
 	const month = 31 * 24 * time.Hour
@@ -200,8 +200,8 @@ func TestWrongClockRenewsNothing(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTheFuture checks that a certificate from a clock that was ahead is created again, together with
-// its CA.
+// TestCertificateOfTheFuture checks that a certificate and its CA are created again if the clock was ahead when they
+// were created.
 func TestCertificateOfTheFuture(t *testing.T) {
 	s := newState()
 	s.Now = start.AddDate(0, 0, 60)
@@ -218,8 +218,8 @@ func TestCertificateOfTheFuture(t *testing.T) {
 	}
 }
 
-// TestClusterDomain checks that the certificate is valid for the server's names in the cluster's DNS with any
-// domain, and for no name of another Service.
+// TestClusterDomain checks that the certificate is valid for the server's names in a cluster with any DNS domain. It
+// must not be valid for the name of another Service.
 func TestClusterDomain(t *testing.T) {
 	s := newState()
 	s.ClusterDomain = "corp.example"

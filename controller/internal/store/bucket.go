@@ -29,14 +29,14 @@ const (
 	// dialTimeout is the timeout for a connection. answerTimeout is the timeout for a response of the store.
 	dialTimeout   = 15 * time.Second
 	answerTimeout = 2 * time.Minute
-	// stallTimeout is the default stall of a Bucket.
+	// stallTimeout is how long a transfer may make no progress, by default.
 	stallTimeout = 2 * time.Minute
-	// tries is the number of attempts of a request that can be repeated. A caller can retry later.
+	// tries is the maximum number of attempts for a request that can be repeated. The caller can retry later.
 	tries = 4
-	// maxAnswer is the maximum size in bytes of a response that is not an object's content. A list of a thousand
-	// objects has about 300 KiB.
+	// maxAnswer is the maximum size in bytes of a response other than an object's content. A list of a thousand
+	// objects is about 300 KiB long.
 	maxAnswer = 4 << 20
-	// defaultRegion is accepted by stores without regions, and is the first region of AWS.
+	// defaultRegion is the first region of AWS. Stores without regions accept it.
 	defaultRegion = "us-east-1"
 )
 
@@ -51,7 +51,7 @@ type Settings struct {
 	Bucket string `json:"bucket"`
 	// Prefix is the prefix of all object names, without a slash at its end. It may be empty.
 	Prefix string `json:"prefix,omitempty"`
-	// PathStyle addresses the bucket in the path instead of the host's name.
+	// PathStyle is true if the bucket is part of the URL's path instead of its host name.
 	PathStyle bool `json:"pathStyle,omitempty"`
 	// CA are the certificate authorities that may sign the store's certificate, as PEM. If it is empty, the system's
 	// certificate authorities are used.
@@ -68,14 +68,15 @@ type Bucket struct {
 	core   *minio.Core
 	bucket string
 	prefix string
-	// host is the host of the endpoint. pathStyle is true if the bucket is in the path instead of the host's name.
+	// host is the host of the endpoint. pathStyle is true if the bucket is part of the URL's path instead of its host
+	// name.
 	host      string
 	pathStyle bool
-	// stall is the timeout without any progress while an object's content is transferred.
+	// stall is how long the transfer of an object's content may make no progress.
 	stall time.Duration
 }
 
-// Open returns a bucket without a request to the store.
+// Open returns a bucket. It sends no request to the store.
 func Open(s Settings) (*Bucket, error) {
 	u, err := url.Parse(s.Endpoint)
 	switch {
@@ -101,7 +102,7 @@ func Open(s Settings) (*Bucket, error) {
 		o.BucketLookup = minio.BucketLookupPath
 	}
 	if o.Region == "" {
-		o.Region = defaultRegion // Otherwise minio-go asks the store, which needs another permission.
+		o.Region = defaultRegion // Otherwise minio-go requests it from the store, which needs another permission.
 	}
 	core, err := minio.NewCore(u.Host, o)
 	if err != nil {
@@ -133,7 +134,7 @@ func (b *Bucket) MakeBucket(ctx context.Context) error {
 	return b.explain("create the bucket", b.bucket, b.core.MakeBucket(ctx, b.bucket, minio.MakeBucketOptions{}))
 }
 
-// Stat returns the size of an object. It returns a NotFound error if the object does not exist.
+// Stat returns an object with its size. It returns a NotFound error if the object does not exist.
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	info, err := b.core.StatObject(ctx, b.bucket, b.name(key), minio.StatObjectOptions{})
 	return Object{Key: key, Size: info.Size}, b.explain("get", key, err)
@@ -145,8 +146,8 @@ type Object struct {
 	Size int64
 }
 
-// Read reads an object from an offset. The caller closes it. If the connection stalls or breaks, the reader returns
-// an error.
+// Read reads an object from an offset. The caller must close the reader. If the connection stalls or breaks, the
+// reader returns an error.
 func (b *Bucket) Read(ctx context.Context, key string, from int64) (io.ReadCloser, error) {
 	var o minio.GetObjectOptions
 	if from > 0 {
@@ -164,7 +165,7 @@ func (b *Bucket) Read(ctx context.Context, key string, from int64) (io.ReadClose
 	return &content{body: body, bucket: b, key: key, watch: w}, nil
 }
 
-// ReadSmall returns the content of an object. It returns an error if the object is larger than the limit.
+// ReadSmall returns the content of an object. It returns an error if the content is larger than the limit.
 func (b *Bucket) ReadSmall(ctx context.Context, key string, limit int64) ([]byte, error) {
 	r, err := b.Read(ctx, key, 0)
 	if err != nil {
@@ -181,20 +182,20 @@ func (b *Bucket) ReadSmall(ctx context.Context, key string, limit int64) ([]byte
 	return raw, nil
 }
 
-// Put writes a small object and replaces an existing one.
+// Put writes a small object. It replaces an existing one.
 func (b *Bucket) Put(ctx context.Context, key string, raw []byte) error {
 	return b.putSmall(ctx, key, raw, minio.PutObjectOptions{})
 }
 
-// PutOnce writes a small object if none exists. It returns an Exists error if one exists, and an Unsupported error
-// if the store does not support this condition.
+// PutOnce writes a small object that must not exist yet. It returns an Exists error if it exists, and an Unsupported
+// error if the store does not support this condition.
 func (b *Bucket) PutOnce(ctx context.Context, key string, raw []byte) error {
 	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*")
 	return b.putSmall(ctx, key, raw, o)
 }
 
-// Delete deletes an object. A missing object is no error.
+// Delete deletes an object. It returns no error if the object does not exist.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -214,8 +215,8 @@ func (b *Bucket) List(ctx context.Context, folder string, limit int) ([]Object, 
 	return out, err
 }
 
-// Find returns the first wanted objects below a prefix, and whether there are more. It skips any number of other
-// objects.
+// Find returns the first objects below a prefix that are wanted, and reports whether there are more of them. It skips
+// any number of other objects.
 func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted func(key string) bool) (out []Object,
 	hasMore bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -251,9 +252,9 @@ func (b *Bucket) putSmall(ctx context.Context, key string, raw []byte, o minio.P
 	return b.explain("write", key, err)
 }
 
-// ContentMD5 returns the checksum of an upload. A bucket with Object Lock refuses an upload without a checksum, and
-// every store supports this one. The documentation of PutObject of the S3 API says: "The Content-MD5 or
-// x-amz-sdk-checksum-algorithm header is required".
+// ContentMD5 returns the value of the header Content-MD5 for an upload. A bucket with Object Lock refuses an upload
+// without a checksum, and every store supports this one. The documentation of PutObject of the S3 API says: "The
+// Content-MD5 or x-amz-sdk-checksum-algorithm header is required".
 func ContentMD5(raw []byte) string {
 	sum := md5.Sum(raw) //nolint:gosec // The S3 API requires MD5. Archives have a SHA-256 checksum.
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -291,18 +292,18 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, c.bucket.explain("read", c.key, c.watch.cause(err))
 }
 
-// Close ends the request and its timeout.
+// Close closes the response and stops its timeout.
 func (c *content) Close() error {
 	c.watch.end()
 	return c.body.Close()
 }
 
-// bounded limits the size of responses, except for the content of objects, so that they fit into memory.
+// bounded limits the size of responses, so that they fit into memory. It does not limit the content of objects.
 type bounded struct{ next http.RoundTripper }
 
 type contentKey struct{}
 
-// isContent marks a request for an object's content.
+// isContent returns a context that marks a request as a request for an object's content.
 func isContent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contentKey{}, true)
 }
@@ -325,7 +326,7 @@ func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// logRequest logs what was sent to a store. The path has the bucket and the object. Credentials are in the header,
+// logRequest logs a request to a store. The path contains the bucket and the object. The credentials are in a header,
 // which is not logged.
 func logRequest(r *http.Request, answer *http.Response, err error, took time.Duration) {
 	status := 0
@@ -336,7 +337,7 @@ func logRequest(r *http.Request, answer *http.Response, err error, took time.Dur
 		r.URL.Path, "status", status, "took", took, "error", err)
 }
 
-// checkList returns an error if a response is not a list. Any other XML would be read as an empty list.
+// checkList returns an error if a response is not a list. minio-go reads any other XML as an empty list.
 func checkList(answer *http.Response) error {
 	in := bufio.NewReader(answer.Body)
 	begin, err := in.Peek(512)

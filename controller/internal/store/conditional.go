@@ -9,7 +9,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// ReadTagged returns the content of an object like ReadSmall, and its ETag for PutIf.
+// ReadTagged returns the content of an object like ReadSmall. It also returns the object's ETag for PutIf.
 func (b *Bucket) ReadTagged(ctx context.Context, key string, limit int64) (raw []byte, etag string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -28,10 +28,10 @@ func (b *Bucket) ReadTagged(ctx context.Context, key string, limit int64) (raw [
 	return raw, info.ETag, nil
 }
 
-// PutIf writes a small object if the existing one has this ETag. If the ETag is empty, no object must exist. It
-// returns an Exists error if there is another object now. If the store does not support the condition, PutIf reads
-// the object first. Two concurrent clients may then both succeed, and the caller reads the object back to see which
-// one won.
+// PutIf writes a small object if the existing object has this ETag. If the ETag is empty, no object may exist. PutIf
+// returns an Exists error if another client has written the object. If the store does not support the condition,
+// PutIf checks the object before the write. Two concurrent clients may then both succeed, so the caller must read the
+// object back to see which write was last.
 func (b *Bucket) PutIf(ctx context.Context, key string, raw []byte, etag string) error {
 	var o minio.PutObjectOptions
 	if etag == "" {

@@ -15,10 +15,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Kind is the kind of a failure. It determines the advice to the user.
+// A Kind is the kind of a store error. It determines the advice to the user.
 type Kind string
 
-// Kinds of failures.
+// These are the kinds of store errors.
 const (
 	// NotFound means that an object does not exist, and NoUpload that an upload does not exist.
 	NotFound Kind = "NotFound"
@@ -27,29 +27,30 @@ const (
 	Exists Kind = "Exists"
 	// Unsupported means that the store does not support an operation.
 	Unsupported Kind = "Unsupported"
-	// Unreachable means that the store does not answer. Untrusted means that its certificate is not valid.
+	// Unreachable means that the store does not respond. Untrusted means that its certificate is not trusted.
 	Unreachable Kind = "Unreachable"
 	Untrusted   Kind = "Untrusted"
 	// Unknown means that the store does not know the credentials. Denied means that they lack a permission.
 	Unknown Kind = "UnknownCredentials"
 	Denied  Kind = "Denied"
-	// WrongClock means that the time of a request is too far from the store's clock.
+	// WrongClock means that the time of a request differs too much from the store's clock.
 	WrongClock Kind = "WrongClock"
 	// WrongRegion and NoBucket mean that the settings are wrong.
 	WrongRegion Kind = "WrongRegion"
 	NoBucket    Kind = "NoBucket"
-	// PathStyle means that the endpoint requires the bucket in the path instead of the host's name.
+	// PathStyle means that the endpoint requires the bucket in the URL's path instead of its host name.
 	PathStyle Kind = "PathStyle"
-	// Full means that the store has no space, and Busy that it refuses requests temporarily.
+	// Full means that the store has no space. Busy means that it refuses requests temporarily.
 	Full Kind = "Full"
 	Busy Kind = "Busy"
-	// Stopped means that the caller has ended the request.
+	// Stopped means that the caller has canceled the request.
 	Stopped Kind = "Stopped"
-	// Failed is everything else.
+	// Failed means any other error.
 	Failed Kind = "Failed"
 )
 
-// advice contains the next step for the user. Kinds that are temporary or handled by the caller have none.
+// advice contains the next step for the user. Kinds of errors have none if they are temporary, or if the caller
+// handles them.
 var advice = map[Kind]string{
 	Unreachable: "the store cannot be reached: check the endpoint, the network and its policies",
 	Untrusted:   "the store's certificate is not trusted: check caBundle, and the host name in the endpoint",
@@ -99,7 +100,8 @@ func KindOf(err error) Kind {
 	return Failed
 }
 
-// explain adds operation, object and kind to an error. It detects an endpoint that requires the bucket in the path.
+// explain adds the operation, the object and the kind to an error. It detects an endpoint that requires the bucket in
+// the path.
 func (b *Bucket) explain(verb, key string, err error) error {
 	err = explain(verb, key, err)
 	if e := new(Error); errors.As(err, &e) && !b.pathStyle && b.wantsPath(e) {
@@ -108,7 +110,7 @@ func (b *Bucket) explain(verb, key string, err error) error {
 	return err
 }
 
-// wantsPath reports whether an error shows that the endpoint does not serve buckets as hosts of their own,
+// wantsPath reports whether an error shows that the endpoint does not serve buckets under their own host names,
 // BUCKET.ENDPOINT. Either it has no certificate or no address for such a name, or its response shows that it does not
 // know the name.
 func (b *Bucket) wantsPath(err error) bool {
@@ -129,7 +131,7 @@ func (b *Bucket) wantsPath(err error) bool {
 		answer.StatusCode == http.StatusBadRequest && isNoCode(answer.Code)
 }
 
-// isNoCode reports whether a response had no S3 error code. minio-go then uses the status line as the code.
+// isNoCode reports whether a response contained no S3 error code. minio-go then uses the status line as the code.
 func isNoCode(code string) bool { return code == "" || strings.HasPrefix(code, "400") }
 
 func explain(verb, key string, err error) error {
@@ -142,7 +144,7 @@ func explain(verb, key string, err error) error {
 	return &Error{Kind: kindOf(err), Verb: verb, Key: key, Err: err}
 }
 
-// codes are the error codes of S3 and compatible stores, which are more specific than the HTTP status:
+// codes maps the error codes of S3 and compatible stores to kinds. They are more specific than the HTTP status:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html.
 var codes = map[string]Kind{
 	"NoSuchKey": NotFound, "NoSuchVersion": NotFound,

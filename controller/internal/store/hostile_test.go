@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// TestHostileStores checks that a hostile store cannot exceed the limits of memory and time, or return objects
+// TestHostileStores checks that a hostile store cannot use more memory or time than allowed, or return objects
 // outside of the prefix.
 func TestHostileStores(t *testing.T) {
 	endless := func(begin, repeat, end string) http.HandlerFunc {
@@ -95,7 +95,7 @@ func TestHostileStores(t *testing.T) {
 	}
 }
 
-// TestStalled checks that a transfer without progress is ended.
+// TestStalled checks that a transfer without progress is canceled.
 func TestStalled(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")

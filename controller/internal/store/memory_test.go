@@ -45,7 +45,7 @@ func TestObjectLock(t *testing.T) {
 	}
 }
 
-// TestSessionToken checks that each request contains the session token of the credentials.
+// TestSessionToken checks that each request contains the session token.
 func TestSessionToken(t *testing.T) {
 	m := s3memory.New(t)
 	m.Token = "token-of-the-session"
@@ -63,7 +63,7 @@ func TestSessionToken(t *testing.T) {
 	}
 }
 
-// TestRequestsAreLogged checks that the log contains each request and no credentials.
+// TestRequestsAreLogged checks that the log contains each request but no credentials.
 func TestRequestsAreLogged(t *testing.T) {
 	m := s3memory.New(t)
 	m.Token = "token-of-the-session"
@@ -90,8 +90,8 @@ func TestRequestsAreLogged(t *testing.T) {
 	}
 }
 
-// TestPutIf checks that an object is replaced only if it has not changed since it was read, even in a store without
-// conditional writes.
+// TestPutIf checks that an object is replaced only if it has not changed since it was read. This must also work with
+// a store that does not support conditional writes.
 func TestPutIf(t *testing.T) {
 	for name, unconditional := range map[string]bool{"Conditional": false, "NotImplemented": true} {
 		t.Run(name, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestPutIf(t *testing.T) {
 	}
 }
 
-// TestPathStyleIsNamed checks that the error names the field pathStyle if the endpoint does not serve buckets as
-// host names.
+// TestPathStyleIsNamed checks that the error mentions the field pathStyle if the endpoint does not serve buckets
+// under their own host names.
 func TestPathStyleIsNamed(t *testing.T) {
 	m := s3memory.New(t)
 	settings := m.Settings()
@@ -139,7 +139,7 @@ func TestPathStyleIsNamed(t *testing.T) {
 		}
 		return b.Put(t.Context(), "x", []byte("abc"))
 	}
-	// Whether bucket.localhost has an address depends on the machine, but the certificate never contains that name.
+	// Some machines resolve bucket.localhost and others do not, but the certificate never contains that name.
 	if err := check(settings); !store.Is(err, store.PathStyle) || !strings.Contains(err.Error(), "set pathStyle: true") {
 		t.Errorf("want the field, got %v", err)
 	}

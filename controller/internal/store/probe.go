@@ -15,11 +15,11 @@ type Finding struct {
 	Deletes bool
 }
 
-// absent is the suffix of a key that never exists, because no BackupStore's name ends with it.
+// absent is the suffix of a key that never exists, because no BackupStore has a name with this suffix.
 const absent = "_absent"
 
-// Probe performs all operations of a backup on one object. It writes the object at once and in parts, reads, lists,
-// overwrites and deletes it, and reads an object that does not exist.
+// Probe tests all operations of a backup with one object. It writes the object at once and in parts, reads, lists,
+// overwrites and deletes it. It also reads an object that does not exist.
 func (b *Bucket) Probe(ctx context.Context, key string, raw []byte) (Finding, error) {
 	var found Finding
 	if err := b.Put(ctx, key, raw); err != nil {
@@ -68,7 +68,7 @@ func (b *Bucket) holds(ctx context.Context, key string, want []byte) error {
 }
 
 // lacks returns an error unless the store reports that an object does not exist. Without the permission to list
-// objects, S3 reports that reading it is denied (GetObject of the S3 API).
+// objects, S3 responds to the read with "access denied" (GetObject of the S3 API).
 func (b *Bucket) lacks(ctx context.Context, key string) error {
 	_, err := b.ReadSmall(ctx, key, 1)
 	switch {
@@ -83,7 +83,7 @@ func (b *Bucket) lacks(ctx context.Context, key string) error {
 	return fmt.Errorf("the store has an object %q, which was never written", key)
 }
 
-// probeUpload writes the object in parts over the existing one, and aborts another upload.
+// probeUpload replaces the existing object by an upload in parts. It also starts another upload and aborts it.
 func (b *Bucket) probeUpload(ctx context.Context, key string, raw []byte) error {
 	for _, complete := range []bool{false, true} {
 		id, err := b.BeginUpload(ctx, key)

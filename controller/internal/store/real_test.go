@@ -206,7 +206,7 @@ func TestRealProbe(t *testing.T) {
 	}
 }
 
-// TestRealFaults makes each request of each operation fail in each way, and checks the kind of the error. Temporary
+// TestRealFaults simulates each fault at each request of each operation, and checks the kind of the error. Temporary
 // failures must be retried until the operation has succeeded exactly once.
 func TestRealFaults(t *testing.T) {
 	p, s := storetest.Start(t)
@@ -275,7 +275,7 @@ func TestRealFaults(t *testing.T) {
 	})
 }
 
-// TestRealFind checks that objects that are not wanted do not count towards the limit.
+// TestRealFind checks that objects which are not wanted do not count towards the limit.
 func TestRealFind(t *testing.T) {
 	_, s := storetest.Start(t)
 	b := open(t, s)

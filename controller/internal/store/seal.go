@@ -13,14 +13,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/apis/redact"
 )
 
-// MaxSealed is the maximum size in bytes of a signed object with its signature.
+// MaxSealed is the maximum size in bytes of a signed object, including its signature.
 const MaxSealed = 64 << 10
 
 // errBroken is the error for an invalid signature.
 var errBroken = errors.New("its signature is not valid: it was written, moved or changed without the signing key " +
 	"of the store")
 
-// A SealKey signs objects and verifies their origin. A user with write access to the bucket does not have it.
+// A SealKey signs objects and verifies signatures. A user who only has write access to the bucket does not have the
+// key.
 type SealKey [32]byte
 
 // NewSealKey returns a random key.
@@ -30,7 +31,7 @@ func NewSealKey() SealKey {
 	return k
 }
 
-// ParseSealKey parses a key from Text.
+// ParseSealKey parses a key in the format of Text.
 func ParseSealKey(s string) (SealKey, error) {
 	raw, err := base64.StdEncoding.DecodeString(s)
 	if err != nil || len(raw) != len(SealKey{}) {
@@ -45,7 +46,7 @@ func (k SealKey) Text() string { return base64.StdEncoding.EncodeToString(k[:]) 
 // Format prints [redacted] for all formatting verbs.
 func (SealKey) Format(s fmt.State, verb rune) { redact.All{}.Format(s, verb) }
 
-// MarshalText returns [redacted], because no key is stored as JSON.
+// MarshalText returns [redacted]. Keys are never stored as JSON.
 func (SealKey) MarshalText() ([]byte, error) { return redact.All{}.MarshalText() }
 
 // MarshalLog returns [redacted] to loggers.
@@ -59,7 +60,7 @@ type sealed struct {
 	HMAC []byte `json:"hmacSha256"`
 }
 
-// Seal returns signed JSON for the object with this key. The signature is not valid for another key.
+// Seal returns signed JSON for the object with this key. The signature is not valid under a different key.
 func (k SealKey) Seal(key string, content any) ([]byte, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -78,7 +79,7 @@ func (k SealKey) Open(key string, raw []byte, content any) error {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("the object %q cannot be read: %w", key, err)
 	}
-	var compact bytes.Buffer // Reformatted JSON has the same meaning.
+	var compact bytes.Buffer // The same JSON may be formatted differently.
 	if err := json.Compact(&compact, s.Content); err != nil {
 		return fmt.Errorf("the object %q cannot be read: %w", key, err)
 	}

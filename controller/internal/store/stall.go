@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// errStalled is the cause of a request that was ended because of missing progress.
+// errStalled is the error of a request that was canceled because it made no progress.
 var errStalled = errors.New("no data was transferred")
 
-// A stall ends a request that makes no progress for a while. A timeout for the whole request would depend on the
-// speed of the store.
+// A stall cancels a request that makes no progress for a while. A timeout for the whole request would have to depend
+// on the speed of the store.
 type stall struct {
-	ctx    context.Context //nolint:containedctx // The context ends with the request.
+	ctx    context.Context //nolint:containedctx // The context belongs to the request.
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	after  time.Duration
@@ -34,7 +34,7 @@ func (s *stall) end() {
 	s.cancel(context.Canceled)
 }
 
-// cause returns why the request was ended, or else the given error.
+// cause returns why the request was canceled, or else the given error.
 func (s *stall) cause(err error) error {
 	if cause := context.Cause(s.ctx); err != nil && cause != nil {
 		return cause
@@ -42,8 +42,8 @@ func (s *stall) cause(err error) error {
 	return err
 }
 
-// A moving reader reports each read to the stall. It hides other methods of its reader, so that a body that cannot
-// be read twice is not sent twice.
+// A moving reader resets the timer of the stall at each read. It hides other methods of its reader, so that a body
+// that cannot be read twice is not sent twice.
 type moving struct {
 	io.Reader
 

@@ -10,7 +10,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// TestWantsPath checks the errors of endpoints that do not serve buckets as host names.
+// TestWantsPath checks the errors of endpoints that do not serve buckets under their own host names.
 func TestWantsPath(t *testing.T) {
 	answer := func(status int, code string) error {
 		return minio.ErrorResponse{StatusCode: status, Code: code, Message: "said"}

@@ -11,7 +11,7 @@ import (
 const (
 	// MaxParts is the maximum number of parts: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html.
 	MaxParts = 10_000
-	// minPart is the minimum size in bytes of all parts but the last.
+	// minPart is the minimum size in bytes of all parts except the last.
 	minPart = 5 << 20
 )
 
@@ -30,7 +30,8 @@ func (b *Bucket) BeginUpload(ctx context.Context, key string) (id string, err er
 	return id, b.explain("write", key, err)
 }
 
-// PutPart uploads a part once, with its ContentMD5 if that is known. A later upload of the same part replaces it.
+// PutPart uploads a part. It does not retry, and sends ContentMD5 if the checksum is known. A later upload of the
+// same part replaces it.
 func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body io.Reader, size int64, md5 string) (Part,
 	error) {
 	ctx, w := watchStall(ctx, b.stall)
@@ -40,8 +41,8 @@ func (b *Bucket) PutPart(ctx context.Context, key, id string, number int, body i
 	return Part{Number: number, ETag: p.ETag}, b.explain("write", key, w.cause(err))
 }
 
-// CompleteUpload creates the object from its parts. It returns an Exists error if an object of this name exists and
-// the store detects that. It returns a NoUpload error if the upload is unknown, ended, or complete.
+// CompleteUpload creates the object from its parts. It returns an Exists error if an object with this name exists and
+// the store detects that. It returns a NoUpload error if the upload is unknown, aborted, or already complete.
 func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []Part) error {
 	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*")
@@ -49,14 +50,14 @@ func (b *Bucket) CompleteUpload(ctx context.Context, key, id string, parts []Par
 	for _, p := range parts {
 		ps = append(ps, minio.CompletePart{PartNumber: p.Number, ETag: p.ETag})
 	}
-	// S3 combines the parts before it answers, and meanwhile sends only spaces.
+	// S3 combines the parts before it sends the result. Meanwhile it sends only spaces.
 	ctx, cancel := context.WithTimeout(ctx, 5*answerTimeout)
 	defer cancel()
 	_, err := b.core.CompleteMultipartUpload(ctx, b.bucket, b.name(key), id, ps, o)
 	return b.explain("write", key, err)
 }
 
-// AbortUpload deletes the uploaded parts. An unknown upload is no error.
+// AbortUpload deletes the uploaded parts. It returns no error if the upload is unknown.
 func (b *Bucket) AbortUpload(ctx context.Context, key, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -72,7 +73,7 @@ type Upload struct {
 	Key, ID string
 }
 
-// Uploads returns at most this number of incomplete uploads below a prefix.
+// Uploads returns incomplete uploads below a prefix, up to the limit.
 func (b *Bucket) Uploads(ctx context.Context, folder string, limit int) ([]Upload, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	found := b.core.ListIncompleteUploads(ctx, b.bucket, b.name(folder)+"/", true)

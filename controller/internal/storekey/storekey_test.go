@@ -23,8 +23,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestStoreKey checks that the file contains a Secret for a BackupStore, and that an existing file is not
-// overwritten.
+// TestStoreKey checks that the file contains a Secret for a BackupStore. An existing file must not be overwritten.
 func TestStoreKey(t *testing.T) {
 	for _, postQuantum := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "key.yaml")

@@ -17,13 +17,13 @@ import (
 type Candidate struct {
 	Found
 
-	// Note is its catalog entry. It is nil if it cannot be read, and Problem contains the reason.
+	// Note is the catalog entry of the backup. It is nil if it cannot be read. Problem then contains the reason.
 	Note    *v1.StoreNote
 	Problem string
 }
 
-// Candidates returns all backups in the store, sorted by namespace, instance and number. A backup that is already
-// imported is returned once.
+// Candidates returns all backups in the store, sorted by namespace, instance and number. A backup that was already
+// imported has two entries, and is returned once.
 func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	all, err := s.AllBackups(ctx)
 	if err != nil {
@@ -52,24 +52,24 @@ func (s *Store) Candidates(ctx context.Context) ([]Candidate, error) {
 	return out, nil
 }
 
-// Facts are the facts of this cluster that matter for a candidate.
+// Facts contains everything about this cluster that the verdict on a candidate depends on.
 type Facts struct {
-	// To is the namespace that the request assigns to the candidate's namespace, or "". Target is this namespace, or
-	// nil if it does not exist.
+	// To is the namespace that the user has assigned to the candidate's namespace, or "". Target is this namespace,
+	// or nil if it does not exist.
 	To     string
 	Target *corev1.Namespace
 	// Home is the namespace with the same name as the candidate's namespace, or nil.
 	Home *corev1.Namespace
 	// Record is the BackupRecord with the candidate's name, or nil.
 	Record *v1.BackupRecord
-	// Stranger describes an object in Target with the name of the candidate's instance that belongs to another
-	// instance, or is empty. Unknown is why this cannot be determined.
+	// Stranger describes an object in Target that has the name of the candidate's instance but belongs to a different
+	// instance. It is empty if there is none. Unknown is why this cannot be determined.
 	Stranger, Unknown string
 }
 
-// Origin returns the instance that a candidate was taken of, only by its original names. The UIDs are omitted,
-// because a namespace that was created again may have adopted older backups. It returns an empty value for an
-// unreadable candidate.
+// Origin returns the kind and the original names of the instance that was backed up. It omits the UIDs, because a
+// namespace that was created again may have adopted older backups. It returns an empty value for an unreadable
+// candidate.
 func (c Candidate) Origin() v1.BackedUpInstance {
 	if c.Note == nil {
 		return v1.BackedUpInstance{}
@@ -80,14 +80,13 @@ func (c Candidate) Origin() v1.BackedUpInstance {
 	return nameOf(c.Note.Spec.Instance)
 }
 
-// A Lineage contains what the candidates of an instance say about it: its instance UIDs and the BackupRecords of its
-// backups.
+// A Lineage contains the instance UIDs and the BackupRecords of all candidates of one instance.
 type Lineage struct {
 	Lives   map[types.UID]bool
 	Records map[string]bool
 }
 
-// Lineages returns the lineages of all instances of the candidates.
+// Lineages returns the lineage of each instance among the candidates.
 func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
 	out := map[v1.BackedUpInstance]Lineage{}
 	for _, c := range all {
@@ -105,18 +104,17 @@ func Lineages(all []Candidate) map[v1.BackedUpInstance]Lineage {
 type Resident struct {
 	// What describes the object for users.
 	What string
-	// Life is its instance UID.
+	// Life is the UID of its instance.
 	Life types.UID
-	// Of is the original instance of an imported backup by its original names. It is nil for an object of this
-	// cluster.
+	// Of is the original instance of an imported backup. It is nil for objects that belong to this cluster.
 	Of *v1.BackedUpInstance
 	// From is the BackupRecord that a server was restored from.
 	From string
-	// Asked is the BackupRecord of a backup in a store until the store has been read for Of.
+	// Asked is the BackupRecord of a backup in a store, as long as Of has not been read from the store.
 	Asked *v1.BackupRecord
 }
 
-// IsOf reports whether an object contains data of an instance.
+// IsOf reports whether the object contains data of an instance.
 func (r Resident) IsOf(origin v1.BackedUpInstance, lineage Lineage) bool {
 	return lineage.Lives[r.Life] || lineage.Records[r.From] || r.Of != nil && nameOf(*r.Of) == origin
 }
@@ -129,10 +127,10 @@ func nameOf(i v1.BackedUpInstance) v1.BackedUpInstance {
 
 // Judge returns the verdict on a candidate. An accepted candidate gets a catalog entry for this cluster.
 //
-// Names do not show who owned them in another cluster, so the user must assign the namespaces. Backups of an existing
-// namespace of this cluster are not assigned to another one, because an archive with two owners would be deleted with
-// the first of them. Backups of two instances are not combined under one name: their numbers do not show which data
-// is newer, and retention would count them together.
+// The user must assign each namespace, because names do not show who owned a namespace in another cluster. If a
+// namespace exists in this cluster, its backups cannot be assigned to another one. The archive would have two owners,
+// and would be deleted with the first of them. Backups of two instances cannot be combined under one name. Their
+// numbers do not show which data is newer, and retention would count them together.
 func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 	out := v1.AdoptedBackup{Name: v1.PrintableText(c.Record, v1.MaxForeignText), Verdict: v1.AdoptionRefused,
 		Why: v1.PrintableText(c.Problem, v1.MaxForeignText)}
@@ -176,7 +174,7 @@ func (c Candidate) Judge(f Facts) (v1.AdoptedBackup, *v1.StoreNote) {
 	return out, &n
 }
 
-// order returns the sort key of a candidate. Unreadable candidates are last.
+// order returns the sort key of a candidate. Unreadable candidates are sorted last.
 func (c Candidate) order() []string {
 	if c.Note == nil {
 		return []string{"\xff", c.Record}

@@ -13,8 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestJudgeCandidates checks that the request assigns each namespace, and that no backup of a namespace of this
-// cluster is assigned to another one.
+// TestJudgeCandidates checks that each namespace must be assigned. If a namespace exists in this cluster, its backups
+// cannot be assigned to another one.
 func TestJudgeCandidates(t *testing.T) {
 	namespace := func(name string, uid types.UID) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
@@ -121,8 +121,8 @@ func TestJudgeCandidates(t *testing.T) {
 	}
 }
 
-// TestResident checks the three ways to identify an instance: by instance UIDs, by the restored backup, and by the
-// original names of an imported backup.
+// TestResident checks the three ways to recognize an instance: by its UIDs, by the backup that it was restored from,
+// and by the original names of an imported backup.
 func TestResident(t *testing.T) {
 	n := newNote("one", "x.tar.zst")
 	n.From = &v1.BackedUpInstance{Kind: v1.KindMySQL, Namespace: "first", NamespaceUID: "ns-0", Name: "db", XR: "xr"}

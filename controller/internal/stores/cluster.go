@@ -27,23 +27,23 @@ import (
 )
 
 const (
-	// askTimeout is how long all stores together may take to return their catalogs. An instance waits for them, and
-	// other instances wait for its worker.
+	// askTimeout is how long all stores together may take to return their catalogs. Meanwhile the instance waits, and
+	// its worker is not available to other instances.
 	askTimeout = 30 * time.Second
-	// newTimeout is the timeout of a store that has not been reachable before.
+	// newTimeout is the timeout for a store that has never been reachable.
 	newTimeout = 5 * time.Second
 )
 
-// A Cluster contains the stores of all BackupStores. It reads the BackupStores from the API server at each call.
+// A Cluster provides the stores of all BackupStores. It reads the BackupStores from the API server at each call.
 type Cluster struct {
 	Reader client.Reader
 	// Namespace is the controller's own namespace, which contains the Secrets.
 	Namespace string
 	Clock     func() time.Time
-	// Lanes separates callers of different stores. It is nil if there are no concurrent callers.
+	// Lanes limits the concurrent calls to each store. It is nil if there are no concurrent callers.
 	Lanes *Lanes
-	// Holders are the prefixes that this process holds. Without the hold, nothing is published or deleted. It is nil
-	// if holds are not used.
+	// Holders contains the prefixes that this process holds. Without the hold, nothing is published or deleted. It is
+	// nil if holds are not used.
 	Holders *Holders
 }
 
@@ -52,7 +52,7 @@ var (
 	_ change.Stores   = Cluster{}
 )
 
-// SecretsOf returns the existing Secrets of a BackupStore.
+// SecretsOf returns the Secrets of a BackupStore, as far as they exist.
 func (c Cluster) SecretsOf(ctx context.Context, s *v1.BackupStore) (out Secrets, err error) {
 	if out.Credentials, err = c.Secret(ctx, s.Spec.CredentialsSecretRef.Name); err != nil {
 		return out, err
@@ -66,7 +66,7 @@ func (c Cluster) Secret(ctx context.Context, name string) (*corev1.Secret, error
 	s := &corev1.Secret{}
 	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, s)
 	if kerrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // None, and no error.
+		return nil, nil //nolint:nilnil // A missing Secret is no error.
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (c Cluster) Secret(ctx context.Context, name string) (*corev1.Secret, error
 	return s, nil
 }
 
-// GatewayState reads the objects of the gateway.
+// GatewayState returns the existing objects of the gateway.
 func (c Cluster) GatewayState(ctx context.Context) (*GatewayState, error) {
 	s := &GatewayState{Namespace: c.Namespace, Now: c.Clock()}
 	var err error
@@ -104,7 +104,7 @@ func (c Cluster) ReadNote(ctx context.Context, name string, origin v1.BackedUpIn
 	})
 	switch {
 	case store.Is(err, store.NotFound):
-		return nil, nil //nolint:nilnil // None, and no error.
+		return nil, nil //nolint:nilnil // A missing entry is no error.
 	case errors.As(err, new(*unopenedError)):
 		return nil, err
 	case err != nil && !errors.As(err, new(*store.Error)):
@@ -113,7 +113,7 @@ func (c Cluster) ReadNote(ctx context.Context, name string, origin v1.BackedUpIn
 	return n, inStore(name, err)
 }
 
-// FindNotes returns the catalog entries in all stores for backups of a namespace.
+// FindNotes returns the catalog entries in all stores for backups of a namespace. It omits known backups.
 func (c Cluster) FindNotes(ctx context.Context, namespace types.UID,
 	isKnown func(record string) bool) ([]instance.FoundNote, error) {
 	all := &v1.BackupStoreList{}
@@ -143,8 +143,8 @@ func (c Cluster) FindNotes(ctx context.Context, namespace types.UID,
 	return slices.Concat(found...), nil
 }
 
-// Publish publishes a catalog entry if the store contains its archive. A Job that wrote to another store by mistake
-// may have reported an archive, too.
+// Publish publishes a catalog entry if the store contains its archive. It checks this because a Job may have written
+// the archive to a different store by mistake.
 func (c Cluster) Publish(ctx context.Context, name string, n *v1.StoreNote) error {
 	return c.askHeld(ctx, name, func(s *Store) error { return s.publishArchived(ctx, n) })
 }
@@ -170,8 +170,8 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 	return inStore(s.Name, err)
 }
 
-// RemoveLeftovers deletes files of other attempts at a published backup. Files that must not be deleted stay, and so
-// does a large number of files. They are deleted with the backup.
+// RemoveLeftovers deletes the files of other attempts at a published backup. Files that must not be deleted remain,
+// and so do files that are too many for one call. They are deleted together with the backup.
 func (c Cluster) RemoveLeftovers(ctx context.Context, name string, n *v1.StoreNote) error {
 	return c.askHeld(ctx, name, func(s *Store) error {
 		if err := s.RemoveLeftovers(ctx, n); !store.Is(err, store.Denied) && !errors.Is(err, errMore) {
@@ -186,16 +186,16 @@ func (c Cluster) Remove(ctx context.Context, name string, i v1.BackedUpInstance,
 	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.Remove(ctx, i, record, sum)) })
 }
 
-// RemoveAttempts deletes files of attempts at a backup without a catalog entry.
+// RemoveAttempts deletes the files of attempts at a backup that has no catalog entry.
 func (c Cluster) RemoveAttempts(ctx context.Context, name string, i v1.BackedUpInstance, record string) error {
 	return c.askHeld(ctx, name, func(s *Store) error { return inStore(name, s.RemoveAttempts(ctx, i, record)) })
 }
 
-// Access returns the content of the Secret with a Job's access to a store.
+// Access returns the content of a Job's Secret with the access to a store.
 func (c Cluster) Access(ctx context.Context, remote *change.Remote) (map[string][]byte, error) {
 	var s *Store
 	ask := c.ask
-	if remote.Folder != "" { // The files that a Job uploads there will be published.
+	if remote.Folder != "" { // The files that a Job uploads there will later be published.
 		ask = c.askHeld
 	}
 	if err := ask(ctx, remote.Store, func(opened *Store) error {
@@ -272,9 +272,9 @@ func (c Cluster) findNotesIn(ctx context.Context, backupStore *v1.BackupStore, n
 	return out, nil
 }
 
-// findNotesInNew is like findNotesIn for a BackupStore that has not been reachable before. The BackupStore may have
-// been created again, and its bucket may contain backups of this namespace. If it does not respond, instances wait
-// for it only if claims may use it. Otherwise the platform team is probably setting it up.
+// findNotesInNew does the same as findNotesIn for a BackupStore that has never been reachable. The BackupStore may
+// have been created again, and its bucket may contain backups of this namespace. If it does not respond, instances
+// wait for it only if claims may use it. Otherwise the platform team is probably still setting it up.
 func (c Cluster) findNotesInNew(ctx context.Context, backupStore *v1.BackupStore, namespace types.UID,
 	isKnown func(record string) bool) ([]instance.FoundNote, error) {
 	asking, cancel := context.WithTimeout(ctx, newTimeout)
@@ -289,11 +289,11 @@ func (c Cluster) findNotesInNew(ctx context.Context, backupStore *v1.BackupStore
 	return nil, err
 }
 
-// ask calls the store of a BackupStore through its lane.
+// ask opens a BackupStore and calls a function with its store, within the limits of its lane.
 func (c Cluster) ask(ctx context.Context, name string, use func(*Store) error) error {
 	backupStore := &v1.BackupStore{}
 	switch err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, backupStore); {
-	case kerrors.IsNotFound(err): // The caller would mistake the NotFound for one of its own reads.
+	case kerrors.IsNotFound(err): // It must not be mistaken for a NotFound error of the store.
 		return &unopenedError{fmt.Errorf(
 			"there is no BackupStore %s: create it. If it existed before, use the same bucket and Secrets", name)}
 	case err != nil:
@@ -306,13 +306,13 @@ func (c Cluster) ask(ctx context.Context, name string, use func(*Store) error) e
 	return c.Lanes.do(ctx, backupStore, func() error { return use(s) })
 }
 
-// An unopenedError is an error of a store that was not called.
+// An unopenedError is an error that occurred before the store was called.
 type unopenedError struct{ error }
 
 // Unwrap returns the wrapped error.
 func (e *unopenedError) Unwrap() error { return e.error }
 
-// askHeld is like ask for calls that publish or delete, which only one cluster at a time may do.
+// askHeld does the same as ask for functions that publish or delete. Only one cluster at a time may do this.
 func (c Cluster) askHeld(ctx context.Context, name string, use func(*Store) error) error {
 	return c.ask(ctx, name, func(s *Store) error {
 		if err := c.Holders.Check(ctx, s); err != nil {
@@ -322,7 +322,7 @@ func (c Cluster) askHeld(ctx context.Context, name string, use func(*Store) erro
 	})
 }
 
-// open opens a BackupStore with its Secrets.
+// open reads the Secrets of a BackupStore and opens it.
 func (c Cluster) open(ctx context.Context, backupStore *v1.BackupStore) (*Store, error) {
 	secrets, err := c.SecretsOf(ctx, backupStore)
 	if err != nil {
@@ -332,7 +332,7 @@ func (c Cluster) open(ctx context.Context, backupStore *v1.BackupStore) (*Store,
 	return s, inStore(backupStore.Name, err)
 }
 
-// inStore adds the name of the store to an error.
+// inStore adds the name of the BackupStore to an error.
 func inStore(name string, err error) error {
 	if err == nil {
 		return nil

@@ -29,7 +29,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// A realCluster has a BackupStore on a real S3 server, and a fake API server.
+// A realCluster is a fake API server with a BackupStore on a real S3 server.
 type realCluster struct {
 	Cluster
 
@@ -93,7 +93,7 @@ func (c *realCluster) publish(t *testing.T, n *v1.StoreNote) {
 
 func nobody(string) bool { return false }
 
-// TestRealCluster checks that a decision gets all catalog entries or an error.
+// TestRealCluster checks that a caller gets either all catalog entries or an error.
 func TestRealCluster(t *testing.T) {
 	c := newRealCluster(t)
 	n, lies := newNote("one", "x.tar.zst"), newNote("two", "x.tar.zst")
@@ -183,7 +183,7 @@ func TestRealFindNotes(t *testing.T) {
 	}
 }
 
-// TestRealFindNotesInNew checks that a BackupStore which was created again is read before its first probe. If it
+// TestRealFindNotesInNew checks that a BackupStore which was created again is read even before its first probe. If it
 // does not answer, instances wait only if claims may use it.
 func TestRealFindNotesInNew(t *testing.T) {
 	c := newRealCluster(t)
@@ -222,8 +222,8 @@ func TestRealFindNotesInNew(t *testing.T) {
 	}
 }
 
-// TestRealManyNotes reads more entries than fit into the timeout one after the other. The result is ordered by
-// prefix, and ends with the first entry that the store does not return.
+// TestRealManyNotes reads more entries than are read concurrently. The result must have the order of the prefixes. If
+// the store does not return an entry, the whole read must fail.
 func TestRealManyNotes(t *testing.T) {
 	c := newRealCluster(t)
 	var want []string
@@ -265,7 +265,7 @@ func TestRealManyNotes(t *testing.T) {
 	}
 }
 
-// TestRealAccess checks that a Job's access works for one prefix or one archive.
+// TestRealAccess checks that the access of a Job is limited to one prefix or one archive.
 func TestRealAccess(t *testing.T) {
 	c := newRealCluster(t)
 	for subject, r := range map[string]change.Remote{"no gateway": {Store: "offsite", Folder: "v1/ns/xr/one"},

@@ -19,36 +19,37 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// Only one cluster at a time publishes and deletes backups below a prefix. The holder object there identifies it.
+// Only one cluster at a time publishes and deletes backups below a prefix. An object below the prefix, the holder,
+// identifies this cluster.
 //
-// No data in etcd distinguishes a cluster from its copy, so the holder has a nonce that changes with each probe. The
-// controller writes a new nonce to the status of the BackupStore first. It then writes it to the store, on the
-// condition that the object has not changed:
+// No data in etcd distinguishes a cluster from a copy of it, so the holder has a nonce that changes with each probe.
+// The controller first writes a new nonce to the status of the BackupStore. It then writes the nonce to the store, on
+// the condition that the object has not changed:
 //
 //	status: nonces a, b ─▶ store: b, if it still is a ─▶ status: nonces a, b, c ─▶ …
 //
-// A copy of the cluster knows the nonces up to the copy. When one cluster renews, the other one finds a nonce that it
-// never wrote. It then marks the object as contested, and the first one sees the mark. After that, neither publishes
-// nor deletes until a user decides which of them continues. A cluster that never used the prefix does not mark the
-// object. It waits.
+// A copy of the cluster knows only the nonces from before the copy. When one cluster renews its hold, the other one
+// finds a nonce that it never wrote. It then marks the object as contested, and the first cluster detects the mark.
+// After that, both clusters stop publishing and deleting until a user decides which of them continues. A cluster that
+// has never used the prefix does not mark the object. It waits.
 
 const (
-	// holderKey is the object that says which cluster holds the prefix.
+	// holderKey is the key of the holder.
 	holderKey = v1.StoreLayout + "/holder.json"
-	// maxNonces is how many nonces a status keeps: the nonce in the store and the nonces of the last attempts to
-	// renew it. An attempt that seems to have failed may have reached the store.
+	// maxNonces is how many nonces a status contains: the nonce in the store, and the nonces of the last attempts to
+	// renew the hold. An attempt that seems to have failed may have reached the store.
 	maxNonces = 8
-	// maxReplaced is how many previous holders a holder lists.
+	// maxReplaced is the maximum number of previous holders in a holder.
 	maxReplaced = 16
 )
 
-// A Holder is the content of the holder object, which is signed with the key of the BackupStore.
+// A Holder is the content of the holder object. It is signed with the key of the BackupStore.
 type Holder struct {
 	// ID is random. It changes when a user hands the prefix to another cluster.
 	ID string `json:"id"`
-	// Nonce is random and changes at each renewal.
+	// Nonce is random and changes with each renewal.
 	Nonce string `json:"nonce"`
-	// RenewedAt is the time of the last renewal by the holder's clock.
+	// RenewedAt is the time of the last renewal, according to the clock of the holder.
 	RenewedAt metav1.Time `json:"renewedAt"`
 	// Contested is true once another cluster has used the prefix as its own.
 	Contested bool `json:"contested,omitempty"`
@@ -56,10 +57,10 @@ type Holder struct {
 	Replaced []string `json:"replaced,omitempty"`
 }
 
-// holderID matches an ID, which users type.
+// holderID matches an ID. Users specify IDs in an annotation.
 var holderID = regexp.MustCompile(`^[A-Z0-9]{26}$`)
 
-// A HeldError is why this cluster does not publish to a store or delete from it.
+// A HeldError explains why this cluster does not publish to a store or delete from it.
 type HeldError struct{ reason string }
 
 func (e *HeldError) Error() string { return e.reason }
@@ -68,11 +69,12 @@ func (e *HeldError) Error() string { return e.reason }
 type holdState struct {
 	// store is the name of the BackupStore.
 	store string
-	// found is the holder. It is nil if there is none, or if it cannot be read.
+	// found is the existing holder. It is nil if there is none, or if it cannot be read.
 	found *Holder
-	// unreadable is an ID for an object that is not signed with the key of this BackupStore.
+	// unreadable is an ID for an existing object that is not signed with the key of this BackupStore. It is ""
+	// otherwise.
 	unreadable string
-	// known are the nonces that this cluster has written, by holder.
+	// known contains the nonces that this cluster has written, by the ID of the holder.
 	known map[string][]string
 	// used is true if this cluster has used the prefix before.
 	used bool
@@ -82,16 +84,16 @@ type holdState struct {
 	next Holder
 }
 
-// A holdStep is what to write, and why this cluster does not hold the prefix. Without a reason, the cluster holds the
-// prefix after the write.
+// A holdStep is the result of a decision. write is the holder to write, if any. reason is why this cluster does not
+// hold the prefix. If it is empty, the cluster holds the prefix after the write.
 type holdStep struct {
 	write  *Holder
 	reason string
-	// current is the replaced nonce. It is empty if this cluster did not write it.
+	// current is the nonce that is replaced. It is empty if this cluster did not write it.
 	current string
 }
 
-// decideHold decides who holds a prefix.
+// decideHold decides whether this cluster holds the prefix, and what to write.
 func decideHold(s holdState) holdStep {
 	switch {
 	case s.found == nil && s.unreadable == "":
@@ -119,8 +121,9 @@ func (s *holdState) holderID() string {
 	return s.found.ID
 }
 
-// isRival reports whether this cluster has the same right to the prefix as its holder. It held the prefix under the
-// same ID, or used it before holders existed. It is no rival if a user has handed the prefix to another cluster.
+// isRival reports whether this cluster has the same right to the prefix as its holder. This is the case if it held
+// the prefix under the same ID, or used it before holders existed. It is not the case if a user has handed the prefix
+// to another cluster.
 func (s *holdState) isRival() bool {
 	if _, held := s.known[s.found.ID]; held {
 		return true
@@ -172,8 +175,8 @@ func (s *holdState) howToTakeOver() string {
 		s.holderID())
 }
 
-// Holders are the prefixes that this process holds. A process holds only prefixes that it has renewed itself, because
-// a copy of the cluster starts with the status of the original.
+// Holders contains the prefixes that this process holds. A process holds only prefixes that it has renewed itself,
+// because a copy of the cluster starts with the status of the original.
 type Holders struct {
 	mu     sync.Mutex
 	nonces map[string][]string
@@ -182,7 +185,7 @@ type Holders struct {
 // NewHolders returns the Holders of a process.
 func NewHolders() *Holders { return &Holders{nonces: map[string][]string{}} }
 
-// addNonce adds a nonce to the known ones, and removes the oldest except the current one.
+// addNonce adds a nonce to the known nonces. If there are too many, it removes the oldest, but not the current one.
 func addNonce(nonces []string, current, next string) []string {
 	others := slices.DeleteFunc(slices.Clone(nonces), func(n string) bool { return n == current })
 	others = others[max(0, len(others)-maxNonces+2):]
@@ -192,7 +195,8 @@ func addNonce(nonces []string, current, next string) []string {
 	return append(others, next)
 }
 
-// Check returns a HeldError if this process does not hold the prefix of a store. Without Holders, it always succeeds.
+// Check returns a HeldError if this process does not hold the prefix of a store. On a nil Holders, it always
+// succeeds.
 func (h *Holders) Check(ctx context.Context, s *Store) error {
 	if h == nil {
 		return nil
@@ -208,8 +212,8 @@ func (h *Holders) Check(ctx context.Context, s *Store) error {
 		"controller has just started. See: kubectl describe backupstore " + s.Name}
 }
 
-// readHolder returns the holder of the prefix, if there is one, and the ETag of the object. An object that is not
-// signed with this key gets its own ID.
+// readHolder returns the holder of the prefix, if there is one, and the ETag of the object. If the object is not
+// signed with this key, it returns an ID for the object instead.
 func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag string, err error) {
 	raw, etag, err := s.ReadTagged(ctx, holderKey, store.MaxSealed)
 	switch {
@@ -221,13 +225,13 @@ func (s *Store) readHolder(ctx context.Context) (found *Holder, unreadable, etag
 	found = &Holder{}
 	if err != nil || s.Seal.Open(holderKey, raw, found) != nil || !holderID.MatchString(found.ID) {
 		sum := sha256.Sum256(append([]byte(etag), raw...))
-		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil //nolint:nilerr // The error is that the object is too large: it is no holder either.
+		return nil, "unreadable-" + hex.EncodeToString(sum[:8]), etag, nil //nolint:nilerr // If the object is too large to be read, it is not a holder either.
 	}
 	return found, "", etag, nil
 }
 
-// Hold renews this cluster's hold on the prefix of a store, or returns a HeldError with the holder. The function note
-// stores a nonce before it is written to the store.
+// Hold renews this cluster's hold on the prefix of a store, or returns a HeldError. It calls note with the nonces to
+// store before it writes to the store.
 func (h *Holders) Hold(ctx context.Context, s *Store, backupStore *v1.BackupStore, all []v1.BackupStore, now time.Time,
 	note func(*v1.StoreHolder) error) error {
 	found, unreadable, etag, err := s.readHolder(ctx)
@@ -260,7 +264,7 @@ func (h *Holders) remember(id, nonce string) {
 	h.nonces[id] = addNonce(h.nonces[id], "", nonce)
 }
 
-// written returns the nonces of a holder that this process has written.
+// written returns the nonces that this process has written for a holder.
 func (h *Holders) written(id string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -283,7 +287,7 @@ func (h *Holders) known(all []v1.BackupStore) map[string][]string {
 	return out
 }
 
-// write writes a holder. A nonce of this cluster is stored first, so that it is known after a crash.
+// write writes a holder. It stores a nonce of this cluster first, so that the nonce is known after a crash.
 func (h *Holders) write(ctx context.Context, s *Store, backupStore *v1.BackupStore, step holdStep, etag string,
 	note func(*v1.StoreHolder) error) error {
 	next := v1.StoreHolder{ID: step.write.ID}

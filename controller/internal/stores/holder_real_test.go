@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/storetest"
 )
 
-// TestRealHolder checks that two clusters cannot hold the same prefix of a real store. A cluster whose response was
-// lost must recognize its own hold.
+// TestRealHolder checks that two clusters cannot hold the same prefix of a real store. A cluster must recognize its
+// own hold even if the response to its write was lost.
 func TestRealHolder(t *testing.T) {
 	c := newRealCluster(t)
 	ours := &holdingCluster{Holders: NewHolders(), open: c.open, backupStore: c.backupStore.DeepCopy()}

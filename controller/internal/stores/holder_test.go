@@ -14,7 +14,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
-// TestDecideHold checks the decision for each content of the bucket and each state of this cluster.
+// TestDecideHold checks the decision for each state of the bucket and of this cluster.
 func TestDecideHold(t *testing.T) {
 	timestamp := metav1.NewTime(now)
 	next := Holder{ID: "new", Nonce: "n9", RenewedAt: timestamp}
@@ -69,7 +69,7 @@ func TestDecideHold(t *testing.T) {
 	}
 }
 
-// A holdingCluster is a cluster with a BackupStore, reduced to the hold on its prefix.
+// A holdingCluster simulates a cluster with one BackupStore and its hold on the prefix.
 type holdingCluster struct {
 	*Holders
 
@@ -90,7 +90,7 @@ func newHoldingCluster(t *testing.T, m *s3memory.Server) *holdingCluster {
 	return &holdingCluster{Holders: NewHolders(), open: open, backupStore: backupStore}
 }
 
-// copy returns a copy of the cluster from its etcd, with a new process.
+// copy returns a copy of the cluster, as if its etcd was restored elsewhere, with a new process.
 func (c *holdingCluster) copy() *holdingCluster {
 	return &holdingCluster{Holders: NewHolders(), open: c.open, backupStore: c.backupStore.DeepCopy()}
 }
@@ -121,8 +121,8 @@ func (c *holdingCluster) takeOver(t *testing.T) {
 
 func isHeld(err error) bool { return errors.As(err, new(*HeldError)) }
 
-// TestTwoClustersOnePrefix checks that a cluster and its copy both stop publishing and deleting after both have
-// probed, for each kind of store. The one that a user chooses must continue.
+// TestTwoClustersOnePrefix checks, for each kind of store, that a cluster and its copy both stop publishing and
+// deleting after both have probed. The cluster that a user chooses must continue.
 func TestTwoClustersOnePrefix(t *testing.T) {
 	for name, kind := range map[string]func(*s3memory.Server){
 		"Conditional": func(*s3memory.Server) {}, "NotImplemented": func(m *s3memory.Server) { m.Unconditional = true },
@@ -187,7 +187,7 @@ func TestHoldSurvivesCrash(t *testing.T) {
 	if n := len(c.backupStore.Status.Holder.Nonces); n > maxNonces {
 		t.Errorf("the status has %d nonces", n)
 	}
-	next := c.copy() // The same cluster, and a new process.
+	next := c.copy() // The same cluster with a new process.
 	if err := next.look(ctx); err != nil || !next.holds(ctx) {
 		t.Errorf("want the hold back, got %v", err)
 	}
@@ -216,7 +216,8 @@ func TestHoldOfTwoStores(t *testing.T) {
 	}
 }
 
-// TestHoldNewcomer checks that a new cluster at a used prefix does not disturb its holder, and waits for a user.
+// TestHoldNewcomer checks that a new cluster does not disturb the holder of a prefix that is in use. It must wait for
+// a user's decision.
 func TestHoldNewcomer(t *testing.T) {
 	m := s3memory.New(t)
 	ctx, c := t.Context(), newHoldingCluster(t, m)
@@ -245,8 +246,8 @@ func TestHoldNewcomer(t *testing.T) {
 	}
 }
 
-// TestNothingWithoutHold checks that a cluster without the hold does not publish or delete backups, or prepare
-// that.
+// TestNothingWithoutHold checks that a cluster that has lost the hold gets a HeldError. It also checks that Remove
+// and RemoveLeftovers change nothing if the entry has a different checksum.
 func TestNothingWithoutHold(t *testing.T) {
 	m := s3memory.New(t)
 	ctx, c := t.Context(), newHoldingCluster(t, m)

@@ -12,8 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
-// TestForeignKeysCostNoMemory checks that any number of long keys in the bucket does not use much memory. They are
-// skipped page by page, and the number of keys that look like catalog entries is limited.
+// TestForeignKeysCostNoMemory checks that many long keys in the bucket do not use much memory. They are skipped page
+// by page, and the number of keys that look like catalog entries is limited.
 func TestForeignKeysCostNoMemory(t *testing.T) {
 	const pages = 30
 	m := s3memory.New(t)

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxAsking is the maximum number of concurrent calls to one store. Each call uses a worker of the controller.
-	// Other callers wait for waitForLane and then fail, so that a store that drops packets does not use the workers
-	// of other instances.
+	// maxAsking is the maximum number of concurrent calls to one store. Each call occupies a worker of the
+	// controller. Other callers wait for at most waitForLane and then fail. A store that drops packets therefore
+	// cannot block the workers that other instances need.
 	maxAsking   = 4
 	waitForLane = 2 * time.Second
-	// restAfter is how long calls fail immediately after a call that a store did not answer, or until a probe
-	// succeeds.
+	// restAfter is how long calls fail immediately after the store has not answered a call. A successful probe ends
+	// this earlier.
 	restAfter = 15 * time.Second
 )
 
@@ -33,11 +33,12 @@ type Lanes struct {
 	byStore map[string]*lane
 }
 
-// A lane contains the callers of one store.
+// A lane limits the concurrent calls to one store.
 type lane struct {
 	slots chan struct{}
 
-	// silent is why the store did not answer the last call, and until is when it is called again.
+	// silent is the error of the last call if the store did not answer it. until is when the store may be called
+	// again.
 	silent error
 	until  time.Time
 }
@@ -45,14 +46,14 @@ type lane struct {
 // NewLanes returns the Lanes of a process.
 func NewLanes(now func() time.Time) *Lanes { return &Lanes{now: now, byStore: map[string]*lane{}} }
 
-// Answered ends the delay of a store that has answered.
+// Answered records that a store has answered, so that it may be called again at once.
 func (l *Lanes) Answered(name string) {
 	if l != nil {
 		l.note(l.lane(name), nil)
 	}
 }
 
-// do calls a store if it may be called now. Without lanes, all callers call at once.
+// do calls a store if it may be called now. On a nil Lanes, there is no limit.
 func (l *Lanes) do(ctx context.Context, backupStore *v1.BackupStore, ask func() error) error {
 	if l == nil {
 		return ask()
@@ -71,7 +72,7 @@ func (l *Lanes) do(ctx context.Context, backupStore *v1.BackupStore, ask func() 
 	return err
 }
 
-// enter enters the lane of a store.
+// enter waits for a slot in the lane of a store.
 func (l *Lanes) enter(ctx context.Context, backupStore *v1.BackupStore) (*lane, error) {
 	w := l.lane(backupStore.Name)
 	if err := l.isSilent(w, backupStore); err != nil {
@@ -120,7 +121,8 @@ func (l *Lanes) isSilent(w *lane, backupStore *v1.BackupStore) error {
 	return nil
 }
 
-// note stores whether a store answered. It returns true if it did not answer and is not called for a while.
+// note records whether a store has answered. If it has not, note returns true, and the store is not called for a
+// while.
 func (l *Lanes) note(w *lane, err error) (isSilent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/test/s3memory"
 )
 
-// TestLanes checks the calls to a store that does not answer: few at a time, then none for a while, and all again
-// after it answers.
+// TestLanes checks the calls to a store that does not answer. At first, few calls are made at a time, and then none
+// for a while. After the store answers, calls are made without delay.
 func TestLanes(t *testing.T) {
 	timestamp := now
 	l := NewLanes(func() time.Time { return timestamp })

@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// maxBackups of a store and maxOfNamespace of a namespace are read at most. A user with write access to the
-	// bucket may have written any number of other objects. Files of Jobs are removed in batches of atATime, at most
-	// maxTimes in a row, so that other work is not delayed.
+	// maxBackups is the maximum number of backups that are read per store, and maxOfNamespace per namespace. A user
+	// with write access to the bucket may have written any number of other objects. Files of Jobs are removed in
+	// batches of atATime, and at most maxTimes batches in a row, so that other work is not delayed.
 	maxBackups     = 100_000
 	maxOfNamespace = 20_000
-	// maxUID and maxRecord are the maximum lengths in bytes of parts of a key. The controller never writes longer
-	// ones, and does not keep them in memory.
+	// maxUID and maxRecord are the maximum lengths in bytes of parts of a key. Longer keys were not written by the
+	// controller. They are skipped and not kept in memory.
 	maxUID    = 64
 	maxRecord = 128
 	atATime   = 1000
 	maxTimes  = 5
 )
 
-// errMore means that more files are left than are removed in one turn.
+// errMore means that more files are left than one call removes.
 var errMore = errors.New("the deletion continues")
 
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
 
-// An otherNoteError is about a backup with another catalog entry than expected.
+// An otherNoteError reports that a backup has a different catalog entry than expected.
 type otherNoteError struct{ There *v1.StoreNote }
 
 func (e *otherNoteError) Error() string {
@@ -45,8 +45,8 @@ func (e *otherNoteError) Error() string {
 		e.There.Spec.Archive.Path)
 }
 
-// Publish writes the catalog entry of a backup only if there is none, even if another process publishes at the same
-// time. It returns an error if there is a different one.
+// Publish writes the catalog entry of a backup if there is none, even if another process publishes at the same time.
+// It returns an error if there is a different entry.
 func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	key := manifestOf(v1.StoreFolder(n.Spec.Instance, n.Name))
 	raw, err := s.Seal.Seal(key, n)
@@ -58,7 +58,7 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	}
 	err = s.PutOnce(ctx, key, raw)
 	if store.Is(err, store.Unsupported) {
-		// Only the controller's lease then prevents two writers.
+		// In this case, only the controller's lease prevents two concurrent writers.
 		if _, err = s.Stat(ctx, key); store.Is(err, store.NotFound) {
 			err = s.Put(ctx, key, raw)
 		}
@@ -66,8 +66,8 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 	if err != nil && !store.Is(err, store.Exists) {
 		return err
 	}
-	// The entry is read back even if the store has reported success, because some stores report success and overwrite
-	// an existing object.
+	// The entry is read back even if the store has reported success, because some stores report success although they
+	// have overwritten an existing object.
 	existing, err := s.ReadNote(ctx, n.Spec.Instance, n.Name)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *Store) readNote(ctx context.Context, folder string) (*v1.StoreNote, err
 	return s.parseNote(folder, raw)
 }
 
-// parseNote decodes and verifies the catalog entry in a prefix. An invalid entry is not an error of the store.
+// parseNote decodes and verifies the catalog entry in a prefix. An error about an invalid entry is not a store.Error.
 func (s *Store) parseNote(folder string, raw []byte) (*v1.StoreNote, error) {
 	n := &v1.StoreNote{}
 	if err := s.Seal.Open(manifestOf(folder), raw, n); err != nil {
@@ -106,11 +106,12 @@ func (s *Store) parseNote(folder string, raw []byte) (*v1.StoreNote, error) {
 	if err := checkNote(n, folder); err != nil {
 		return nil, err
 	}
-	n.Spec.Archive.Store = s.Name // The BackupStore may have another name in the cluster that wrote the entry.
+	n.Spec.Archive.Store = s.Name // The BackupStore may have had a different name in the cluster that wrote the entry.
 	return n, nil
 }
 
-// NoteIn returns the catalog entry in a prefix from StoreFolder, or a store.NotFound error if there is none.
+// NoteIn returns the catalog entry in a prefix, which has the format of StoreFolder. It returns a store.NotFound
+// error if there is no entry.
 func (s *Store) NoteIn(ctx context.Context, folder string) (*v1.StoreNote, error) {
 	if parts := strings.Split(folder, "/"); len(parts) != 4 || parts[0] != v1.StoreLayout || path.Clean(folder) != folder {
 		return nil, fmt.Errorf("%q is not the prefix of a backup, which is %s/NAMESPACE-UID/COMPOSITE-UID/RECORD", folder,
@@ -119,8 +120,8 @@ func (s *Store) NoteIn(ctx context.Context, folder string) (*v1.StoreNote, error
 	return s.readNote(ctx, folder)
 }
 
-// checkNote returns an error if a catalog entry does not belong to its prefix, or names an archive in another prefix.
-// The signature covers the prefix, so this is a fault and not an attack.
+// checkNote returns an error if a catalog entry does not belong to its prefix, or refers to an archive in a different
+// prefix. The signature covers the prefix, so this is caused by a bug and not by an attack.
 func checkNote(n *v1.StoreNote, folder string) error {
 	a := n.Spec.Archive
 	switch {
@@ -133,7 +134,7 @@ func checkNote(n *v1.StoreNote, folder string) error {
 	return nil
 }
 
-// A Found backup has an entry, which may be unreadable. Its prefix shows whose backup it is.
+// Found is a backup that has a catalog entry, which may be unreadable. The fields come from its prefix.
 type Found struct {
 	NamespaceUID, XR types.UID
 	Record           string
@@ -144,7 +145,7 @@ func (f Found) Folder() string {
 	return v1.StoreFolder(v1.BackedUpInstance{NamespaceUID: f.NamespaceUID, XR: f.XR}, f.Record)
 }
 
-// BackupsIn returns the backups of a namespace, except for known ones.
+// BackupsIn returns the backups of a namespace. It omits known backups.
 func (s *Store) BackupsIn(ctx context.Context, namespace types.UID, isKnown func(record string) bool) ([]Found, error) {
 	return s.backupsBelow(ctx, path.Join(v1.StoreLayout, string(namespace)), maxOfNamespace, isKnown)
 }
@@ -174,8 +175,8 @@ func (s *Store) backupsBelow(ctx context.Context, folder string, limit int, isKn
 	return out, nil
 }
 
-// recordOf returns the BackupRecord name in the key of a catalog entry, if the controller may have written an entry
-// with this key.
+// recordOf returns the BackupRecord name in the key of a catalog entry. It returns false if the controller cannot
+// have written an entry with this key.
 func recordOf(key string) (record string, ok bool) {
 	parts := strings.Split(key, "/")
 	if len(parts) != 5 || parts[4] != gateway.ManifestName || len(parts[1]) > maxUID || len(parts[2]) > maxUID ||
@@ -185,7 +186,8 @@ func recordOf(key string) (record string, ok bool) {
 	return parts[3], true
 }
 
-// readAtOnce is how many catalog entries are read concurrently. A namespace, or a lost cluster, may have thousands.
+// readAtOnce is how many catalog entries are read concurrently. A namespace, or a lost cluster, may have thousands of
+// entries.
 const readAtOnce = 16
 
 // A readNote is a catalog entry, or why it cannot be read.
@@ -194,8 +196,8 @@ type readNote struct {
 	err  error
 }
 
-// readNotes reads the catalog entries of found backups in order. It ends with the first error of the store. Objects
-// that were removed in the meantime are ignored.
+// readNotes reads the catalog entries of backups. The result has the same order. It stops at the first store error.
+// An object that was removed in the meantime has a NotFound error in the result.
 func (s *Store) readNotes(ctx context.Context, found []Found) ([]readNote, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -219,10 +221,10 @@ func (s *Store) readNotes(ctx context.Context, found []Found) ([]readNote, error
 	return out, context.Cause(ctx)
 }
 
-// RemoveLeftovers deletes files of other attempts from the prefix of a published backup.
+// RemoveLeftovers deletes the files of other attempts from the prefix of a published backup.
 func (s *Store) RemoveLeftovers(ctx context.Context, n *v1.StoreNote) error {
 	folder := v1.StoreFolder(n.Spec.Instance, n.Name)
-	// The entry is read from the store, so that no file is deleted that an entry names.
+	// The entry is read from the store, so that no file is deleted to which an entry refers.
 	existing, err := s.readNote(ctx, folder)
 	switch {
 	case err != nil:
@@ -234,10 +236,10 @@ func (s *Store) RemoveLeftovers(ctx context.Context, n *v1.StoreNote) error {
 }
 
 // Remove deletes a backup. It deletes the catalog entry first, because an archive without an entry belongs to no
-// backup. For an imported backup, it deletes the archive and its original entry first, so that after an interruption
-// the new entry still refers to them. If a file must not be deleted yet, Remove deletes the rest and returns an
-// error. It deletes nothing if the entry has another checksum than the BackupRecord, because the backup belongs to
-// another cluster or to another time.
+// backup. For an imported backup, it first deletes the archive and the original entry. If it is interrupted, the new
+// entry still refers to them. If a file must not be deleted yet, Remove deletes the rest and returns an error. It
+// deletes nothing if the checksum in the entry differs from the BackupRecord. The backup then belongs to another
+// cluster, or to an earlier state of this one.
 func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record, sum string) error {
 	folder := v1.StoreFolder(i, record)
 	raw, err := s.ReadSmall(ctx, manifestOf(folder), store.MaxSealed)
@@ -257,8 +259,8 @@ func (s *Store) Remove(ctx context.Context, i v1.BackedUpInstance, record, sum s
 	return s.removeFolder(ctx, folder)
 }
 
-// RemoveAttempts deletes the files of attempts at a backup. If an object exists at the key of its catalog entry,
-// everything stays, because the backup may be verified.
+// RemoveAttempts deletes the files of attempts at a backup. If the key of its catalog entry exists, it deletes
+// nothing, because the backup may be verified.
 func (s *Store) RemoveAttempts(ctx context.Context, i v1.BackedUpInstance, record string) error {
 	folder := v1.StoreFolder(i, record)
 	switch _, err := s.Stat(ctx, manifestOf(folder)); {
@@ -277,8 +279,8 @@ func (s *Store) removeFolder(ctx context.Context, folder string) error {
 	return s.removeAllBut(ctx, folder)
 }
 
-// removeAllBut deletes all files of a prefix except the given keys. If it is interrupted or finds too many files for
-// one turn, the caller calls it again.
+// removeAllBut deletes all files of a prefix except the given keys. If it is interrupted, or finds too many files for
+// one call, the caller must call it again.
 func (s *Store) removeAllBut(ctx context.Context, folder string, keep ...string) error {
 	for range maxTimes {
 		var failed []error

@@ -23,7 +23,7 @@ type Store struct {
 	Name string
 	// Seal is the signing key of catalog entries.
 	Seal store.SealKey
-	// Recipients are the recipients that archives are encrypted for, as configured. It is empty if archives are not
+	// Recipients are the configured recipients that archives are encrypted for. It is empty if archives are not
 	// encrypted.
 	Recipients []string
 
@@ -39,9 +39,9 @@ type Secrets struct {
 	Credentials, Key *corev1.Secret
 }
 
-// Open opens a BackupStore without a call to it. An error names the invalid setting.
+// Open opens a BackupStore. It sends no request to the store. An error mentions the invalid setting.
 func Open(s *v1.BackupStore, secrets Secrets) (*Store, error) {
-	if s.Unreadable.Has("spec") { // Neither the prefix nor the recipients are known.
+	if s.Unreadable.Has("spec") { // In this case, the prefix and the recipients are unknown.
 		return nil, fmt.Errorf("%s. To repair it: %s", s.Unreadable, s.Unreadable.Edit("backupstore "+s.Name))
 	}
 	out := &Store{Name: s.Name, Recipients: s.Spec.Recipients}
@@ -89,7 +89,7 @@ func (s *Store) takeKeys(secret *corev1.Secret) error {
 		return nil
 	}
 	if s.identities, err = age.ParseIdentities(strings.NewReader(s.file.Identity)); err != nil {
-		// The error of the library may contain a part of the identity.
+		// The library's error is omitted, because it may contain a part of the identity.
 		return fmt.Errorf("key %q of Secret %q is not an age identity", v1.StoreIdentity, secret.Name)
 	}
 	return nil

@@ -22,21 +22,21 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// probeFolder is the prefix of the objects for probes, followed by the name of the BackupStore and the process. Two
-// BackupStores of one prefix, or two clusters with the same BackupStore name, therefore do not overwrite each other's
-// objects.
+// probeFolder is the prefix of the objects for probes. It is followed by the name of the BackupStore and the ID of
+// the process. Two BackupStores with the same prefix therefore do not overwrite each other's objects. The same holds
+// for two clusters with the same BackupStore name.
 const probeFolder = "v1/probe"
 
 // process is a random ID of this process.
 var process = strings.ToLower(rand.Text())
 
-// errIdentity means that the identity cannot decrypt what is encrypted for the recipients.
+// errIdentity means that the identity cannot decrypt data that is encrypted for the recipients.
 var errIdentity = errors.New("the identity cannot decrypt what is encrypted for the recipients: backups could be " +
 	"written, but not be restored")
 
 func (s *Store) probeKey() string { return path.Join(probeFolder, s.Name, process, "object") }
 
-// Look probes a store: it writes, reads, decrypts and deletes an object.
+// Look probes a store. It writes, reads, decrypts and deletes an object.
 func (s *Store) Look(ctx context.Context) (store.Finding, error) {
 	word := rand.Text()
 	raw, err := s.encrypt(word)
@@ -66,11 +66,11 @@ func (s *Store) encrypt(word string) ([]byte, error) {
 	if _, err := io.WriteString(w, word); err != nil {
 		return nil, err
 	}
-	err = w.Close() // Close writes the rest of the data.
+	err = w.Close() // Close writes the remaining data.
 	return b.Bytes(), err
 }
 
-// decrypt decrypts a word, or returns "" on failure.
+// decrypt decrypts a word. It returns "" if this fails.
 func (s *Store) decrypt(raw []byte) string {
 	r, err := age.Decrypt(bytes.NewReader(raw), s.identities...)
 	if err != nil {
@@ -116,7 +116,8 @@ func reasonOf(err error) string {
 	return string(store.KindOf(err))
 }
 
-// whyFailed returns the message of a failed probe. A HeldError is already written for users and ends with a command.
+// whyFailed returns the message of a failed probe. A HeldError is longer than other messages, because it is written
+// for users and ends with a command.
 func whyFailed(err error) string {
 	if held := new(HeldError); errors.As(err, &held) {
 		return v1.PrintableText(held.reason, maxHeld)
@@ -147,10 +148,10 @@ func howToAnswer(name string) string {
 }
 
 // nextChallenge returns the challenge with which a user proves possession of the identity. It returns nil if archives
-// are not encrypted, or if the cluster has the identity itself. An answer is valid only for these recipients.
+// are not encrypted, or if the cluster has the identity itself. A response is valid only for the same recipients.
 func (s *Store) nextChallenge(backupStore *v1.BackupStore) (*v1.StoreChallenge, error) {
 	if len(s.recipients) == 0 || len(s.identities) > 0 {
-		return nil, nil //nolint:nilnil // No challenge, and no error.
+		return nil, nil //nolint:nilnil // A missing challenge is no error.
 	}
 	if q := backupStore.Status.Challenge; q != nil && q.Recipients == sumOf(strings.Join(s.Recipients, "\n")) {
 		next := *q

@@ -68,7 +68,8 @@ func (s *Store) keys(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestRealPublish checks that a catalog entry is published exactly once, for each failure of each request.
+// TestRealPublish checks that a catalog entry is published exactly once, whichever request fails and however it
+// fails.
 func TestRealPublish(t *testing.T) {
 	p, s := openReal(t, nil, nil)
 	for name, f := range map[string]storetest.Fault{
@@ -107,7 +108,8 @@ func TestRealPublish(t *testing.T) {
 	}
 }
 
-// TestRealRivals publishes two entries concurrently. One must win, and the other must get an error.
+// TestRealRivals publishes different entries for one backup concurrently. One must win, and the others must get an
+// error.
 func TestRealRivals(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	for round := range 10 {
@@ -117,7 +119,7 @@ func TestRealRivals(t *testing.T) {
 			all.Go(func() {
 				n := newNote(fmt.Sprintf("record-%d", round), fmt.Sprintf("%d.tar.zst", i))
 				errs[i] = s.Publish(t.Context(), n)
-				// The other entry exists but cannot be read yet, so the controller retries.
+				// The other entry may exist but not be readable yet. The controller would retry.
 				for tries := 0; store.Is(errs[i], store.NotFound) && tries < 100; tries++ {
 					time.Sleep(20 * time.Millisecond)
 					errs[i] = s.Publish(t.Context(), n)
@@ -182,7 +184,7 @@ func TestRealHostileNotes(t *testing.T) {
 			t.Errorf("%s: a note that cannot be read was published over", name)
 		}
 	}
-	// An entry that is written again at its old key is still valid. An entry at another key is not.
+	// An entry that is written again at its original key is still valid. At a different key it is not.
 	if err := s.Put(t.Context(), manifestOf(v1.StoreFolder(n.Spec.Instance, "three")), whole); err != nil {
 		t.Fatal(err)
 	}
@@ -291,8 +293,8 @@ func TestRealTidy(t *testing.T) {
 	}
 }
 
-// TestRealRemoveMany checks that very many objects written with a Job's token prevent neither the verification nor
-// the deletion of the backup.
+// TestRealRemoveMany writes very many objects with a Job's token. They must not prevent the verification or the
+// deletion of the backup.
 func TestRealRemoveMany(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	n := newNote("one", "x.tar.zst")
@@ -317,7 +319,8 @@ func TestRealRemoveMany(t *testing.T) {
 	}
 }
 
-// TestRealRemoveHostile checks that an invalid object in place of a catalog entry does not prevent a deletion.
+// TestRealRemoveHostile checks that a backup can be deleted even if its catalog entry was replaced by an invalid
+// object.
 func TestRealRemoveHostile(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	for name, raw := range map[string][]byte{"stranger": []byte("{}"),
@@ -335,7 +338,7 @@ func TestRealRemoveHostile(t *testing.T) {
 	}
 }
 
-// TestRealBackupsIn lists the backups of a namespace that have a catalog entry.
+// TestRealBackupsIn checks that only the backups of a namespace are listed that have a catalog entry.
 func TestRealBackupsIn(t *testing.T) {
 	_, s := openReal(t, nil, nil)
 	if got, err := s.BackupsIn(t.Context(), "ns", nobody); err != nil || len(got) != 0 {
@@ -354,7 +357,7 @@ func TestRealBackupsIn(t *testing.T) {
 }
 
 // TestRealAdopt checks that backups of another cluster are found in order and imported once. Each must be deleted
-// completely, even if the deletion is interrupted at each request.
+// completely, even if the deletion is interrupted at any request.
 func TestRealAdopt(t *testing.T) {
 	p, s := openReal(t, nil, nil)
 	first, second := newNote("one", "x.tar.zst"), newNote("two", "y.tar.zst")

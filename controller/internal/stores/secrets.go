@@ -18,17 +18,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/gateway"
 )
 
-// Names of the gateway's objects in the controller's namespace.
+// These objects of the gateway are in the controller's namespace.
 const (
-	// GatewayName is the name of its Deployment and its Service.
+	// GatewayName is the name of the gateway's Deployment and Service.
 	GatewayName = "crossplane-mysql-gateway"
-	// GatewaySecret contains the configuration of the gateway. SignerSecret contains the keys that sign grants and
-	// certificates, which only the controller has.
+	// GatewaySecret contains the settings of the gateway. SignerSecret contains the keys that sign grants and
+	// certificates. Only the controller has these keys.
 	GatewaySecret = "crossplane-mysql-gateway"
 	SignerSecret  = "crossplane-mysql-gateway-signer"
 )
 
-// Keys of the gateway's Secret, in addition to the TLS keys.
+// These are keys of the gateway's Secrets, in addition to the TLS keys.
 const (
 	StoresFile = "stores.json"
 	signerKey  = "signer"
@@ -48,15 +48,15 @@ type GatewayState struct {
 	Now             time.Time
 }
 
-// NextSigner returns the Secret with the keys that sign grants and certificates. The Secret is created once. It
-// returns nil if there is nothing to write.
+// NextSigner returns the Secret to create with the keys that sign grants and certificates, or nil if the Secret
+// exists.
 func NextSigner(s *GatewayState) (*corev1.Secret, error) {
 	if s.Signer != nil {
 		if _, _, err := readSigner(s.Signer); err != nil {
 			return nil, fmt.Errorf("the Secret %s cannot be used: %w. Delete it: a new one is created, and running "+
 				"Jobs are retried", s.Signer.Name, err)
 		}
-		return nil, nil //nolint:nilnil // Nothing to write, and no error.
+		return nil, nil //nolint:nilnil // The Secret already exists.
 	}
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func readSigner(s *corev1.Secret) (gateway.Signer, certificate.Pair, error) {
 	return gateway.Signer(ed25519.NewKeyFromSeed(seed)), ca, ca.Check()
 }
 
-// NextGateway returns the Secret that the gateway reads, or nil if the Secret is up to date.
+// NextGateway returns the gateway's Secret to write, or nil if it is up to date.
 func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 	signer, ca, err := readSigner(s.Signer)
 	if err != nil {
@@ -113,7 +113,7 @@ func NextGateway(s *GatewayState, open []*Store) (*corev1.Secret, error) {
 		}
 	}
 	if same {
-		return nil, nil //nolint:nilnil // Nothing to write, and no error.
+		return nil, nil //nolint:nilnil // The Secret is up to date.
 	}
 	out.Data = map[string][]byte{StoresFile: raw, corev1.TLSCertKey: current.Certificate,
 		corev1.TLSPrivateKeyKey: current.Key}
@@ -129,7 +129,7 @@ func gatewayNames(s *GatewayState) certificate.Names {
 	return out
 }
 
-// fileOf returns the configuration of open stores for the gateway.
+// fileOf returns the settings file of the gateway for the open stores.
 func fileOf(signer gateway.Signer, open []*Store) ([]byte, error) {
 	public, ok := ed25519.PrivateKey(signer).Public().(ed25519.PublicKey)
 	if !ok {

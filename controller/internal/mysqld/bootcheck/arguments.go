@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// controlFolder is the directory next to the copy with an empty data directory. The options are tested with it.
+// controlFolder is a directory next to the copy for an empty data directory. It is used to test whether the server
+// accepts the options.
 const controlFolder = "control"
 
 // maxSocket is the kernel's limit for the path of a socket, in bytes.
 const maxSocket = 107
 
-// arguments are the inputs for the options of the server's program.
+// arguments determine the options of the server's program.
 type arguments struct {
 	// folder and directory are the Folder and Directory of the BootCheck.
 	folder, directory string
@@ -29,8 +30,8 @@ func (a arguments) socket() string { return filepath.Join(a.folder, "s") }
 
 func (a arguments) temporaryFolder() string { return filepath.Join(a.folder, "tmp") }
 
-// checkSocketPath returns an error if the kernel would refuse the path of the socket. The server would exit because
-// of it, and the copy would be reported as broken.
+// checkSocketPath returns an error if the kernel would refuse the path of the socket. The server would then exit, and
+// the copy would be reported as broken.
 func (a arguments) checkSocketPath() error {
 	if n := len(a.socket()); n > maxSocket {
 		return fmt.Errorf("the path of the server's socket, %s, has %d bytes, and at most %d are possible", a.socket(), n,
@@ -39,10 +40,10 @@ func (a arguments) checkSocketPath() error {
 	return nil
 }
 
-// options returns the options of the server. Only this program can connect to it, and it writes only to its own
-// directories and uses little memory. Options that not all servers support have the prefix loose. Asynchronous I/O is
-// off, because a node has a fixed number of requests for all processes. SQL can access files only in the temporary
-// directory, because MariaDB, and MySQL before 5.6.34, do not support --secure-file-priv=NULL.
+// options returns the options of the server. Only this program can connect to it. It writes only to its own
+// directories, and uses little memory. Options that not all servers support have the prefix loose. Asynchronous I/O
+// is off, because all processes on a node share a fixed number of requests. SQL can access files only in the
+// temporary directory, because MariaDB, and MySQL before 5.6.34, do not support --secure-file-priv=NULL.
 func (a arguments) options() []string {
 	list := []string{
 		"--no-defaults", "--loose-persisted-globals-load=OFF",
@@ -72,7 +73,7 @@ func (a arguments) control() arguments {
 	return a
 }
 
-// Options with which a server creates a new data directory and exits. MySQL has initializeOption since 5.7. Other
+// With these options, a server creates a new data directory and exits. MySQL has initializeOption since 5.7. Other
 // servers have bootstrapOption, and exit at the end of their standard input, which is empty.
 const (
 	initializeOption = "--initialize-insecure"
@@ -87,8 +88,8 @@ var noInitialize = regexp.MustCompile(`unknown option '` + initializeOption + `'
 var otherCase = regexp.MustCompile(
 	`Different lower_case_table_names settings for server \('\d'\) and data dictionary \('(\d)'\)`)
 
-// lowerCase returns the lower_case_table_names that a server has found in the copy, according to its error message.
-// It returns "" if the message is about something else.
+// lowerCase returns the copy's lower_case_table_names from the error message of a server. It returns "" if the
+// message is about something else.
 func lowerCase(value string) string {
 	if m := otherCase.FindStringSubmatch(value); m != nil {
 		return m[1]

@@ -17,11 +17,11 @@ import (
 
 // A BootCheck starts a server on a disposable copy of the data. The server changes the copy and is killed at the end.
 type BootCheck struct {
-	// Folder contains the copy. Other files of the server are stored next to it.
+	// Folder is the directory that contains the copy. Other files of the server are stored next to the copy.
 	Folder string
 	// Directory is the name of the copy in Folder.
 	Directory string
-	// Output takes the progress lines and the errors of the server.
+	// Output receives the progress lines and the errors of the server.
 	Output io.Writer
 
 	// command returns the command for a server's program. Tests replace it.
@@ -36,8 +36,8 @@ type Result struct {
 	Version string
 }
 
-// A BrokenError means that no server can use the copy, or a part of it. Other errors of a BootCheck do not mean that
-// the copy is broken.
+// A BrokenError means that a server cannot use the copy, or a part of it. Other errors of a BootCheck do not mean
+// that the copy is broken.
 type BrokenError struct{ reason string }
 
 func (e *BrokenError) Error() string { return e.reason }
@@ -46,7 +46,7 @@ func newBrokenError(format string, args ...any) error {
 	return &BrokenError{fmt.Sprintf(format, args...)}
 }
 
-// Run runs the boot check with the server of this image. It returns a BrokenError if the copy is broken, or another
+// Run checks the copy with the server of this image. It returns a BrokenError if the copy is broken, and any other
 // error if the check could not be completed.
 func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	program, _, err := version.Find()
@@ -57,7 +57,7 @@ func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	shared.Output = &output{Writer: t.Output}
 	r, err := shared.run(ctx, program)
 	if err != nil && ctx.Err() != nil {
-		return Result{}, fmt.Errorf("stopped before the end: %w", ctx.Err()) // The context has ended.
+		return Result{}, fmt.Errorf("stopped before the end: %w", ctx.Err()) // The context was canceled.
 	}
 	return r, err
 }
@@ -112,8 +112,8 @@ func (t *BootCheck) examine(ctx context.Context, db *sql.DB, dir *os.Root, befor
 	return r, nil
 }
 
-// boot starts the server. It starts the server a second time if the first error message contains the copy's
-// lower_case_table_names.
+// boot starts the server. If the first attempt fails with a message that contains the copy's lower_case_table_names,
+// it starts the server again with this setting.
 func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*server, error) {
 	page, err := datadir.PageSize(dir)
 	if err != nil {
@@ -135,8 +135,8 @@ func (t *BootCheck) boot(ctx context.Context, program string, dir *os.Root) (*se
 	return nil, err
 }
 
-// judgeRefusal returns the error for a copy on which the server does not start. If the server cannot create a new
-// data directory with the same options either, the copy is not the cause.
+// judgeRefusal returns the error for a copy on which the server does not start. The copy is not the cause if the
+// server also fails to create a new data directory with the same options.
 func (t *BootCheck) judgeRefusal(ctx context.Context, program string, a arguments, refusal error) error {
 	err := t.makeNewData(ctx, program, a.control(), initializeOption)
 	if err != nil && noInitialize.MatchString(err.Error()) {

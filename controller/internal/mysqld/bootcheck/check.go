@@ -16,7 +16,7 @@ import (
 	mysqldsql "github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// maxWorkers is the number of tables that are checked concurrently.
+// maxWorkers is the maximum number of tables that are checked concurrently.
 const maxWorkers = 4
 
 // A table is a table to check.
@@ -28,7 +28,7 @@ type table struct {
 
 func (t table) String() string { return mysqldsql.Quote(t.schema) + "." + mysqldsql.Quote(t.name) }
 
-// listTables returns the tables on disk of all schemas, the largest first, so that the last ones are fast.
+// listTables returns the tables on disk of all schemas, the largest first, so that the last checks are short.
 func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 	rows, err := db.QueryContext(ctx,
 		`SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) + COALESCE(INDEX_LENGTH, 0) AS BYTES
@@ -52,8 +52,8 @@ func listTables(ctx context.Context, db *sql.DB) ([]table, error) {
 	return tables, rows.Err()
 }
 
-// A checkError is the error of a check without a result. It lists all tables that were being checked at that time,
-// because only the server knows which of them caused the error.
+// A checkError is the error of a check that was interrupted. It lists all tables that were being checked at that
+// time, because any of them may have caused the error.
 type checkError struct {
 	unchecked []table
 	cause     error
@@ -107,7 +107,7 @@ func (c *checker) work(ctx context.Context) {
 	}
 }
 
-// next returns the next table, unless a table was broken.
+// next returns the next table. It returns false after the last table, or after an error.
 func (c *checker) next() (table, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,12 +132,12 @@ func (c *checker) finish(t table, err error) {
 	c.running = slices.DeleteFunc(c.running, func(other table) bool { return other == t })
 }
 
-// maxAnswers is the maximum number of result rows for one table. A server lists some pages of a broken table.
+// maxAnswers is the maximum number of result rows for one table. A server may report several pages of a broken table.
 const maxAnswers = 10_000
 
 var errTooMany = errors.New("the server's result does not end")
 
-// An answer is a row of the result of CHECK TABLE.
+// An answer is a result row of CHECK TABLE.
 type answer struct{ kind, text string }
 
 func checkTable(ctx context.Context, db *sql.DB, t table) error {
@@ -162,9 +162,9 @@ func checkTable(ctx context.Context, db *sql.DB, t table) error {
 	return judgeTable(t, answers)
 }
 
-// excused matches results that do not prove that a table is broken. The table's engine has no check, or is in a
-// plugin that this server does not load. A user has removed the table's file, which the server reports as corrupt. Or
-// the table must be rebuilt in the future.
+// excused matches results that do not prove that a table is broken. The table's engine may have no check, or be in a
+// plugin that this server does not load. A user may have discarded the table's file, which the server reports as
+// corrupt. Or the table must be rebuilt before an upgrade.
 var excused = regexp.MustCompile(
 	`(?i)doesn't support check|unknown storage engine|has been discarded|tablespace is discarded|(?:upgrade|rebuild) required`)
 

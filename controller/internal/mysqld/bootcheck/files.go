@@ -18,8 +18,8 @@ import (
 // maxNames is the maximum number of file names in an error.
 const maxNames = 3
 
-// hasDictionary reports whether the server lists the files that it needs. MySQL 8.0.14 was the first that also
-// lists which of them are discarded.
+// hasDictionary reports whether the server can list the files that it needs. MySQL 8.0.14 was the first version that
+// also lists which of them are discarded.
 func hasDictionary(v version.Version) bool {
 	return v.Flavour == version.MySQL && (v.Major > 8 || v.Major == 8 && (v.Minor > 0 || v.Patch >= 14))
 }
@@ -43,15 +43,15 @@ func tablespaces(dir *os.Root) ([]string, error) {
 	return found, err
 }
 
-// dictionaryFile is the file of the data dictionary. The dictionary does not list its own file.
+// dictionaryFile is the file that contains the data dictionary. The dictionary does not list this file.
 const dictionaryFile = "mysql.ibd"
 
 func ofTable(name string) bool {
 	return path.Ext(name) == ".ibd" && name != dictionaryFile && !strings.HasPrefix(path.Base(name), "#")
 }
 
-// compareFiles compares the files before the start with the files in the server's dictionary. A file that the
-// server has removed belonged to an interrupted change.
+// compareFiles compares the files that existed before the start with the server's dictionary. If the server has
+// removed a file, the file belonged to an interrupted change.
 func compareFiles(ctx context.Context, db *sql.DB, dir *os.Root, before []string) error {
 	known, err := dictionary(ctx, db)
 	if err != nil {
@@ -67,8 +67,8 @@ func compareFiles(ctx context.Context, db *sql.DB, dir *os.Root, before []string
 	})
 }
 
-// dictionary returns the files that the server needs. A table whose file a user has temporarily removed (DISCARD
-// TABLESPACE) needs none, and files of temporary tables exist only while the server runs.
+// dictionary returns the files that the server needs. It omits the files of discarded tables (DISCARD TABLESPACE),
+// and of temporary tables, whose files exist only while the server runs.
 func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 	rows, err := db.QueryContext(ctx, `SELECT d.PATH FROM information_schema.INNODB_DATAFILES d
 		JOIN information_schema.INNODB_TABLESPACES t ON t.SPACE = d.SPACE
@@ -90,8 +90,8 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 	return known, rows.Err()
 }
 
-// judgeFiles returns an error if a file in the dictionary is missing, or if a file is not in the dictionary and
-// still exists.
+// judgeFiles returns an error if a file in the dictionary is missing. It also returns an error if a file from before
+// the start still exists and is not in the dictionary.
 func judgeFiles(before, known []string, exists func(name string) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(known), exists)
 	if len(missing) > 0 {
@@ -106,7 +106,7 @@ func judgeFiles(before, known []string, exists func(name string) bool) error {
 	return nil
 }
 
-// few returns the first maxNames names for a message.
+// few returns the first maxNames names as text for a message.
 func few(names []string) string {
 	slices.Sort(names)
 	quoted := make([]string, 0, maxNames)

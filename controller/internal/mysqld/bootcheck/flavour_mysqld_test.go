@@ -34,8 +34,8 @@ create table shop.history(id int primary key) with system versioning; insert int
 create sequence shop.numbers; select nextval(shop.numbers);
 `
 
-// TestRealFlavourRestoreTest checks that an intact backup of each supported server passes, and that a damaged
-// backup fails. Restore tests of MariaDB once always ended as "Broken".
+// TestRealFlavourRestoreTest checks that an intact backup of each supported server passes, and that a damaged backup
+// fails. A former bug reported all backups of MariaDB as broken.
 func TestRealFlavourRestoreTest(t *testing.T) {
 	s := newSource(t)
 	s.exec(t, flavourLoad)
@@ -71,7 +71,8 @@ func TestRealFlavourRestoreTest(t *testing.T) {
 	t.Run("WrongValue", func(t *testing.T) { s.tryWith(t, "--secure-file-priv=/does/not/exist") })
 }
 
-// tryWith checks that an option which the server refuses is reported, and not taken for a fault of the copy.
+// tryWith checks that an option which the server refuses is reported as such. The copy must not be reported as
+// broken.
 func (s *source) tryWith(t *testing.T, option string) {
 	t.Helper()
 	check := s.unpack(t)

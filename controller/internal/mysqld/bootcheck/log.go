@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// notTheCopy matches errors that the copy does not cause: no space, no memory, no permission, or an option that
+// notTheCopy matches errors that are not caused by the copy: no space, no memory, no permission, or an option that
 // this server does not support.
 var notTheCopy = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`no space left`, `disk is full`, `disk quota`, `\berrno: 28\b`, `error number 28\b`,
@@ -16,14 +16,14 @@ var notTheCopy = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`unknown (?:variable|option|suffix)`, `error while setting value`, `--secure-file-priv`,
 }, "|"))
 
-// An output is the destination of the server's log and of the progress lines.
+// An output receives the server's log and the progress lines.
 type output struct {
 	io.Writer
 
 	mu sync.Mutex
 }
 
-// Write writes one line at a time, because both sources write concurrently.
+// Write writes one line at a time, because the server and this program write concurrently.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -161,7 +161,7 @@ const (
 	orders = "shop/orders.ibd"
 )
 
-// back takes a backup of the stopped server.
+// back backs up the stopped server.
 func (s *source) back(t *testing.T) {
 	t.Helper()
 	b := archive.Backup{
@@ -195,7 +195,7 @@ func (s *source) unpack(t *testing.T) *BootCheck {
 	}}
 }
 
-// try runs a boot check of the backup after a change of the copy.
+// try changes the copy of the backup, and runs a boot check on it.
 func (s *source) try(t *testing.T, change func(data string)) (Result, string, error) {
 	t.Helper()
 	check := s.unpack(t)
@@ -299,7 +299,7 @@ func (s *source) broken(t *testing.T) map[string]damage {
 	}
 }
 
-// TestRealBootCheckUnclean checks the copy of a server that was killed during writes.
+// TestRealBootCheckUnclean checks the copy of a server that was killed while it was writing.
 func TestRealBootCheckUnclean(t *testing.T) {
 	s := newSource(t)
 	s.exec(t, load)
@@ -332,7 +332,7 @@ func TestRealBootCheckUnclean(t *testing.T) {
 	must(t, err)
 }
 
-// TestRealBootCheckSettings checks copies of servers that were initialized with other settings.
+// TestRealBootCheckSettings checks copies of servers that were initialized with different settings.
 func TestRealBootCheckSettings(t *testing.T) {
 	for _, setting := range []string{"--lower-case-table-names=1", "--innodb-page-size=8k", "--innodb-page-size=64k",
 		"--innodb-redo-log-capacity=1G"} {

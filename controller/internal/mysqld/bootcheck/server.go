@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// endTimeout is how long to wait for the end of a server that has closed a connection.
+	// endTimeout is how long to wait until a server that has closed a connection exits.
 	endTimeout = 30 * time.Second
 	// controlTime is the timeout for the creation of a new data directory.
 	controlTime = 5 * time.Minute
@@ -29,8 +29,8 @@ type server struct {
 	arguments
 }
 
-// startServer starts the server and waits until it answers. It has no timeout except the context, because the
-// recovery of a large log takes long.
+// startServer starts the server and waits until it answers. Only the context limits the time, because the recovery of
+// a large log takes long.
 func (t *BootCheck) startServer(ctx context.Context, program string, a arguments) (*server, error) {
 	if err := a.checkSocketPath(); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (t *BootCheck) startServer(ctx context.Context, program string, a arguments
 	return s, nil
 }
 
-// makeNewData lets the server create a new data directory, and removes that directory.
+// makeNewData makes the server create a new data directory, and removes that directory.
 func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments, option string) (err error) {
 	if err := os.RemoveAll(a.folder); err != nil {
 		return err
@@ -79,14 +79,14 @@ func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments
 	return fmt.Errorf("%s: %s", p.ProcessState, p.Log.Complaints())
 }
 
-// Limits on the data that a server sends over one connection. A server may have a million tables.
+// These constants limit the data that a server sends over one connection. A server may have a million tables.
 const (
 	maxBytes = 256 << 20
 	maxRows  = 1_000_000
 )
 
 // lockWaitTimeout is the lock timeout in seconds. A prepared transaction (XA) in the copy can hold locks until a
-// client ends it.
+// client commits it or rolls it back.
 const lockWaitTimeout = "60"
 
 func (s *server) openDB() (*sql.DB, error) {
@@ -102,7 +102,8 @@ func (s *server) awaitAnswer(ctx context.Context) error {
 	return local.Await(ctx, db, s.Process, func() error { return s.ended("does not start with the data") })
 }
 
-// causeOf returns the cause of a failed query: the end of the server, or the error of the query itself.
+// causeOf returns the cause of a failed query. If the server has exited, this is the cause, and otherwise the query's
+// own error.
 func (s *server) causeOf(ctx context.Context, err error) error {
 	if err == nil || !mysqldsql.IsUnreachable(err) {
 		return err
@@ -131,11 +132,11 @@ func (s *server) ended(doing string) error {
 	return judgeEnd(doing, s.End(), s.Log.Complaints())
 }
 
-// killed is the state of a killed process, in the words of os.ProcessState.
+// killed is the state of a killed process, as os.ProcessState describes it.
 const killed = "signal: killed"
 
-// judgeEnd evaluates the end of a server. The kernel may have killed it because of memory, or the kubelet because the
-// pod must end. Some errors are also not caused by the copy.
+// judgeEnd determines why a server has exited. The kernel may have killed it because memory ran out, or the kubelet
+// because the pod was stopped. Some errors in the log are also not caused by the copy.
 func judgeEnd(doing, state, complaints string) error {
 	if strings.HasPrefix(state, process.OOMKilled) {
 		return fmt.Errorf("the server %s (%s): %s", doing, state, complaints)

@@ -1,6 +1,6 @@
 // Package clone copies the data of a running server. A temporary server of the same image clones it into a directory
-// over TLS. A second server starts on the copy, removes the clone account, and stops cleanly. The result is the data
-// directory of a server that was stopped.
+// over TLS. A second server starts on the copy, removes the clone account, and stops cleanly. The result is like the
+// data directory of a stopped server.
 //
 //	initialize ─▶ a server without data ─▶ CLONE INSTANCE ─▶ a server on the copy ─▶ checked ─▶ stopped
 //
@@ -25,7 +25,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// Directories of a Clone.
+// A Clone creates these directories.
 const (
 	// emptyFolder contains the data of the cloning server, and copyFolder the cloned data.
 	emptyFolder = "empty"
@@ -35,25 +35,26 @@ const (
 
 // A Donor is the server to clone.
 type Donor struct {
-	// Host and Port are its address. A CA in the file Authorities has signed its certificate.
+	// Host and Port are its address. The file Authorities contains the CA that has signed its certificate.
 	Host        string
 	Port        int
 	Authorities string
-	// User is an account that can only clone (BACKUP_ADMIN). It is deleted in the copy.
+	// User is an account that may only clone (BACKUP_ADMIN). It is deleted in the copy.
 	User     string
 	Password mysqldsql.Password
-	// Layout contains the settings that every server on a copy needs.
+	// Layout contains the settings that a server on a copy must have.
 	Layout mysqldsql.Layout
 }
 
 // A Clone clones the data of a server.
 type Clone struct {
-	// Folder is an exclusive directory with enough space for all of the data. Its contents are removed first.
+	// Folder is a directory that nothing else uses, with enough space for all of the data. Its contents are removed
+	// first.
 	Folder string
 	Donor  Donor
-	// KeepUser is true if the account has other uses and must stay in the copy.
+	// KeepUser is true if the account has other uses and must not be deleted in the copy.
 	KeepUser bool
-	// Output takes the progress lines and the errors of the servers.
+	// Output receives the progress lines and the errors of the servers.
 	Output io.Writer
 
 	// command returns the command for a server's program. Tests replace it.
@@ -62,7 +63,7 @@ type Clone struct {
 
 // A Position is the position of a copy in the server's binary log.
 type Position struct {
-	// File and Offset are the position in the log, and GTIDs the executed GTIDs. They are empty and zero if the
+	// File and Offset are the position in the binary log. GTIDs are the executed GTIDs. They are empty or zero if the
 	// server writes no binary log.
 	File   string
 	Offset int64
@@ -107,7 +108,7 @@ func (c *Clone) run(ctx context.Context, program string) (Result, error) {
 	return c.settle(ctx, program)
 }
 
-// fetch clones the data to a server without data.
+// fetch clones the data with a temporary server that has no data of its own.
 func (c *Clone) fetch(ctx context.Context, program string) error {
 	p, err := c.start(program, emptyFolder, "--initialize-insecure")
 	if err != nil {
@@ -152,7 +153,7 @@ func (c *Clone) fetch(ctx context.Context, program string) error {
 // tick is the time between two progress lines.
 const tick = 2 * time.Second
 
-// printProgress prints the progress of the clone until the context ends. It ignores errors.
+// printProgress prints the progress of the clone until the context is canceled. It ignores errors.
 func (c *Clone) printProgress(ctx context.Context) {
 	db, err := c.openDB()
 	if err != nil {
@@ -179,7 +180,7 @@ func (c *Clone) printProgress(ctx context.Context) {
 	}
 }
 
-// settle starts a server on the copy, which recovers it. It returns the position of the copy.
+// settle starts a server on the copy, which recovers the data. It returns the position of the copy.
 func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
 	s, err := c.serve(ctx, program, copyFolder, "--skip-grant-tables", "--plugin-load=mysql_clone.so")
 	if err != nil {
@@ -211,7 +212,7 @@ func (c *Clone) settle(ctx context.Context, program string) (Result, error) {
 	return r, s.stop(ctx)
 }
 
-// checkEngines returns an error if tables do not use InnoDB, because they are empty in a clone.
+// checkEngines returns an error if tables do not use InnoDB. Such tables are empty in a clone.
 func (s *server) checkEngines(ctx context.Context) error {
 	rows, err := s.db.QueryContext(ctx, mysqldsql.OtherEngines)
 	if err != nil {
@@ -260,7 +261,8 @@ func (s *server) stop(ctx context.Context) error {
 	return nil
 }
 
-// quote quotes a text for a statement: names of accounts and hosts, paths, and generated passwords.
+// quote returns a text as a string literal for a statement. It is used for accounts, hosts, paths and generated
+// passwords.
 func quote(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }

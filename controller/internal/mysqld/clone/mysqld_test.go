@@ -118,7 +118,7 @@ func newDonor(t *testing.T, options ...string) *donor {
 	return d
 }
 
-// login logs in as the controller does.
+// login logs in to the donor as the controller does.
 func (d *donor) login(t *testing.T) *mysqldsql.Session {
 	t.Helper()
 	server := mysqldsql.Server{Address: "localhost", User: "root", Trust: mysqldsql.Trust{AnyServer: true},
@@ -151,7 +151,7 @@ func (d *donor) clone(t *testing.T, out *bytes.Buffer) *Clone {
 	return c
 }
 
-// serve starts a server on a copy whose server has stopped.
+// serve starts a server on a complete copy.
 func (d *donor) serve(t *testing.T, c *Clone) *server {
 	t.Helper()
 	s, err := c.serve(t.Context(), "", copyFolder, "--skip-grant-tables")
@@ -160,8 +160,8 @@ func (d *donor) serve(t *testing.T, c *Clone) *server {
 	return s
 }
 
-// TestRealClone checks that a copy contains all commits before the clone, and no incomplete transaction of
-// concurrent clients. No account for the clone must be left in it, and its position must match its rows.
+// TestRealClone checks that a copy contains all commits from before the clone, and no partial transaction of
+// concurrent clients. The copy must contain no clone account, and its position must match its rows.
 func TestRealClone(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, `CREATE TABLE shop.a (id INT PRIMARY KEY AUTO_INCREMENT, n INT); CREATE TABLE shop.b LIKE shop.a;
@@ -218,7 +218,7 @@ CREATE TABLE shop.p (id INT PRIMARY KEY); CREATE TABLE shop.k (id INT, FOREIGN K
 	t.Logf("%d rows before, %d in it, %+v, then %s", before, a, r.Position, gtids)
 }
 
-// TestRealCloneLayout clones a server with another layout.
+// TestRealCloneLayout clones a server with a different page size and lower_case_table_names.
 func TestRealCloneLayout(t *testing.T) {
 	d := newDonor(t, "--innodb-page-size=8192", "--lower-case-table-names=1")
 	d.exec(t, "CREATE TABLE shop.Orders (id INT); INSERT INTO shop.ORDERS VALUES (1)")
@@ -237,8 +237,8 @@ func TestRealCloneLayout(t *testing.T) {
 	}
 }
 
-// TestRealOffer checks that the account can only clone, only over TLS, and only while it is offered. Replicas must
-// not get it. A server with tables that a clone would not contain is not offered.
+// TestRealOffer checks that the account can only clone, only over TLS, and only while the clone is offered. Replicas
+// must not get the account. The offer must fail if the server has tables that would be empty in a clone.
 func TestRealOffer(t *testing.T) {
 	d := newDonor(t)
 	s := d.login(t)
@@ -278,7 +278,7 @@ func TestRealOffer(t *testing.T) {
 		t.Errorf("replicas know of it: %s, then %s", gtids, now)
 	}
 	d.exec(t, "CREATE TABLE shop.old (id INT) ENGINE=MyISAM")
-	d.exec(t, "CREATE TABLE sys.audit (id INT) ENGINE=MyISAM") // A table of a user in a schema of the server.
+	d.exec(t, "CREATE TABLE sys.audit (id INT) ENGINE=MyISAM") // A user's table in a system schema.
 	_, _, err = s.OfferClone(t.Context(), cloner)
 	if wrong, ok := errors.AsType[*mysqldsql.WrongEngineError](err); !ok ||
 		!slices.Equal(wrong.Tables, []string{"shop.old (MyISAM)", "sys.audit (MyISAM)"}) {
@@ -286,7 +286,7 @@ func TestRealOffer(t *testing.T) {
 	}
 }
 
-// TestRealCloneFails checks the errors of clones and donors. The Job must end before the copy is archived.
+// TestRealCloneFails checks the errors of failed clones. They must not contain the password.
 func TestRealCloneFails(t *testing.T) {
 	d := newDonor(t)
 	other, err := certificate.NewAuthority(time.Now(), "another")
@@ -323,8 +323,9 @@ func TestRealCloneFails(t *testing.T) {
 	}
 }
 
-// TestRealForeignDonor clones a foreign server with an existing account, which must not change in the donor and in
-// the copy. The donor gets the password only if a CA of its owner has signed its certificate, with any name.
+// TestRealForeignDonor clones a foreign server with an existing account, which must not change in the donor or in the
+// copy. The donor must get the password only if the user's CA has signed its certificate. The certificate may have
+// any name.
 func TestRealForeignDonor(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "CREATE TABLE shop.a (id INT PRIMARY KEY); INSERT INTO shop.a VALUES (1), (2); CREATE USER theirs@'%' "+
@@ -371,8 +372,8 @@ func TestRealForeignDonor(t *testing.T) {
 	}
 }
 
-// TestRealOfferRules clones a server with password rules. If its rules or settings allow no clone, the error must
-// be final.
+// TestRealOfferRules clones a server with password rules. If its rules or settings do not allow a clone, the error
+// must be one that is not retried.
 func TestRealOfferRules(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "INSTALL COMPONENT 'file://component_validate_password'")

@@ -21,7 +21,7 @@ const (
 	maxBytes = 16 << 20
 )
 
-// A server is a process of the program, and one connection to it.
+// A server is a running server with one connection to it.
 type server struct {
 	*process.Process
 
@@ -48,7 +48,7 @@ func (c *Clone) start(program, folder string, options ...string) (*process.Proce
 	return local.Start(c.command, program, list, c.Output)
 }
 
-// serve starts a server on a directory and waits until it answers. It has no timeout except the context.
+// serve starts a server on a directory and waits until it answers. Only the context limits the time.
 func (c *Clone) serve(ctx context.Context, program, folder string, options ...string) (*server, error) {
 	p, err := c.start(program, folder, options...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *server) Kill() {
 	s.Process.Kill()
 }
 
-// cause returns the server's error messages if the server has ended, or else the given error.
+// cause returns the server's error messages if the server has exited, or else the given error.
 func (s *server) cause(err error) error {
 	if mysqldsql.IsUnreachable(err) && s.Ended() {
 		return fmt.Errorf("the server has exited (%s): %s", s.End(), s.Log.Complaints())

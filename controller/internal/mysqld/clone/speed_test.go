@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// speedRounds is the number of measurements of each way. The median is reported.
+	// speedRounds is how often each method is measured. The median is reported.
 	speedRounds = 3
-	// speedRows is the number of rows of one kilobyte, half of which compresses.
+	// speedRows is the number of rows. A row is about one kilobyte long, and half of it can be compressed.
 	speedRows = 600_000
 	// speedClients is the number of clients, each of which repeatedly changes one row and reads ten.
 	speedClients = 4
 	// speedLimit is the CPU limit of the backup, like that of a Job (jobResources).
 	speedLimit = 0.5
-	// speedQuiet is the time for the measurement without a backup.
+	// speedQuiet is how long the clients are measured without a backup.
 	speedQuiet = 15 * time.Second
 )
 
-// A loadMeter contains the results of the clients.
+// A loadMeter contains the measurements of the clients.
 type loadMeter struct {
 	mu    sync.Mutex
 	took  []time.Duration
@@ -50,7 +50,7 @@ func (m *loadMeter) late() time.Duration {
 	return m.took[len(m.took)*99/100]
 }
 
-// A way is a measured method of a backup.
+// A way is a method to take a backup, with its measurements.
 type way struct {
 	name       string
 	run        func()
@@ -68,9 +68,9 @@ func middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// TestSpeed measures the duration of a backup and its effect on clients. It compares a clone with its archive to a
-// dump of the same data, with all CPUs and with a part of one. It asserts nothing, because the load of the machine
-// affects all results.
+// TestSpeed measures the duration of a backup and its effect on clients. It compares an archived clone with a dump of
+// the same data, both with all CPUs and with half of one. It asserts nothing, because the load of the machine affects
+// all results.
 func TestSpeed(t *testing.T) {
 	d := newDonor(t)
 	d.exec(t, "SET GLOBAL innodb_buffer_pool_size = 536870912; SET GLOBAL max_binlog_size = 67108864")
@@ -116,7 +116,7 @@ func (d *donor) fill(t *testing.T) {
 	}
 }
 
-// size returns the size of the data according to the server.
+// size returns the size of all tablespaces in bytes.
 func (d *donor) size(t *testing.T) (bytes int64) {
 	t.Helper()
 	must(t, d.db.QueryRowContext(t.Context(), "SELECT SUM(file_size) FROM information_schema.innodb_tablespaces").
@@ -153,7 +153,8 @@ func (d *donor) underLoad(t *testing.T, run func()) *loadMeter {
 	return m
 }
 
-// donorVariable contains the directory, port and layout of the server for a test in another process.
+// donorVariable is the environment variable with the directory, port and layout of the donor, for a test in another
+// process.
 const donorVariable = "SPEED_DONOR"
 
 // runPart runs a test of this program in another process, within the limit.
@@ -172,7 +173,7 @@ func (d *donor) runPart(t *testing.T, rate *limit, name string) {
 	}
 }
 
-// theDonor returns the donor of donorVariable.
+// theDonor returns the donor that donorVariable describes.
 func theDonor(t *testing.T) *donor {
 	t.Helper()
 	d := &donor{root: rootfs.Find(t)}

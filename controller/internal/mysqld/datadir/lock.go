@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A RunningError means that another process has locked a file of the data directory. It is a running server or
-// another copy.
+// A RunningError means that another process has locked a file of the data directory. That process is a running
+// server, or it copies the data as well.
 type RunningError struct {
 	// File is the path of the locked file, relative to the data directory.
 	File string
-	// PID is the process that holds the lock, or 0 if the kernel does not report it. It is often in another
-	// container.
+	// PID is the process that holds the lock, or 0 if the kernel does not report it. This is often the case if the
+	// process is in another container.
 	PID int
 }
 
@@ -28,11 +28,11 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("%s has locked %s: a server still uses this data, or another copy is running", holder, e.File)
 }
 
-// Locks are locks on the files of a data directory. They prevent a server from starting, and cannot be taken while a
-// server is running.
+// Locks hold locks on the files of a data directory. While they are held, no server can start. They cannot be
+// acquired while a server is running.
 type Locks struct{ files []*os.File }
 
-// Lock locks all files that a running server locks, until Release or the end of the process.
+// Lock locks all files that a running server locks. The locks are held until Release, or until the process exits.
 func Lock(dir *os.Root) (*Locks, error) {
 	l := &Locks{}
 	for _, folder := range []string{".", redoFolder} {
@@ -94,9 +94,9 @@ func listFolder(dir *os.Root, folder string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// OpenLocked opens a file under the lock that a server would take. It uses an open file description lock, which
-// excludes the server's kind of lock. Unlike the server's lock, it is not lost if this process closes the file
-// elsewhere. A read-only volume allows only a read lock, which also prevents a server.
+// OpenLocked opens a file and locks it, in place of a server's lock. It uses an open file description lock, which
+// conflicts with the lock of a server. Unlike a server's lock, it is not lost if this process opens and closes the
+// file elsewhere. On a read-only volume, only a read lock is possible, which also prevents a server from starting.
 func OpenLocked(dir *os.Root, name string) (*os.File, error) {
 	kind := int16(unix.F_WRLCK)
 	f, err := dir.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdVariable is the variable with a file that a second process of this test locks as a server does, until the end
-// of its standard input.
+// holdVariable is the environment variable with the path of a file. A second process of this test locks that file as
+// a server does, until its standard input is closed.
 const holdVariable = "DATADIR_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func hold(path string) {
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
 }
 
-// server locks a file of the data directory in another process.
+// server locks a file of the data directory in another process, as a server does.
 func server(t *testing.T, path string) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()
@@ -109,8 +109,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockSurvivesClose checks that the lock remains if the process closes the file elsewhere. A server's own lock
-// would be lost.
+// TestLockSurvivesClose checks that the lock remains if the process opens and closes the file elsewhere. A server's
+// own lock would be lost.
 func TestLockSurvivesClose(t *testing.T) {
 	dir := directory(t, "ibdata1")
 	l, err := Lock(dir)

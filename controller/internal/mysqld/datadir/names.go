@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Directories of MySQL since 8.0.30 and 8.0.13.
+// MySQL has these directories since 8.0.30 and 8.0.13.
 const (
 	redoFolder = "#innodb_redo"
 	tempFolder = "#innodb_temp"
 )
 
 // Skip reports whether a copy omits a file, because every server creates it when it starts. These are sockets,
-// process IDs, temporary tablespaces and reserved redo log files. Keys with their certificates are omitted, too,
-// because a second server must not have them. Tests with real servers have confirmed each file. The path is relative
+// process IDs, temporary tablespaces and reserved redo log files. Private keys and their certificates are also
+// omitted, because a second server must not have them. Each file was tested with real servers. The path is relative
 // to the data directory.
 func Skip(name string, mode fs.FileMode) bool {
 	folder, base := path.Split(name)
@@ -32,8 +32,8 @@ func Skip(name string, mode fs.FileMode) bool {
 	return folder == tempFolder+"/"
 }
 
-// topLevelSkip reports whether a copy omits a file at the root of the data directory. It includes the official
-// image's mysql.sock, a symbolic link to the outside.
+// topLevelSkip reports whether a copy omits a file at the root of the data directory. One of these files is
+// mysql.sock in the official image, a symbolic link that points outside.
 func topLevelSkip(base string, mode fs.FileMode) bool {
 	switch {
 	case mode.IsDir():

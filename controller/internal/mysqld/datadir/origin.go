@@ -13,16 +13,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// maxNote is the maximum size in bytes of a file with a version.
+// maxNote is the maximum size in bytes of a file that contains a version.
 const maxNote = 1 << 20
 
-// Version returns the version of the server that last used a data directory, or "" if it is unknown. The sources, in
-// order, are:
+// Version returns the version of the server that last used a data directory, or "" if it is unknown. It uses the
+// first of these sources that has a version:
 //
-// - the file that MySQL since 8.4 writes when it initializes or upgrades a directory
-// - the program that was started last, if it can have used these files
-// - the version that a server reported to a client
-// - the file that mysql_upgrade or mariadb-upgrade wrote, if a user ran it.
+// - the file that MySQL since 8.4 writes when it initializes or upgrades a directory - the program that was started
+// last, if it can have used these files - the version that a server reported to a client - the file that
+// mysql_upgrade or mariadb-upgrade wrote, if a user ran it.
 func Version(dir *os.Root, started, text string) string {
 	if noted := history(dir); noted != "" {
 		return noted
@@ -41,9 +40,9 @@ func Version(dir *os.Root, started, text string) string {
 	return ""
 }
 
-// canHaveRun reports whether a server of a version can have used files without a history. A server upgrades all files
-// before it accepts clients, or leaves them unchanged. MySQL has had the data dictionary in mysql.ibd since 8.0, and
-// no other server opens this file (MySQL manual, 16.1).
+// canHaveRun reports whether a server of this version can have used a data directory without a history file. A server
+// upgrades all files before it accepts clients, or leaves them unchanged. MySQL stores the data dictionary in
+// mysql.ibd since 8.0, and no other server opens this file (MySQL manual, 16.1).
 func canHaveRun(dir *os.Root, v version.Version) bool {
 	_, err := dir.Lstat("mysql.ibd")
 	dictionary := err == nil
@@ -70,8 +69,8 @@ func history(dir *os.Root) string {
 var own = []string{"mysql", "performance_schema", "sys"}
 
 // HasDatabase reports whether a data directory contains a user's database, which is a directory that is not a system
-// schema. An official image creates the accounts of root first and the database after them. Without a database, the
-// initialization did not complete.
+// schema. An official image first creates the accounts of root, and then the database. If there is no database, the
+// initialization was not completed.
 func HasDatabase(dir *os.Root) (bool, error) {
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {

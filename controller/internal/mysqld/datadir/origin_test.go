@@ -50,7 +50,7 @@ func TestHasDatabase(t *testing.T) {
 	}
 }
 
-// TestVersionOfPairs checks that the newest source is used, unless a server of that version cannot have used these
+// TestVersionOfPairs checks that the first source is used, unless a server of that version cannot have used these
 // files.
 func TestVersionOfPairs(t *testing.T) {
 	const history, dictionary, info = "mysql_upgrade_history", "mysql.ibd", "mysql_upgrade_info"

@@ -8,20 +8,20 @@ import (
 	"os"
 )
 
-// The first page of ibdata1 (storage/innobase/include/fsp0fsp.h, fsp0types.h). MariaDB's page differs only in its
-// newer checksums.
+// These constants describe the first page of ibdata1 (storage/innobase/include/fsp0fsp.h, fsp0types.h). MariaDB's
+// page differs only in its newer checksums.
 const (
 	// spaceFlags is the offset of the tablespace's flags in the page.
 	spaceFlags = 38 + 16
 	// flagsPageSize is the bit offset of the page size in MySQL's flags. flagsMask is its mask.
 	flagsPageSize = 6
 	flagsMask     = 0xf
-	// flagsFullCRC32 marks MariaDB's newer flags, which begin with the page size. In MySQL's flags, the bit would
-	// belong to an invalid page size.
+	// flagsFullCRC32 marks MariaDB's newer flags, which begin with the page size. MySQL's flags cannot contain this
+	// bit, because their page size would be invalid.
 	flagsFullCRC32 = 1 << 4
-	// pageUnit is the page size with number 0. Each further number doubles it.
+	// pageUnit is the page size for number 0. The page size doubles with each further number.
 	pageUnit = 512
-	// The smallest, the default and the largest page size. MySQL has the number 0 for the default.
+	// These are the smallest, the default and the largest page size. MySQL uses number 0 for the default.
 	minPage     = 4 << 10
 	defaultPage = 16 << 10
 	maxPage     = 64 << 10

@@ -14,30 +14,32 @@ import (
 
 // A Shutdown describes how the last server of a data directory stopped.
 type Shutdown struct {
-	// Known is false if this package cannot read the format of the files, as of MariaDB and of MySQL before 8.0.30.
+	// Known is false if this package does not support the file format. This is the case for MariaDB, and for MySQL
+	// before 8.0.30.
 	Known bool
-	// Clean is true if a server would start or upgrade the directory without recovery. It is false in doubt.
+	// Clean is true if a server would start on the directory, or upgrade it, without recovery. It is false if this is
+	// uncertain.
 	Clean bool
-	// Reason is the reason for either value.
+	// Reason explains the values of Known and Clean.
 	Reason string
 }
 
-// The redo log since MySQL 8.0.30 (storage/innobase/include/log0constants.h).
+// These constants describe the redo log since MySQL 8.0.30 (storage/innobase/include/log0constants.h).
 const (
 	logFormat      = 6
 	logBlock       = 512
 	logHeader      = 4 * logBlock
 	logChecksum    = logBlock - 4
 	logBlockHeader = 12
-	// logLength is the mask of the length in a block. The other bit marks encryption.
+	// logLength is the mask for the length of a block. The other bit marks an encrypted block.
 	logLength = 0x7fff
-	// logUnsafe are the flags of a log that cannot be used for recovery, because logging was off or the directory
-	// was never complete.
+	// logUnsafe are the flags of a log that cannot be used for recovery. Logging was off, or the directory was never
+	// complete.
 	logUnsafe = 1 | 2 | 4
-	// logNumbers is the number at which block numbers restart. Each round is an epoch.
+	// logNumbers is the number of blocks after which block numbers start again. The epoch counts these rounds.
 	logNumbers = 1 << 30
-	// flushLSN is the offset in the first page of ibdata1 of the log position up to which all pages were written at
-	// the last shutdown. Only a clean shutdown writes it.
+	// flushLSN is an offset in the first page of ibdata1. Only a clean shutdown writes there: it stores the log
+	// position up to which all changes are in the pages.
 	flushLSN = 26
 )
 
@@ -52,9 +54,9 @@ type redoFile struct {
 	checkpoint uint64
 }
 
-// HowStopped reads from a data directory whether its server stopped cleanly, by the rules of a starting server. After
-// a clean shutdown, all logged changes are in the pages: ibdata1 and the newest checkpoint name the same position in
-// the log. Nothing was logged after it.
+// HowStopped determines from a data directory whether its server stopped cleanly. It uses the same rules as a
+// starting server. After a clean shutdown, all logged changes are in the pages: ibdata1 and the newest checkpoint
+// contain the same log position. Nothing was logged after it.
 func HowStopped(dir *os.Root) (Shutdown, error) {
 	flushed, err := readFlushed(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -122,7 +124,7 @@ func redoFiles(dir *os.Root) ([]*redoFile, error) {
 	return files, nil
 }
 
-// openRedo opens a file of the redo log. It returns nil if the file has another format.
+// openRedo opens a file of the redo log. It returns nil if the file has a different format.
 func openRedo(dir *os.Root, name string) (*redoFile, error) {
 	f, err := dir.Open(name)
 	if err != nil {
@@ -179,8 +181,8 @@ func judge(flushed uint64, files []*redoFile) (Shutdown, error) {
 	return unclean("no redo log file contains the last checkpoint, %d", checkpoint)
 }
 
-// endsAt reports a clean shutdown if the log ends at the checkpoint. Only a block with the next number continues
-// the log. The length of a block is the number of its written bytes.
+// endsAt reports a clean shutdown if the log ends at the checkpoint. The log continues in the next block only if that
+// block has the next number. The length of a block is the number of bytes written to it.
 func (f *redoFile) endsAt(checkpoint uint64) (Shutdown, error) {
 	offset := checkpoint - checkpoint%logBlock
 	block := make([]byte, logBlock)
@@ -193,7 +195,7 @@ func (f *redoFile) endsAt(checkpoint uint64) (Shutdown, error) {
 	end := offset + uint64(binary.BigEndian.Uint16(block[4:])&logLength)
 	switch {
 	case !fits && checkpoint-offset <= logBlockHeader:
-		// The block before is full, and this block was never written.
+		// The previous block is full, and this block was never written.
 	case !fits || !intact(block):
 		return Shutdown{Known: true, Reason: fmt.Sprintf("the redo log's block at the last checkpoint, %d, is damaged",
 			checkpoint)}, nil

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// A redo is a redo log in the format of MySQL 9.7.4. The cases below were found with that server. The tests of
-// package archive with the tag mysqld check a real one.
+// A redo is a redo log in the format of MySQL 9.7.4. That server wrote all variants in the cases below. The tests
+// with the tag mysqld in package archive check a real redo log.
 type redo struct {
 	format      uint32
 	start       uint64
 	flags       uint32
 	checkpoints [2]uint64
-	// blocks contains the written length of each block by its position in the log.
+	// blocks contains the number of bytes written to each block. The key is the position of the block in the log.
 	blocks map[uint64]uint16
 	size   int
-	// spoil is the position of a byte that is changed at the end.
+	// spoil is the position of a byte that is changed after the log was written.
 	spoil int
 }
 

@@ -29,20 +29,21 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// A box is a container of the server's image with its own namespaces. Its first process is the program of this
-// test. All processes in the box end with it.
+// A box is a container of the server's image with its own namespaces. Its first process is the program of this test.
+// If that process exits, all processes in the box are killed.
 type box struct {
-	// Root is the root file system of the image, and Volume the directory that is its volume.
+	// Root is the root file system of the image. Volume is a directory that is mounted as its volume.
 	Root, Volume string
 	// Scripts is the directory for /docker-entrypoint-initdb.d, if any.
 	Scripts string
-	// Env is the environment of the image.
+	// Env is the environment of the container.
 	Env []string
 	// Initialize runs an initialization. Serve starts the server as its container does, and checks which passwords
-	// it accepts.
+	// the server accepts.
 	Initialize *initialization `json:",omitempty"`
 	Serve      *passwords      `json:",omitempty"`
-	// Settings is a directory instead of the image's /etc/mysql/conf.d. Validate validates its files.
+	// Settings is a directory that replaces the image's /etc/mysql/conf.d. Validate makes the box validate these
+	// files.
 	Settings string `json:",omitempty"`
 	Validate bool   `json:",omitempty"`
 	// Load loads a dump.
@@ -56,13 +57,13 @@ type initialization struct {
 	Clients  []netip.Addr `json:",omitempty"`
 }
 
-// loading are the parameters for a dump in the directory of an import.
+// loading contains the parameters for loading a dump in the directory of an import.
 type loading struct {
 	Object, Database string
 	Summed           bool
 }
 
-// passwords are root's wanted password and a query for its session.
+// passwords contains root's requested password, and a query to run with it.
 type passwords struct {
 	Wanted string
 	Query  string
@@ -88,7 +89,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Directories in a box.
+// A box uses these directories.
 const (
 	boxVolume  = "/data"
 	boxSockets = "/tmp/sockets"
@@ -223,7 +224,7 @@ func (p *passwords) check() error {
 	return err
 }
 
-// oneOf returns the first of the programs that the image contains.
+// oneOf returns the first of these programs that the image contains.
 func oneOf(programs ...string) string {
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err == nil {
@@ -250,7 +251,7 @@ func (b box) begin(t *testing.T) *run {
 		Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // The kernel kills the box when this thread ends.
+		runtime.LockOSThread() // The kernel kills the box when this thread exits.
 		err := r.cmd.Start()
 		started <- err
 		if err == nil {
@@ -262,7 +263,7 @@ func (b box) begin(t *testing.T) *run {
 	return r
 }
 
-// end waits for the end of the box and returns its output.
+// end waits until the box has exited and returns its output.
 func (r *run) end() (string, error) {
 	<-r.done
 	if !r.cmd.ProcessState.Success() {
@@ -271,20 +272,20 @@ func (r *run) end() (string, error) {
 	return r.out.String(), nil
 }
 
-// killAfter kills the box with all its processes after a while. It returns false if the box has ended before.
+// killAfter kills the box with all its processes after a while. It returns false if the box has already exited.
 func (r *run) killAfter(d time.Duration) bool {
 	select {
 	case <-r.done:
 		return false
 	case <-time.After(d):
-		_ = r.cmd.Process.Kill() // The box may end at the same time.
+		_ = r.cmd.Process.Kill() // The box may exit at the same time.
 		<-r.done
 		return true
 	}
 }
 
 // stopAfter sends SIGTERM to the first process after a while, as a container runtime does. It returns false if the
-// box has ended before.
+// box has already exited.
 func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
 	t.Helper()
 	select {
@@ -292,12 +293,12 @@ func (r *run) stopAfter(t *testing.T, d time.Duration) bool {
 		return false
 	case <-time.After(d):
 	}
-	_ = r.cmd.Process.Signal(syscall.SIGTERM) // The box may end at the same time.
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // The box may exit at the same time.
 	r.endsByItself(t)
 	return true
 }
 
-// endsByItself checks that the box ends soon without help.
+// endsByItself checks that the box soon exits on its own.
 func (r *run) endsByItself(t *testing.T) {
 	t.Helper()
 	select {

@@ -26,7 +26,7 @@ import (
 )
 
 // A Loading creates a database from a dump, in a directory that no server uses. The image's own client loads the
-// dump, because it supports everything that its mysqldump writes.
+// dump, because it supports everything that mysqldump of the same image writes.
 type Loading struct {
 	datavolume.Half
 
@@ -34,22 +34,21 @@ type Loading struct {
 	Object string
 	// Database is the database for statements that do not name one.
 	Database string
-	// Summed is true if the user has set the checksum of the dump. Without it, the dump must contain its own end
-	// mark.
+	// Summed is true if the user has set the checksum of the dump. Otherwise the dump must end with its end mark.
 	Summed bool
-	// Sockets is a directory to create for the server's socket, as in an Initialization.
+	// Sockets is the directory to create for the server's socket, as in an Initialization.
 	Sockets string
-	// Output takes the log of the entrypoint and progress lines.
+	// Output receives the log of the entrypoint and progress lines.
 	Output io.Writer
 }
 
-// whileLoading are server options for the duration of the load. They disable the binary log and events of the dump.
+// whileLoading are server options that are used during the load. They disable the binary log, and events in the dump.
 var whileLoading = []string{"--skip-log-bin", "--event-scheduler=OFF"}
 
 // endOfDump is the last line of a complete dump (write_footer in client/mysqldump.cc of MySQL).
 const endOfDump = "-- Dump completed"
 
-// Run loads the dump. It also returns a report if it returns an error.
+// Run loads the dump. It returns a report even if it fails.
 func (l *Loading) Run(ctx context.Context) (agent.Report, error) {
 	return exit.Report(ctx, "import-dump", l.run)
 }
@@ -66,17 +65,17 @@ func (l *Loading) run(ctx context.Context, r *agent.Report) error {
 		}
 		return err
 	}
-	return errors.Join(os.Remove(l.Dump(l.Object)), m.Complete()) // The dump's space is for the data.
+	return errors.Join(os.Remove(l.Dump(l.Object)), m.Complete()) // The space of the dump is needed for the data.
 }
 
-// make creates the database with a server that has exited when make returns.
+// make creates the database. Its temporary server has exited when make returns.
 func (l *Loading) make(ctx context.Context) error {
 	i := &Initialization{Sockets: l.Sockets, Output: l.Output}
 	s, err := i.startEntrypoint(l.Data(), sql.NewPassword(), whileLoading...)
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // Other processes of the entrypoint end with the container.
+	defer s.Kill() // Other processes of the entrypoint are killed with the container.
 	if err = s.awaitServer(ctx); err == nil {
 		err = l.load(ctx, s)
 	}
@@ -110,7 +109,7 @@ func (l *Loading) load(ctx context.Context, s *server) error {
 	return t.check(l.Summed)
 }
 
-// runClient runs the image's client on the dump, until its end or until a statement fails.
+// runClient runs the image's client on the dump. The client exits at the end of the dump, or if a statement fails.
 func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) error {
 	args := []string{"--no-defaults", "--user=root", "--socket=" + s.socket, "--binary-mode",
 		"--default-character-set=utf8mb4", "--max-allowed-packet=1G"}
@@ -144,26 +143,26 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 		return nil
 	}
 	select {
-	case <-s.Done: // The client ends with the server.
+	case <-s.Done: // The client also exits if the server exits.
 		return endedLoading(s)
 	case <-time.After(endTime):
 	}
 	return whatFailed(output.String())
 }
 
-// endedLoading returns the error of a server that ended unexpectedly.
+// endedLoading returns the error for a server that has exited unexpectedly.
 func endedLoading(s *server) error {
 	return fmt.Errorf("the server exited while the dump was loaded (%s): %s", s.End(), s.Log.Complaints())
 }
 
-// endTime is how long to wait for the end of a failing server after its client has failed.
+// endTime is how long to wait for a failing server to exit after its client has failed.
 const endTime = 3 * time.Second
 
-// fullErrors match the server's errors about a full volume. They are about a table or a file, or contain the error
+// fullErrors matches the server's errors about a full volume. They are about a table or a file, or contain the error
 // number of the operating system (MySQL manual, B.3.2.11, and the Server Error Message Reference).
 var fullErrors = regexp.MustCompile(`^ERROR (3|1021|1114) |[Ee]rrno: 28\b`)
 
-// whatFailed returns the client's message about the failed statement, without rows and passwords.
+// whatFailed returns the client's message about the failed statement. It removes rows and passwords from the message.
 func whatFailed(output string) error {
 	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "ERROR") {
@@ -183,8 +182,8 @@ func whatFailed(output string) error {
 	return errors.New("the client failed and reported no statement")
 }
 
-// isComplaint matches the client's messages about itself, such as an unknown option. Its other output may contain
-// rows.
+// isComplaint matches the client's messages about itself, such as an unknown option. Other output of the client may
+// contain rows.
 var isComplaint = regexp.MustCompile(`^(?:mysql|mariadb): (?:\[ERROR\] |[a-z])`)
 
 // clients are the names of the clients in MySQL and MariaDB images.
@@ -204,7 +203,7 @@ func damagedDump(format string, args ...any) error {
 	return &agent.ExitError{Code: agent.ExitDamaged, Err: fmt.Errorf("the dump cannot be imported: "+format, args...)}
 }
 
-// decompress returns a reader that decompresses a dump by the suffix of its name.
+// decompress returns a reader that decompresses a dump. The suffix of the name determines the compression.
 func decompress(name string, from io.Reader) (io.Reader, error) {
 	switch {
 	case strings.HasSuffix(name, ".gz"):
@@ -215,15 +214,15 @@ func decompress(name string, from io.Reader) (io.Reader, error) {
 	return from, nil
 }
 
-// sandboxLine matches the first line of dumps that MariaDB has written since 2024. It makes MariaDB's client refuse
-// the client's own commands, which --binary-mode does as well. MySQL's client treats the line as an unknown command
-// and exits.
+// sandboxLine matches the first line of dumps that MariaDB has written since 2024. It disables the commands of
+// MariaDB's client itself, which --binary-mode does as well. MySQL's client treats the line as an unknown command and
+// exits.
 var sandboxLine = regexp.MustCompile(`^/\*M?!999999\\- enable the sandbox mode \*/[ \t]*\r?\n`)
 
 // maxSandboxLine is the maximum length of that line in bytes.
 const maxSandboxLine = 64
 
-// withoutSandboxLine returns the dump without a sandboxLine at its beginning.
+// withoutSandboxLine returns a reader for the dump that omits the sandboxLine.
 func withoutSandboxLine(dump io.Reader) io.Reader {
 	b := bufio.NewReader(dump)
 	begin, _ := b.Peek(maxSandboxLine) // The next read returns the same error.
@@ -245,7 +244,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tailBytes is the number of bytes at the end of a dump that are kept. The last line is shorter.
+// tailBytes is the number of bytes that are kept from the end of a dump. The last line is shorter.
 const tailBytes = 512
 
 // A tailReader keeps the last bytes that it has read.
@@ -267,7 +266,7 @@ func (r *tailReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check returns an error if the dump has no end mark, unless the user has set its checksum. A server would accept a
+// check returns an error if the dump has no end mark and the user has not set its checksum. A server would accept a
 // truncated dump as one with fewer rows.
 func (r *tailReader) check(isSummed bool) error {
 	lines := strings.Split(strings.TrimRight(string(r.tail), "\r\n\t "), "\n")

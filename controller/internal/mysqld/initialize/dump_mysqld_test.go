@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// importNew does what the containers before and after the import do: it writes the dump to the volume, and moves the
-// new database to the place where the server expects it.
+// importNew simulates the containers before and after the import. It writes the dump to the volume, and moves the new
+// database to the directory that the server uses.
 func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err error) {
 	t.Helper()
 	h := datavolume.Half{Volume: b.Volume, Directory: v1.DataDirectory, XR: "uid", Name: "dump/s/" + l.Object}
@@ -44,7 +44,7 @@ func (b box) importNew(t *testing.T, l loading, dump []byte) (out string, err er
 	return out, err
 }
 
-// enterAs runs the initialization of the instance that the dump was imported for.
+// enterAs runs the initialization of the instance after the import of its dump.
 func (b box) enterAs(t *testing.T, password string) {
 	t.Helper()
 	b.Serve, b.Load, b.Initialize = nil, nil, &initialization{XR: "uid", Password: password}
@@ -81,8 +81,8 @@ CREATE USER app@'%' IDENTIFIED BY 'app'; GRANT SELECT ON shop.* TO app@'%';`)
 
 const askRows = "SELECT HEX(note), HEX(raw) FROM shop.orders ORDER BY id; SELECT n FROM shop.many"
 
-// TestRealDump checks that an imported database contains every byte of the dump before the first login, for each
-// compression.
+// TestRealDump checks that an imported database contains every byte of the dump. Root can log in only after that. The
+// test runs for each compression.
 func TestRealDump(t *testing.T) {
 	dump := realDump(t, "--databases shop")
 	packed := zipped(t, dump)
@@ -131,13 +131,13 @@ func zipped(t *testing.T, raw []byte) []byte {
 
 func cleanVolume(volume string) error {
 	entries, err := os.ReadDir(volume)
-	if err != nil || len(entries) == 3 { // Data, marker, and version of the started server.
+	if err != nil || len(entries) == 3 { // There are the data, the marker, and the version of the started server.
 		return err
 	}
 	return fmt.Errorf("on the volume: %v", entries)
 }
 
-// TestRealDumpFails checks that an incomplete dump does not become a database, and that errors contain no passwords.
+// TestRealDumpFails checks that no database is created from an incomplete dump, and that errors contain no passwords.
 func TestRealDumpFails(t *testing.T) {
 	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES " +
 		"(1);\n-- Dump completed on 2026-01-01\n")
@@ -174,8 +174,8 @@ func TestRealDumpFails(t *testing.T) {
 	}
 }
 
-// TestRealDumpKilled kills the import at several moments. No database exists before the import is complete, and the
-// next pod starts the import again.
+// TestRealDumpKilled kills the import at several moments. There must be no database before the import is complete,
+// and the next pod starts the import again.
 func TestRealDumpKilled(t *testing.T) {
 	dump := []byte("CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, note " +
 		"TEXT);\n" +

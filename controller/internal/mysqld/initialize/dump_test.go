@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSandboxLine checks that only the line is removed with which MariaDB's client refuses its own commands.
+// TestSandboxLine checks that only the line that disables client commands is removed.
 func TestSandboxLine(t *testing.T) {
 	for dump, want := range map[string]string{
 		"/*!999999\\- enable the sandbox mode */ \n-- a\n":   "-- a\n",
@@ -23,8 +23,8 @@ func TestSandboxLine(t *testing.T) {
 	}
 }
 
-// TestWhatFailed checks that the error contains the cause, even if the client quotes it, but no rows and no
-// passwords.
+// TestWhatFailed checks that the error contains the cause, even if the client quotes the statement. It must not
+// contain rows or passwords.
 func TestWhatFailed(t *testing.T) {
 	for output, want := range map[string]string{
 		"mysql: [Warning] x\nERROR 1064 (42000) at line 3: You have an error near 'hunter2'\n": "the dump cannot be " +

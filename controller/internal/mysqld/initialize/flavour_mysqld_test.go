@@ -26,7 +26,7 @@ func (b box) startedVersion(t *testing.T) string {
 	return version
 }
 
-// comeBack returns a new box with data that was restored from a backup of this stopped box.
+// comeBack takes a backup of this stopped box, and restores it to a new box.
 func (b box) comeBack(t *testing.T) box {
 	t.Helper()
 	next, backup, version := newBox(t), t.TempDir(), b.startedVersion(t)
@@ -56,8 +56,8 @@ func (b box) comeBack(t *testing.T) box {
 	return next
 }
 
-// TestRealFlavourComesBack initializes, starts, stops and backs up each supported server. The server restored from
-// that backup has another password and the same rows.
+// TestRealFlavourComesBack initializes, starts, stops and backs up each supported server. A server that is restored
+// from the backup must have the requested password and the same rows.
 func TestRealFlavourComesBack(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick, "MYSQL_DATABASE=app"}
@@ -77,7 +77,7 @@ func TestRealFlavourComesBack(t *testing.T) {
 	}
 }
 
-// TestRealFlavourDump checks that each supported server loads a dump written by MariaDB.
+// TestRealFlavourDump checks that each supported server loads a dump that MariaDB has written.
 func TestRealFlavourDump(t *testing.T) {
 	const dump = "CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE orders (id INT);\nINSERT INTO orders VALUES (42);\n-- " +
 		"Dump completed on 2026-01-01\n"

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// podAddress is an address of a client in the cluster.
+// podAddress is the address of a client in the cluster.
 var podAddress = []netip.Addr{netip.MustParseAddr("10.42.0.7")}
 
-// letIn sets the password in restored data, for clients in the cluster.
+// letIn sets the password in restored data, and makes root usable for clients in the cluster.
 func (b box) letIn(t *testing.T, password string) {
 	t.Helper()
 	b.Serve, b.Initialize = nil, &initialization{Password: password, Clients: podAddress}
@@ -21,8 +21,8 @@ func (b box) letIn(t *testing.T, password string) {
 	}
 }
 
-// TestRealRootElsewhere restores data in which root could not log in from the cluster's network. Clients can log in
-// as root afterwards, and other accounts are unchanged.
+// TestRealRootElsewhere restores data in which root could not log in from the cluster's network. Clients must be able
+// to log in as root afterwards. Other accounts must not change.
 func TestRealRootElsewhere(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick}
@@ -44,7 +44,7 @@ func TestRealRootElsewhere(t *testing.T) {
 	}
 }
 
-// gtids are the lines of my.cnf that the function writes for a new instance.
+// gtids are the lines about GTIDs in the my.cnf that the function writes for a new instance.
 var gtids = []string{"loose_gtid_mode = ON", "loose_enforce_gtid_consistency = ON", "[mysqld-5.6]",
 	"loose_gtid_mode = OFF", "loose_enforce_gtid_consistency = OFF", "[mysqld-5.7]", "loose_gtid_mode = OFF",
 	"loose_enforce_gtid_consistency = OFF"}
@@ -57,8 +57,8 @@ var (
 
 const askGTIDs = "SELECT @@gtid_mode, @@enforce_gtid_consistency, @@gtid_executed <> ''"
 
-// TestRealGTIDs checks that GTIDs are enabled on a new server, and on restored data of a server without them, even
-// after an unclean shutdown. A persisted server_id of the backed-up server is not used.
+// TestRealGTIDs checks that GTIDs are enabled on a new server. They must also be enabled on restored data of a server
+// without them, even after an unclean shutdown. A persisted server_id of the backed-up server must not be used.
 func TestRealGTIDs(t *testing.T) {
 	b := newBox(t)
 	b.Env = []string{quick}

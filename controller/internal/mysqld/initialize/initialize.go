@@ -1,14 +1,14 @@
 // Package initialize initializes a new database completely or not at all. The entrypoint of the server's image does
 // the work, in a directory that no server uses. It gets a generated password without special meaning in SQL, a shell
 // or an option file, because official images insert the password there without quoting. They also treat a directory
-// named mysql as a complete database. The wanted password is set afterwards.
+// named mysql as a complete database. The requested password is set afterwards.
 //
 //	data.init ── entrypoint ─▶ server without network ── ALTER USER, SIGTERM ─▶ fsync ── rename ─▶ data
 //
-// If the process ends in between, there is no data directory, and the next run starts again.
+// If the process exits before the rename, there is no data directory, and the next run starts again.
 //
-// Restored data has an unknown password. The wanted password is set before the server's own container starts, in the
-// same way and by the same entrypoint:
+// Restored data has an unknown password. The requested password is set before the server's own container starts, in
+// the same way and by the same entrypoint:
 //
 //	data ── entrypoint ─▶ server without network and passwords ── ALTER USER, SIGTERM ─▶ mark next to data
 package initialize
@@ -30,36 +30,36 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// An Initialization is the first start of a server on a volume.
+// An Initialization prepares a volume before a server starts on it.
 type Initialization struct {
 	// Volume is the mount path of the data volume. Directory is the directory in its root for the data.
 	Volume, Directory string
 	// XR is the UID of the composite resource that owns the data.
 	XR types.UID
-	// Allowed is true for an instance without a login yet. Otherwise an empty volume is the wrong one, or was
-	// emptied.
+	// Allowed is true if the instance has no login yet, so that a new database may be created. Otherwise an empty
+	// volume is the wrong one, or its data was deleted.
 	Allowed bool
-	// Password is the wanted password of root.
+	// Password is the requested password of root.
 	Password sql.Password
-	// Sockets is a directory to create for the server's socket. Its path must be short, and its file system must
+	// Sockets is the directory to create for the server's socket. Its path must be short, and its file system must
 	// support sockets.
 	Sockets string
 	// Clients are addresses from which root must be able to log in. If nil, the addresses of this pod are used.
 	Clients []netip.Addr
-	// Output takes the log of the entrypoint and progress lines.
+	// Output receives the log of the entrypoint and progress lines.
 	Output io.Writer
 
-	// environment is added to the environment of the entrypoint.
+	// environment contains additional variables for the entrypoint.
 	environment []string
 	// command returns the command of the entrypoint. Tests replace it.
 	command func(args ...string) (*exec.Cmd, error)
 }
 
-// clearTimeout is how long to wait for the server of an earlier run. The container runtime may end it a moment
-// after that run.
+// clearTimeout is how long to wait until the server of an earlier run has exited. The container runtime may kill it a
+// moment after that run.
 const clearTimeout = 30 * time.Second
 
-// Run initializes the volume unless it contains data. It also returns a report if it returns an error.
+// Run initializes the volume unless it contains data. It returns a report even if it fails.
 func (i *Initialization) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "initialize"}
@@ -105,8 +105,8 @@ func (i *Initialization) run(ctx context.Context, r *agent.Report) error {
 	return nil
 }
 
-// noteStart stores the version of the next server for a backup, because a backup is taken of a stopped server that
-// may never have accepted clients. A failure does not prevent the server from starting.
+// noteStart stores the version of the server that starts next. A backup needs the version, even if that server never
+// accepts clients. A failure does not prevent the server from starting.
 func (i *Initialization) noteStart(ctx context.Context, v *datavolume.Initial) {
 	server, err := version.Ask(ctx)
 	if err == nil {
@@ -125,8 +125,8 @@ const (
 	create
 )
 
-// decideStep decides the action for a volume. It never creates a database over data, or on a volume whose data may
-// be missing.
+// decideStep returns the action for a volume. It never creates a database over data, or on a volume whose data may be
+// missing.
 func decideStep(hasData, allowed bool, nothing func() error) (step, error) {
 	switch {
 	case hasData:
@@ -149,7 +149,7 @@ func (i *Initialization) makeDatabase(ctx context.Context, r *agent.Report, fold
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // Other processes of the entrypoint end with the container.
+	defer s.Kill() // Other processes of the entrypoint are killed with the container.
 	if err := s.awaitServer(ctx); err != nil {
 		return err
 	}

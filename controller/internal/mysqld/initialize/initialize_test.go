@@ -59,14 +59,14 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestCheckPassword checks that a server is refused if root can log in with another password than the wanted one.
+// TestCheckPassword checks that a server is refused if root can also log in with a different password.
 func TestCheckPassword(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // The test has ended.
+	defer l.Close() //nolint:errcheck // The test is complete.
 	go hostile.Server{Trick: hostile.Open()}.Serve(l)
 	err = (&server{socket: socket, generated: sql.NewPassword()}).checkPassword(t.Context(), "wanted")
 	if err == nil || !strings.Contains(err.Error(), "root can log in to the new server with") {

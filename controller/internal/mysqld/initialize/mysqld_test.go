@@ -17,10 +17,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/rootfs"
 )
 
-// quick skips the import of time zones, which only takes time.
+// quick skips the import of time zones, which would only take time.
 const quick = "MYSQL_INITDB_SKIP_TZINFO=1"
 
-// TestRealInitialize uses passwords that the official entrypoint cannot handle.
+// TestRealInitialize checks passwords that the official entrypoint cannot handle.
 func TestRealInitialize(t *testing.T) {
 	for name, password := range map[string]string{
 		"Quote":      `it's`,
@@ -60,11 +60,11 @@ func (b box) serve(t *testing.T, password, query string) string {
 	return strings.TrimSpace(out)
 }
 
-// momentsVariable is the variable with the number of interruptions of an initialization.
+// momentsVariable is the environment variable that sets how often an initialization is interrupted.
 const momentsVariable = "MOMENTS"
 
-// TestRealKilledAtEachMoment kills an initialization with all its processes, each time a bit later. Each run
-// continues on the files of the run before. At any time, the database is complete or absent.
+// TestRealKilledAtEachMoment kills an initialization with all its processes, each time a bit later. Each run finds
+// the files of the previous run. At any time, the database must be complete or missing.
 func TestRealKilledAtEachMoment(t *testing.T) {
 	const password = `it's "\`
 	moments := 8
@@ -106,7 +106,8 @@ func TestRealKilledAtEachMoment(t *testing.T) {
 	}
 }
 
-// TestRealEnds checks that a failing initialization reports the error, and that a stopped initialization ends.
+// TestRealEnds checks that a failed initialization reports the error, and that an initialization exits if it is told
+// to stop.
 func TestRealEnds(t *testing.T) {
 	const password = "secret"
 	b := newBox(t)
@@ -170,8 +171,8 @@ func TestRealNothingInItsPlace(t *testing.T) {
 	}
 }
 
-// TestRealDataMoved checks that an instance does not start if its data was moved away or belongs to another
-// instance. It starts after its data is moved back.
+// TestRealDataMoved checks that an instance does not start if its data was moved away or belongs to another instance.
+// It must start after its data was moved back.
 func TestRealDataMoved(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

@@ -13,19 +13,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/sql"
 )
 
-// withoutGrants are options of a server that requires no password and loads no installed plugins. It keeps the buffer
-// pool dump of the backup for the next server.
+// withoutGrants are options of a server that requires no password and loads no installed plugins. They also keep the
+// buffer pool dump in the backup for the next server.
 var withoutGrants = append([]string{"--skip-grant-tables", "--loose-innodb-buffer-pool-load-at-startup=OFF",
 	"--loose-innodb-buffer-pool-dump-at-shutdown=OFF"}, withoutReplication...)
 
 // withoutReplication are options that prevent a replica from starting replication.
 var withoutReplication = []string{"--loose-skip-replica-start", "--loose-skip-slave-start"}
 
-// enterRestored sets the wanted password in restored data, unless this is already done. The data contains the
-// password of the backed-up server, which the product does not need
+// enterRestored sets the requested password in restored data, unless an earlier run has done this. The data contains
+// the password of the backed-up server, which the product does not need
 // (https://dev.mysql.com/doc/refman/8.4/en/resetting-permissions.html). After an unclean shutdown, a server with all
-// installed plugins first recovers the data. A transaction that the engine and the binary log share would be lost if
-// either is missing.
+// installed plugins first recovers the data. Without the plugins or the binary log, it would lose a transaction that
+// an engine and the binary log share.
 func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *datavolume.Initial) error {
 	old, err := v.HasOldPassword()
 	if err != nil || !old {
@@ -62,26 +62,26 @@ func (i *Initialization) enterRestored(ctx context.Context, r *agent.Report, v *
 	return v.NotePassword()
 }
 
-// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It also stops the
-// server cleanly if the function fails or this program is stopped.
+// runOnData starts a server on existing data, runs a function, and stops the server cleanly. It also stops the server
+// cleanly if the function fails or this program is told to stop.
 func (i *Initialization) runOnData(ctx context.Context, data string, options []string, run func(*server) error) error {
 	s, err := i.startEntrypoint(data, "", options...)
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // Other processes of the entrypoint end with the container.
+	defer s.Kill() // Other processes of the entrypoint are killed with the container.
 	if err = s.awaitServer(ctx); err == nil {
 		err = run(s)
 	}
 	if err != nil && s.Ended() {
-		return err // The server has exited by itself, and err contains its reason.
+		return err // The server has exited on its own, and err contains the reason.
 	}
 	return errors.Join(err, s.stop(context.WithoutCancel(ctx)))
 }
 
-// replacePassword replaces any password of root by the wanted one, and returns the server's version. The new password
-// may be equal to the old one. An imported server may have no root account for network connections, as in the
-// packages of Linux distributions.
+// replacePassword replaces the password of root by the requested one, and returns the server's version. The passwords
+// may be equal. An imported server may have no root account for network connections, as in the packages of Linux
+// distributions.
 func (s *server) replacePassword(ctx context.Context, wanted sql.Password, foreign bool, clients []netip.Addr) (string,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -98,7 +98,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	if err := session.LoadGrants(ctx); err != nil {
 		return "", err
 	}
-	// A server that stopped during a clone still has the account for cloning.
+	// If the server stopped during a clone, it still has the clone account.
 	if err := session.WithdrawClone(ctx, sql.CloneAccount); err != nil {
 		return "", err
 	}
@@ -129,7 +129,7 @@ func (s *server) replacePassword(ctx context.Context, wanted sql.Password, forei
 	return version, session.DiscardOld(ctx, accounts)
 }
 
-// clients returns the addresses of this pod. The clients are assumed to be in the same networks.
+// clients returns the addresses of this pod. Clients are assumed to be in the same networks.
 func (i *Initialization) clients() []netip.Addr {
 	if i.Clients != nil {
 		return i.Clients
@@ -147,7 +147,7 @@ func (i *Initialization) clients() []netip.Addr {
 	return out
 }
 
-// takeOverForeign prepares imported data. It returns an error if a part of the data is outside of the data
+// takeOverForeign prepares imported data. It returns an error if a part of the data is stored outside of the data
 // directory.
 func takeOverForeign(ctx context.Context, session *sql.Session) error {
 	found, err := session.OutsideData(ctx)

@@ -14,7 +14,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// restored sets the marker of the volume as a restore does, so that the data has an unknown password.
+// restored changes the marker of the volume to the marker of a restore. The password of the data is then treated as
+// unknown.
 func (b box) restored(t *testing.T) {
 	t.Helper()
 	b.mark(t, func(m map[string]any) {
@@ -42,7 +43,7 @@ func (b box) hasPassword(t *testing.T) bool {
 	return b.mark(t, func(map[string]any) {})["passwordSet"] == true
 }
 
-// enterWith sets the wanted password in restored data.
+// enterWith sets the given password in restored data.
 func (b box) enterWith(t *testing.T, password string) string {
 	t.Helper()
 	b.Serve, b.Initialize = nil, &initialization{Password: password}
@@ -53,7 +54,7 @@ func (b box) enterWith(t *testing.T, password string) string {
 	return out
 }
 
-// settings adds lines to the my.cnf of the box.
+// settings writes lines to a my.cnf file of the box.
 func (b box) settings(t *testing.T, lines ...string) {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(b.Root, "etc/mysql/conf.d/zz.cnf"),
@@ -69,8 +70,8 @@ CREATE USER root@'10.%' IDENTIFIED WITH auth_socket;
 CREATE USER app@'%' IDENTIFIED BY 'app';
 CREATE USER 'crossplane-mysql-clone'@'%' IDENTIFIED BY 'clone' REQUIRE SSL;`
 
-// TestRealRestored checks that restored data gets the wanted password once, before its server starts, without the
-// old password.
+// TestRealRestored checks that the requested password is set in restored data once, before its server starts. The old
+// password is not needed.
 func TestRealRestored(t *testing.T) {
 	const password = `it's "\`
 	b := newBox(t)
@@ -96,13 +97,13 @@ func TestRealRestored(t *testing.T) {
 			"clone, got %q", out)
 	}
 
-	// The next start of the pod changes nothing: the password may have been changed since.
+	// The next start of the pod changes nothing, because the password may have been changed since.
 	if out := b.enterWith(t, "stale"); strings.Contains(out, "Setting the password") {
 		t.Errorf("What was done is done again:\n%s", out)
 	}
 	b.serve(t, password, "SELECT 1")
 
-	// The password history forbids the earlier password, but the restored data contains it.
+	// The password history of the restored data contains this password, and would forbid it.
 	b.restored(t)
 	b.enterWith(t, password)
 	b.serve(t, password, "SELECT 1")
@@ -111,8 +112,8 @@ func TestRealRestored(t *testing.T) {
 	b.breakData(t)
 }
 
-// cutOff kills or stops the setting of the password at moments spread over its duration. The data stays intact, and
-// the next run continues.
+// cutOff kills or stops the program at several moments while it sets the password. The data must stay intact, and the
+// next run must set the password.
 func (b box) cutOff(t *testing.T, password string) {
 	t.Helper()
 	b.restored(t)
@@ -140,8 +141,8 @@ func (b box) cutOff(t *testing.T, password string) {
 	}
 }
 
-// breakData damages the data so that no server starts on it. The error is reported, and the password is not marked
-// as set.
+// breakData damages the data so that no server starts on it. The error must be reported, and the password must not be
+// marked as set.
 func (b box) breakData(t *testing.T) {
 	t.Helper()
 	b.restored(t)

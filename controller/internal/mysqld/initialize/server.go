@@ -23,14 +23,14 @@ import (
 // entrypoints are the entrypoints of images. The entrypoint of the official images is first.
 var entrypoints = []string{"docker-entrypoint.sh", "/usr/local/bin/docker-entrypoint.sh", "/entrypoint.sh"}
 
-// writable are options that make the server writable regardless of its my.cnf, because this package sets passwords.
-// No other client can connect to the server.
+// writable are options that make the server writable regardless of its my.cnf, so that this package can set
+// passwords. No other client can connect to the server.
 var writable = []string{"--read-only=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF"}
 
 const (
 	// pollInterval is the time between two checks whether the server is ready.
 	pollInterval = 100 * time.Millisecond
-	// greetingTime is how long one check waits for the greeting of a server that has created its socket.
+	// greetingTime is how long one check waits for the greeting of a server whose socket exists.
 	greetingTime = 5 * time.Second
 	// answerTime is the timeout for queries. The server has no other clients.
 	answerTime = time.Minute
@@ -38,7 +38,7 @@ const (
 	stopTime = 10 * time.Minute
 )
 
-// A server is the process of the entrypoint. At the end, the entrypoint replaces itself by the server.
+// A server is the process of the entrypoint. After its work, the entrypoint replaces itself by the server.
 type server struct {
 	redact.All
 	*process.Process
@@ -48,7 +48,7 @@ type server struct {
 }
 
 // startEntrypoint starts the entrypoint on a directory, with additional options for the server. If it creates a
-// database, root gets the generated password. The duration depends on the disk and on the scripts in
+// database, root gets the generated password. How long this takes depends on the disk and on the scripts in
 // /docker-entrypoint-initdb.d.
 func (i *Initialization) startEntrypoint(folder string, generated sql.Password, options ...string) (*server, error) {
 	return i.runEntrypoint(generated,
@@ -73,7 +73,8 @@ func (i *Initialization) runEntrypoint(generated sql.Password, options ...string
 	if command == nil {
 		command = entrypoint
 	}
-	// The entrypoint passes arguments that begin with an option to the server, regardless of the program's name.
+	// The entrypoint passes its arguments to the server if the first one is an option, so the program's name is not
+	// needed.
 	cmd, err := command(options...)
 	if err != nil {
 		return nil, err
@@ -96,8 +97,8 @@ func entrypoint(args ...string) (*exec.Cmd, error) {
 		"image with one of them", strings.Join(entrypoints, ", "))
 }
 
-// environment returns the environment of the entrypoint, with the generated password for root if there is one. It
-// removes other password variables, because the entrypoint accepts only one and the image may set another.
+// environment returns the environment of the entrypoint. It contains the generated password for root, if there is
+// one. Other password variables are removed, because the entrypoint accepts only one, and the image may set another.
 func environment(own []string, generated sql.Password) []string {
 	choices := append(agent.PasswordVariables(), "MYSQL_ONETIME_PASSWORD")
 	out := slices.DeleteFunc(slices.Clone(own), func(e string) bool {
@@ -110,8 +111,8 @@ func environment(own []string, generated sql.Password) []string {
 	return append(out, "MYSQL_ROOT_PASSWORD="+string(generated))
 }
 
-// awaitServer waits until the entrypoint has become the server. The temporary server that the entrypoint starts
-// answers at the same socket, but has another process ID.
+// awaitServer waits until the entrypoint has replaced itself by the server. Before that, the entrypoint starts a
+// temporary server, which uses the same socket but has a different process ID.
 func (s *server) awaitServer(ctx context.Context) error {
 	for {
 		if pid, ok := s.listener(ctx); ok && pid == s.Cmd.Process.Pid {
@@ -127,8 +128,8 @@ func (s *server) awaitServer(ctx context.Context) error {
 	}
 }
 
-// listener returns the process that created the socket, if it greets clients. A server creates the socket before it
-// is ready. MariaDB hangs forever if it is stopped in between.
+// listener returns the process that created the socket, and reports whether it greets clients. A server creates the
+// socket before it is ready. If MariaDB is stopped in between, it hangs forever.
 func (s *server) listener(ctx context.Context) (pid int, ok bool) {
 	c, err := s.dial(ctx, "", "")
 	if err != nil {
@@ -165,14 +166,14 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
 }
 
-// sql returns the connection to a server that has just been started. The timeouts are long because many servers may
-// start at the same time, and a failed initialization has to start again.
+// sql returns the access to a server that was just started. The timeouts are long, because many servers may start at
+// the same time, and a failed initialization has to start again.
 func (s *server) sql() sql.Server {
 	return sql.Server{Address: "localhost", Dial: s.dial, Hidden: []sql.Password{s.generated},
 		Trust: sql.Trust{AnyServer: true}, Times: &sql.Times{Handshake: answerTime, Session: answerTime}}
 }
 
-// takeOver makes the wanted password the only one, and returns the version of the server.
+// takeOver makes the requested password the only valid one, and returns the version of the server.
 func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -203,8 +204,8 @@ func (s *server) takeOver(ctx context.Context, wanted sql.Password) (string, err
 	return version, nil
 }
 
-// checkPassword checks that root can log in with the wanted password, but not without a password or with the
-// generated one.
+// checkPassword checks that root can log in with the requested password. Root must not be able to log in without a
+// password or with the generated one.
 func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 	if err := s.sql().Ping(ctx, wanted); err != nil {
 		return fmt.Errorf("the new server does not accept its new password: %w", err)
@@ -222,7 +223,7 @@ func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 	return nil
 }
 
-// stop stops the server after all sessions are closed.
+// stop stops the server. All sessions must be closed before.
 func (s *server) stop(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -230,7 +231,7 @@ func (s *server) stop(ctx context.Context) error {
 	return s.awaitEnd(ctx)
 }
 
-// awaitEnd waits for the end of the server.
+// awaitEnd waits until the server has exited.
 func (s *server) awaitEnd(ctx context.Context) error {
 	select {
 	case <-s.Done:

@@ -19,19 +19,19 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// A Validation checks whether a server of this image starts and accepts clients with the my.cnf of this container. It
-// has its own empty data. A server with --validate-config alone does not check the settings of storage engines and
-// plugins (MySQL manual, 7.1.3).
+// A Validation checks whether a server of this image starts and accepts clients with the my.cnf of this container.
+// The server has its own empty data directory. The option --validate-config alone does not check the settings of
+// storage engines and plugins (MySQL manual, 7.1.3).
 //
 //	mysqld --validate-config ─▶ entrypoint initializes a database ─▶ the server starts, and root logs in over TCP
 type Validation struct {
 	// Volume is an empty directory for the data.
 	Volume string
-	// Sockets is a directory to create for the server's socket. Its path must be short.
+	// Sockets is the directory to create for the server's socket. Its path must be short.
 	Sockets string
 	// TLS is the directory with the server's certificate, or "" for a server without one.
 	TLS string
-	// Output takes the log of the servers.
+	// Output receives the logs of the servers.
 	Output io.Writer
 
 	// find returns the server's program, and command the command of the entrypoint. Tests replace both.
@@ -41,16 +41,16 @@ type Validation struct {
 }
 
 const (
-	// validationTime is the timeout for a server without data to start and to accept clients.
+	// validationTime is the timeout for the whole validation.
 	validationTime = 15 * time.Minute
-	// withoutZones keeps an entrypoint from loading time zones, which only takes time here.
+	// withoutZones makes the entrypoint skip the time zones. Loading them would only take time.
 	withoutZones = "MYSQL_INITDB_SKIP_TZINFO=1"
 	// serverAddress is the address of the server in this container.
 	serverAddress = "127.0.0.1:3306"
 )
 
-// Run runs the validation. It also returns a report if it returns an error. The error has the code agent.ExitSettings
-// if the settings are the cause.
+// Run runs the validation. It returns a report even if it fails. If the settings are the cause, the error has the
+// code agent.ExitSettings.
 func (v *Validation) Run(ctx context.Context) (agent.Report, error) {
 	start := time.Now()
 	r := agent.Report{Command: "validate-settings"}
@@ -88,7 +88,7 @@ func (v *Validation) run(ctx context.Context, r *agent.Report) error {
 	return v.serve(ctx, i, folder, password)
 }
 
-// blameSettings marks an error of the server as an error of its settings.
+// blameSettings marks the settings as the cause of an error.
 func blameSettings(err error) error { return refusedSettings("%w", err) }
 
 // askServer validates the my.cnf with --validate-config if the server supports it.
@@ -108,7 +108,7 @@ func (v *Validation) askServer(ctx context.Context) error {
 	if running, err := version.Parse(server.Version); err != nil || !running.ValidatesConfig() {
 		return err
 	}
-	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // It is the image's server, and is killed at the end.
+	p, err := process.Start(exec.Command(program, "--validate-config"), &process.Log{Out: v.Output, All: true}) //nolint:gosec,noctx // This is the image's server, and it is killed at the end.
 	if err != nil {
 		return fmt.Errorf("cannot run %s: %w", program, err)
 	}
@@ -134,7 +134,7 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	if err != nil {
 		return err
 	}
-	defer s.Kill() // Other processes of the entrypoint end with the container.
+	defer s.Kill() // Other processes of the entrypoint are killed with the container.
 	if err := s.awaitServer(ctx); err != nil {
 		return blameSettings(err)
 	}
@@ -147,7 +147,7 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	for {
 		err := tcp.Ping(ctx, password)
 		switch {
-		case err == nil || sql.IsHostNotAllowed(err): // The image may restrict root's hosts.
+		case err == nil || sql.IsHostNotAllowed(err): // The image may restrict the hosts of root.
 			return s.stop(ctx)
 		case !sql.IsUnreachable(err) || s.Ended():
 			return blameSettings(fmt.Errorf("the server runs, but root cannot log in: %w", err))
@@ -160,7 +160,7 @@ func (v *Validation) serve(ctx context.Context, i *Initialization, folder string
 	}
 }
 
-// trust returns how to verify the server: by its configured certificate.
+// trust returns how to verify the server's certificate. Without a certificate, any server is accepted.
 func (v *Validation) trust() (sql.Trust, error) {
 	if v.TLS == "" {
 		return sql.Trust{AnyServer: true}, nil

@@ -35,8 +35,8 @@ func (b box) validate(t *testing.T) (string, error) {
 	return b.begin(t).end()
 }
 
-// TestRealValidateSettings checks that the validation refuses settings of the server and of storage engines with
-// which a server would not start, and accepts all others.
+// TestRealValidateSettings checks that the validation refuses settings with which a server would not start, and
+// accepts all others. The settings belong to the server or to storage engines.
 func TestRealValidateSettings(t *testing.T) {
 	cases := map[string]struct {
 		lines []string
@@ -70,8 +70,7 @@ func TestRealValidateSettings(t *testing.T) {
 	}
 }
 
-// TestRealReadOnly checks that a server is initialized and gets its password although its settings make it
-// read-only.
+// TestRealReadOnly checks that a server is initialized and gets its password even if its settings make it read-only.
 func TestRealReadOnly(t *testing.T) {
 	b := newBox(t).with(t, "super_read_only = ON", "read_only = ON")
 	b.Env = []string{quick, "MYSQL_DATABASE=app"}
@@ -82,15 +81,15 @@ func TestRealReadOnly(t *testing.T) {
 	}
 }
 
-// settingsVariable is the variable with the number of settings to test with unusual values. By default, none is
-// tested.
+// settingsVariable is the environment variable that sets how many settings are tested with unusual values. By
+// default, none are tested.
 const settingsVariable = "SETTINGS"
 
 // oddValues are unusual values. Each tested setting gets one of them.
 var oddValues = []string{"", "0", "1", "-1", "ON", "OFF", "18446744073709551615", "99999999999999999999", "1K", "3G",
 	"x", "'", "a,b", "/nowhere/x", "NULL", "DEFAULT", "utf8mb4", "1e9", "%", ";"}
 
-// notTried are options that a claim cannot set (refusedOptions in fn/compose), or with which the server exits.
+// notTried matches options that a claim cannot set (refusedOptions in fn/compose), or that make the server exit.
 var notTried = regexp.MustCompile(
 	`^(basedir|bind_address|chroot|console|daemonize|datadir|early_plugin_load|exit_info|gdb|help|init_file|initialize.*|innodb_(data|directories|doublewrite_dir|force|log_group|read_only|redo_log_archive|undo_directory).*|keyring.*|log_bin_index|no_.*|pid_file|plugin_(dir|load.*)|port|print_defaults|relay_log_index|skip_(grant_tables|name_resolve|networking)|socket|ssl_(ca|capath|cert|key)|tc_heuristic_recover|user|validate_config|verbose|version)$`)
 
@@ -125,10 +124,10 @@ func TestRealSettingsServe(t *testing.T) {
 	}
 }
 
-// fixed matches settings that an instance with data cannot change (fixedOptions in fn/compose).
+// fixed matches settings that cannot change once an instance has data (fixedOptions in fn/compose).
 var fixed = regexp.MustCompile(`^(innodb_page_size|innodb_undo_tablespaces|lower_case_table_names)$`)
 
-// optionsOf returns the options that the server lists in its help.
+// optionsOf returns the options that are listed in the server's help.
 func optionsOf(t *testing.T) []string {
 	t.Helper()
 	root := rootfs.Find(t)

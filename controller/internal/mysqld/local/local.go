@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// pause is the time between two attempts to reach a server.
+	// pause is the time between two attempts to connect to a server.
 	pause = 100 * time.Millisecond
-	// handshakeTime is the timeout of a login.
+	// handshakeTime is the timeout for a login.
 	handshakeTime = 5 * time.Second
 )
 
-// A Command returns the command for a server's program. Tests replace exec.Command.
+// A Command returns the command for a server's program. Tests use it to replace exec.Command.
 type Command func(program string, args ...string) *exec.Cmd
 
-// Start starts a server's program. It writes the errors of the server to out.
+// Start starts a server's program. It writes the server's errors to out.
 func Start(command Command, program string, options []string, out io.Writer) (*process.Process, error) {
 	if command == nil {
 		command = exec.Command
@@ -39,7 +39,8 @@ func Start(command Command, program string, options []string, out io.Writer) (*p
 	return p, nil
 }
 
-// Open opens a server at its socket, as root without a password. It limits the number of bytes of one connection.
+// Open returns a connection pool for the server at a socket, with root and no password. It limits the number of bytes
+// per connection.
 func Open(socket string, maxBytes int, params map[string]string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.Logger, c.Params = "root", "unix", socket, &mysql.NopLogger{}, params
@@ -57,8 +58,8 @@ func Open(socket string, maxBytes int, params map[string]string) (*sql.DB, error
 	return sql.OpenDB(connector), nil
 }
 
-// Await waits until the server answers, without a timeout. If the server has ended, it returns the error of the
-// function ended.
+// Await waits until the server answers. Only the context limits the time. If the server exits, it returns the error
+// of the function ended.
 func Await(ctx context.Context, db *sql.DB, p *process.Process, ended func() error) error {
 	for {
 		err := ping(ctx, db)
@@ -78,7 +79,7 @@ func Await(ctx context.Context, db *sql.DB, p *process.Process, ended func() err
 	}
 }
 
-// ping pings the server with a timeout, even if the server sends single bytes.
+// ping pings the server. The timeout also holds if the server sends only single bytes.
 func ping(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()

@@ -12,14 +12,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Limits on the stored part of a server's log: lines, bytes of a line, and bytes of all lines in an error.
+// These constants limit the stored part of a server's log: the number of lines, the bytes of a line, and the bytes of
+// all lines in an error.
 const (
 	maxLines      = 5
 	maxLine       = 300
 	maxComplaints = 600
 )
 
-// A Log receives a server's log. It prints and stores its errors.
+// A Log receives a server's log. It prints and stores the errors.
 type Log struct {
 	// Out receives the errors, or all lines if All is true.
 	Out io.Writer
@@ -27,8 +28,8 @@ type Log struct {
 
 	mu      sync.Mutex
 	partial []byte
-	// errors are the first and the last lines that are marked as errors. others are the last of the remaining
-	// lines, including warnings. MariaDB exits because of some settings with only a warning.
+	// errors are the first and the last lines that are marked as errors. others are the last of the other lines,
+	// including warnings, because some settings make MariaDB exit with only a warning.
 	errors, others []string
 }
 
@@ -48,7 +49,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isCrash matches the lines before the stack trace of a crash. A server does not mark them as errors
+// isCrash matches the lines before the stack trace of a crash. A server does not mark these lines as errors
 // (sql/signal_handler.cc of MySQL and of MariaDB, ut0dbg.cc of InnoDB).
 var isCrash = regexp.MustCompile(
 	`mysqld got (?:signal|exception)|mariadbd got signal|Assertion failure:|terminate called`)
@@ -59,7 +60,7 @@ func printable(line []byte) string {
 
 func last(lines []string) []string { return lines[max(len(lines)-maxLines, 0):] }
 
-// firstAndLast returns the first and the last errors. The first error is usually the cause of the others.
+// firstAndLast returns the first and the last errors. The first error usually causes the others.
 func firstAndLast(lines []string) []string {
 	if len(lines) <= maxLines {
 		return lines
@@ -67,8 +68,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:maxLines-2], lines[len(lines)-2:]...)
 }
 
-// Complaints returns the first and the last errors of a server, or its last lines if it printed no error. An
-// incomplete last line is included.
+// Complaints returns the first and the last errors of a server, or its last lines if it printed no error. This
+// includes an incomplete last line.
 func (l *Log) Complaints() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// OOMKilled is the beginning of what End returns for a process that the kernel killed because its container reached
+// OOMKilled is the beginning of the text that End returns for a process that was killed because its container reached
 // the memory limit. The kubelet uses the same word.
 const OOMKilled = "OOMKilled"
 
@@ -17,13 +17,13 @@ const (
 	exitKilled = "exit status 137"
 )
 
-// memoryEvents are the files with the kernel's count of processes in this container that were killed because of
-// memory. The first is for cgroup v2, the second for v1 (Documentation/admin-guide/cgroup-v2.rst and
+// memoryEvents are the kernel's files that contain how many processes of this container were killed because memory
+// ran out. The first is for cgroup v2, the second for v1 (Documentation/admin-guide/cgroup-v2.rst and
 // cgroup-v1/memory.rst of Linux).
 var memoryEvents = []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"}
 
-// oomKills returns how many processes of this container the kernel has killed because of memory. It returns -1 if the
-// number is unknown.
+// oomKills returns how many processes of this container the kernel has killed because memory ran out. It returns -1
+// if the number is unknown.
 func oomKills(files []string) int {
 	for _, name := range files {
 		raw, err := os.ReadFile(name) //nolint:gosec // One of the kernel's files above.
@@ -41,7 +41,8 @@ func oomKills(files []string) int {
 	return -1
 }
 
-// End returns how the process ended, and whether the kernel killed it because of memory.
+// End returns the state of the exited process as text. The text begins with OOMKilled if the kernel killed the
+// process because memory ran out.
 func (p *Process) End() string {
 	state := p.ProcessState.String()
 	return describeEnd(state, p.oomKills, oomKills(memoryEvents))

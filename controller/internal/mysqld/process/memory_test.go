@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEndSaysOOMKilled checks that a server killed because of memory is distinguished from one that another process
-// killed.
+// TestEndSaysOOMKilled checks that a server which the kernel killed because memory ran out is distinguished from one
+// that another process killed.
 func TestEndSaysOOMKilled(t *testing.T) {
 	const oom = "OOMKilled: the memory limit of its container was reached"
 	cases := map[string]struct {

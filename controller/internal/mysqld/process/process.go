@@ -1,4 +1,4 @@
-// Package process runs a server's program, which ends with this process.
+// Package process runs a server's program. The program is killed if this process exits.
 package process
 
 import (
@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// logClosed is how long the log may stay open after its process has ended.
+// logClosed is how long the log may stay open after its process has exited.
 const logClosed = 5 * time.Second
 
 // A Process is the process of a server, or of a program that replaces itself by a server.
 type Process struct {
 	*exec.Cmd
 
-	// Log receives both outputs of the process.
+	// Log receives the standard output and the standard error of the process.
 	Log *Log
-	// Done is closed when the process has ended. ProcessState then contains its state.
+	// Done is closed when the process has exited. ProcessState then contains its state.
 	Done chan struct{}
 
-	// oomKills is the container's number of killed processes at the start.
+	// oomKills is the number of killed processes in the container when this process was started.
 	oomKills int
 }
 
-// Start starts a command that must not outlive this process. The kernel ties the child to the thread that started
-// it, so Start uses a thread that does nothing else.
+// Start starts a command that must not outlive this process. The kernel kills the child when the thread that started
+// it exits, so Start uses a thread that does nothing else.
 func Start(command *exec.Cmd, log *Log) (*Process, error) {
 	p := &Process{Cmd: command, Log: log, Done: make(chan struct{}), oomKills: oomKills(memoryEvents)}
 	p.Stdout, p.Stderr, p.WaitDelay = log, log, logClosed
@@ -44,7 +44,7 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 		err := p.Start()
 		started <- err
 		if err == nil {
-			_ = p.Wait() // The state of the process says how it ended.
+			_ = p.Wait() // ProcessState contains how the process exited.
 		}
 	}()
 	if err := <-started; err != nil {
@@ -53,12 +53,12 @@ func Start(command *exec.Cmd, log *Log) (*Process, error) {
 	return p, nil
 }
 
-// endOfSession is the minimum time that a session continues after its connection is closed. A server that is
-// stopped during a session sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
+// endOfSession is how long Stop waits until the server has noticed that its sessions are closed. If a server is
+// stopped during a session, it sleeps for two seconds (close_connections in sql/mysqld.cc of MySQL).
 const endOfSession = 100 * time.Millisecond
 
-// Stop asks a server for a clean shutdown. The server runs as this process's user, and its sessions must have ended
-// or be about to end. Done is closed after the shutdown.
+// Stop tells a server to shut down cleanly. The server must run as this process's user, and the caller must have
+// closed all sessions. Done is closed after the shutdown.
 func (p *Process) Stop() error {
 	time.Sleep(endOfSession)
 	err := p.Process.Signal(syscall.SIGTERM)
@@ -68,17 +68,18 @@ func (p *Process) Stop() error {
 	return fmt.Errorf("cannot tell the server to stop: %w", err)
 }
 
-// Kill kills the process group and waits for its end. Entrypoints switch to another user, and root without CAP_KILL
-// cannot kill such a process. In this case, Kill does not wait, and the process ends with the container.
+// Kill kills the process group and waits until the process has exited. Entrypoints switch to another user, and root
+// without CAP_KILL cannot kill such a process. In this case, Kill does not wait, and the process is killed with the
+// container.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // It may have ended.
+	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // The process may have exited already.
 	if errors.Is(p.Process.Kill(), syscall.EPERM) {
 		return
 	}
 	<-p.Done
 }
 
-// Ended reports whether the process has ended.
+// Ended reports whether the process has exited.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.Done:

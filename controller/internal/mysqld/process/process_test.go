@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestStop checks that a stopped program ends in its own way, and that stopping an ended program is no error.
+// TestStop checks that Stop lets a program exit in its own way. It must return no error if the program has already
+// exited.
 func TestStop(t *testing.T) {
 	lines, out := io.Pipe()
 	p, err := Start(exec.CommandContext(t.Context(), "sh", "-c",

@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// Plugins that log in a user with a password that the server stores.
+// With these plugins, the server stores a password for the account.
 const (
 	cachingSHA2 = "caching_sha2_password"
 	native      = "mysql_native_password"
@@ -23,13 +23,13 @@ const (
 
 var passwordPlugins = []string{cachingSHA2, native, "sha256_password", "ed25519", "parsec"}
 
-// An Account is an account of root.
+// An Account is a root account.
 type Account struct {
 	// Host is the pattern for the hosts of clients.
 	Host string
 	// Plugin is the authentication plugin.
 	Plugin string
-	// Loaded is false if the server does not have the plugin, so that no client can log in.
+	// Loaded is false if the server has not loaded the plugin. No client can log in then.
 	Loaded bool
 	// Empty is true if the account has no password.
 	Empty bool
@@ -40,20 +40,20 @@ type Account struct {
 	Locked, Certified bool
 	// Unprivileged is true if the account may not change accounts.
 	Unprivileged bool
-	// FailedLogins is the number of consecutive failed logins that lock the account (FAILED_LOGIN_ATTEMPTS), or 0
-	// if they do not.
+	// FailedLogins is the number of consecutive failed logins after which the account is locked
+	// (FAILED_LOGIN_ATTEMPTS), or 0 if there is no limit.
 	FailedLogins int
 }
 
-// TakesPassword reports whether the account logs in with a password. Other accounts, for example those that check
-// the client's system user, are not changed.
+// TakesPassword reports whether clients log in to the account with a password. Other accounts are not changed, for
+// example if they check the client's system user.
 func (a Account) TakesPassword() bool { return slices.Contains(passwordPlugins, a.Plugin) }
 
-// retains reports whether the account can retain its current password. The server refuses to retain an empty
-// password (3878), or one when the plugin changes (3894).
+// retains reports whether the account can retain its current password. The server refuses to retain an empty password
+// (3878), or any password if the plugin changes (3894).
 func (a Account) retains() bool { return a.Loaded && !a.Empty }
 
-// KeepsOld reports whether a server can keep an old password in addition to the current one
+// KeepsOld reports whether a server can retain an old password in addition to the current one
 // (https://dev.mysql.com/doc/refman/8.0/en/password-management.html#dual-passwords).
 func KeepsOld(v version.Version) bool {
 	if v.Flavour != version.MySQL {
@@ -62,7 +62,7 @@ func KeepsOld(v version.Version) bool {
 	return slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 14}) >= 0
 }
 
-// RootAccounts returns the accounts of root, ordered by host.
+// RootAccounts returns the root accounts, ordered by host.
 func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	const doing = "read the accounts of root"
 	v, err := s.knownVersion(ctx)
@@ -90,8 +90,8 @@ func (s *Session) RootAccounts(ctx context.Context) ([]Account, error) {
 	return out, nil
 }
 
-// accountQuery returns the query for root's accounts. Older servers lack columns, and also the features behind
-// them. MariaDB stores locks in a separate table.
+// accountQuery returns the query for the root accounts. Older servers lack some columns, because they do not have the
+// corresponding features. MariaDB stores locks in a separate table.
 func accountQuery(v version.Version) string {
 	retained, locked, limit := "0", "0", "0"
 	switch {
@@ -117,9 +117,9 @@ func (s *Session) plugins(ctx context.Context) ([]string, error) {
 }
 
 // SetPassword sets the password of all accounts in one statement, which MySQL executes for all of them or for none.
-// With retain, the current password remains valid. It returns an error if an old password is already retained. The
-// server keeps a single one, and a repetition would discard the password that clients use. Without retain, an old
-// password that is retained stays.
+// With retain, the current password remains valid. SetPassword then returns an error if an account already retains an
+// old password. The server retains only one, so a repetition would discard the password that clients use. Without
+// retain, a retained old password remains valid.
 func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Password, retain bool) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Session) SetPassword(ctx context.Context, accounts []Account, p Passwor
 	return nil
 }
 
-// withRules adds the server's password rules to the error of a refused password, if the server lists them.
+// withRules adds the server's password rules to the error if the server refused a password and lists its rules.
 func (s *Session) withRules(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || !IsAgainstPolicy(err) {
@@ -150,8 +150,8 @@ func (s *Session) withRules(ctx context.Context, err error) error {
 	return err
 }
 
-// checkAltersPasswords returns an error for servers without the statement: ALTER USER … IDENTIFIED before MySQL
-// 5.7.6, and IDENTIFIED VIA … USING PASSWORD before MariaDB 10.4.
+// checkAltersPasswords returns an error if the server does not support the required statement. This is ALTER USER …
+// IDENTIFIED from MySQL 5.7.6 on, and IDENTIFIED VIA … USING PASSWORD from MariaDB 10.4 on.
 func checkAltersPasswords(v version.Version) error {
 	switch {
 	case v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{5, 7, 6}) < 0:
@@ -166,7 +166,7 @@ func checkAltersPasswords(v version.Version) error {
 	return nil
 }
 
-// ErrTooOld is the error for a server without a required feature.
+// ErrTooOld means that the server lacks a required feature.
 var ErrTooOld = errors.New("the server is not supported")
 
 func alterStatement(v version.Version, accounts []Account, p Password, retain bool) (string, []any, error) {
@@ -187,8 +187,8 @@ func alterStatement(v version.Version, accounts []Account, p Password, retain bo
 	return "ALTER USER " + strings.Join(clauses, ", "), args, nil
 }
 
-// identified returns the clause with the plugin. Without it, the server would use its default plugin, which other
-// clients may not support.
+// identified returns the clause with the plugin and the password. Without a plugin, the server would use its default,
+// which other clients may not support.
 func identified(v version.Version, a Account, retain bool) string {
 	plugin, usual := a.Plugin, cachingSHA2
 	if v.Flavour == version.MariaDB {
@@ -207,9 +207,9 @@ func identified(v version.Version, a Account, retain bool) string {
 	return out
 }
 
-// EnsureRoot ensures that root can log in over the network with a password and all privileges, as in a database
-// from an official image. Accounts that clients can already use are not changed. The clients are assumed to have
-// addresses like those of this machine.
+// EnsureRoot ensures that root can log in over the network with a password and all privileges, as in a database from
+// an official image. It does not change accounts that clients can already use. The clients have the given addresses,
+// or any address if none are given.
 func (s *Session) EnsureRoot(ctx context.Context, p Password, clients []netip.Addr) error {
 	accounts, err := s.RootAccounts(ctx)
 	if err != nil {
@@ -218,8 +218,8 @@ func (s *Session) EnsureRoot(ctx context.Context, p Password, clients []netip.Ad
 	return s.execAll(ctx, "allow logins of root over the network", letRootIn(accounts, p, clients)...)
 }
 
-// letRootIn returns the statements that make root's accounts usable for clients, or create one if there is none for
-// them. It replaces an account without a password only if clients are known to match it.
+// letRootIn returns the statements that make root's accounts usable for clients. If no account matches the clients,
+// they create one. An account that takes no password is replaced only if its host pattern is known to match clients.
 func letRootIn(accounts []Account, p Password, clients []netip.Addr) (out []statement) {
 	found := false
 	for _, a := range accounts {
@@ -242,7 +242,7 @@ func letRootIn(accounts []Account, p Password, clients []netip.Addr) (out []stat
 	return newRoot(anyHost, p)
 }
 
-// newRoot returns the statements that create an account, and delete the existing account of the same host.
+// newRoot returns the statements that create an account. They delete an existing account with the same host.
 func newRoot(host string, p Password) []statement {
 	return []statement{
 		{"DROP USER IF EXISTS ?@?", []any{Root, host}},
@@ -255,8 +255,8 @@ func grantAll(host string) statement {
 	return statement{"GRANT ALL PRIVILEGES ON *.* TO ?@? WITH GRANT OPTION", []any{Root, host}}
 }
 
-// isFor reports whether network clients can match the account's host pattern. Without known addresses, it assumes
-// so.
+// isFor reports whether network clients can match the account's host pattern. If no client addresses are known, it
+// assumes that they can.
 func (a Account) isFor(clients []netip.Addr) bool {
 	if slices.Contains(ownHosts, a.Host) {
 		return false
@@ -264,8 +264,8 @@ func (a Account) isFor(clients []netip.Addr) bool {
 	return len(clients) == 0 || slices.ContainsFunc(clients, func(c netip.Addr) bool { return matchesHost(a.Host, c) })
 }
 
-// matchesHost reports whether a client address matches an account's host pattern. Names are not resolved
-// (skip_name_resolve) and match no client (MySQL manual, 8.2.4 Specifying Account Names).
+// matchesHost reports whether a client address matches an account's host pattern. The server does not resolve names
+// (skip_name_resolve), so a pattern with a name matches no client (MySQL manual, 8.2.4 Specifying Account Names).
 func matchesHost(pattern string, client netip.Addr) bool {
 	client = client.Unmap()
 	if network, mask, ok := strings.Cut(pattern, "/"); ok {
@@ -275,7 +275,7 @@ func matchesHost(pattern string, client netip.Addr) bool {
 	return pattern == "" || isLike(pattern, client.String())
 }
 
-// bitsOf returns the length of a mask such as 255.255.0.0. It returns any other text unchanged.
+// bitsOf returns the prefix length of a mask such as 255.255.0.0. It returns any other text unchanged.
 func bitsOf(mask string) string {
 	ip := net.ParseIP(mask).To4()
 	if ip == nil {
@@ -285,25 +285,25 @@ func bitsOf(mask string) string {
 	return strconv.Itoa(ones)
 }
 
-// isLike implements LIKE of SQL with its two wildcards. Go's regular expressions need linear time for any number of
-// wildcards.
+// isLike implements LIKE of SQL with its two wildcards. Go's regular expressions need only linear time, even with
+// many wildcards.
 func isLike(pattern, text string) bool {
 	expression := strings.NewReplacer("%", ".*", "_", ".").Replace(regexp.QuoteMeta(pattern))
 	return regexp.MustCompile("^(?:" + expression + ")$").MatchString(text)
 }
 
-// ownHosts are the hosts of clients on the server's own machine.
+// ownHosts are hosts that match only clients on the server's own machine.
 var ownHosts = []string{"localhost", "127.0.0.1", "::1"}
 
-// TakeOver prepares the imported data of a foreign server: it unlocks root, and removes the configuration of a
-// replica, because the server would continue to receive data.
+// TakeOver prepares the imported data of a foreign server. It unlocks root. It also removes the replication
+// configuration, because otherwise the server would continue to receive data from its source.
 func (s *Session) TakeOver(ctx context.Context) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
 		return err
 	}
 	reset := "RESET SLAVE ALL"
-	if v.Flavour == version.MySQL && !v.Before(8, 4) { // The older keyword was removed.
+	if v.Flavour == version.MySQL && !v.Before(8, 4) { // MySQL 8.4 removed the older keyword.
 		reset = "RESET REPLICA ALL"
 	}
 	all := []statement{{reset, nil}}
@@ -320,7 +320,7 @@ func (s *Session) TakeOver(ctx context.Context) error {
 	return s.execAll(ctx, "prepare the imported data", all...)
 }
 
-// A statement is a statement with its values.
+// A statement is an SQL statement with its arguments.
 type statement struct {
 	text string
 	args []any
@@ -338,7 +338,7 @@ func (s *Session) execAll(ctx context.Context, doing string, all ...statement) e
 // anyHost is the host pattern that matches all clients.
 const anyHost = "%"
 
-// DiscardOld discards the retained old passwords of accounts.
+// DiscardOld discards the retained old passwords of the accounts.
 func (s *Session) DiscardOld(ctx context.Context, accounts []Account) error {
 	clauses, args := []string{}, []any{}
 	for _, a := range accounts {

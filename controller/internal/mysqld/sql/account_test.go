@@ -26,8 +26,8 @@ func TestMatchesHost(t *testing.T) {
 	}
 }
 
-// TestLetRootIn checks that network clients can log in as root after a restore or an import. Usable accounts are
-// not changed.
+// TestLetRootIn checks that network clients can log in as root after a restore or an import. Accounts that are usable
+// must not change.
 func TestLetRootIn(t *testing.T) {
 	here := []netip.Addr{netip.MustParseAddr("10.42.0.7")}
 	account := func(host string, change func(*Account)) Account {

@@ -11,17 +11,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// ErrNoClone is the error for a server whose data cannot be cloned while it runs.
+// ErrNoClone means that a server cannot be cloned while it runs.
 var ErrNoClone = errors.New("this server does not support CLONE, which is available from MySQL 8.0.17 on: take " +
 	"backups with method Cold")
 
-// CloneAccount is the account that may clone a server during a Job.
+// CloneAccount is the account with which a Job may clone the server. It exists only during the Job.
 const CloneAccount = "crossplane-mysql-clone"
 
-// A noPluginError is the error for a server without the clone plugin.
+// A noPluginError means that a server has no clone plugin.
 type noPluginError struct{ error }
 
-// IsNoDonor reports whether an error means that a server cannot be cloned and a retry cannot succeed.
+// IsNoDonor reports whether an error means that a server cannot be cloned. A retry cannot succeed then.
 func IsNoDonor(err error) bool {
 	_, wrong := errors.AsType[*WrongEngineError](err)
 	_, none := errors.AsType[*noPluginError](err)
@@ -38,8 +38,8 @@ func (e *WrongEngineError) Error() string {
 		"ENGINE=InnoDB), or take backups with method Cold", strings.Join(e.Tables, ", "))
 }
 
-// OtherEngines is the query for user tables that do not use InnoDB, up to a limit. The server itself has two such
-// tables, for its logs.
+// OtherEngines is the query for user tables that do not use InnoDB, up to a limit. It omits the two log tables of the
+// server.
 const OtherEngines = `SELECT CONCAT(table_schema, '.', table_name, ' (', engine, ')') FROM information_schema.tables
 WHERE table_type = 'BASE TABLE' AND engine <> 'InnoDB' AND table_schema NOT IN ('performance_schema', 'information_schema')
 AND NOT (table_schema = 'mysql' AND table_name IN ('general_log', 'slow_log'))
@@ -50,17 +50,17 @@ func canClone(v version.Version) bool {
 	return v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{8, 0, 17}) >= 0
 }
 
-// A Layout contains the settings with which a data directory was initialized. With other values, a server does not
-// start on a copy of the directory and cannot clone it. See the MySQL manual, 7.6.7.3 Cloning Remote Data, and 11.2.3
-// Identifier Case Sensitivity.
+// A Layout contains the settings with which a data directory was initialized. A server with other settings cannot
+// clone the directory, and does not start on a copy of it. See the MySQL manual, 7.6.7.3 Cloning Remote Data, and
+// 11.2.3 Identifier Case Sensitivity.
 type Layout struct {
 	// PageSize is the page size of InnoDB in bytes. LowerCase is lower_case_table_names.
 	PageSize, LowerCase int
 }
 
-// OfferClone creates an account that can only clone the server's data, and only over TLS. It deletes an existing
-// account of that name first. The statements are not written to the binary log, so no replica gets the account. The
-// password is new and follows the server's rules.
+// OfferClone creates an account that may only clone the server's data, and only over TLS. It first deletes an
+// existing account with that name. The statements are not written to the binary log, so replicas do not get the
+// account. The password is new and follows the server's rules.
 func (s *Session) OfferClone(ctx context.Context, account string) (Password, Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -95,11 +95,11 @@ func (s *Session) OfferClone(ctx context.Context, account string) (Password, Lay
 	return p, l, nil
 }
 
-// leastPacket is the minimum max_allowed_packet of a donor in bytes (clone_local.h in MySQL). Otherwise a clone
-// fails with error 3863.
+// leastPacket is the minimum max_allowed_packet of a donor in bytes (clone_local.h in MySQL). With a lower value, a
+// clone fails with error 3863.
 const leastPacket = 2 << 20
 
-// checkPacket checks max_allowed_packet before the clone.
+// checkPacket returns an error if max_allowed_packet is too low for a clone.
 func (s *Session) checkPacket(ctx context.Context) error {
 	size := sql.NullInt64{}
 	if err := s.queryRow(ctx, []sql.Scanner{&size}, "SELECT @@GLOBAL.max_allowed_packet"); err != nil {
@@ -113,11 +113,11 @@ func (s *Session) checkPacket(ctx context.Context) error {
 			"backups with method Cold", size.Int64, leastPacket)}
 }
 
-// newTries is how many passwords are generated for a server that forbids words.
+// newTries is how many passwords are tried on a server whose rules forbid words.
 const newTries = 5
 
 // createCloner creates the account with a password that follows the server's rules. It tries several passwords,
-// because one may contain a forbidden word by chance.
+// because a random password may contain a forbidden word.
 func (s *Session) createCloner(ctx context.Context, account string) (Password, error) {
 	rules, err := s.passwordRules(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Session) createCloner(ctx context.Context, account string) (Password, e
 			"policy, or take backups with method Cold", rules, err)}
 }
 
-// CheckDonor checks a foreign server whose data is to be copied. It changes nothing there.
+// CheckDonor checks whether a foreign server can be cloned. It changes nothing there.
 func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 	return s.layout(ctx)
 }
 
-// layout returns the layout of the server's data.
+// layout returns the layout of the server's data directory.
 func (s *Session) layout(ctx context.Context) (Layout, error) {
 	var page, names sql.NullInt32
 	if err := s.queryRow(ctx, []sql.Scanner{&page, &names},
@@ -175,7 +175,7 @@ func (s *Session) layout(ctx context.Context) (Layout, error) {
 	return Layout{PageSize: int(page.Int32), LowerCase: int(names.Int32)}, nil
 }
 
-// WithdrawClone deletes the account if it exists. A running clone continues, but no new one can start.
+// WithdrawClone deletes the account if it exists. A running clone continues, but no new clone can start.
 func (s *Session) WithdrawClone(ctx context.Context, account string) error {
 	if v, err := s.knownVersion(ctx); err != nil || !canClone(v) {
 		return err
@@ -201,7 +201,7 @@ func (s *Session) hasClone(ctx context.Context) (bool, error) {
 	return count.Int64 > 0, nil
 }
 
-// loadClone loads the clone plugin if it is not loaded. The plugin stays.
+// loadClone loads the clone plugin if it is not loaded. The plugin stays loaded.
 func (s *Session) loadClone(ctx context.Context) error {
 	if loaded, err := s.hasClone(ctx); err != nil || loaded {
 		return err

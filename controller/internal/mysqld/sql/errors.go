@@ -45,10 +45,10 @@ const (
 	mariaDBLocked          = 4151
 )
 
-// An Error is the error of one statement. For a statement with a password, it contains only the number and the
-// state, because the server quotes text that it cannot parse.
+// An Error is the server's error for one statement. If the statement contained a password, it has only the number and
+// the state, because the server quotes text that it cannot parse.
 type Error struct {
-	// Doing is the operation in the message "cannot …".
+	// Doing is the operation that failed. It completes the message "cannot …".
 	Doing  string
 	Number uint16
 	State  string
@@ -65,8 +65,8 @@ func (e *Error) Error() string {
 	return out
 }
 
-// A talkError is any other error. Its text contains nothing from the server that is long, unprintable or a
-// password.
+// A talkError is any other error. Its text is short and printable, even if parts of it come from the server, and
+// contains no password.
 type talkError struct {
 	text  string
 	cause error
@@ -94,7 +94,7 @@ func (s *Session) wrapSecret(err error, doing string) error {
 	return err
 }
 
-// convert converts an error of the server. It returns nil for other errors.
+// convert converts an error that the server has sent. It returns nil for other errors.
 func (s *Session) convert(err error, doing string) *Error {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
@@ -103,7 +103,8 @@ func (s *Session) convert(err error, doing string) *Error {
 	return &Error{Doing: doing, Number: e.Number, State: s.printable(string(e.SQLState[:])), Text: s.printable(e.Message)}
 }
 
-// clientHost matches the client's host in a server's message. It changes with each restart of the controller.
+// clientHost matches the client's host in a message of the server. The host changes with each restart of the
+// controller.
 var clientHost = regexp.MustCompile(`(@|\bHost )'[^'%]*'`)
 
 // printable returns printable text without passwords and without the client's address.
@@ -116,7 +117,7 @@ func (s *Session) printable(text string) string {
 	return v1.PrintableText(clientHost.ReplaceAllString(text, "$1'…'"), v1.MaxForeignText)
 }
 
-// explain returns why the session ended, which the driver does not know. It omits addresses, because they change
+// explain returns why the session was closed, which the driver does not know. It omits addresses, because they change
 // with each connection.
 func (g *guard) explain(err error) error {
 	if g == nil {
@@ -142,7 +143,7 @@ func (g *guard) explain(err error) error {
 	return fmt.Errorf("%w: %w", ErrNonsense, err)
 }
 
-// isFinal reports whether an error needs no further explanation, because it is from the server or from this
+// isFinal reports whether an error needs no further explanation, because it comes from the server or from this
 // package.
 func isFinal(err error) bool {
 	if _, ok := errors.AsType[*mysql.MySQLError](err); ok {
@@ -161,22 +162,23 @@ func hasNumber(err error, numbers ...uint16) bool {
 	return ok && slices.Contains(numbers, e.Number)
 }
 
-// IsAccessDenied reports whether the account has another password or takes none.
+// IsAccessDenied reports whether the password is wrong, or the account does not accept passwords.
 func IsAccessDenied(err error) bool { return hasNumber(err, accessDenied, accessDeniedNoPassword) }
 
-// IsPasswordExpired reports whether the password is correct and the server requires a new one first.
+// IsPasswordExpired reports whether the password is correct, but the server requires a new one first.
 func IsPasswordExpired(err error) bool { return hasNumber(err, mustChangePassword, mustChangeAtLogin) }
 
-// IsLocked reports whether a user locked the account, or too many wrong passwords did.
+// IsLocked reports whether the account is locked, either by a user or because of too many wrong passwords.
 func IsLocked(err error) bool {
 	return hasNumber(err, accountLocked, accountBlocked, mariaDBLocked, mariaDBBlocked)
 }
 
-// IsBlockedByFailures reports whether too many wrong passwords have locked the account (FAILED_LOGIN_ATTEMPTS, or
-// max_password_errors of MariaDB). The server then does not check the password and does not count the attempt.
+// IsBlockedByFailures reports whether the account is locked because of too many wrong passwords
+// (FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB). The server then does not check the password and does
+// not count the attempt.
 func IsBlockedByFailures(err error) bool { return hasNumber(err, accountBlocked, mariaDBBlocked) }
 
-// IsPluginMissing reports whether the server does not have the plugin of the account, as MySQL 9 does not have
+// IsPluginMissing reports whether the server lacks the plugin of the account. For example, MySQL 9 has no
 // mysql_native_password.
 func IsPluginMissing(err error) bool { return hasNumber(err, pluginNotLoaded) }
 
@@ -185,14 +187,14 @@ func IsWithoutPrivilege(err error) bool {
 	return hasNumber(err, databaseDenied, tableDenied, columnDenied, specificAccessDenied, routineDenied, cannotGrant)
 }
 
-// IsHostBlocked reports whether too many connections of this host ended before a login (max_connect_errors). FLUSH
-// HOSTS or a restart fixes it.
+// IsHostBlocked reports whether the server blocks this host because too many connections failed before a login
+// (max_connect_errors). FLUSH HOSTS or a restart fixes it.
 func IsHostBlocked(err error) bool { return hasNumber(err, hostBlocked) }
 
 // IsHostNotAllowed reports whether no account matches this host.
 func IsHostNotAllowed(err error) bool { return hasNumber(err, hostNotPrivileged) }
 
-// IsBusy reports whether the server has no free connection or is stopping.
+// IsBusy reports whether the server has no free connection, or is stopping.
 func IsBusy(err error) bool {
 	return hasNumber(err, tooManyConnections, tooManyUserConnections, serverShutdown)
 }
@@ -206,7 +208,7 @@ func IsAgainstPolicy(err error) bool { return hasNumber(err, notValidPassword) }
 // IsAgainstHistory reports whether the server refuses a password that was used before.
 func IsAgainstHistory(err error) bool { return hasNumber(err, contradictsHistory) }
 
-// IsUnreachable reports whether no answer of the server arrived, as in the client errors 2003 and 2013. It is then
+// IsUnreachable reports whether no answer from the server arrived, as in the client errors 2003 and 2013. It is then
 // unknown whether a statement was executed.
 func IsUnreachable(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
@@ -219,22 +221,22 @@ func IsUnreachable(err error) bool {
 		io.ErrClosedPipe, mysql.ErrInvalidConn)
 }
 
-// IsMisbehaviour reports whether the server sent something that no MySQL server sends in response to the product's
-// queries. Another or a malicious server may use the address, and it should be contacted less often.
+// IsMisbehaviour reports whether the server sent a response that no MySQL server sends to the product's queries. A
+// different or a malicious server may use the address, so the controller should contact it less often.
 func IsMisbehaviour(err error) bool {
 	return isOneOf(err, ErrTooMuch, ErrNonsense, ErrPlugin) || IsUntrusted(err)
 }
 
-// A dialError wraps an error of a Dial, which may have any type.
+// A dialError wraps an error of a Dial function, which may have any type.
 type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
-// Errors of this package.
+// Operations of this package return these errors.
 var (
-	// ErrRetained means that an account already retains an old password, which another one would replace.
+	// ErrRetained means that an account already retains an old password. Another password change would discard it.
 	ErrRetained = errors.New("an account of root already has a retained old password")
-	// ErrNoAccount means that root has no account that logs in with a password.
+	// ErrNoAccount means that no root account accepts a password.
 	ErrNoAccount = errors.New("root has no account that logs in with a password")
 	// ErrLocked means that another session holds the lock.
 	ErrLocked = errors.New("another session is changing the password")
@@ -244,7 +246,7 @@ var (
 	ErrTooMuch = errors.New("the response is larger than that of a MySQL server")
 	// ErrNonsense means that a response violates the protocol.
 	ErrNonsense = errors.New("the response does not follow the MySQL protocol")
-	// ErrPlugin means that the server requires something else than root's password, or the password in clear text.
+	// ErrPlugin means that the server requests something other than root's password, or the password in clear text.
 	ErrPlugin = errors.New("root cannot log in to the server with a password: set the plugin caching_sha2_password " +
 		"for its accounts")
 )

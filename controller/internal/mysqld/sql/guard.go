@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Limits on the data of a server in one session. The largest expected response is the list of root's accounts, with
-// a few kilobytes.
+// These constants limit the data that a server can send in one session. The largest expected response is the list of
+// root accounts, with a few kilobytes.
 const (
 	maxBytes   = 1 << 20
 	maxPackets = 10_000
 )
 
-// A guard protects the driver from a malicious server. The driver trusts the server. It allocates a packet of 16 MiB
-// before the packet arrives, and memory for any number of columns. The process can then run out of memory. The guard
-// forwards only valid responses, and nothing after its deadline. The driver allows no code between its TLS and its
-// reading, so the guard terminates TLS on both sides.
+// A guard protects the driver from a malicious server. The driver trusts the server: it allocates up to 16 MiB for a
+// packet before the packet arrives, and memory for any number of columns. The process could run out of memory. The
+// guard forwards only valid responses, and forwards nothing after its deadline. The driver has no hook between TLS
+// and its parser, so the guard terminates TLS on both sides.
 //
 //	driver ⇄ a pipe ⇄ guard ⇄ the network ⇄ server
 type guard struct {
-	// raw is the connection to the server, and pipe the connection to the driver, both below TLS. Closing them ends
-	// all operations.
+	// raw is the connection to the server, and pipe the connection to the driver, both without TLS. When they are
+	// closed, all operations stop.
 	raw, pipe      net.Conn
 	server, driver net.Conn
 	trust          Trust
@@ -49,13 +49,13 @@ func startGuard(raw net.Conn, trust Trust, until time.Time) (g *guard, forDriver
 	return g, forDriver
 }
 
-// extendDeadline sets the deadline of the session. The deadline is for all traffic, so that a server which sends
-// single bytes cannot extend it.
+// extendDeadline sets the deadline of the session. The deadline is for all traffic, so a server cannot extend it by
+// sending single bytes.
 func (g *guard) extendDeadline(until time.Time) {
 	_ = g.raw.SetDeadline(until) // A closed connection needs no deadline.
 }
 
-// run runs until the server or the driver closes its connection, or the server violates the protocol.
+// run forwards packets until the server or the driver closes its connection, or the server violates the protocol.
 func (g *guard) run() error {
 	if err := g.introduce(); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (g *guard) run() error {
 	return ErrTooMuch
 }
 
-// pass forwards a valid packet of the server to the driver.
+// pass forwards a packet of the server to the driver if it is valid.
 func (g *guard) pass(check func(packet) error) (packet, error) {
 	p, err := readPacket(g.server)
 	if err == nil {
@@ -89,12 +89,12 @@ func (g *guard) pass(check func(packet) error) (packet, error) {
 	return p, err
 }
 
-// lengthOfTLSRequest is the length of the packet with which a client requests TLS. It is the beginning of the packet
-// that the client would send otherwise
+// lengthOfTLSRequest is the length of the packet with which a client requests TLS. The packet is identical to the
+// beginning of a login packet
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_ssl_request.html).
 const lengthOfTLSRequest = headerLength + 32
 
-// introduce forwards the greeting. If the server must be verified, nothing is sent to it before that.
+// introduce forwards the greeting. If the server must be verified, nothing is sent to it before the verification.
 func (g *guard) introduce() error {
 	_, err := g.pass(func(greeting packet) error {
 		if err := checkGreeting(greeting); err != nil {
@@ -138,14 +138,14 @@ func (g *guard) encrypt() error {
 	}
 	g.mu.Unlock()
 	driver := tls.Server(g.driver, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
-	if err := driver.Handshake(); err != nil { //nolint:noctx // The driver is in the same process, and ends with the session.
+	if err := driver.Handshake(); err != nil { //nolint:noctx // The driver is in the same process, and its connection is closed with the session.
 		return err
 	}
 	g.server, g.driver = server, driver
 	return nil
 }
 
-// ownCertificate is the certificate of the guard. The driver does not verify it, because both are in the same
+// ownCertificate returns the certificate of the guard. The driver does not verify it, because both are in the same
 // process.
 var ownCertificate = sync.OnceValues(func() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -157,32 +157,32 @@ var ownCertificate = sync.OnceValues(func() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 })
 
-// endSession ends the session. The first cause is kept.
+// endSession closes the session. Only the first cause is kept.
 func (g *guard) endSession(cause error) {
 	g.mu.Lock()
 	if g.cause == nil {
 		g.cause = cause
 	}
 	g.mu.Unlock()
-	_ = g.raw.Close()  // Closing TLS would wait for the server.
+	_ = g.raw.Close()  // A close of the TLS connection would wait for the server.
 	_ = g.pipe.Close() // The driver no longer needs the data.
 }
 
-// endCause returns why the session has ended, or nil while it is open.
+// endCause returns why the session was closed, or nil while it is open.
 func (g *guard) endCause() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.cause
 }
 
-// A limitedConn limits the number of bytes that are read.
+// A limitedConn limits how many bytes can be read from a connection.
 type limitedConn struct {
 	net.Conn
 
 	left int
 }
 
-// LimitBytes limits the number of bytes that are read from a connection. Further reads return an error.
+// LimitBytes limits how many bytes can be read from a connection. Further reads return an error.
 func LimitBytes(c net.Conn, most int) net.Conn { return &limitedConn{Conn: c, left: most} }
 
 // Read reads within the limit.

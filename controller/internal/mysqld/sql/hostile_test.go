@@ -32,7 +32,7 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stage starts a server that calls play for each client.
+// stage starts a server that calls play with the connection of each client.
 func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func stage(t *testing.T, play func(net.Conn)) (s Server, read *atomic.Int64) {
 
 const secret = Password("correct horse")
 
-// session runs the operations of a password change.
+// session runs the same operations as a password change.
 func session(ctx context.Context, s Server) error {
 	in, err := s.Login(ctx, secret)
 	if err != nil {
@@ -74,8 +74,8 @@ func session(ctx context.Context, s Server) error {
 	return err
 }
 
-// TestHostileServer checks that no hostile server can crash the program, exceed the limits of size and time, or
-// leak forbidden text to messages.
+// TestHostileServer checks that a hostile server cannot crash the program, or exceed the limits of size and time.
+// Messages must not contain forbidden text.
 func TestHostileServer(t *testing.T) {
 	misbehaves := IsMisbehaviour
 	isSlow := func(err error) bool { return errors.Is(err, ErrSlow) && IsUnreachable(err) }
@@ -130,7 +130,7 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// ended checks that all goroutines of a session have ended after the server has ended.
+// ended checks that all goroutines of a session exit after the server has closed the connection.
 func ended(t *testing.T, before int) {
 	t.Helper()
 	for range 1000 {
@@ -150,7 +150,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestRows checks the limit on rows without the other limits.
+// TestRows checks the limit on rows while the other limits are not reached.
 func TestRows(t *testing.T) {
 	for _, trick := range hostile.Tricks() {
 		if trick.Name != "rows" {
@@ -178,7 +178,7 @@ type anything struct{}
 
 func (*anything) Scan(any) error { return nil }
 
-// TestBudget checks that a session ends at the limits of bytes and packets.
+// TestBudget checks that a session is closed when it reaches the limit of bytes or packets.
 func TestBudget(t *testing.T) {
 	for name, size := range map[string]int{"Bytes": 32 << 10, "Packets": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -222,15 +222,15 @@ func numbered(number byte, payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// FuzzLogin checks that no response during login or query leaves anything in memory. A panic of the driver during
-// login would leave a goroutine.
+// FuzzLogin checks that no response to a login or a query leaves a goroutine behind. A panic of the driver during
+// login would leave one.
 func FuzzLogin(f *testing.F) {
 	for _, trick := range hostile.Tricks() {
 		f.Add(record(trick))
 	}
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		s, read := stage(t, func(c net.Conn) {
-			defer c.Close()                       //nolint:errcheck // The test has ended.
+			defer c.Close()                       //nolint:errcheck // The test is complete.
 			_, _ = c.Write(sent)                  // The client may have disconnected.
 			_ = c.(*net.TCPConn).CloseWrite()     // The client reads the end of the response.
 			_, _ = c.Read(make([]byte, 1<<16))    // The client sends data before it reads the end.
@@ -251,7 +251,7 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// record returns the first bytes that a trick sends to a silent client.
+// record returns the first bytes that a trick sends to a client that sends nothing.
 func record(trick hostile.Trick) []byte {
 	client, server := net.Pipe()
 	defer client.Close() //nolint:errcheck // The recording is complete.

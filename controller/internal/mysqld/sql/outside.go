@@ -9,10 +9,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// An Outside is data that is stored outside of the data directory. No backup contains it, and it is lost with the
-// server's container.
+// An Outside describes data that is stored outside of the data directory. No backup contains it, and it is lost with
+// the server's container.
 type Outside struct {
-	// Name is the table as `schema`.`table`, or the tablespace if it has several tables.
+	// Name is the table as `schema`.`table`, or the tablespace if it can contain several tables.
 	Name string
 	// Place is the absolute path of the file or its directory.
 	Place string
@@ -23,7 +23,7 @@ type Outside struct {
 // maxOutside is the maximum number of results.
 const maxOutside = 20
 
-// OutsideData returns at most maxOutside entries of data outside of the data directory.
+// OutsideData returns the data outside of the data directory, up to maxOutside entries.
 func (s *Session) OutsideData(ctx context.Context) ([]Outside, error) {
 	v, err := s.knownVersion(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func (s *Session) OutsideData(ctx context.Context) ([]Outside, error) {
 	return append(out, linked...), err
 }
 
-// outsideQuery returns the query for InnoDB tablespaces with an absolute path. It omits temporary tables of MySQL
-// 5, which are stored in the temporary directory and never backed up.
+// outsideQuery returns the query for InnoDB tablespaces with an absolute path. It omits temporary tables of MySQL 5.
+// They are stored in the temporary directory and never backed up.
 func outsideQuery(v version.Version) string {
 	switch {
 	case v.Flavour == version.MariaDB && !v.Before(10, 6):
@@ -55,8 +55,8 @@ func outsideQuery(v version.Version) string {
 		"LOG') AND FILE_NAME LIKE '/%'"
 }
 
-// outsideOf returns the result for a tablespace. The name for a single table is schema/table, and for a partition
-// schema/table#P#partition.
+// outsideOf returns the entry for a tablespace. A tablespace with a single table has the name schema/table, and for a
+// partition schema/table#P#partition.
 func outsideOf(name, place string) Outside {
 	schema, table, single := strings.Cut(name, "/")
 	if !single {
@@ -68,8 +68,8 @@ func outsideOf(name, place string) Outside {
 	return Outside{Name: Quote(schema) + "." + Quote(table), Place: place}
 }
 
-// linkedTables returns tables of other engines whose files are symbolic links. Only servers with have_symlink have
-// them. MySQL disables it since 8.0.2, and this product disables it, too.
+// linkedTables returns tables of other engines whose files are symbolic links. Such tables exist only on servers with
+// have_symlink. MySQL disables it since 8.0.2, and this product disables it, too.
 func (s *Session) linkedTables(ctx context.Context, v version.Version) ([]Outside, error) {
 	name, value := sql.NullString{}, sql.NullString{}
 	if err := s.queryRows(ctx, []sql.Scanner{&name, &value}, func() {}, "SHOW VARIABLES LIKE 'have_symlink'"); err != nil {
@@ -99,7 +99,7 @@ func (s *Session) linkedByOptions(ctx context.Context) ([]Outside, error) {
 	return out, nil
 }
 
-// linkedByStatement reads the directories from the CREATE statement of each table that may be a link.
+// linkedByStatement reads the directories from the CREATE statements of the tables that may be links.
 func (s *Session) linkedByStatement(ctx context.Context) ([]Outside, error) {
 	var names []string
 	schema, table, statement := sql.NullString{}, sql.NullString{}, sql.NullString{}
@@ -127,8 +127,8 @@ func (s *Session) linkedByStatement(ctx context.Context) ([]Outside, error) {
 // maxLinked is the maximum number of tables whose statements are read.
 const maxLinked = 200
 
-// folderOf returns the last DATA DIRECTORY or INDEX DIRECTORY in a statement or a list of options, or "". The last
-// one is used, because comments come first.
+// folderOf returns the last DATA DIRECTORY or INDEX DIRECTORY in a statement or a list of options, or "". It uses the
+// last one, because earlier ones may be part of a comment.
 func folderOf(text string) string {
 	for _, option := range []string{" DATA DIRECTORY='", " INDEX DIRECTORY='"} {
 		if index := strings.LastIndex(" "+text, option); index >= 0 {
@@ -153,7 +153,7 @@ func OutsideText(found []Outside) string {
 		fewOf(names) + ". Move it into the data directory: " + howToMove(found[0])
 }
 
-// fewOf returns the first names for a message.
+// fewOf returns the first names as text for a message.
 func fewOf(names []string) string {
 	const most = 5
 	text := strings.Join(names[:min(len(names), most)], ", ")
@@ -163,8 +163,8 @@ func fewOf(names []string) string {
 	return text
 }
 
-// howToMove returns a statement that was tested with MariaDB 10.11 and MySQL 5.6 and 9.7. Without a table copy,
-// InnoDB does not move the file.
+// howToMove returns a statement that moves the data into the data directory. It was tested with MariaDB 10.11 and
+// MySQL 5.6 and 9.7. InnoDB moves the file only if it copies the table.
 func howToMove(o Outside) string {
 	if o.Tablespace {
 		return fmt.Sprintf("ALTER TABLE each of the tables in %s TABLESPACE = innodb_file_per_table, and DROP "+

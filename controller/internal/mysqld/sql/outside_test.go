@@ -23,7 +23,7 @@ func TestOutsideOf(t *testing.T) {
 	}
 }
 
-// TestOutsideQuery checks the query of each release series, which have different system tables.
+// TestOutsideQuery checks the query for each release series, because their system tables differ.
 func TestOutsideQuery(t *testing.T) {
 	for text, want := range map[string]string{
 		"5.6.24": "INNODB_SYS_DATAFILES", "5.7.44": "INNODB_SYS_DATAFILES", "8.0.11": "information_schema.FILES",

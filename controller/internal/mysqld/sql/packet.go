@@ -9,25 +9,25 @@ import (
 	"io"
 )
 
-// Limits on a packet and on the response to one statement.
+// These constants limit a packet and the response to one statement.
 const (
 	maxPacket  = 64 << 10
 	maxColumns = 16
 	maxRows    = 200
 )
 
-// A packet with its header: a length of three bytes, and a number
+// A packet is a packet with its header. The header consists of a length of three bytes and a number
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_packets.html).
 type packet []byte
 
 const (
 	headerLength = 4
-	// firstNumber is the number of a response's first packet. The driver refuses another number there. Packet numbers
-	// restart after 255, and maxRows keeps responses shorter than that.
+	// firstNumber is the number of a response's first packet. The driver refuses a response that begins with another
+	// number. Packet numbers restart after 255, but maxRows keeps responses shorter than that.
 	firstNumber = 1
 )
 
-// Kinds of packets, which are their first bytes.
+// The first byte of a packet determines its kind.
 const (
 	kindOK     = 0x00
 	kindMore   = 0x01
@@ -62,8 +62,8 @@ func readPacket(r io.Reader) (packet, error) {
 // lengthOfGreeting is the length of a greeting after the server's version.
 const lengthOfGreeting = 44
 
-// checkGreeting checks the greeting of a server. These functions check the positions where the driver would read
-// past the end of a packet
+// checkGreeting checks the greeting of a server. Like the following functions, it checks all positions where the
+// driver would otherwise read past the end of a packet
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html).
 func checkGreeting(p packet) error {
 	if p.kind() == kindError {
@@ -97,7 +97,7 @@ func checkLogin(p packet) error {
 	return ErrNonsense
 }
 
-// checkSwitch checks the switch to another authentication plugin
+// checkSwitch checks a request to use another authentication plugin
 // (https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_auth_switch_request.html).
 func checkSwitch(p packet) error {
 	plugin, scramble, _ := bytes.Cut(p.payload()[1:], []byte{0})
@@ -107,7 +107,7 @@ func checkSwitch(p packet) error {
 	return nil
 }
 
-// checkMore checks further login data: one byte, or the public key of the server.
+// checkMore checks additional login data: one byte, or the public key of the server.
 func checkMore(p packet) error {
 	extra := p.payload()[1:]
 	if len(extra) <= 1 {
@@ -124,7 +124,7 @@ func checkMore(p packet) error {
 	return nil
 }
 
-// checkAnswer checks the response to a statement. Its first packet contains the number of columns, or is the
+// checkAnswer checks the response to a statement. The first packet contains the number of columns, or it is the
 // complete response.
 func checkAnswer(p packet) error {
 	if p.number() != firstNumber {
@@ -153,7 +153,7 @@ func checkError(p packet) error {
 	return nil
 }
 
-// moreResults is the status flag for further results, which no statement of this package has.
+// moreResults is the status flag for further results. No statement of this package has further results.
 const moreResults = 1 << 3
 
 // checkOK checks an OK packet with its two numbers, the status and the warnings

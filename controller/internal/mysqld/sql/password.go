@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// A Password prints and marshals as [password] for all formatting verbs, so that a struct with a password in an
-// exported field can be logged.
+// A Password is printed and marshaled as [password], so that a struct with a password in an exported field can be
+// logged.
 type Password string
 
 const redacted = "[password]"

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// PasswordRules are a server's rules for passwords (validate_password), from the component or the plugin.
+// PasswordRules are a server's rules for passwords (validate_password). They come from the component or the plugin.
 type PasswordRules struct {
-	// Length is the minimum length in bytes. The other fields are minimum numbers of lower case letters, upper case
-	// letters, digits and special characters.
+	// Length is the minimum length in bytes. The other fields are the minimum numbers of lower case letters, upper
+	// case letters, digits and special characters.
 	Length, Lower, Upper, Digits, Special int
 	// Dictionary is true if the password must not contain words of a dictionary.
 	Dictionary bool
@@ -22,7 +22,8 @@ type PasswordRules struct {
 // maxPassword is the maximum length in bytes for caching_sha2_password (sql/auth/sha2_password_common.h in MySQL).
 const maxPassword = 256
 
-// Kinds of characters of a generated password. None has a special meaning in SQL, a shell, an option file or a URL.
+// A generated password consists of these kinds of characters. None has a special meaning in SQL, a shell, an option
+// file or a URL.
 const (
 	lowerCase = "abcdefghijklmnopqrstuvwxyz"
 	upperCase = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -37,8 +38,8 @@ const (
 	fewestInAll  = 32
 )
 
-// A RuleError reports that no generated password can satisfy the server's rules, or that another setting prevents
-// what is needed. A user must change the server.
+// A RuleError reports that no generated password satisfies the server's rules, or that another setting prevents an
+// operation. A user must change the server.
 type RuleError struct{ text string }
 
 // Error returns the message with the next step.
@@ -65,7 +66,7 @@ func (s *Session) passwordRules(ctx context.Context) (PasswordRules, error) {
 	return parseRules(settings), nil
 }
 
-// parseRules parses the settings of the component, whose names contain a dot, or of the plugin. A policy is a word
+// parseRules parses the settings of the component, whose names contain a dot, or of the plugin. The policy is a word
 // or a number (MySQL manual, 8.4.3.2 Password Validation Options and Variables).
 func parseRules(settings map[string]string) PasswordRules {
 	value := func(name string) string {
@@ -75,7 +76,7 @@ func parseRules(settings map[string]string) PasswordRules {
 		return settings["validate_password_"+name]
 	}
 	count := func(name string) int {
-		n, _ := strconv.Atoi(value(name)) // An invalid number counts as zero.
+		n, _ := strconv.Atoi(value(name)) // An invalid number is treated as zero.
 		return max(n, 0)
 	}
 	r := PasswordRules{Length: count("length")}

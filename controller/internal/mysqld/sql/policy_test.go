@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// TestPasswordRules checks that a generated password follows the server's rules, or that the error names impossible
-// rules.
+// TestPasswordRules checks that a generated password follows the server's rules. If that is impossible, the error
+// must name the rules.
 func TestPasswordRules(t *testing.T) {
 	component := func(list ...string) map[string]string {
 		out := map[string]string{

@@ -8,10 +8,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/mysqld/version"
 )
 
-// ErrReadsAtStart is the error for a server that reads its certificate only at its start.
+// ErrReadsAtStart means that a server reads its certificate only when it starts.
 var ErrReadsAtStart = errors.New("this server reads a certificate only when it starts")
 
-// reloadStatement returns the statement that reloads the certificate, or "" if the server has none
+// reloadStatement returns the statement that reloads the certificate, or "" if the server does not support one
 // (https://dev.mysql.com/doc/refman/8.0/en/alter-instance.html,
 // https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/flush-commands/flush).
 func reloadStatement(v version.Version) string {
@@ -25,8 +25,8 @@ func reloadStatement(v version.Version) string {
 	return ""
 }
 
-// ReloadTLS makes the server read its certificate and key again. If the server cannot use the files, it keeps the
-// old ones, and ReloadTLS returns an error.
+// ReloadTLS makes the server read its certificate and key again. If the server cannot use the new files, it keeps the
+// old certificate, and ReloadTLS returns an error.
 func (s *Session) ReloadTLS(ctx context.Context) error {
 	v, err := s.knownVersion(ctx)
 	if err != nil {

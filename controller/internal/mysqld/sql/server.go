@@ -1,8 +1,9 @@
-// Package sql connects to a running MySQL or MariaDB server to manage root's accounts and the database. Its results
-// and messages contain no password.
+// Package sql connects to a running MySQL or MariaDB server to manage the root accounts and the database. Its results
+// and messages contain no passwords.
 //
-// The server runs an image and settings of a tenant. A user who can create pods in its namespace can also impersonate
-// it. The package therefore limits the size of responses, and makes their texts short and printable.
+// The server runs with an image and settings that a tenant chose. A user who can create pods in its namespace can
+// also impersonate the server. The package therefore limits the size of responses, and makes texts from the server
+// short and printable.
 package sql
 
 import (
@@ -15,20 +16,21 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Root is the account of the connection Secret.
+// Root is the user name in the connection Secret.
 const Root = "root"
 
-// Default timeouts, which hold even if the server keeps sending data. HandshakeTime is the timeout of a login, and
-// sessionTime the timeout of all queries of a session.
+// These are the default timeouts. They hold even if the server keeps sending data. HandshakeTime is the timeout of a
+// login, and sessionTime the timeout of all queries of a session.
 const (
 	HandshakeTime = 5 * time.Second
 	sessionTime   = 30 * time.Second
 )
 
-// A Dial connects to an address, for example to an address inside the cluster with the API server's port-forward.
+// A Dial connects to an address. For example, it can use a port-forward of the API server to reach an address in the
+// cluster.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A Server contains the address of a server and the user.
+// A Server contains how to connect to a server.
 type Server struct {
 	// Address is a host and a port.
 	Address string
@@ -36,8 +38,8 @@ type Server struct {
 	Dial Dial
 	// User is the user name. If it is empty, Root is used.
 	User string
-	// Hidden are passwords that errors never contain, even if the server sends them. The login password is always
-	// hidden.
+	// Hidden are passwords that are removed from errors, even if the server sends them. The login password is always
+	// removed.
 	Hidden []Password
 	// Trust decides whether the server receives the password. The zero value trusts no server.
 	Trust Trust
@@ -46,11 +48,11 @@ type Server struct {
 	Times *Times
 }
 
-// Times are the timeouts of a server: Handshake for the login and Session for everything, both from the start of the
+// Times are the timeouts of a session. Handshake limits the login, and Session limits everything. Both start with the
 // connection.
 type Times struct{ Handshake, Session time.Duration }
 
-// Login logs in as the user. The caller closes the session.
+// Login logs in as the user. The caller must close the session.
 func (s Server) Login(ctx context.Context, p Password) (*Session, error) {
 	out, err := s.openSession(ctx, p)
 	if err != nil {
@@ -119,7 +121,8 @@ func (s Server) config(p Password, conn net.Conn) *mysql.Config {
 	}
 	c.Net, c.Addr = "tcp", s.Address
 	c.DialFunc = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
-	// With the guard, the driver need not verify the guard's certificate, and the guard verifies the server's.
+	// The driver does not have to verify the guard's certificate, because the guard verifies the server's
+	// certificate.
 	if c.TLSConfig = "skip-verify"; s.Trust.AnyServer {
 		c.TLSConfig = "preferred"
 	}
@@ -141,10 +144,11 @@ func (s Server) dial(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// errPanic is the error for an invalid response that the guard did not detect.
+// errPanic is the error for an invalid response that the guard did not detect and that made the driver panic.
 var errPanic = fmt.Errorf("%w", ErrNonsense)
 
-// protectCall calls the driver, which panics on some packets. The driver reads only in the goroutine of the caller.
+// protectCall calls the driver, and recovers from its panics, which some packets cause. The driver reads only in the
+// goroutine of the caller.
 func (s *Session) protectCall(call func() error) (err error) {
 	defer func() {
 		if recover() != nil {

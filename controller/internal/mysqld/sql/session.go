@@ -18,26 +18,27 @@ import (
 // lockName is the name of the lock that a session holds while it changes passwords.
 const lockName = "crossplane-mysql.rotate"
 
-// lockTimeout is how long to wait for the lock of another session. It is shorter than the timeout of a session.
+// lockTimeout is how long to wait for the lock if another session holds it. It is shorter than the timeout of a
+// session.
 const lockTimeout = 5 * time.Second
 
 // closeTimeout is the timeout for closing a session.
 const closeTimeout = time.Second
 
 // A Session is one connection. The driver reads only in the goroutine that calls a method. Package database/sql would
-// read in its own goroutines, in which a panic ends the program.
+// read in its own goroutines, and a panic there would crash the program.
 type Session struct {
 	redact.All
 
 	guard *guard
 	conn  conn
-	// hidden are passwords that no error contains.
+	// hidden are passwords that are removed from errors.
 	hidden []Password
 	// version is the version of the server. It is the zero value until the first query.
 	version version.Version
 }
 
-// Close closes the session, which releases its lock.
+// Close closes the session. This releases its lock.
 func (s *Session) Close() {
 	done := make(chan struct{})
 	go func() {
@@ -54,16 +55,16 @@ func (s *Session) Close() {
 	s.guard.endSession(io.EOF)
 }
 
-// Certificate returns the certificate that the server presented, or nil. It is verified unless the Trust accepts any
-// server.
+// Certificate returns the certificate that the server presented, or nil. It was verified, unless the Trust accepts
+// any server.
 func (s *Session) Certificate() *x509.Certificate {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
 	return s.guard.shown
 }
 
-// Lock excludes all other sessions that call Lock. A statement of a session that lost its client ends before its lock
-// is released. The holder of the lock therefore sees all changes of earlier sessions.
+// Lock excludes all other sessions that call Lock. If a session loses its client, the server finishes its statement
+// before it releases the lock. The holder of the lock therefore sees all changes of earlier sessions.
 func (s *Session) Lock(ctx context.Context) error {
 	got := sql.NullInt64{}
 	if err := s.queryRow(ctx, []sql.Scanner{&got}, "SELECT GET_LOCK(?, ?)", lockName,
@@ -107,7 +108,7 @@ func (s *Session) EnsureDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// hasDatabase reports whether the server has a database of this name. The server compares the names by its own rules.
+// hasDatabase reports whether the server has a database with this name. The server decides which names are equal.
 func (s *Session) hasDatabase(ctx context.Context, name string) (bool, error) {
 	statement := sql.NullString{}
 	err := s.queryRow(ctx, []sql.Scanner{&sql.NullString{}, &statement}, "SHOW CREATE DATABASE "+Quote(name))
@@ -120,9 +121,9 @@ func (s *Session) hasDatabase(ctx context.Context, name string) (bool, error) {
 	return false, err
 }
 
-// prepareSession sets a fixed sql_mode, so that texts have the same meaning on all servers. The server ends an idle
-// session, which releases its lock. The general log and the slow log are disabled, because servers do not guarantee
-// to rewrite passwords there. If the privilege is missing, the general log is unchanged.
+// prepareSession sets a fixed sql_mode, so that statements have the same meaning on all servers. It makes the server
+// close an idle session, which releases its lock. It disables the general log and the slow log, because servers do
+// not guarantee to hide passwords there. Without the required privilege, the general log stays enabled.
 func (s *Session) prepareSession(ctx context.Context) error {
 	const doing = "prepare the session"
 	if err := s.execStatement(ctx,
@@ -139,7 +140,7 @@ func (s *Session) prepareSession(ctx context.Context) error {
 	return err
 }
 
-// knownVersion returns the version of the server, which it queries once.
+// knownVersion returns the version of the server. It queries the version only once.
 func (s *Session) knownVersion(ctx context.Context) (version.Version, error) {
 	if s.version != (version.Version{}) {
 		return s.version, nil
@@ -165,7 +166,7 @@ func (s *Session) queryRow(ctx context.Context, target []sql.Scanner, query stri
 	return err
 }
 
-// queryRows queries a limited number of rows, and calls each after it has scanned a row.
+// queryRows queries a limited number of rows. It calls each after every scanned row.
 func (s *Session) queryRows(ctx context.Context, target []sql.Scanner, each func(), query string, args ...any) error {
 	return s.protectCall(func() error {
 		rows, err := s.conn.QueryContext(ctx, query, named(args))
@@ -193,7 +194,7 @@ func scan(rows driver.Rows, target []sql.Scanner, each func()) error {
 		}
 		for i, v := range row {
 			if b, ok := v.([]byte); ok {
-				v = slices.Clone(b) // The driver uses this memory again.
+				v = slices.Clone(b) // The driver reuses this memory.
 			}
 			if err := target[i].Scan(v); err != nil {
 				return fmt.Errorf("%w: %w", ErrNonsense, err)

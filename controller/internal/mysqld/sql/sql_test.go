@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestScrub checks an error in which the server quotes the text that it cannot parse.
+// TestScrub checks that the password is removed from an error in which the server quotes a statement.
 func TestScrub(t *testing.T) {
 	raw := &mysql.MySQLError{Number: 1064, SQLState: [5]byte{'4', '2', '0', '0', '0'},
 		Message: "You have an error near 'hunter2'"}
@@ -189,7 +189,7 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// TestAddressIsLeftOut checks that messages omit the controller's address, which changes with each restart.
+// TestAddressIsLeftOut checks that messages omit the address of the controller, which changes with each restart.
 func TestAddressIsLeftOut(t *testing.T) {
 	cases := map[string]struct{ message, want string }{
 		"Denied": {message: "Access denied for user 'root'@'10.244.0.7' (using password: YES)",

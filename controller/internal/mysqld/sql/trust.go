@@ -10,21 +10,21 @@ import (
 
 // A Trust decides which servers may receive a password.
 type Trust struct {
-	// Authorities are the certificate authorities that must have signed the server's certificate. Name is the name
-	// that the certificate must have. With AnyName it may have any name, because a server's own certificate authority
+	// Authorities are the CAs of which one must have signed the server's certificate. Name is the name that the
+	// certificate must have. If AnyName is true, it may have any name, because a server's automatically created CA
 	// signs no useful name (MySQL manual, VERIFY_CA).
 	Authorities *x509.CertPool
 	Name        string
 	AnyName     bool
-	// With AnyServer, any server is accepted. It is used for a socket of this container, or if the platform allows plaintext
-	// connections. TLS is used if the server offers it. This protects against listeners, but not against a server
-	// that impersonates the instance.
+	// AnyServer is true if any server is accepted. It is used for a socket of this container, or if the platform
+	// allows plaintext connections. TLS is used if the server offers it. This protects against eavesdropping, but not
+	// against a server that impersonates the instance.
 	AnyServer bool
 }
 
-// Errors about a server that is not trusted. It received nothing, not even the user name.
+// With these errors, the server is not trusted. Nothing was sent to it, not even the user name.
 var (
-	// ErrUntrusted means that the server presented another certificate.
+	// ErrUntrusted means that the server presented a different certificate.
 	ErrUntrusted = errors.New("the server presented another certificate than the one of this instance")
 	// ErrNoTLS means that the server offered no TLS.
 	ErrNoTLS = errors.New("the server does not offer TLS, but the server of this instance does")
@@ -43,10 +43,10 @@ func (t Trust) check() error {
 	return errNoTrust
 }
 
-// config returns the TLS configuration for the server.
+// config returns the TLS configuration for the connection to the server.
 func (t Trust) config() *tls.Config {
 	if t.AnyServer {
-		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // With AnyServer, any server is accepted.
+		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // AnyServer accepts any server.
 	}
 	c := &tls.Config{RootCAs: t.Authorities, ServerName: t.Name, MinVersion: tls.VersionTLS12}
 	if t.AnyName {
@@ -76,15 +76,16 @@ func (t Trust) explain(err error) error {
 	return err
 }
 
-// Offset of the lower half of the capabilities in a greeting, after the server's version, and the flag for TLS in
-// it (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
+// offsetOfCapabilities is the offset of the lower half of the capabilities in a greeting, after the server's version.
+// capabilityTLS is the flag for TLS in it
+// (https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__capabilities__flags.html).
 const (
 	offsetOfCapabilities = 4 + 8 + 1
 	capabilityTLS        = 1 << 11
 )
 
-// checkOffer returns an error if the server must be verified and its greeting offers no TLS. A server may refuse a
-// client before that, for example because of too many connections. That error is returned.
+// checkOffer returns an error if the server must be verified, but its greeting offers no TLS. A server may also send
+// an error instead of a greeting, for example if it has too many connections. That error is returned.
 func (t Trust) checkOffer(greeting packet) error {
 	switch {
 	case t.AnyServer:

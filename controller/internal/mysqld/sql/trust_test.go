@@ -33,7 +33,7 @@ func (h heard) Write(p []byte) (int, error) {
 
 const host = "db.default.svc"
 
-// made returns a certificate of a server and the pool with its CA.
+// made returns a server certificate and a pool with its CA.
 func made(t *testing.T, timestamp time.Time, names ...string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	authority, err := certificate.NewAuthority(timestamp, "test")
@@ -53,7 +53,7 @@ func made(t *testing.T, timestamp time.Time, names ...string) (tls.Certificate, 
 	return out, pool
 }
 
-// TestTrust checks that only a server with the expected certificate learns the user name and the password.
+// TestTrust checks that the user name and the password are sent only to a server with the expected certificate.
 func TestTrust(t *testing.T) {
 	own, pool := made(t, time.Now(), host)
 	other, _ := made(t, time.Now(), host)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestHostileProgram checks that the time and the output of an image's mysqld are limited and that no process
-// remains, because an image may contain any program.
+// TestHostileProgram checks that an image's mysqld cannot exceed the limits on time and output, and that none of its
+// processes remain. An image may contain any program.
 func TestHostileProgram(t *testing.T) {
 	const banner = "echo mysqld  Ver 8.4.6 for Linux on x86_64; "
 	cases := map[string]struct {
@@ -49,7 +49,7 @@ func TestHostileProgram(t *testing.T) {
 	}
 }
 
-// gone checks that a process has ended. A zombie has ended, too.
+// gone checks that a process has exited. A zombie counts as exited.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

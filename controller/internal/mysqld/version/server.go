@@ -16,7 +16,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Server describes a server's program, as in version.json.
+// A Server describes a server's program. It is the content of version.json.
 type Server struct {
 	// Version is the version that the server reports to clients, such as 9.7.4 or 10.11.18-MariaDB.
 	Version string `json:"version"`
@@ -27,9 +27,9 @@ type Server struct {
 }
 
 const (
-	// versionTimeout is the timeout for the version of a server.
+	// versionTimeout is how long the program may take to print its version.
 	versionTimeout = time.Minute
-	// outputDelay is how long to wait for output after the program has ended.
+	// outputDelay is how long to wait for output after the program has exited.
 	outputDelay = time.Second
 )
 
@@ -43,7 +43,7 @@ var (
 	folders  = []string{"/usr/sbin/", "/usr/libexec/", "/usr/local/mysql/bin/", "/usr/local/sbin/"}
 )
 
-// Ask reads the version of this image's server program, without its settings.
+// Ask returns the version of this image's server program. The program is run without its settings.
 func Ask(ctx context.Context) (Server, error) {
 	program, args, err := Find()
 	if err != nil {
@@ -56,8 +56,8 @@ func Ask(ctx context.Context) (Server, error) {
 	return FromBanner(out)
 }
 
-// askProgram runs a program of the image, which may be hostile. The timeout includes its child processes, which are
-// killed with it.
+// askProgram runs a program of the image and returns its output. The program may be hostile. The timeout includes its
+// child processes, which are killed with it.
 func askProgram(ctx context.Context, limit time.Duration, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -76,20 +76,20 @@ func askProgram(ctx context.Context, limit time.Duration, program string, args .
 		return "", fmt.Errorf("it did not exit within %s", limit)
 	case out.tooLong:
 		return "", fmt.Errorf("it prints more than %d bytes", maxAnswer)
-	case errors.Is(err, exec.ErrWaitDelay): // The program has ended, and a child process has not.
+	case errors.Is(err, exec.ErrWaitDelay): // The program has exited, but a child process has not.
 		err = nil
 	}
 	return out.String(), err
 }
 
-// An answer is the output of a program up to a limit.
+// An answer collects the output of a program, up to a limit.
 type answer struct {
 	strings.Builder
 
 	tooLong bool
 }
 
-// Write adds output. It returns an error at the limit.
+// Write adds output. It returns an error if the output exceeds the limit.
 func (a *answer) Write(p []byte) (int, error) {
 	if a.Len()+len(p) > maxAnswer {
 		a.tooLong = true

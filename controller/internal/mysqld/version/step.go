@@ -9,22 +9,23 @@ import (
 // A Step is what a server does with an existing data directory at its start.
 type Step int
 
-// Steps.
+// These are the possible steps.
 const (
-	// None means that the version is the same. The server also recovers from an unclean shutdown.
+	// None means that the version is the same, so the files are not upgraded. The server can recover from an unclean
+	// shutdown.
 	None Step = iota
-	// Upgrade means that the server upgrades the directory, which requires a clean shutdown.
+	// Upgrade means that the server upgrades the directory. This requires a clean shutdown.
 	Upgrade
 )
 
 // A series is a release series.
 type series struct{ major, minor int }
 
-// mysqlSeries are the release series in order. MySQL upgrades from a station (a bug-fix or LTS series) to any series
-// up to the next station, and skips none (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html). After 9.7 a
-// version is a date, and the numbers do not determine the upgrade paths. For example, 26.7 can be reached from 9.7
-// only (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). A series that is not in this table is untested
-// and therefore refused. Only 9.7 was ever run here.
+// mysqlSeries are the release series in order. MySQL upgrades from a station (a bugfix or LTS series) to any series
+// up to the next station, and cannot skip a station (https://dev.mysql.com/doc/refman/9.1/en/upgrade-paths.html).
+// After 9.7, a version is a date, and its numbers do not show the upgrade paths. For example, an upgrade to 26.7 is
+// possible only from 9.7 (https://dev.mysql.com/doc/refman/26.10/en/upgrade-paths.html). A series that is not in this
+// table is untested and therefore refused. Only 9.7 was ever run here.
 var mysqlSeries = []struct {
 	series
 
@@ -48,9 +49,9 @@ var mysqlSeries = []struct {
 	{series{26, 10}, false},
 }
 
-// Between returns the step between the server that wrote a data directory and a new server. It returns an error if
-// the new server cannot use the directory. A downgrade is never allowed: MySQL supports it only within an LTS
-// series, and not after every new feature.
+// Between returns what a new server does with the data directory of an older server. It returns an error if the new
+// server cannot use the directory. A downgrade is never allowed. MySQL supports it only within an LTS series, and not
+// after every new feature.
 func Between(source, target Version) (Step, error) {
 	if source.Flavour != target.Flavour {
 		return None, fmt.Errorf("the data is from %s, but the image is %s, which cannot read it", source, target)
@@ -68,7 +69,7 @@ func Between(source, target Version) (Step, error) {
 	return None, fmt.Errorf("the data is from %s, and an upgrade to %s in one step is not supported", source, target)
 }
 
-// reaches reports whether no station is between two known series, of which target is the later one.
+// reaches reports whether two series are known and no station is between them. target is the later one.
 func reaches(source, target series) bool {
 	from, end := index(source), index(target)
 	if from < 0 || end < 0 {

@@ -1,4 +1,5 @@
-// Package version parses versions of servers, and decides which server can use the data directory of another one.
+// Package version parses the versions of servers. It also decides which server can use the data directory of another
+// one.
 package version
 
 import (
@@ -11,13 +12,13 @@ import (
 // A Flavour is a family of servers with compatible files.
 type Flavour string
 
-// Flavours. Percona Server reports the same as MySQL and has the same files.
+// These are the supported flavours. Percona Server reports the same as MySQL and has the same files.
 const (
 	MySQL   Flavour = "mysql"
 	MariaDB Flavour = "mariadb"
 )
 
-// A Version is the version of a server without the packager's suffix. The zero value is invalid.
+// A Version is the version of a server without the suffix of its packager. The zero value is invalid.
 type Version struct {
 	Flavour             Flavour
 	Major, Minor, Patch int
@@ -36,7 +37,7 @@ var (
 // supported server reads these archives.
 const strangerSuffix = "-MongoDB"
 
-// replicationPrefix is the prefix of MariaDB's version for clients that cannot parse a major version with two
+// replicationPrefix is the prefix of MariaDB's version. It is for clients that cannot parse a major version with two
 // digits.
 const replicationPrefix = "5.5.5-"
 

@@ -38,7 +38,7 @@ type Gateway struct {
 	log      *bytes.Buffer
 }
 
-// Start starts a gateway. The identity decrypts objects, and may be empty.
+// Start starts a gateway. The identity decrypts objects. It may be empty.
 func Start(t *testing.T, identity string) *Gateway {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -115,7 +115,7 @@ func FolderOf(t *testing.T, s *httptest.Server, token string) string {
 	return dir
 }
 
-// Kill interrupts all requests, as the end of a pod does. Later requests are served again.
+// Kill interrupts all requests, as if the pod had stopped. The gateway continues to serve new requests.
 func (g *Gateway) Kill() { g.server.CloseClientConnections() }
 
 // URL returns the URL of the gateway and an HTTP client for requests that a Client never sends.

@@ -14,9 +14,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/certificate"
 )
 
-// An Issuer signs requests with the names in the request.
+// An Issuer signs certificate signing requests. The certificates have the names in the requests.
 type Issuer struct {
-	// Life is the lifetime of its certificates.
+	// Life is the lifetime of the certificates.
 	Life time.Duration
 
 	root  *x509.Certificate

@@ -24,17 +24,18 @@ import (
 )
 
 // A Server is an S3 server with one bucket in memory. Unlike a real server, it can simulate special rules of a
-// bucket and expose each request.
+// bucket, and tests can inspect each request.
 type Server struct {
 	http *httptest.Server
 
 	// Locked simulates a bucket with Object Lock, which refuses an upload without a checksum like AWS.
 	Locked bool
-	// Unconditional refuses conditional writes with status 501. Careless ignores their condition.
+	// Unconditional makes the server refuse conditional writes with status 501. Careless makes it ignore their
+	// condition.
 	Unconditional, Careless bool
 	// Token is the session token that each request must contain, or "" for none.
 	Token string
-	// Seen is called with each request before it is served. It may send the response itself.
+	// Seen is called with each request before it is served. It returns true if it has sent the response itself.
 	Seen func(http.ResponseWriter, *http.Request) (answered bool)
 
 	mu      sync.Mutex
@@ -43,7 +44,7 @@ type Server struct {
 	uploads int
 }
 
-// New returns a server over TLS, which stops at the end of the test.
+// New returns a server over TLS. It is stopped when the test finishes.
 func New(t *testing.T) *Server {
 	t.Helper()
 	m := &Server{objects: map[string][]byte{}, parts: map[string]map[int][]byte{}}
@@ -111,7 +112,7 @@ func (m *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// content returns the content of a request, whose chunks may be signed individually.
+// content returns the content of a request. Chunks may be signed individually, and their signatures are removed.
 func content(r *http.Request, body []byte) []byte {
 	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		return body
@@ -163,7 +164,7 @@ func (m *Server) put(w http.ResponseWriter, r *http.Request, key string, raw []b
 	}
 }
 
-// mayWrite reports whether the condition of a write is met. Otherwise it sends the response.
+// mayWrite reports whether the condition of a write is met. If not, it sends the error response.
 func (m *Server) mayWrite(w http.ResponseWriter, r *http.Request, key string) bool {
 	existing, ok := m.objects[key]
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")

@@ -22,16 +22,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/controller/internal/store"
 )
 
-// A Fault is the fault of one request.
+// A Fault describes how one request fails.
 type Fault struct {
-	// Status and Code are the response instead of the store's, or 0 and "".
+	// Status and Code are sent instead of the store's response, unless they are 0 and "".
 	Status int
 	Code   string
 	// Reset closes the connection before the store gets the request.
 	Reset bool
 	// Forget closes the connection after the store has performed the request.
 	Forget bool
-	// CutOff closes the connection in the middle of the response.
+	// CutOff closes the connection after half of the response.
 	CutOff bool
 	// Twice sends the request to the store twice.
 	Twice bool
@@ -39,7 +39,7 @@ type Fault struct {
 	Change func([]byte) []byte
 }
 
-// A Proxy forwards requests to a store, and offers TLS.
+// A Proxy forwards requests to a store and terminates TLS.
 type Proxy struct {
 	server *httptest.Server
 
@@ -61,7 +61,7 @@ func startProxy(t *testing.T, backend string) *Proxy {
 	return p
 }
 
-// Break breaks later requests. If faults is nil, no request is broken.
+// Break sets the function that returns the fault for each later request. If the function is nil, no request fails.
 func (p *Proxy) Break(faults func(r *http.Request) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, handler http.Handle
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(f.Status)
-		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>a fault of the test</Message></Error>", f.Code) //nolint:errcheck // The client may be gone.
+		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>a fault of the test</Message></Error>", f.Code) //nolint:errcheck // The client may have disconnected.
 	case f.Reset:
 		_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength/2)
 		panic(http.ErrAbortHandler)

@@ -21,9 +21,9 @@ const (
 	Secret = "secret-of-the-test"
 )
 
-// Start starts a versitygw on loopback with one bucket, behind a Proxy. VERSITYGW is the path of the program: `go
-// run ./test/tools versitygw`. It stops with the test. If S3_SERVER is the address of another server without TLS
-// and with the same credentials, that server is used instead.
+// Start starts a versitygw on loopback with one bucket, behind a Proxy. VERSITYGW is the path of the program: `go run
+// ./test/tools versitygw`. It is stopped when the test finishes. If S3_SERVER is set, the server at that address is
+// used instead. That server must use the same credentials and no TLS.
 func Start(t *testing.T) (*Proxy, store.Settings) {
 	t.Helper()
 	if address := os.Getenv("S3_SERVER"); address != "" {
