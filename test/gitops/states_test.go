@@ -57,14 +57,14 @@ func states() []state {
 			setCondition(o, v1.ConditionLastBackupSucceeded, "False", v1.ReasonLastBackupFailed, "No space")
 			set(o, "message", `Running. Backup "x" has failed: No space`)
 		}, claim: current, namespaced: current, health: healthy},
-		{name: "a new spec is not seen yet", example: "running", change: func(o object) { metadata(o)["generation"] = int64(2) },
+		{name: "a new spec is not observed", example: "running", change: func(o object) { metadata(o)["generation"] = int64(2) },
 			claim: current, namespaced: inProgress, users: inProgress, health: progressing,
 			message: "Waiting for Crossplane to see the new spec"},
 		{name: "refused from the beginning", example: "name-taken", claim: failed, namespaced: failed,
 			health: degraded, message: v1.ConditionAccepted},
 		{name: "a new spec is refused", example: "running", change: refuse,
 			claim: failed, namespaced: inProgress, users: failed, health: degraded, message: v1.ConditionAccepted},
-		{name: "serves without what cannot be done", example: "running", change: func(o object) {
+		{name: "a change is not supported", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionAccepted, "False", v1.ReasonNotSupported, "The volume cannot grow")
 			set(o, "message", "Running, but the volume cannot grow")
 		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionAccepted},
@@ -83,7 +83,7 @@ func states() []state {
 			health: degraded, message: v1.ConditionRestored},
 		{name: "waits for an earlier backup", example: "backup-unfinished", claim: inProgress, namespaced: inProgress,
 			health: progressing},
-		{name: "waits for a person", example: "backup-failed", claim: inProgress, namespaced: inProgress, users: failed,
+		{name: "waits for manual action", example: "backup-failed", claim: inProgress, namespaced: inProgress, users: failed,
 			health: progressing},
 		{name: "the volume was lost", example: "volume-vanished", claim: failed, namespaced: failed,
 			health: degraded, message: v1.ConditionAccepted},
@@ -94,7 +94,7 @@ func states() []state {
 		{name: "new settings are refused", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionPendingRestart, "True", v1.ReasonSettingsRefused, "The server does not start")
 		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionPendingRestart},
-		{name: "new settings were taken back", example: "running", change: func(o object) {
+		{name: "new settings were reverted", example: "running", change: func(o object) {
 			setCondition(o, v1.ConditionPendingRestart, "True", v1.ReasonSettingsTakenBack, "The server does not start")
 		}, claim: failed, namespaced: failed, health: degraded, message: v1.ConditionPendingRestart},
 		{name: "suspended", example: "suspended", claim: inProgress, namespaced: inProgress, users: current, health: suspended},
@@ -106,7 +106,7 @@ func states() []state {
 		{name: "being deleted", example: "running", change: func(o object) {
 			remove(o, "Deleting. Backing up the data, 40%", v1.DeletionBackingUp)
 		}, claim: status.TerminatingStatus, namespaced: status.TerminatingStatus, health: progressing, message: pendingDeletion},
-		{name: "its deletion waits for a person", example: "running", change: func(o object) {
+		{name: "its deletion waits for manual action", example: "running", change: func(o object) {
 			remove(o, "Deleting. The backup failed: no space", v1.DeletionHeld)
 		}, claim: status.TerminatingStatus, namespaced: status.TerminatingStatus, health: progressing, message: pendingDeletion},
 	}
