@@ -40,7 +40,7 @@ func holdUntilCertified(r *resolved, s start) start {
 	if s.replicas == 0 || r.started || !mayBeCertified(r.serverInput) || r.hasCertificate {
 		return s
 	}
-	reason := ". Check that the controller is running, and that it is of the same release as the function"
+	reason := ". Check that the controller is running, and that the controller and the function have the same release"
 	if c := r.XR.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
 		reason = ": " + c.Message
 	}
