@@ -882,9 +882,9 @@ func TestDoctorIsBlind(t *testing.T) {
 // TestNamespaceIsNotMeant checks that a global flag is refused by commands that do not use it.
 func TestNamespaceIsNotMeant(t *testing.T) {
 	for want, args := range map[string][]string{
-		"the doctor checks the whole cluster":                        {"doctor", "--namespace", "shop"},
-		"use --map to name the namespaces":                           {"adopt", "--store", "offsite", "--namespace", "shop"},
-		"Use --system-namespace to name the namespace of the Secret": {"store-key", "offsite", "--namespace", "shop"},
+		"the doctor checks the whole cluster":                           {"doctor", "--namespace", "shop"},
+		"use --map to specify the namespaces":                           {"adopt", "--store", "offsite", "--namespace", "shop"},
+		"Use --system-namespace to specify the namespace of the Secret": {"store-key", "offsite", "--namespace", "shop"},
 		"--map a=b=c": {"adopt", "--store", "offsite", "--map", "a=b=c", "--kubeconfig", kubeconfig(t)},
 		"--map is only for --store": {"adopt", "--volume", "backup-db-pvc", "--map", "a=b", "--kubeconfig",
 			kubeconfig(t)},
