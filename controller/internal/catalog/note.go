@@ -70,8 +70,7 @@ func limitsOf(b v1.BackupRecordSpec) string {
 	case err != nil:
 		return "The version of the server that wrote it is unknown, so it can only be restored by hand"
 	case !b.CleanShutdown:
-		return fmt.Sprintf("Its server did not stop cleanly, so only a server of the same version, %s, can be "+
-			"restored from it",
+		return fmt.Sprintf("Its server did not stop cleanly, so it can only be restored with the same server version, %s",
 			b.Version)
 	}
 	return ""
