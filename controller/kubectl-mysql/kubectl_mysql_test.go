@@ -650,7 +650,8 @@ func TestConnectToUnknown(t *testing.T) {
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}})
 			s.kubectl = fakeForward(saysPort, untilItEnds)
 			err := (&connectCommand{Name: "shop", Client: "true"}).run(t.Context(), s)
-			if may := err == nil || !strings.Contains(err.Error(), "accepts no clients"); may != tc.may || may && err != nil {
+			if may := err == nil || !strings.Contains(err.Error(), "does not accept "+
+				"clients"); may != tc.may || may && err != nil {
 				t.Errorf("%s Got %v, %s", tc.reason, err, out)
 			}
 		})
