@@ -349,8 +349,8 @@ func TestExamine(t *testing.T) {
 				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
 				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
 				c.Claims[0].Status.Message = "Crossplane has not removed its finalizer from MySQL orders. All other objects of " +
-					"the instance are already deleted. The XRD is being deleted or no longer exists, and a Crossplane that starts " +
-					"after that never removes the finalizer. Remove it: " +
+					"the instance are already deleted. The XRD is being deleted or no longer exists. If Crossplane was started " +
+					"after that, it never removes the finalizer. Remove it: " +
 					"" + c.Claims[0].CommandToRemove(instance.FinalizerCrossplaneClaim)
 			},
 			want: []string{"note: these kinds are not installed",

@@ -350,7 +350,7 @@ func TestNext(t *testing.T) {
 			}), want: steps.Wait, says: `{"op":"remove","path":"/metadata/finalizers/0"}]'`},
 		"Forsaken": {reason: "Crossplane was started while the XRD was being deleted. Its finalizer is for a person " +
 			"to remove.", state: fenced(deployment(1), composing(late), undefined), want: steps.Wait,
-			says: "The XRD is being deleted or no longer exists, and a Crossplane that starts after that never removes the " +
+			says: "The XRD is being deleted or no longer exists. If Crossplane was started after that, it never removes the " +
 				"finalizer. Remove it: kubectl patch xmysql db-x"},
 		"ForsakenPlain": {reason: "No backup is promised if none is taken.",
 			state: fenced(deployment(1), composing(late), undefined, discard), want: steps.Wait,

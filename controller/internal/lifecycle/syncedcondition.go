@@ -218,7 +218,7 @@ func heldByCrossplane(s *instance.State) string {
 		message += "No data is deleted: the backup of the data starts when the finalizer is removed. "
 	}
 	if s.Undefined {
-		message += "The XRD is being deleted or no longer exists, and a Crossplane that starts after that never removes " +
+		message += "The XRD is being deleted or no longer exists. If Crossplane was started after that, it never removes " +
 			"the finalizer. Remove it: "
 	} else {
 		message += "Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: "
