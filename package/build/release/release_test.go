@@ -121,7 +121,7 @@ func TestSums(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("three"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "b is another file") {
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "b differs from the released file") {
 		t.Errorf("want another file refused, got %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600); err != nil {
