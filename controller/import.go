@@ -98,7 +98,7 @@ type importServerCommand struct {
 
 	Host    string `help:"Name or address of the server to clone." required:""`
 	Port    uint16 `help:"Its port." default:"3306"`
-	Account string `help:"Directory of a Secret with username and password of an account there that has BACKUP_ADMIN, and ca.crt, the CA of that server's certificate." required:"" type:"path"`
+	Account string `help:"Directory of a Secret with the username and password of an account that has BACKUP_ADMIN on that server, and with ca.crt, the CA of its certificate." required:"" type:"path"`
 }
 
 // Run clones the server.

@@ -53,7 +53,7 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 		return err
 	}
 	if claim.Type != v1.TypeMySQL {
-		return plainf("%s is a Database of type %s: it has no password and no Secret to log in with", c.Name, claim.Type)
+		return plainf("%s is a Database of type %s: it has neither a password nor a connection Secret", c.Name, claim.Type)
 	}
 	if !mayServe(claim.Conditions) {
 		return plainf("the server of %s does not accept clients: %s", c.Name, claim.Status.Message)

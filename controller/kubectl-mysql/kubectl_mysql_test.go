@@ -326,7 +326,7 @@ func TestLookAtRestore(t *testing.T) {
 		"Failed": {status: `{conditions: [{type: Restored, status: "False", reason: RestoreFailed, message: No room}]}`,
 			done: true, says: "No room"},
 		"Off": {status: `{conditions: [{type: Serving, status: "False", reason: Suspended, message: Suspended}]}`,
-			done: true, says: "as the manifest requests"},
+			done: true, says: "because the manifest suspends it"},
 		"Refused": {status: `{conditions: [{type: Accepted, status: "False", reason: Invalid, message: No such backup}]}`,
 			done: true, says: "No such backup"},
 		"Ready": {status: `{message: Running, conditions: [{type: Ready, status: "True"}]}`, line: "Running", done: true},

@@ -267,7 +267,8 @@ func (c *restoreCommand) look(made *instance.Composite) (line string, done bool,
 		case condition.Type == v1.ConditionAccepted, condition.Reason == v1.ReasonRestoreFailed:
 			return "", true, plainf("the restore is not possible: %s", strings.TrimSpace(condition.Message))
 		case condition.Type == v1.ConditionServing && condition.Reason == v1.ReasonSuspended:
-			return "", true, plainf("the server stays stopped, as the manifest requests: %s", strings.TrimSpace(condition.Message))
+			return "", true, plainf("the server is stopped, because the manifest suspends it: %s",
+				strings.TrimSpace(condition.Message))
 		}
 	}
 	return waitsFor(made), meta.IsStatusConditionTrue(made.Conditions, ready), nil

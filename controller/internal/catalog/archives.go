@@ -346,7 +346,7 @@ func whyUnreachable(a *instance.Archives, r *v1.BackupRecord) string {
 	case a.Restoring[r.Name] != "":
 		return a.Restoring[r.Name] + " is being restored from it"
 	case !IsRemovable(a.Life, r):
-		return "its archive is not in the place where the controller stores archives. Delete the archive by hand"
+		return "its archive is not in the directory where the controller stores archives. Delete the archive manually"
 	case r.InStore():
 		return ""
 	case v == nil:

@@ -332,7 +332,7 @@ func TestExamine(t *testing.T) {
 				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
 			},
 			want: []string{
-				`wrong: MySQL shop/orders is being deleted. Crossplane has not removed its finalizer from MySQL orders. All other objects of the instance are already deleted. Check that Crossplane runs. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
+				`wrong: MySQL shop/orders is being deleted. Crossplane has not removed its finalizer from MySQL orders. All other objects of the instance are already deleted. Check that Crossplane is running. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
 		},
 		"ClaimOfCrossplaneForAMoment": {
 			change: func(c *Cluster) {

@@ -241,8 +241,8 @@ func (q *request) sendObject(ctx context.Context) error {
 func (q *request) sendFileKey(ctx context.Context) error {
 	if len(q.identities) == 0 {
 		return refuse(http.StatusConflict,
-			"BackupStore %q has no identity in this cluster, which is needed to decrypt its backups: put it into "+
-				"the Secret of keySecretRef, as key identity", q.grant.Store)
+			"BackupStore %q has no identity in this cluster, which is needed to decrypt its backups: store it in the Secret "+
+				"of keySecretRef, under the key identity", q.grant.Store)
 	}
 	r, err := q.Read(ctx, q.key, 0)
 	if err != nil {

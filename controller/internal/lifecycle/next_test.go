@@ -341,8 +341,8 @@ func TestNext(t *testing.T) {
 		"ComposingNot": {reason: "If Crossplane is gone for good, a person says so.",
 			state: fenced(deployment(1), composing(late)), want: steps.Wait,
 			says: "Crossplane has not removed its finalizer from XMySQL db-x. No data is deleted: the backup of the data " +
-				"starts when the finalizer is removed. Check that Crossplane runs. If Crossplane is uninstalled for good, " +
-				"remove the finalizer: " +
+				"starts when the finalizer is removed. Check that Crossplane is running. If Crossplane was uninstalled " +
+				"permanently, remove the finalizer: " +
 				`kubectl patch xmysql db-x --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"composite.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
 		"ComposingHold": {reason: "The command leaves the finalizers of others.",
 			state: fenced(deployment(1), composing(late), func(s *instance.State) {
@@ -379,8 +379,8 @@ func TestNext(t *testing.T) {
 		"ClaimAwaits": {reason: "People are told who holds it.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson, "a.example/b", instance.FinalizerCrossplaneClaim)),
 			want:  steps.ReportHeldClaim, says: "Crossplane has not removed its finalizer from MySQL db. All other objects " +
-				"of the instance are already deleted. Check that Crossplane runs. If Crossplane is uninstalled for good, " +
-				"remove the finalizer: " +
+				"of the instance are already deleted. Check that Crossplane is running. If Crossplane was uninstalled " +
+				"permanently, remove the finalizer: " +
 				`kubectl patch mysql db --namespace default --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
 		"ClaimTold": {reason: "They have been told.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson, instance.FinalizerCrossplaneClaim),

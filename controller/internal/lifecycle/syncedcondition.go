@@ -221,7 +221,7 @@ func heldByCrossplane(s *instance.State) string {
 		message += "The XRD is being deleted or no longer exists. If Crossplane was started after that, it never removes " +
 			"the finalizer. Remove it: "
 	} else {
-		message += "Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: "
+		message += "Check that Crossplane is running. If Crossplane was uninstalled permanently, remove the finalizer: "
 	}
 	return message + c.CommandToRemove(finalizer)
 }

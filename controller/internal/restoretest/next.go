@@ -416,7 +416,7 @@ func whyImpossible(s *State) string {
 	case c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || s.Volume == nil:
 		return "the backup volume does not exist or is not bound"
 	case a == nil || a.PVCName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
-		return "the archive is not in the place where the controller stores archives"
+		return "the archive is not in the directory where the controller stores archives"
 	}
 	return ""
 }

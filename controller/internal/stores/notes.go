@@ -128,7 +128,7 @@ func checkNote(n *v1.StoreNote, folder string) error {
 		return fmt.Errorf("the catalog entry in %q belongs to backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace,
 			n.Spec.Instance.Name)
 	case a == nil || path.Dir(a.Path) != n.ArchiveFolder():
-		return fmt.Errorf("the catalog entry in %q names no archive in %q", folder, n.ArchiveFolder())
+		return fmt.Errorf("the catalog entry in %q does not refer to an archive in %q", folder, n.ArchiveFolder())
 	}
 	return nil
 }

@@ -134,8 +134,8 @@ func messageOf(f store.Finding) string {
 			"deleted"
 	}
 	if !f.WritesOnce {
-		parts = append(parts, "the store has no conditional writes, so only the lease prevents two controllers from "+
-			"writing at the same time, and two clusters with the same prefix are detected late")
+		parts = append(parts, "the store has no conditional writes, so only the lease prevents concurrent writers. Two "+
+			"clusters with the same prefix are detected late")
 	}
 	return strings.Join(parts, "; ")
 }
