@@ -25,23 +25,23 @@ type backupCommand struct {
 
 	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Directory in the volume's root that contains the data."`
-	Archive   string `help:"File to create, ending in .tar.zst, in a directory of its own on the backup volume. The manifest.json is written next to it." required:"" xor:"place" type:"path"`
+	Archive   string `help:"File to create, ending in .tar.zst, in its own directory on the backup volume. The manifest.json is written next to it." required:"" xor:"place" type:"path"`
 
-	Record       string `help:"Name of the BackupRecord. The manifest stores it, together with the next nine values." required:""`
+	Record       string `help:"Name of the BackupRecord. It is stored in the manifest, like the values of the next nine flags." required:""`
 	XR           string `help:"UID of the composite resource. An existing archive is reused only if it has the same UID." name:"xr" required:""`
 	Kind         string `default:"MySQL" help:"Kind of the claim."`
 	Namespace    string `help:"Namespace of the claim." required:""`
 	NamespaceUID string `help:"UID of that namespace." name:"namespace-uid"`
 	Name         string `help:"Name of the claim." required:""`
 	Image        string `help:"Image of the server."`
-	Number       int64  `help:"Number of the backup, counted for its claim."`
+	Number       int64  `help:"Sequence number of the backup within its claim."`
 	StorageSize  string `help:"Size of the volume that the claim requests."`
 
 	SourceVersion string    `help:"Version that the server reported before it stopped, such as 8.4.6. The version in the data directory and the version of the last start take precedence."`
 	Announced     time.Time `help:"Time when the BackupRecord was created. An existing archive that is older and has other data is not overwritten. A volume has such an archive if the cluster was restored from an earlier state and the volume was not."`
-	NeverServed   bool      `help:"No client ever reached the server. The files of an interrupted initialization are then not backed up."`
+	NeverServed   bool      `help:"Set if no client ever reached the server. The files of an interrupted initialization are then not backed up."`
 
-	WithoutOutside bool `help:"Leave out data that is stored outside of the data directory. Without this flag, the backup fails if there is such data."`
+	WithoutOutside bool `help:"Do not back up data that is stored outside of the data directory. Without this flag, the backup fails if there is such data."`
 
 	Report string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
@@ -76,7 +76,7 @@ type unpacking struct {
 	SHA256  string `help:"SHA-256 checksum of the archive in hexadecimal, from the BackupRecord." name:"sha256" required:""`
 
 	SourceVersion string `help:"Version of the server that wrote the data, such as 8.4.6." required:""`
-	SourceClean   bool   `help:"That server stopped cleanly. No server can upgrade data of a server that did not." negatable:""`
+	SourceClean   bool   `help:"Set if that server stopped cleanly. Otherwise its data cannot be upgraded." negatable:""`
 	TargetVersion string `help:"File that 'controller version-of-server' wrote in the image of the server that will use the data." required:"" type:"path"`
 }
 
@@ -90,7 +90,7 @@ func (u *unpacking) restoreOf() (archive.Restore, error) {
 
 // inStore contains the flags for an archive in a store, as opposed to a file.
 type inStore struct {
-	Object string `help:"Name in the store, instead of --archive. It is the prefix for a new archive, or the archive to unpack." required:"" xor:"place"`
+	Object string `help:"Name in the store, instead of --archive: the prefix of a new archive, or the name of the archive to unpack." required:"" xor:"place"`
 	Access string `help:"Directory with the access to the store: url, ca.crt and token of its gateway, the recipients for encryption, and the manifest.json of the archive to unpack." default:"${access}" type:"path"`
 }
 

@@ -45,12 +45,12 @@ func TestBootCheck(t *testing.T) {
 		want            string
 	}{
 		"Broken": {"mysqld", newData + corrupt + "exit 1", agent.ExitBroken,
-			"does not start with the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
+			"did not start with the data (exit status 1): [MY-011971] [InnoDB] Page 7 is corrupt."},
 		"Aborted": {"mysqld", newData + corrupt + "kill -6 $$", agent.ExitBroken, "(signal: aborted"},
 		"Silent":  {"mysqld", newData + "exit 1", agent.ExitBroken, "(exit status 1): it printed nothing"},
 		"Old":     {"mysqld", old + corrupt + "exit 1", agent.ExitBroken, "Page 7 is corrupt"},
 		"Options": {"mysqld", "echo '[ERROR] these options are odd' >&2; exit 3", agent.ExitFailed,
-			"cannot create a new data directory either: exit status 3: these options are odd"},
+			"cannot create a new data directory with the same options either: exit status 3: these options are odd"},
 		"Mute": {"mysqld", "exit 1", agent.ExitFailed, "The backup is not the cause"},
 		"Torn": {"mysqld", "printf 'its last words'; exit 1", agent.ExitFailed, "(exit status 1): its last words."},
 		"Killed": {"mysqld", corrupt + "kill -9 $$", agent.ExitFailed,

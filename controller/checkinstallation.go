@@ -34,7 +34,7 @@ type checkInstallationCommand struct {
 	Namespace string        `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"The controller's namespace."`
 	Timeout   time.Duration `default:"3m" help:"How long to wait until the installation is ready."`
 	Platform  bool          `default:"true" help:"Wait until the controller writes its release to the status of the Platform." negatable:""`
-	Function  bool          `default:"true" help:"Wait until the status of the Platform reports that the function fits the controller." negatable:""`
+	Function  bool          `default:"true" help:"Wait until the status of the Platform reports that the releases of the function and the controller match." negatable:""`
 }
 
 // Run waits until the installation is ready.
@@ -115,7 +115,7 @@ func (c *checkInstallationCommand) checkController(ctx context.Context, reader c
 			return nil
 		}
 	}
-	return fmt.Errorf("the Deployment %s in namespace %s is not available: its pods and their logs say why", controllerName,
+	return fmt.Errorf("the Deployment %s in namespace %s is not available: check its pods and their logs", controllerName,
 		c.Namespace)
 }
 
@@ -145,8 +145,8 @@ func (c *checkInstallationCommand) checkPlatform(ctx context.Context, reader cli
 		return err
 	}
 	if p.Status.ControllerRelease != version {
-		return fmt.Errorf("the status of the Platform has the controller's release %q, and not %q: the controller writes it "+
-			"once a minute", p.Status.ControllerRelease, version)
+		return fmt.Errorf("the status of the Platform contains the controller's release %q instead of %q: the controller "+
+			"updates it once a minute", p.Status.ControllerRelease, version)
 	}
 	ready := apimeta.FindStatusCondition(p.Status.Conditions, "Ready")
 	if !c.Function || ready != nil && ready.Status == metav1.ConditionTrue {

@@ -31,7 +31,8 @@ func (c *cloneCommand) Run(ctx context.Context) error {
 	r := agent.Report{Command: "clone", Version: result.Version}
 	r.End(time.Since(start).Seconds(), err)
 	if err == nil {
-		fmt.Printf("The data is cloned, up to %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
+		fmt.Printf("The data is cloned up to binary log position %s:%d (GTIDs: %s).\n",
+			result.File, result.Offset, result.GTIDs)
 	}
 	return writeReport(r, c.Report, err)
 }
@@ -54,21 +55,22 @@ func readDonor(folder string) (clone.Donor, error) {
 		raw, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // The caller chooses the directory.
 		switch {
 		case err != nil:
-			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %w", err)
+			return clone.Donor{}, fmt.Errorf("cannot read the Secret of the server to clone: %w", err)
 		case len(raw) == 0 || len(raw) > maxDonorFile:
-			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %s has %d bytes instead of 1 to %d", name, len(raw),
+			return clone.Donor{}, fmt.Errorf("cannot use the Secret of the server to clone: the size of %s is %d bytes, but "+
+				"must be 1 to %d bytes", name, len(raw),
 				maxDonorFile)
 		}
 		values[name] = strings.TrimSuffix(string(raw), "\n")
 	}
 	port, err := strconv.ParseUint(values["port"], 10, 16)
 	if err != nil {
-		return clone.Donor{}, fmt.Errorf("cannot read which server to clone: port: %w", err)
+		return clone.Donor{}, fmt.Errorf("cannot use the Secret of the server to clone: port: %w", err)
 	}
 	l := sql.Layout{}
 	for name, target := range map[string]*int{"page-size": &l.PageSize, "lower-case-table-names": &l.LowerCase} {
 		if *target, err = strconv.Atoi(values[name]); err != nil {
-			return clone.Donor{}, fmt.Errorf("cannot read which server to clone: %s: %w", name, err)
+			return clone.Donor{}, fmt.Errorf("cannot use the Secret of the server to clone: %s: %w", name, err)
 		}
 	}
 	return clone.Donor{

@@ -22,7 +22,7 @@ import (
 type gatewayCommand struct {
 	Settings      string        `help:"Directory with the settings from the controller: ${stores}, tls.crt and tls.key. Changes are read while the gateway runs." required:"" type:"path"`
 	Address       string        `default:":8443" help:"Address to listen on, over TLS."`
-	DrainTimeout  time.Duration `default:"30s" help:"How long running requests may continue after the gateway is told to stop. Clients retry interrupted requests."`
+	DrainTimeout  time.Duration `default:"30s" help:"How long running requests may continue after the gateway receives the signal to stop. Clients retry interrupted requests."`
 	HeaderTimeout time.Duration `default:"10s" hidden:""`
 	Debug         bool          `help:"Also log each accepted request, each request to a store, and failed connections." short:"d"`
 }

@@ -28,7 +28,7 @@ type half struct {
 	Volume    string `help:"Directory where the data volume is mounted." required:"" type:"path"`
 	Directory string `default:"${directory}" help:"Directory in the volume's root for the data. It must be empty or missing."`
 	XR        string `help:"UID of the composite resource that owns the data from then on." name:"xr" required:""`
-	Name      string `help:"Name of the import, which shows whether it was already done." required:""`
+	Name      string `help:"Name of the import, which identifies an import that is already complete." required:""`
 	Report    string `default:"${report}" help:"File for the report, which is one JSON object. The default is the termination log of the container, which may be missing."`
 }
 
@@ -98,7 +98,7 @@ type importServerCommand struct {
 
 	Host    string `help:"Name or address of the server to clone." required:""`
 	Port    uint16 `help:"Its port." default:"3306"`
-	Account string `help:"Directory of a Secret with username and password of an account there that has BACKUP_ADMIN, and ca.crt, the CA of that server's certificate." required:"" type:"path"`
+	Account string `help:"Directory of a Secret with the username and password of an account that has BACKUP_ADMIN on that server, and with ca.crt, the CA of its certificate." required:"" type:"path"`
 }
 
 // Run clones the server.
@@ -121,14 +121,16 @@ func (c *importServerCommand) run(ctx context.Context, r *agent.Report) error {
 	}
 	result, err := (&clone.Clone{Folder: h.Folder(), Donor: donor, KeepUser: true, Output: os.Stdout}).Run(ctx)
 	if wrong, ok := errors.AsType[*sql.WrongEngineError](err); ok {
-		return fmt.Errorf("that server has tables that do not use InnoDB, and a clone contains no rows of them: "+
-			"%s. Convert them there (ALTER TABLE … ENGINE=InnoDB), or import its volume or a dump", strings.Join(wrong.Tables, ", "))
+		return fmt.Errorf("that server has tables that do not use InnoDB, and a clone does not contain their rows: %s. "+
+			"Convert them on that server (ALTER TABLE … ENGINE=InnoDB), or import its volume or a dump",
+			strings.Join(wrong.Tables, ", "))
 	}
 	if err != nil {
 		return err
 	}
 	r.Version = result.Version
-	fmt.Printf("The data is cloned, up to %s:%d (%s).\n", result.File, result.Offset, result.GTIDs)
+	fmt.Printf("The data is cloned up to binary log position %s:%d (GTIDs: %s).\n",
+		result.File, result.Offset, result.GTIDs)
 	return m.Complete()
 }
 
@@ -142,14 +144,15 @@ func (c *importServerCommand) donor(ctx context.Context) (clone.Donor, error) {
 		case err != nil:
 			return clone.Donor{}, fmt.Errorf("the Secret of the import account has no %s: %w", name, err)
 		case len(raw) == 0 || len(raw) > maxDonorFile:
-			return clone.Donor{}, fmt.Errorf("the Secret of the import account: %s has %d bytes instead of 1 to %d",
+			return clone.Donor{}, fmt.Errorf("the Secret of the import account: the size of %s is %d bytes, but must be 1 "+
+				"to %d bytes",
 				name, len(raw), maxDonorFile)
 		}
 		values[name] = strings.TrimSuffix(string(raw), "\n")
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(values["ca.crt"])) {
-		return clone.Donor{}, errors.New("the Secret of the import account: ca.crt has no certificate in PEM")
+		return clone.Donor{}, errors.New("the Secret of the import account: ca.crt contains no PEM certificate")
 	}
 	d := clone.Donor{
 		Host: c.Host, Port: int(c.Port), Authorities: filepath.Join(c.Account, "ca.crt"),

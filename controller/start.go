@@ -20,7 +20,7 @@ import (
 
 // startCommand implements `controller start`.
 type startCommand struct {
-	LeaderElection     bool   `help:"Wait until no other controller runs, and start only then. Needed for more than one replica, and for updates without two running controllers." negatable:""`
+	LeaderElection     bool   `help:"Start only when no other controller runs. Required for more than one replica, and to prevent two controllers from running during an update." negatable:""`
 	MetricsAddress     string `default:"0" help:"Address to serve Prometheus metrics on, such as :8443. They are served over TLS, to tokens that may get /metrics. 0 disables them."`
 	HealthAddress      string `default:"0" help:"Address to serve /healthz and /readyz on, such as :8081. 0 disables them."`
 	AgentImage         string `default:"${agent}" env:"AGENT_IMAGE" help:"Image of this product, for the Jobs of the controller."`
@@ -28,11 +28,11 @@ type startCommand struct {
 	BackupStorageClass string `help:"StorageClass of the backup volumes. If unset, the StorageClass of the data is used."`
 	Namespace          string `default:"crossplane-mysql-system" env:"POD_NAMESPACE" help:"Namespace of the controller."`
 	MaxConcurrent      int    `default:"10" help:"Number of instances that are reconciled concurrently."`
-	RestoreTestsAtOnce int    `default:"2" help:"Maximum number of concurrent restore tests, with at most one in each namespace. With 0, only restore tests that backup.finalBackup.requireRestoreTest demands are run. These do not count."`
-	ClusterDomain      string `placeholder:"DOMAIN" env:"CLUSTER_DOMAIN" help:"Domain of the cluster, for which servers' certificates are issued, such as cluster.local. If unset, it is read from /etc/resolv.conf, and cluster.local if that does not contain it."`
+	RestoreTestsAtOnce int    `default:"2" help:"Maximum number of concurrent restore tests, with at most one in each namespace. With 0, only restore tests that backup.finalBackup.requireRestoreTest requires are run. These do not count toward the maximum."`
+	ClusterDomain      string `placeholder:"DOMAIN" env:"CLUSTER_DOMAIN" help:"Domain of the cluster, for which servers' certificates are issued, such as cluster.local. The default is the domain in /etc/resolv.conf, or cluster.local if that file does not contain one."`
 	Debug              bool   `help:"Also log each write to the API server, each request to a store, each login to a server, and why the controller waits. The log is then text and not JSON." short:"d"`
 
-	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long the previous password is still accepted after a change, such as 10m, for clients that do not have the new one yet. The minimum is ${settle}. The default, ${default}, is longer than the update of a Secret in a running pod takes."`
+	PasswordGrace time.Duration `default:"${grace}" env:"PASSWORD_GRACE" help:"How long the previous password is still accepted after a change, such as 10m, for clients that do not have the new one yet. The minimum is ${settle}. The default, ${default}, is longer than Kubernetes takes to update a Secret in a running pod."`
 }
 
 // Validate checks the flags.
@@ -47,8 +47,8 @@ func (c *startCommand) Validate() error {
 		return fmt.Errorf("--cluster-domain=%q is not a domain, such as cluster.local: %s", c.ClusterDomain, wrong[0])
 	}
 	if c.PasswordGrace < rotate.DefaultSettle {
-		return fmt.Errorf("--password-grace=%s is too short: a client may need up to %s between reading the Secret "+
-			"and the login. Use at least that", c.PasswordGrace, rotate.DefaultSettle)
+		return fmt.Errorf("--password-grace=%s is too short: a client may need up to %s from reading the Secret to "+
+			"logging in. Use at least that duration", c.PasswordGrace, rotate.DefaultSettle)
 	}
 	return nil
 }

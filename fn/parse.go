@@ -85,7 +85,7 @@ func checkSettings(s *v1.Settings) error {
 	case !hostPath && s.HostPathNode != "":
 		return invalid("the Composition's input: hostPathNode is supported only with volumes: %s", v1.VolumesHostPath)
 	case len(validation.IsValidLabelValue(s.HostPathNode)) > 0:
-		return invalid("the Composition's input: hostPathNode %q is not a valid name of a node", s.HostPathNode)
+		return invalid("the Composition's input: hostPathNode %q is not a valid node name", s.HostPathNode)
 	case hostPath && (!path.IsAbs(s.HostPathRoot) || path.Clean(s.HostPathRoot) != s.HostPathRoot ||
 		s.HostPathRoot == "/"):
 		return invalid("the Composition's input: hostPathRoot %q must be an absolute path below /, without '..'",
@@ -116,7 +116,7 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 		return xr.AsMySQL(), xr.Spec.Type, nil
 	}
 	return nil, "", &compose.Refusal{Reason: v1.ReasonNotSupported,
-		Err: errors.Errorf("this function composes %s of %s, %s of %s and %s of %s, not %q of %q. Fix the Composition's "+
+		Err: errors.Errorf("this function composes %s (%s), %s (%s) and %s (%s), but not %q (%q). Fix the Composition's "+
 			"compositeTypeRef",
 			v1.KindXMySQL, v1.GroupVersionClaims, v1.KindXDatabase, v1.GroupVersionDatabase, v1.KindMySQL, v1.GroupVersion,
 			kind, apiVersion)}

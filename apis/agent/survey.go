@@ -35,7 +35,7 @@ const maxFound = 64 << 10
 func (f *Found) Line() (string, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
-		return "", fmt.Errorf("cannot write what was found: %w", err)
+		return "", fmt.Errorf("cannot encode the log line: %w", err)
 	}
 	return foundPrefix + string(raw), nil
 }

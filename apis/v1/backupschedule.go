@@ -36,8 +36,7 @@ func parseSchedule(text string) (cron.Schedule, error) {
 	case strings.Contains(text, "TZ"):
 		return nil, errors.New("must not contain a time zone. Set backup.schedule.timeZone instead")
 	case strings.HasPrefix(text, "@every"):
-		return nil, errors.New("must not use @every. Set the minutes of the backups with a cron expression, such as 0 */6 " +
-			"* * *")
+		return nil, errors.New("must not use @every. Use a cron expression instead, such as 0 */6 * * *")
 	}
 	parsed, err := cron.ParseStandard(text)
 	if err != nil {
@@ -45,7 +44,7 @@ func parseSchedule(text string) (cron.Schedule, error) {
 			"of the week, such as 0 3 * * *: %w", err)
 	}
 	if parsed.Next(time.Unix(0, 0)).IsZero() {
-		return nil, errors.New("matches no existing date, so that no backup would be taken. Change the day or the month")
+		return nil, errors.New("matches no existing date, so no backup would ever be taken. Change the day or the month")
 	}
 	return parsed, nil
 }

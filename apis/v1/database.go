@@ -43,11 +43,11 @@ const LegacyDatabasePassword = "my_passwd"
 //
 // +kubebuilder:validation:XValidation:rule="has(self.type)",message="type is required; set it to mongo or mysql"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || !has(oldSelf.type) || self.type == oldSelf.type",message="type cannot change, because mongo and mysql cannot read each other's data; create another Database"
-// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is supported only for type mysql, because restoring a mongod backup is untested; remove storageSize, and the data is lost with the pod"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.storageSize) || !has(self.type) || self.type == 'mysql'",optionalOldSelf=true,message="storageSize is supported only for type mysql, because restoring a mongod backup is untested; remove storageSize (the data is then lost when the pod is deleted)"
 // +kubebuilder:validation:XValidation:rule="!has(self.passwordSecretRef) || !has(self.type) || self.type == 'mysql'",message="passwordSecretRef is supported only for type mysql, because a server of type mongo has no password"
 // +kubebuilder:validation:XValidation:rule="has(self.storageSize) == has(oldSelf.storageSize)",message="storageSize cannot be added or removed later; create another Database"
 // +kubebuilder:validation:XValidation:rule="!has(self.storageSize) || !has(oldSelf.storageSize) || !self.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || !oldSelf.storageSize.matches('^[0-9]+([.][0-9]+)?([eE][0-9]{1,2}|[kMGTPE]|[KMGTPE]i)?$') || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",message="the storage size can grow, but it cannot shrink"
-// +kubebuilder:validation:XValidation:rule="has(self.storageSize) || !(has(self.deletionPolicy) || has(self.backup) || has(self.restore))",message="deletionPolicy, backup and restore require storageSize, because without it the data is lost with the pod"
+// +kubebuilder:validation:XValidation:rule="has(self.storageSize) || !(has(self.deletionPolicy) || has(self.backup) || has(self.restore))",message="deletionPolicy, backup and restore require storageSize, because without it the data is lost when the pod is deleted"
 // +kubebuilder:validation:XValidation:rule="!has(self.compositeDeletePolicy) || self.compositeDeletePolicy == 'Background'",message="compositeDeletePolicy must be Background, because a foreground deletion would remove the server before its backup is taken"
 type DatabaseSpec struct {
 	// Type of the server: mongo or mysql. It is required and cannot be changed.

@@ -20,7 +20,7 @@ func Password(raw string) (string, error) {
 	case p == "":
 		return "", errors.New("the password is empty, but root must have a password")
 	case len(p) > MaxPasswordLength:
-		return "", fmt.Errorf("the password has more than %d bytes, which is the maximum of MySQL", MaxPasswordLength)
+		return "", fmt.Errorf("the password is longer than %d bytes, the maximum in MySQL", MaxPasswordLength)
 	case !utf8.ValidString(p):
 		return "", errors.New("the password is not valid UTF-8")
 	case strings.ContainsFunc(p, unicode.IsControl):

@@ -49,8 +49,8 @@ func (s *PlatformStatus) SetReleases(controller, function, why string) metav1.Co
 			Message: why}
 	case !ReleasesFit(function, controller):
 		return metav1.Condition{Type: ConditionReady, Status: metav1.ConditionFalse, Reason: ReasonReleasesDiffer,
-			Message: fmt.Sprintf("The function is %s and the controller is %s. They may have different APIs. Install the same "+
-				"release of both", function, controller)}
+			Message: fmt.Sprintf("The function has release %s, but the controller has release %s. Their APIs may differ. "+
+				"Install the same release of both", function, controller)}
 	}
 	return metav1.Condition{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonReleasesFit}
 }

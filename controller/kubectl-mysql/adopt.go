@@ -14,7 +14,7 @@ type storeKeyCommand struct{ storekey.Create }
 // Run creates the keys.
 func (c *storeKeyCommand) Run(root *cli) error {
 	if root.Namespace != "" {
-		return plainf("--namespace is the namespace of claims. Use --system-namespace to name the namespace of the " +
+		return plainf("--namespace is the namespace of claims. Use --system-namespace to specify the namespace of the " +
 			"Secret")
 	}
 	return c.Write(os.Stdout)

@@ -52,7 +52,7 @@ func (c *backupCommand) run(ctx context.Context, s *session) error {
 		return err
 	}
 	if err := s.kube.Create(ctx, b); kerrors.IsAlreadyExists(err) {
-		return plainf("Backup %q exists already. Choose another name with --as", name)
+		return plainf("Backup %q already exists. Choose another name with --as", name)
 	} else if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ type poll func(*instance.Composite) (line string, done bool, err error)
 // await waits until a poll is done, and prints its line when it changes.
 func (s *session) await(ctx context.Context, name string, limit time.Duration, judge poll) (*instance.Composite,
 	error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the timeout of %s is over", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the timeout of %s expired", limit))
 	defer cancel()
 	stopped := func(cause error) error {
 		return fmt.Errorf("stopped waiting (%w). The operation continues: %s", cause, s.statusOf(name))

@@ -34,8 +34,8 @@ type connectCommand struct {
 
 // Help returns the text after the flags.
 func (*connectCommand) Help() string {
-	return "It logs in as root with the password from the connection Secret. The password is on no command line " +
-		"and in no environment variable. The client accepts only the certificate of this server."
+	return "It logs in as root with the password from the connection Secret. The password does not appear on a " +
+		"command line or in an environment variable. The client accepts only the certificate of this server."
 }
 
 // Run logs in, or forwards the port only.
@@ -53,13 +53,14 @@ func (c *connectCommand) run(ctx context.Context, s *session) error {
 		return err
 	}
 	if claim.Type != v1.TypeMySQL {
-		return plainf("%s is a Database of type %s: it has no password and no Secret to log in with", c.Name, claim.Type)
+		return plainf("%s is a Database of type %s: it has neither a password nor a connection Secret", c.Name, claim.Type)
 	}
 	if !mayServe(claim.Conditions) {
-		return plainf("the server of %s accepts no clients: %s", c.Name, claim.Status.Message)
+		return plainf("the server of %s does not accept clients: %s", c.Name, claim.Status.Message)
 	}
 	if claim.Status.Binding == nil {
-		return plainf("%s names no connection Secret: its function is of an earlier release", c.Name)
+		return plainf("the status of %s contains no connection Secret, because it was written by an earlier release of "+
+			"the function", c.Name)
 	}
 	secret := &corev1.Secret{}
 	if err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: claim.Status.Binding.Name},
@@ -203,7 +204,7 @@ func (c *connectCommand) runClient(ctx context.Context, s *session, secret *core
 	cmd.WaitDelay = waitDelay
 	err = cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) {
-		return plainf("there is no program %s here: name the client with --client, or use --forward-only", c.Client)
+		return plainf("the program %s was not found: specify a client with --client, or use --forward-only", c.Client)
 	}
 	return err
 }

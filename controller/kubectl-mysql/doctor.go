@@ -17,8 +17,8 @@ type doctorCommand struct {
 // Help returns the text after the flags.
 func (*doctorCommand) Help() string {
 	return "It needs the right to list claims, composite resources, PersistentVolumes, PersistentVolumeClaims, " +
-		"BackupRecords and BackupStores in the whole cluster. It reports what else it may not list.\n\nExit codes: " +
-		"0 no problem was found, although there may be notes; 1 a problem was found; 2 the cluster could not be " +
+		"BackupRecords and BackupStores in the whole cluster. It also reports other kinds that it may not list.\n\nExit " +
+		"codes: 0 no problem was found, although there may be notes; 1 a problem was found; 2 the cluster could not be " +
 		"checked."
 }
 

@@ -326,7 +326,7 @@ func TestLookAtRestore(t *testing.T) {
 		"Failed": {status: `{conditions: [{type: Restored, status: "False", reason: RestoreFailed, message: No room}]}`,
 			done: true, says: "No room"},
 		"Off": {status: `{conditions: [{type: Serving, status: "False", reason: Suspended, message: Suspended}]}`,
-			done: true, says: "as the manifest requests"},
+			done: true, says: "because the manifest suspends it"},
 		"Refused": {status: `{conditions: [{type: Accepted, status: "False", reason: Invalid, message: No such backup}]}`,
 			done: true, says: "No such backup"},
 		"Ready": {status: `{message: Running, conditions: [{type: Ready, status: "True"}]}`, line: "Running", done: true},
@@ -651,7 +651,8 @@ func TestConnectToUnknown(t *testing.T) {
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-connection"}})
 			s.kubectl = fakeForward(saysPort, untilItEnds)
 			err := (&connectCommand{Name: "shop", Client: "true"}).run(t.Context(), s)
-			if may := err == nil || !strings.Contains(err.Error(), "accepts no clients"); may != tc.may || may && err != nil {
+			if may := err == nil || !strings.Contains(err.Error(), "does not accept "+
+				"clients"); may != tc.may || may && err != nil {
 				t.Errorf("%s Got %v, %s", tc.reason, err, out)
 			}
 		})
@@ -883,9 +884,9 @@ func TestDoctorIsBlind(t *testing.T) {
 // TestNamespaceIsNotMeant checks that a global flag is refused by commands that do not use it.
 func TestNamespaceIsNotMeant(t *testing.T) {
 	for want, args := range map[string][]string{
-		"the doctor checks the whole cluster":                        {"doctor", "--namespace", "shop"},
-		"use --map to name the namespaces":                           {"adopt", "--store", "offsite", "--namespace", "shop"},
-		"Use --system-namespace to name the namespace of the Secret": {"store-key", "offsite", "--namespace", "shop"},
+		"the doctor checks the whole cluster":                           {"doctor", "--namespace", "shop"},
+		"use --map to specify the namespaces":                           {"adopt", "--store", "offsite", "--namespace", "shop"},
+		"Use --system-namespace to specify the namespace of the Secret": {"store-key", "offsite", "--namespace", "shop"},
 		"--map a=b=c": {"adopt", "--store", "offsite", "--map", "a=b=c", "--kubeconfig", kubeconfig(t)},
 		"--map is only for --store": {"adopt", "--volume", "backup-db-pvc", "--map", "a=b", "--kubeconfig",
 			kubeconfig(t)},

@@ -34,7 +34,7 @@ type cli struct {
 	Kubeconfig string           `help:"Path of the kubeconfig file. The default is KUBECONFIG, or the file in the home directory."                   placeholder:"FILE"`
 	Context    string           `help:"Context of the kubeconfig."                                                    placeholder:"NAME"`
 	Namespace  string           `help:"Namespace of the instance. The default is the namespace of the context."                   placeholder:"NAME" short:"n"`
-	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database,MySQL.crossplane-mysql.io" help:"Kind of the instance: MySQL, Database, or MySQL.crossplane-mysql.io for a MySQL without a claim. With MySQL, the plugin uses the claim of that name. If there is none, it uses the MySQL without a claim."`
+	Kind       string           `default:"MySQL"                                                                      enum:"MySQL,Database,MySQL.crossplane-mysql.io" help:"Kind of the instance: MySQL, Database, or MySQL.crossplane-mysql.io for a MySQL without a claim. With MySQL, the plugin uses the claim with that name. If there is none, it uses the MySQL without a claim."`
 	Output     string           `default:"text"                                                                       enum:"text,json" help:"Output format: text, or json for programs. Progress is always printed to standard error." short:"o"`
 
 	List    listCommand    `cmd:"" help:"List the instances of a namespace, each with its server, its last backup and its message."`

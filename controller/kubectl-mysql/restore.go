@@ -31,7 +31,7 @@ type restoreCommand struct {
 	From      string        `help:"Name of the instance whose backup is restored. The instance can be deleted."                                                   placeholder:"NAME" required:""`
 	To        string        `help:"Name of the new instance. It must not exist yet."                                                             placeholder:"NAME" required:""`
 	Backup    string        `help:"Name of the backup, as 'kubectl get backups.crossplane-mysql.io' shows it. The default is the last verified backup." placeholder:"NAME"`
-	InsteadOf string        `help:"Last backup of a previous instance of the new name, to override it. Required if that instance had the same restore source." placeholder:"NAME"`
+	InsteadOf string        `help:"Last backup of a previous instance with the new name. It confirms that another backup is restored instead. Required if that instance had the same restore source." placeholder:"NAME"`
 	Filename  string        `help:"Manifest of the new instance, or - for standard input. The default is the spec of the other instance. Required if that instance is deleted."              placeholder:"FILE"              short:"f" type:"existingfile"`
 	DryRun    bool          `help:"Print the manifest of the new instance, and create nothing."`
 	Wait      bool          `default:"true"                                                                                                                 help:"Wait until the server of the new instance accepts clients." negatable:""`
@@ -68,7 +68,8 @@ func (c *restoreCommand) run(ctx context.Context, s *session) error {
 	err = s.kube.Create(ctx, claim, client.FieldValidation(metav1.FieldValidationStrict))
 	switch {
 	case kerrors.IsAlreadyExists(err):
-		return plainf("%s %q exists already, and a restore creates a new claim: choose another name with --to", s.kind.Kind, c.To)
+		return plainf("%s %q already exists, but a restore creates a new claim: choose another name with --to",
+			s.kind.Kind, c.To)
 	case err != nil:
 		return s.explain(err, "")
 	}
@@ -157,12 +158,13 @@ func (c *restoreCommand) read(kind schema.GroupVersionKind) (*unstructured.Unstr
 	if len(claims) > 1 {
 		claims = slices.DeleteFunc(claims, func(source *unstructured.Unstructured) bool { return source.GetName() != c.From })
 		if len(claims) != 1 {
-			return nil, plainf("%s contains more than one %s, and %d of them have the name %s: pass a file with one", c.Filename,
+			return nil, plainf("%s contains more than one %s, and %d of them have the name %s: pass a file with only one",
+				c.Filename,
 				kind.Kind, len(claims), c.From)
 		}
 	}
 	if len(claims) == 0 {
-		return nil, plainf("%s has no %s%s", c.Filename, kind, others)
+		return nil, plainf("%s contains no %s%s", c.Filename, kind, others)
 	}
 	return claims[0], nil
 }
@@ -264,7 +266,8 @@ func (c *restoreCommand) look(made *instance.Composite) (line string, done bool,
 		case condition.Type == v1.ConditionAccepted, condition.Reason == v1.ReasonRestoreFailed:
 			return "", true, plainf("the restore is not possible: %s", strings.TrimSpace(condition.Message))
 		case condition.Type == v1.ConditionServing && condition.Reason == v1.ReasonSuspended:
-			return "", true, plainf("the server stays stopped, as the manifest requests: %s", strings.TrimSpace(condition.Message))
+			return "", true, plainf("the server is stopped, because the manifest suspends it: %s",
+				strings.TrimSpace(condition.Message))
 		}
 	}
 	return waitsFor(made), meta.IsStatusConditionTrue(made.Conditions, ready), nil

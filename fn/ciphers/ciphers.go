@@ -28,12 +28,12 @@ func Refused(values map[string]string) (reason, name string) {
 	case fits12 || fits13:
 		return "", ""
 	case !has12 && !has13:
-		return "allows no TLS version with which clients can log in. Add TLSv1.2 or TLSv1.3", "tls_version"
+		return "must contain TLSv1.2 or TLSv1.3, or no client can log in", "tls_version"
 	case has12 && hasCiphers:
 		return "contains no cipher for the ECDSA key of the server's certificate. Add ECDHE-ECDSA-AES256-GCM-SHA384, or " +
 			"allow TLSv1.3", "ssl_cipher"
 	}
-	return "contains no cipher suite with which the controller can log in. Add TLS_AES_256_GCM_SHA384, or allow TLSv1.2",
+	return "contains no cipher suite that the controller supports. Add TLS_AES_256_GCM_SHA384, or allow TLSv1.2",
 		"tls_ciphersuites"
 }
 

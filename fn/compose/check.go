@@ -21,16 +21,16 @@ func checkIdentity(r *resolved) field.ErrorList {
 	i, meta := r.instance, field.NewPath("metadata")
 	if i.Namespace == "" {
 		return field.ErrorList{field.Required(field.NewPath("spec", "claimRef"),
-			"the namespace of the server is unknown, because this composite resource has no claim and no namespace. Create a "+
-				strings.TrimPrefix(r.XR.Kind, "X")+" claim in a namespace instead")}
+			"the namespace of the server is unknown, because this composite resource has neither a claim nor a namespace. "+
+				"Create a "+strings.TrimPrefix(r.XR.Kind, "X")+" claim in a namespace instead")}
 	}
 	if len(validation.IsDNS1123Label(i.Namespace)) > 0 {
-		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not a valid name of a namespace")}
+		return field.ErrorList{field.Invalid(meta.Child("namespace"), i.Namespace, "is not a valid namespace name")}
 	}
 	if len(validation.IsDNS1035Label(i.ServiceName())) > 0 || strings.Contains(i.Name, ".") {
 		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name,
-			"is not a valid name of a Service. Use lowercase letters, digits and '-'. Begin with a letter, and end with a "+
-				"letter or a digit")}
+			"is not a valid Service name. Use lowercase letters, digits and '-'. Begin with a letter, and end with a letter "+
+				"or a digit")}
 	}
 	if strings.HasPrefix(i.Name, backupPrefix) {
 		return field.ErrorList{field.Invalid(meta.Child("name"), i.Name,
@@ -77,15 +77,15 @@ func fileNameBytes(name string) int {
 func checkDatabase(path *field.Path, name string) field.ErrorList {
 	switch {
 	case name == "":
-		return field.ErrorList{field.Required(path, "set the name of the database that the server creates at its "+
-			"initialization")}
+		return field.ErrorList{field.Required(path, "set the name of the database that the server creates when it is "+
+			"initialized")}
 	case utf8.RuneCountInString(name) > 64 || !databasePattern.MatchString(name):
 		return field.ErrorList{field.Invalid(path, clipText(name), "must have at most 64 letters, digits, '_' and '-'")}
 	}
 	if n := fileNameBytes(name); n > maxFileName {
 		return field.ErrorList{field.Invalid(path, name,
-			fmt.Sprintf("its directory name would have %d bytes, and the maximum is %d bytes. Each character except ASCII "+
-				"letters, digits and '_' takes %d bytes. Choose a shorter name", n, maxFileName, encodedBytes))}
+			fmt.Sprintf("its directory name would be %d bytes long, but the maximum is %d bytes. Each character except "+
+				"ASCII letters, digits and '_' takes %d bytes. Choose a shorter name", n, maxFileName, encodedBytes))}
 	}
 	switch strings.ToLower(name) {
 	case "mysql", "sys", "information_schema", "performance_schema":
@@ -109,9 +109,9 @@ func checkPasswordFields(r *resolved, spec *field.Path) field.ErrorList {
 		return nil
 	}
 	path := spec.Child("passwordSecretRef")
-	errs := checkObjectName(path.Child("name"), ref.Name, "a Secret")
+	errs := checkObjectName(path.Child("name"), ref.Name, "Secret")
 	if len(validation.IsConfigMapKey(ref.Key)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("key"), clipText(ref.Key), "is not a valid key of a Secret"))
+		errs = append(errs, field.Invalid(path.Child("key"), clipText(ref.Key), "is not a valid Secret key"))
 	}
 	return errs
 }
@@ -130,10 +130,10 @@ func checkPullSecrets(path *field.Path, secrets []v1.ImagePullSecret) field.Erro
 		fldPath := path.Index(i).Child("name")
 		switch {
 		case s.Name == "":
-			errs = append(errs, field.Required(fldPath, "set the name of a Secret in the claim's namespace, of type "+
-				string(corev1.SecretTypeDockerConfigJson)))
+			errs = append(errs, field.Required(fldPath, "set the name of a Secret in the claim's namespace, with "+
+				"type "+string(corev1.SecretTypeDockerConfigJson)))
 		case len(validation.IsDNS1123Subdomain(s.Name)) > 0:
-			errs = append(errs, field.Invalid(fldPath, clipText(s.Name), "is not a valid name of a Secret"))
+			errs = append(errs, field.Invalid(fldPath, clipText(s.Name), "is not a valid Secret name"))
 		case seen[s.Name]:
 			errs = append(errs, field.Invalid(fldPath, s.Name, "is listed twice. Remove one entry"))
 		}
@@ -232,26 +232,26 @@ func checkPolicies(spec *field.Path, s v1.MySQLSpec) field.ErrorList {
 	errs = append(errs, checkEnum(restore.Child("policy"), s.Restore.Policy, v1.RestoreLatest, v1.RestoreNever)...)
 	if b := s.Restore.Backup; b != nil {
 		if s.Restore.Policy == v1.RestoreNever {
-			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never forbids a restore. Remove one of them"))
+			errs = append(errs, field.Forbidden(restore.Child("backup"), "policy Never is also set. Remove one of them"))
 		}
-		errs = append(errs, checkObjectName(restore.Child("backup"), *b, "a Backup")...)
+		errs = append(errs, checkObjectName(restore.Child("backup"), *b, "Backup")...)
 	}
 	if from := s.Restore.From; from != nil {
 		switch {
 		case s.Restore.Policy == v1.RestoreNever:
-			errs = append(errs, field.Forbidden(restore.Child("from"), "policy Never forbids a restore. Remove one of them"))
+			errs = append(errs, field.Forbidden(restore.Child("from"), "policy Never is also set. Remove one of them"))
 		case s.Restore.Backup != nil:
 			errs = append(errs, field.Forbidden(restore.Child("from"), "backup is also set. Remove one of them"))
 		}
-		errs = append(errs, checkObjectName(restore.Child("from"), *from, "a claim")...)
+		errs = append(errs, checkObjectName(restore.Child("from"), *from, "claim")...)
 	}
 	if replaced := s.Restore.InsteadOf; replaced != nil {
 		if s.Restore.Choice() == "" {
 			errs = append(errs, field.Forbidden(restore.Child("insteadOf"),
-				"requires a restore source that overrides this backup. Set backup, from, import or policy Never, or remove "+
+				"requires a restore source to use instead of this backup. Set backup, from, import or policy Never, or remove "+
 					"insteadOf"))
 		}
-		errs = append(errs, checkObjectName(restore.Child("insteadOf"), *replaced, "a Backup")...)
+		errs = append(errs, checkObjectName(restore.Child("insteadOf"), *replaced, "Backup")...)
 	}
 	if s.CompositeDeletePolicy != "" {
 		errs = append(errs, checkEnum(spec.Child("compositeDeletePolicy"), s.CompositeDeletePolicy, "Background")...)
@@ -267,13 +267,12 @@ func checkEnum[T ~string](fldPath *field.Path, value T, supported ...T) field.Er
 	return field.ErrorList{field.NotSupported(fldPath, T(clipText(string(value))), supported)}
 }
 
-// checkObjectName refuses a text that cannot be the name of an object. The kind includes its article, such as "a
-// Secret".
+// checkObjectName refuses a text that cannot be the name of an object. The message contains the kind.
 func checkObjectName(fldPath *field.Path, name, kind string) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(fldPath, clipText(name), "is not a valid name of "+kind)}
+	return field.ErrorList{field.Invalid(fldPath, clipText(name), "is not a valid "+kind+" name")}
 }
 
 // clipText shortens a user's text in an error.

@@ -240,8 +240,8 @@ func chooseFrom(r *resolved) (start, error) {
 			b.BackupName()), nil
 	case b.Name != r.XR.Status.RestoreSource.NewestBackup:
 		return holdServer(v1.ReasonWaiting,
-			"The newest verified backup of %s %q is %q for the function, but %q for the controller. The server starts when "+
-				"they agree",
+			"The newest verified backup of %s %q is %q according to the function, but %q according to the controller. The "+
+				"server starts when both agree",
 			other.Kind, other.Name, b.BackupName(), r.backupName(r.XR.Status.RestoreSource.NewestBackup)), nil
 	}
 	if rival := rivalOf(b, all); rival != nil {
@@ -270,7 +270,8 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 			failed.BackupName(), r.instance.Kind, failed.BackupName()), nil
 	case name != r.XR.Status.PreviousBackup:
 		return holdServer(v1.ReasonWaiting,
-			"The newest verified backup is %q for the function, but %q for the controller. The server starts when they agree",
+			"The newest verified backup is %q according to the function, but %q according to the controller. The server "+
+				"starts when both agree",
 			r.backupName(name), r.backupName(r.XR.Status.PreviousBackup)), nil
 	case b == nil:
 		return start{replicas: 1, reason: v1.ReasonNothingToRestore}, nil
@@ -307,8 +308,8 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	}
 	if b.Spec.Archive == nil {
 		return start{}, newRefusal(v1.ReasonInvalid,
-			"BackupRecord %q is verified but contains no archive. Set spec.restore.backup to another backup. For an empty "+
-				"server, set spec.restore.policy to Never", b.Name)
+			"BackupRecord %q is verified but does not specify where its archive is. Set spec.restore.backup to another "+
+				"backup. For an empty server, set spec.restore.policy to Never", b.Name)
 	}
 	if err := checkArchive(b.Name, b.Spec.Archive); err != nil {
 		return start{}, err
@@ -334,6 +335,6 @@ func checkFits(r *resolved, b *v1.BackupRecord) error {
 	}
 	_, field := r.spec.Size()
 	return newRefusal(v1.ReasonInvalid,
-		"spec.%s: %s is smaller than the volume of backup %q, which has %s. Set it to %s or more", field, r.size.String(),
-		b.BackupName(), current.String(), current.String())
+		"spec.%s: %s is smaller than the volume of backup %q, which has a size of %s. Set it to %s or more",
+		field, r.size.String(), b.BackupName(), current.String(), current.String())
 }

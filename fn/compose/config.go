@@ -59,7 +59,7 @@ func renderConfig(path *field.Path, own string, settings map[string]v1.Setting) 
 func refusedSetting(key, name, value string, modified bool) string {
 	switch {
 	case !keyPattern.MatchString(key):
-		return "is not a valid name of a setting. Use letters, digits, '_', '-' and '.'"
+		return "is not a valid setting name. Use letters, digits, '_', '-' and '.'"
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
 		return "its value contains a line break or another control character, or is not valid UTF-8"
 	case strings.ContainsAny(value, "\"\\"):

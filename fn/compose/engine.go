@@ -88,7 +88,7 @@ func whyNotStored(r *resolved) string {
 		return reason + ". This Database already has a volume, which stays unchanged. Copy the data to another place. " +
 			"Then delete this Database, which takes a backup of its files, and create it without storageSize"
 	}
-	return reason + ". Remove it, and the data is lost with the pod"
+	return reason + ". Remove it. Without a volume, the data is lost when the pod is deleted"
 }
 
 // defaultImage returns the default image of the Composition, of the Platform, or of this release.

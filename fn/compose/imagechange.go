@@ -90,11 +90,11 @@ func seriesOf(image string) (name, series string) {
 // whyStopped returns what a server waits for that was stopped for an image change.
 func (change imageChange) whyStopped(c *v1.ImageChangeStatus) string {
 	if !change.waits {
-		return fmt.Sprintf("Waiting for the controller to end the previous image change. Then the server starts with "+
+		return fmt.Sprintf("Waiting for the controller to finish the previous image change. The server then starts with "+
 			"image %s", change.image)
 	}
-	return fmt.Sprintf("The server is stopped for a backup before image %s starts on its data%s. To cancel the change "+
-		"and start image %s again, set spec.image to %s",
+	return fmt.Sprintf("The server is stopped for a backup before it starts with image %s%s. To cancel the change and "+
+		"start image %s again, set spec.image to %s",
 		change.pending, inSentence(c.Message), change.served, change.served)
 }
 

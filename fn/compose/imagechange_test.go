@@ -70,7 +70,7 @@ func TestImageChange(t *testing.T) {
 		"BackDelayed": {reason: "Nothing was done for the other image.", in: given(ready(old), wants(old), delayed), image: old,
 			replicas: 1, served: old},
 		"Fenced": {reason: "The data is being backed up.", in: given(ready(old), wants(next), fence), image: old,
-			served: old, pending: next, says: "The server is stopped for a backup before image mysql:8.4 starts on its data. " +
+			served: old, pending: next, says: "The server is stopped for a backup before it starts with image mysql:8.4. " +
 				"Backing up the data, 50%"},
 		"Allowed": {reason: "There is a backup.", in: given(starting(old, old), wants(next), allowed), image: next,
 			replicas: 1, served: old, pending: next},
@@ -86,9 +86,9 @@ func TestImageChange(t *testing.T) {
 			image: next, replicas: 1, served: next, pending: later},
 		"Back": {reason: "What is written now would not be in the backup: that is put aside first.",
 			in: given(starting(next, old), wants(old), allowed), image: old, served: old,
-			says: "Waiting for the controller to end the previous image change"},
+			says: "Waiting for the controller to finish the previous image change"},
 		"BackMid": {reason: "Also while it is taken.", in: given(starting(old, old), wants(old), fence), image: old,
-			served: old, says: "Waiting for the controller to end the previous image change"},
+			served: old, says: "Waiting for the controller to finish the previous image change"},
 		"BackDone": {reason: "It starts again.", in: given(starting(next, old), wants(old)), image: old, replicas: 1,
 			served: old},
 		"Never": {reason: "Its owner takes the risk.", in: given(ready(old), wants(next), never), image: next, replicas: 1,

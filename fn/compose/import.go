@@ -26,7 +26,7 @@ func chooseImport(r *resolved) (start, error) {
 		return start{}, err
 	}
 	if (from.Server != nil || from.Volume != nil) && !r.Required.Import.Known {
-		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the source of the import (%s)", from), nil
+		return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the import source (%s)", from), nil
 	}
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
@@ -243,26 +243,26 @@ func ownData(r *resolved, data corev1.VolumeMount) []corev1.Container {
 func importFailure(code int, subject, reason, job, retry string) string {
 	switch code {
 	case agent.ExitVersion:
-		return fmt.Sprintf("The source of the import (%s) is from a server version that spec.image cannot read or "+
-			"upgrade, or from an unknown version. Nothing was written. Set spec.image to the "+
-			"version of that server. %s", subject, retry)
+		return fmt.Sprintf("The import source (%s) is from a server version that spec.image cannot read or upgrade, or "+
+			"from an unknown version. Nothing was written. Set spec.image to the version of that server. %s", subject, retry)
 	case agent.ExitUnclean:
-		return fmt.Sprintf("The server of the import source (%s) did not shut down cleanly. Or its version is older than MySQL "+
-			"8.0.30, and does not record this. MySQL upgrades data only after a clean shutdown. Nothing was written. Set "+
-			"spec.image to the exact version of that server. Or start that server on the data again, and stop it. %s",
+		return fmt.Sprintf("The server that wrote the import source (%s) did not shut down cleanly, or is older than "+
+			"MySQL 8.0.30 and does not record whether it did. MySQL upgrades data only after a clean shutdown. Nothing was "+
+			"written. Set spec.image to the exact version of that server. Or start that server on the data again, and stop "+
+			"it cleanly. %s",
 			subject, retry)
 	case agent.ExitDamaged:
-		return fmt.Sprintf("The source of the import (%s) is truncated, does not match its checksum, or contains a "+
-			"statement that fails. Nothing was imported. See the log of Job %s, and replace the source. %s", subject, job, retry)
+		return fmt.Sprintf("The import source (%s) is truncated, does not match its checksum, or contains a statement "+
+			"that fails. Nothing was imported. See the log of Job %s, and replace the source. %s", subject, job, retry)
 	case agent.ExitMissing:
-		return fmt.Sprintf("The source of the import (%s) does not exist. See the log of Job %s, and provide the source. "+
-			"%s. Or create the claim again with another spec.restore", subject, job, retry)
+		return fmt.Sprintf("The import source (%s) does not exist. See the log of Job %s, and provide the source. %s. Or "+
+			"create the claim again with another spec.restore", subject, job, retry)
 	case agent.ExitOccupied:
 		return fmt.Sprintf("The data volume already contains a database, so nothing was imported (%s). Check the content "+
 			"of the volume. %s", subject, retry)
 	case agent.ExitNoSpace:
-		return fmt.Sprintf("The source of the import (%s) does not fit on the data volume. Increase the storage size in "+
-			"the spec. %s", subject, retry)
+		return fmt.Sprintf("The import source (%s) does not fit on the data volume. Increase the storage size in the "+
+			"spec. %s", subject, retry)
 	}
 	return fmt.Sprintf("The import (%s) has failed (%s), and the server does not start. See the log of Job %s, and fix "+
 		"the cause. %s. Or create the claim again with another spec.restore", subject, orUnknown(reason), job, retry)
@@ -325,7 +325,7 @@ func checkImportedVolume(r *resolved, v *v1.ImportedVolume, fldPath *field.Path)
 	switch {
 	case len(validation.IsDNS1123Subdomain(v.PVCRef.Name)) > 0:
 		errs = append(errs, field.Invalid(fldPath.Child("pvcRef", "name"), clipText(v.PVCRef.Name),
-			"is not a valid name of a PersistentVolumeClaim"))
+			"is not a valid PersistentVolumeClaim name"))
 	case v.PVCRef.Name == r.instance.DataPVCName() || v.PVCRef.Name == r.instance.BackupPVCName():
 		errs = append(errs, field.Invalid(fldPath.Child("pvcRef", "name"), v.PVCRef.Name,
 			"is the volume of this claim itself. Set the name of another server's volume"))
@@ -348,11 +348,11 @@ func checkImportedServer(s *v1.ImportedServer, fldPath *field.Path) field.ErrorL
 	if s.Port < 0 || s.Port > 65535 {
 		errs = append(errs, field.Invalid(fldPath.Child("port"), s.Port, "must be from 1 to 65535"))
 	}
-	return append(errs, checkObjectName(fldPath.Child("secretRef", "name"), s.SecretRef.Name, "a Secret")...)
+	return append(errs, checkObjectName(fldPath.Child("secretRef", "name"), s.SecretRef.Name, "Secret")...)
 }
 
 func checkImportedDump(d *v1.ImportedDump, fldPath *field.Path) field.ErrorList {
-	errs := checkObjectName(fldPath.Child("store"), d.StoreRef.Name, "a BackupStore")
+	errs := checkObjectName(fldPath.Child("store"), d.StoreRef.Name, "BackupStore")
 	if len(d.Name) > 253 || !importDumpPattern.MatchString(d.Name) {
 		errs = append(errs, field.Invalid(fldPath.Child("name"), clipText(d.Name),
 			"must end in .sql, .sql.gz or .sql.zst, and contain only letters, digits, '.', '_' and '-'"))

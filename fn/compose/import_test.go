@@ -130,7 +130,7 @@ func TestChooseImport(t *testing.T) {
 			want: want{refusal: "Create it with the keys username, password and ca.crt"}},
 		"NotLooked": {reason: "Not known is not missing.",
 			in:   given(ofServer, func(in *Input) { in.Required.Import.Known = false }),
-			want: want{reason: v1.ReasonWaiting, say: "Waiting for Crossplane to read the source of the import"}},
+			want: want{reason: v1.ReasonWaiting, say: "Waiting for Crossplane to read the import source"}},
 		"NoLabel": {reason: "Its owner lets claims use it.", in: given(ofServer, labelled),
 			want: want{refusal: "has no label"}},
 		"Label": {reason: "Its owner has.",

@@ -23,7 +23,7 @@ func outsideWarning(r *resolved) string {
 	} else if awaitsAddress(r) {
 		name := qualifiedName(r.instance.Namespace, r.instance.ServiceName())
 		all = append(all, fmt.Sprintf(
-			"Service %s is waiting for an address, which no load balancer has assigned (kubectl describe service --namespace "+
+			"Service %s has no address yet, because no load balancer has assigned one (kubectl describe service --namespace "+
 				"%s %s). Clients in the cluster reach the server at %s",
 			name, r.instance.Namespace, r.instance.ServiceName(), inCluster(r)))
 	}
@@ -70,7 +70,7 @@ func refusedService(r *resolved) *v1.RefusedService {
 	}
 	if serviceInvalid.MatchString(r.Unsynced) {
 		return &v1.RefusedService{Digest: digest,
-			Message: "the Service is invalid, and an event of the composite resource contains the reason"}
+			Message: "the Service is invalid (for the reason, see the events of the composite resource)"}
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func conditionServing(t *testing.T, out *Output) Condition {
 // instance stays Serving and Ready.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	const quota = `cannot compose resources: cannot apply composed resource "service": services "db" is forbidden: exceeded quota: q`
-	waits := "Running. Service default/db is waiting for an address"
+	waits := "Running. Service default/db has no address yet"
 	cases := map[string]struct {
 		reason   string
 		in       Input

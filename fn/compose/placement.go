@@ -125,12 +125,12 @@ func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
 	errs = append(errs, checkAffinity(s.Affinity, path.Child("affinity"))...)
 	if n := len(s.NodePlacement().Annotation()); n > longestNodes {
 		errs = append(errs, field.Forbidden(path,
-			fmt.Sprintf("nodeSelector, nodeAffinity and tolerations have %d bytes, and the maximum is %d bytes. Select the "+
-				"nodes by fewer labels", n, longestNodes)))
+			fmt.Sprintf("nodeSelector, nodeAffinity and tolerations are %d bytes long as JSON, but the maximum is %d bytes. "+
+				"Use fewer or shorter labels to select the nodes", n, longestNodes)))
 	}
 	errs = append(errs, checkSpread(s.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
 	if s.PriorityClassName != "" {
-		errs = append(errs, checkObjectName(path.Child("priorityClassName"), s.PriorityClassName, "a PriorityClass")...)
+		errs = append(errs, checkObjectName(path.Child("priorityClassName"), s.PriorityClassName, "PriorityClass")...)
 	}
 	return clipped(errs)
 }
@@ -229,7 +229,7 @@ func checkSpread(constraints []corev1.TopologySpreadConstraint, path *field.Path
 			corev1.DoNotSchedule)...)
 		if m := c.MinDomains; m != nil && (*m < 1 || c.WhenUnsatisfiable != corev1.DoNotSchedule) {
 			errs = append(errs, field.Invalid(fldPath.Child("minDomains"), *m,
-				"must be 1 or more, with whenUnsatisfiable DoNotSchedule"))
+				"must be 1 or more, and is supported only with whenUnsatisfiable DoNotSchedule"))
 		}
 		errs = append(errs, checkInclusion(c.NodeAffinityPolicy, fldPath.Child("nodeAffinityPolicy"))...)
 		errs = append(errs, checkInclusion(c.NodeTaintsPolicy, fldPath.Child("nodeTaintsPolicy"))...)
@@ -268,7 +268,7 @@ func checkToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
 	switch t.Operator { //nolint:exhaustive // The operators that compare numbers are behind a feature gate.
 	case corev1.TolerationOpEqual, "":
 		if len(validation.IsValidLabelValue(t.Value)) > 0 {
-			errs = append(errs, field.Invalid(path.Child("value"), clipText(t.Value), "is not a valid value of a taint"))
+			errs = append(errs, field.Invalid(path.Child("value"), clipText(t.Value), "is not a valid taint value"))
 		}
 	case corev1.TolerationOpExists:
 		if t.Value != "" {
@@ -359,7 +359,7 @@ func checkNodeValues(e corev1.NodeSelectorRequirement, fldPath *field.Path) fiel
 	}
 	for i, v := range e.Values {
 		if len(validation.IsValidLabelValue(v)) > 0 {
-			errs = append(errs, field.Invalid(fldPath.Child("values").Index(i), clipText(v), "is not a valid value of a label"))
+			errs = append(errs, field.Invalid(fldPath.Child("values").Index(i), clipText(v), "is not a valid label value"))
 		}
 	}
 	return errs

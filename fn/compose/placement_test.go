@@ -240,7 +240,7 @@ func TestCheckScheduling(t *testing.T) {
 			*terms = append(*terms, corev1.NodeSelectorTerm{})
 		}, want: "nodeSelectorTerms[1]: Required"},
 		"Many": {change: expression("kubernetes.io/hostname", corev1.NodeSelectorOpIn,
-			slices.Repeat([]string{"node-0123456789"}, 200)...), want: "Select the nodes by fewer labels"},
+			slices.Repeat([]string{"node-0123456789"}, 200)...), want: "Use fewer or shorter labels"},
 		"Role": {change: toleration(corev1.Toleration{Key: "node-role.kubernetes.io/database",
 			Operator: corev1.TolerationOpExists})},
 		"SelectorKey": {change: func(s *v1.Scheduling) { s.NodeSelector = map[string]string{"a b": "c"} },
@@ -253,7 +253,7 @@ func TestCheckScheduling(t *testing.T) {
 		"NodeKey":      {change: expression("a b", corev1.NodeSelectorOpExists), want: "matchExpressions[0].key"},
 		"NodeOperator": {change: expression("a", "Is", "b"), want: `operator: Unsupported value: "Is"`},
 		"NodeNoValues": {change: expression("a", corev1.NodeSelectorOpIn), want: "matchExpressions[0].values: Required"},
-		"NodeValue":    {change: expression("a", corev1.NodeSelectorOpNotIn, "b c"), want: "is not a valid value of a label"},
+		"NodeValue":    {change: expression("a", corev1.NodeSelectorOpNotIn, "b c"), want: "is not a valid label value"},
 		"NodeValues": {change: expression("a", corev1.NodeSelectorOpExists, "b"), want: "must be empty with operator " +
 			"Exists"},
 		"NodeNumbers":  {change: expression("a", corev1.NodeSelectorOpLt, "1", "2"), want: "one number"},
@@ -271,7 +271,7 @@ func TestCheckScheduling(t *testing.T) {
 			Operator: corev1.TolerationOpExists}), want: "control plane"},
 		"TolerationKey": {change: toleration(corev1.Toleration{Key: "a b"}), want: "tolerations[0].key"},
 		"TolerationValue": {change: toleration(corev1.Toleration{Key: "a", Value: "b c"}),
-			want: "not a valid value of a taint"},
+			want: "not a valid taint value"},
 		"ExistsValue": {change: toleration(corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists,
 			Value: "b"}), want: "must be empty with operator Exists"},
 		"TolerationOp": {change: toleration(corev1.Toleration{Key: "a", Operator: "Is"}),
@@ -320,8 +320,7 @@ func TestCheckScheduling(t *testing.T) {
 		"SpreadTwice": {change: func(s *v1.Scheduling) {
 			s.TopologySpreadConstraints = append(s.TopologySpreadConstraints, s.TopologySpreadConstraints[0])
 		}, want: "Duplicate"},
-		"Priority": {change: func(s *v1.Scheduling) { s.PriorityClassName = "A b" }, want: "not a valid name of a " +
-			"PriorityClass"},
+		"Priority": {change: func(s *v1.Scheduling) { s.PriorityClassName = "A b" }, want: "not a valid PriorityClass name"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

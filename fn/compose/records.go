@@ -65,11 +65,10 @@ func checkArchive(backup string, a *v1.Archive) error {
 	case checkPlace(backup, a) != nil:
 		return checkPlace(backup, a)
 	case a.Store != "" && len(validation.IsDNS1123Subdomain(a.Store)) > 0:
-		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.store %q is not a valid name of a BackupStore", backup,
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.store %q is not a valid BackupStore name", backup,
 			a.Store)
 	case a.Store == "" && len(validation.IsDNS1123Subdomain(a.PVCName)) > 0:
-		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.pvcName %q is not a valid name of a "+
-			"PersistentVolumeClaim",
+		return newRefusal(v1.ReasonInvalid, "BackupRecord %q: archive.pvcName %q is not a valid PersistentVolumeClaim name",
 			backup, a.PVCName)
 	case a.Path == "" || path.IsAbs(a.Path) || path.Clean(a.Path) != a.Path || a.Path == "." ||
 		strings.HasPrefix(a.Path, "../") || a.Path == ".." || strings.HasPrefix(a.Path, "-"):

@@ -304,7 +304,7 @@ func (s state) restartCondition() Condition {
 	message := "The server's pod was created by an earlier release, and stays unchanged until it restarts. To restart " +
 		"it, run: kubectl rollout restart deployment --namespace " + s.instance.Namespace + " " + s.instance.DeploymentName()
 	if s.ephemeral || !s.engine.stored {
-		message += " (its data is lost with the pod)"
+		message += " (the restart deletes its data)"
 	}
 	return Condition{Type: v1.ConditionPendingRestart, True: true, Reason: v1.ReasonUpdateWaits, Message: message}
 }
@@ -384,9 +384,9 @@ func whereReached(r *resolved) string {
 	text := fmt.Sprintf(": %s on port %d of every node", r.engine.name, e.NodePort)
 	switch {
 	case !r.engine.stored:
-		text += ". The data is lost with the pod"
+		text += ". The data is lost when the pod is deleted"
 	case r.ephemeral:
-		text += ". Without storageSize, the data is lost with the pod"
+		text += ". Without storageSize, the data is lost when the pod is deleted"
 	}
 	return text
 }

@@ -150,7 +150,7 @@ func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 	}
 	if len(image) > 512 || !imagePattern.MatchString(image) {
 		return "", field.ErrorList{field.Invalid(path, clipText(image),
-			"is not a valid name of an image, such as "+r.engine.example)}
+			"is not a valid image name. Use a name such as "+r.engine.example)}
 	}
 	return image, nil
 }

@@ -155,8 +155,8 @@ func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList
 	for _, name := range sortedNames(amounts) {
 		amount := amounts[name]
 		if len(validation.IsQualifiedName(string(name))) > 0 {
-			errs = append(errs, field.Invalid(path, clipText(string(name)), "is not a valid name of a resource, such as "+
-				"memory"))
+			errs = append(errs, field.Invalid(path, clipText(string(name)), "is not a valid resource name. "+
+				"An example is memory"))
 		} else if !ordinary(name) {
 			errs = append(errs, field.Forbidden(path.Key(clipText(string(name))),
 				"is not supported, because it may be a device of the node. Use cpu, memory, ephemeral-storage or hugepages-2Mi"))

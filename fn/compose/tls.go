@@ -40,7 +40,7 @@ func holdUntilCertified(r *resolved, s start) start {
 	if s.replicas == 0 || r.started || !mayBeCertified(r.serverInput) || r.hasCertificate {
 		return s
 	}
-	reason := ". Check that the controller is running, and that it is of the same release as the function"
+	reason := ". Check that the controller is running, and that the controller and the function have the same release"
 	if c := r.XR.Status.Credentials; c != nil && c.State == v1.CredentialsFailed {
 		reason = ": " + c.Message
 	}
@@ -117,8 +117,8 @@ func tlsMount(s *serverInput) mounted {
 // tlsWarning returns what is wrong with the server's certificate, or "".
 func tlsWarning(r *resolved) string {
 	if r.engine.password && !mayBeCertified(r.serverInput) {
-		return "root's password is sent to this server without encryption and without verification of the server. An " +
-			"attacker in the network could read it. The platform allows this for the image (allowedPlaintextImages)"
+		return "root's password is sent to this server without encryption and without verifying the server. An attacker " +
+			"in the network could read the password. The platform allows this for the image (allowedPlaintextImages)"
 	}
 	return r.XR.Status.TLS.Warning()
 }

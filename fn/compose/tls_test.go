@@ -157,8 +157,9 @@ func TestTLSWarning(t *testing.T) {
 	}{
 		"Fine": {given(serving), "Running"},
 		"Plaintext": {given(serving, plaintext),
-			"Running. root's password is sent to this server without encryption and without verification of the server. An " +
-				"attacker in the network could read it. The platform allows this for the image (allowedPlaintextImages)"},
+			"Running. root's password is sent to this server without encryption and without verifying the server. An " +
+				"attacker in the network could read the password. The platform allows this for the image " +
+				"(allowedPlaintextImages)"},
 		"Message": {given(serving, func(in *Input) { in.XR.Status.TLS = &v1.TLSStatus{Message: "restart it"} }), "Running. restart it"},
 		"Issuer": {given(serving, func(in *Input) { in.XR.Status.TLS = &v1.TLSStatus{IssuerMessage: "ask for approval"} }),
 			"Running. ask for approval"},

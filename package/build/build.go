@@ -25,11 +25,11 @@ type builder struct {
 // Build works in a directory inside the output directory, because a rename is atomic only within one file system.
 func (b *builder) Build(ctx context.Context) error {
 	if err := os.MkdirAll(b.out, 0o750); err != nil {
-		return fmt.Errorf("cannot make the output directory: %w", err)
+		return fmt.Errorf("cannot create the output directory: %w", err)
 	}
 	tmp, err := os.MkdirTemp(b.out, ".building-*")
 	if err != nil {
-		return fmt.Errorf("cannot make a folder to work in: %w", err)
+		return fmt.Errorf("cannot create a working directory: %w", err)
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftovers do no harm.
 
@@ -84,7 +84,7 @@ func (b *builder) packWithCLI(ctx context.Context, c content) error {
 
 // runtime compiles the function and returns the tarball of an image that contains it.
 func (b *builder) runtime(ctx context.Context, p pkg, tmp string) (string, error) {
-	b.sayf("compiling the function for linux/%s, some minutes the first time", p.arch)
+	b.sayf("compiling the function for linux/%s, which takes some minutes the first time", p.arch)
 	bin := filepath.Join(tmp, "function-"+p.arch)
 	cmd := b.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags=-s -w -X=main.version="+b.version, "-o", bin, "./fn")
@@ -96,7 +96,7 @@ func (b *builder) runtime(ctx context.Context, p pkg, tmp string) (string, error
 	}
 	tarball := filepath.Join(tmp, "runtime-"+p.arch+".tar")
 	if err := writeImage(tarball, bin, p.arch, b.version); err != nil {
-		return "", fmt.Errorf("cannot make the runtime image for linux/%s: %w", p.arch, err)
+		return "", fmt.Errorf("cannot create the runtime image for linux/%s: %w", p.arch, err)
 	}
 	return tarball, nil
 }
@@ -116,7 +116,7 @@ func (b *builder) publish(ctx context.Context, tmp string) error {
 	for _, p := range b.packages() {
 		target := filepath.Join(b.out, p.file)
 		if err := os.Rename(filepath.Join(tmp, p.file), target); err != nil {
-			return fmt.Errorf("cannot put %s in its place: %w", p.file, err)
+			return fmt.Errorf("cannot move %s to the output directory: %w", p.file, err)
 		}
 	}
 	if b.push != "" {
@@ -128,7 +128,7 @@ func (b *builder) publish(ctx context.Context, tmp string) error {
 	for _, p := range b.packages() {
 		info, err := os.Stat(filepath.Join(b.out, p.file))
 		if err != nil {
-			return fmt.Errorf("cannot find what was just built: %w", err)
+			return fmt.Errorf("cannot find the package that was just built: %w", err)
 		}
 		_, _ = fmt.Fprintf(b.log, "%9.1f KB  %s\n", float64(info.Size())/1000, filepath.Join(b.out, p.file))
 	}

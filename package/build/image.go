@@ -43,7 +43,7 @@ func writeImage(target, bin, arch, version string) error {
 	// This name is only in the tarball. The package gets its own name when it is pushed.
 	tag, err := name.NewTag("function-mysql:" + version)
 	if err != nil {
-		return fmt.Errorf("cannot name the image: %w", err)
+		return fmt.Errorf("cannot create a tag for the image: %w", err)
 	}
 	if err := tarball.WriteToFile(target, tag, img); err != nil {
 		return fmt.Errorf("cannot write the image: %w", err)
@@ -60,7 +60,7 @@ func image(bin []byte, arch, version string) (v1.Image, error) {
 	}
 	base, err := empty.Image.ConfigFile()
 	if err != nil {
-		return nil, fmt.Errorf("cannot make an empty image: %w", err)
+		return nil, fmt.Errorf("cannot create an empty image: %w", err)
 	}
 	img, err := mutate.ConfigFile(empty.Image, imageConfig(base.DeepCopy(), arch, version))
 	if err != nil {
@@ -95,7 +95,7 @@ func layer(file string, content []byte) (v1.Layer, error) {
 	for _, dir := range parents(file) {
 		h := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: epoch()}
 		if err := w.WriteHeader(h); err != nil {
-			return nil, fmt.Errorf("cannot write a folder to the layer: %w", err)
+			return nil, fmt.Errorf("cannot write a directory to the layer: %w", err)
 		}
 	}
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: file[1:], Mode: 0o755, Size: int64(len(content)), ModTime: epoch()}
@@ -106,13 +106,13 @@ func layer(file string, content []byte) (v1.Layer, error) {
 		return nil, fmt.Errorf("cannot write a file to the layer: %w", err)
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("cannot end the layer: %w", err)
+		return nil, fmt.Errorf("cannot finish the layer: %w", err)
 	}
 	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(out.Bytes())), nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the layer: %w", err)
+		return nil, fmt.Errorf("cannot create the layer: %w", err)
 	}
 	return l, nil
 }

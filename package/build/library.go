@@ -28,7 +28,7 @@ func (c content) examples() string { return filepath.Join(c.root, "examples") }
 func (c content) packWithLibrary(ctx context.Context) error {
 	objects, err := yaml.New()
 	if err != nil {
-		return fmt.Errorf("cannot make a parser of packages: %w", err)
+		return fmt.Errorf("cannot create a parser for packages: %w", err)
 	}
 	from := func(dir string) parser.Backend {
 		return parser.NewFsBackend(afero.NewOsFs(), parser.FsDir(dir), parser.FsFilters(

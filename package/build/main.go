@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-const usage = `Makes the Crossplane packages of this repository: the function for each architecture, with the runtime image inside,
-and the Configurations, from package/*/crossplane.yaml and the generated files in apis/.
+const usage = `Builds the Crossplane packages of this repository from package/*/crossplane.yaml and the generated files in apis/: the
+function for each architecture, which contains the runtime image, and the Configurations.
 
     go run -C package/build . --cli "$(go run ./test/tools cli)"
 
-With --cli, today's crossplane CLI packs them, without Docker; the old one of 1.16 is not needed for any package.
-Without it, the library that the CLI calls does. Relative paths are taken from the repository, wherever this is run. The
-packages appear when all of them are done; Ctrl-C leaves those that were there.
+With --cli, the current crossplane CLI builds the packages, without Docker. Without --cli, the CLI's library builds them.
+Relative paths start at the root of the repository. New packages replace existing ones only when all of them are built.
+If the command is interrupted, the existing packages are kept.
 
 Flags:
 `
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := b.Build(ctx); err != nil {
 		// The error of a command would only report that it was killed.
 		if ctx.Err() != nil {
-			return errors.New("interrupted, no package was changed")
+			return errors.New("interrupted: no package was changed")
 		}
 		return err
 	}
@@ -72,12 +72,12 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs := flag.NewFlagSet("build", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.cli, "cli", "",
-		"the `path` of today's crossplane CLI; go run ./test/tools cli prints it (default: the CLI's library)")
-	fs.StringVar(&o.root, "root", filepath.Join("..", ".."), "the `directory` of the repository, seen from here")
+		"the `path` of the current crossplane CLI; go run ./test/tools cli prints it (default: the CLI's library)")
+	fs.StringVar(&o.root, "root", filepath.Join("..", ".."), "the `directory` of the repository")
 	fs.StringVar(&o.out, "out", "dist", "the `directory` for the packages")
-	fs.StringVar(&o.version, "version", thisVersion, "the `version` that the function says it is")
+	fs.StringVar(&o.version, "version", thisVersion, "the `version` that the function reports")
 	fs.StringVar(&o.arch, "arch", "",
-		"build the function for this `architecture` only, for a cluster on this machine (default: for all)")
+		"build the function only for this `architecture`, for example for a cluster on this machine (default: all)")
 	fs.StringVar(&o.push, "push", "",
 		"push the packages to this `registry`, such as 127.0.0.1:5000/crossplane-mysql; needs --arch")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -97,12 +97,12 @@ func parse(args []string, out io.Writer) (options, error) {
 func (o *options) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
-		return fmt.Errorf("cannot use the argument %q: everything is a flag, see --help", rest[0])
+		return fmt.Errorf("unexpected argument %q: only flags are supported, see --help", rest[0])
 	case o.push != "" && o.arch == "":
 		return errors.New("cannot push the function of several architectures under one tag: " +
 			"add --arch, or push with crossplane xpkg push")
 	case !versionPattern.MatchString(o.version):
-		return fmt.Errorf("cannot use the version %q: write it like v1.2.3", o.version)
+		return fmt.Errorf("the version %q is not valid: use the form v1.2.3", o.version)
 	case len(o.packages()) == len(packages())-len(architectures()) && o.arch != "":
 		return fmt.Errorf("cannot build for the architecture %q: choose one of %s", o.arch,
 			strings.Join(architectures(), ", "))
@@ -113,7 +113,7 @@ func (o *options) check(rest []string) error {
 func (o *options) resolve() error {
 	root, err := filepath.Abs(o.root)
 	if err != nil {
-		return fmt.Errorf("cannot tell the current directory: %w", err)
+		return fmt.Errorf("cannot determine the current directory: %w", err)
 	}
 	o.root = root
 	for _, p := range []*string{&o.cli, &o.out} {

@@ -104,17 +104,18 @@ func dependencyRange(version string) string {
 // of the dependencies for the version.
 func (p pkg) stage(root, dir, version string) error {
 	if err := os.Mkdir(dir, 0o750); err != nil {
-		return fmt.Errorf("cannot make the package root: %w", err)
+		return fmt.Errorf("cannot create the package root: %w", err)
 	}
 	for _, src := range p.sources(root) {
 		b, err := os.ReadFile(src)
 		if err != nil {
-			return fmt.Errorf("cannot read a part of %s; go test ./apis -update generates the files in apis and package/input: %w",
+			return fmt.Errorf("cannot read a file of %s; go test ./apis -update generates the files in apis and "+
+				"package/input: %w",
 				p.file, err)
 		}
 		b = bytes.ReplaceAll(b, dependencyLine(thisVersion), dependencyLine(version))
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(src)), b, 0o600); err != nil {
-			return fmt.Errorf("cannot stage a part of %s: %w", p.file, err)
+			return fmt.Errorf("cannot copy a file of %s: %w", p.file, err)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestAdopt(t *testing.T) {
 
 	saw := adopt(t, s, "--dry-run")
 	for _, want := range []string{name, "would be adopted", "copied ",
-		"refused: it is not in the directory where the controller stores a backup of that name", "others ",
+		"refused: it is not in the directory where the controller stores a backup with that name", "others ",
 		`refused: its manifest belongs to "MySQL" "of-another"`} {
 		if !strings.Contains(saw, want) {
 			t.Errorf("want %q in what it says:\n%s", want, saw)

@@ -63,8 +63,9 @@ func TestBackupsPullTheServer(t *testing.T) {
 	direct(t, s, nodes[0])
 	s.Spec["restore"] = map[string]any{"policy": "Never"}
 	s.Create(t)
-	s.Says(t, "The pod must run on nodes that can use the backup volume of this name (kubernetes.io/hostname In "+nodes[1]+
-		"), or its data could not be backed up")
+	s.Says(t, "The pod must run on nodes that can use the existing backup volume for this name "+
+		"(kubernetes.io/hostname In "+nodes[1]+
+		"), because otherwise its data could not be backed up")
 	direct(t, s, "")
 	framework.MustKubectl(t, "delete", "pod", "--namespace", s.Namespace, "--selector", serverPods)
 	s.Client().TypeSession(t)

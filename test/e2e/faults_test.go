@@ -136,8 +136,8 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Says(t, "Running, but spec.passwordSecretRef.name: Secret "+s.Namespace+"/mine does not exist. Create it")
-	hasCredentials(t, s, "Failed", "The Secret that holds the password of this instance cannot be read")
-	s.ControllerSays(t, "The Secret that holds the password of this instance cannot be read")
+	hasCredentials(t, s, "Failed", "The Secret that contains the password of this instance cannot be read")
+	s.ControllerSays(t, "The Secret that contains the password of this instance cannot be read")
 	s.Client().Connects(t, "right")
 	newPasswordSecret(t, s, "mine", map[string]string{"root": "right again"})
 	s.Client().Connects(t, "right again")

@@ -167,7 +167,7 @@ func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string)
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "old-account"},
 		StringData: map[string]string{"username": "import", "password": "its own", "ca.crt": authority},
 	})
-	s.Says(t, "legacy.isam (MyISAM). Convert them there")
+	s.Says(t, "legacy.isam (MyISAM). Convert them on that server")
 	s.IsHeld(t)
 	f.mustAsk(t, "DROP TABLE legacy.attic, legacy.comma, legacy.isam")
 	// Without this, the controller retries after a minute.

@@ -44,7 +44,7 @@ func TestNamespaceLimits(t *testing.T) {
 	if err := framework.Suite.Kube.Update(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
-	warns(t, s, "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows "+
+	warns(t, s, "A deletion of this instance would wait, because its final backup could not run: LimitRange small allows "+
 		"at most 96Mi of memory")
 	limits.Spec.Limits[0].Max = nil
 	if err := framework.Suite.Kube.Update(t.Context(), limits); err != nil {

@@ -38,7 +38,7 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	hasServiceType(t, s, corev1.ServiceTypeNodePort)
 	s.Set(t, map[string]any{"service": map[string]any{"type": "LoadBalancer"},
 		"writeConnectionSecretToRef": map[string]any{"name": "for-clients"}})
-	s.Says(t, "is waiting for an address")
+	s.Says(t, "has no address yet")
 	s.Client().ChangePassword(t, "without an address")
 	framework.Eventually(t, "Crossplane to publish the password", func(ctx context.Context) error {
 		secret := &corev1.Secret{}

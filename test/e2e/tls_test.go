@@ -239,8 +239,8 @@ func TestManInTheMiddle(t *testing.T) {
 				return err
 			}
 			message, _, _ := unstructured.NestedString(xr.Object, "status", "internal", "credentials", "message")
-			if !strings.Contains(message, "the server behind the Service of this instance did not present the certificate of "+
-				"this instance, and received no password") {
+			if !strings.Contains(message, "the server behind the Service of this instance did not present the certificate "+
+				"of this instance, so the controller did not send the password") {
 				return fmt.Errorf("it says %q", message)
 			}
 			return nil

@@ -191,7 +191,7 @@ func TestPoliciesOfAnotherRelease(t *testing.T) {
 	framework.Eventually(t, "the controller's word", func(ctx context.Context) error {
 		log, err := framework.Kubectl(ctx, "logs", "--namespace", framework.SystemNamespace, "deployment/crossplane-mysql",
 			"--tail=-1")
-		if err == nil && !strings.Contains(log, "policies of another version are in force") {
+		if err == nil && !strings.Contains(log, "policies of a different version are in force") {
 			err = fmt.Errorf("it says nothing of other policies: %.2000s", log)
 		}
 		return err

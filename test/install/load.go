@@ -175,7 +175,7 @@ func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error)
 	}
 	d, err := remote.Head(ref, remote.WithContext(ctx))
 	if err != nil {
-		return v1.Hash{}, fmt.Errorf("cannot find what was pushed: %w", err)
+		return v1.Hash{}, fmt.Errorf("cannot find the pushed artifact: %w", err)
 	}
 	return d.Digest, nil
 }

@@ -232,7 +232,7 @@ func readSources(dir string) (string, error) {
 func findRoot(from string) (string, error) {
 	start, err := filepath.Abs(from)
 	if err != nil {
-		return "", fmt.Errorf("cannot tell the current directory: %w", err)
+		return "", fmt.Errorf("cannot determine the current directory: %w", err)
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
 		_, err := os.Stat(filepath.Join(dir, modulesDir, "cli", "go.mod"))

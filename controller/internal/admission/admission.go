@@ -104,7 +104,8 @@ func Read(ctx context.Context, file string, grants ...Grant) (*Policies, error) 
 		string, error) {
 		switch {
 		case len(grants) == 0:
-			return authorizer.DecisionNoOpinion, "", errors.New("a policy may not do this")
+			return authorizer.DecisionNoOpinion, "", errors.New("the test grants nothing, so a policy must not ask the " +
+				"authorizer")
 		case slices.ContainsFunc(grants, func(g Grant) bool { return g.allows(a) }):
 			return authorizer.DecisionAllow, "", nil
 		}

@@ -92,8 +92,8 @@ func (a *Adoption) Run(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	_, err = fmt.Fprintf(a.Output,
-		"\nThey are recorded on PersistentVolume %s. The controller creates their BackupRecords: kubectl get "+
-			"backuprecords\n", p.pv.Name)
+		"\nThe backups are recorded on PersistentVolume %s, and the controller creates their BackupRecords. To list "+
+			"them: kubectl get backuprecords\n", p.pv.Name)
 	return findings, err
 }
 
@@ -113,7 +113,8 @@ func (a *Adoption) findPlace(ctx context.Context) (*place, error) {
 		return nil, fmt.Errorf("cannot get PersistentVolume %s: %w", p.pvc.Spec.VolumeName, err)
 	}
 	if !instance.Bound(p.pv, p.pvc) {
-		return nil, fmt.Errorf("PersistentVolume %s is not bound to PersistentVolumeClaim %s, although that names it", p.pv.Name,
+		return nil, fmt.Errorf("PersistentVolume %s is not bound to PersistentVolumeClaim %s, although the "+
+			"PersistentVolumeClaim refers to it", p.pv.Name,
 			name)
 	}
 	if l := p.pv.Labels[v1.LabelInstance]; l != "" && l != a.Of.Key() {

@@ -24,25 +24,24 @@ import (
 type Flags struct {
 	Volume string   `help:"PersistentVolumeClaim of the backups, in the namespace of the instance: backup-NAME-pvc, or backup-NAME.mysql-pvc without a claim." placeholder:"PVC" required:"" xor:"place"`
 	Store  string   `help:"BackupStore of the backups, instead of a volume." placeholder:"NAME" required:"" xor:"place"`
-	Map    []string `help:"With --store: import the backups of namespace OLD into namespace NEW. OLD alone means the same name. If unset, all backups in the store are listed, and none is imported." placeholder:"OLD=NEW"`
+	Map    []string `help:"With --store: import the backups of namespace OLD into namespace NEW. If NEW is omitted, it is the same as OLD. If unset, all backups in the store are listed, and none is imported." placeholder:"OLD=NEW"`
 	Name   string   `help:"With --volume: name of the instance, if the name of the PersistentVolumeClaim does not contain it." placeholder:"NAME"`
 	DryRun bool     `help:"List the backups, and write nothing."`
 
-	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller. Its Deployment there names the image of the Job."`
+	SystemNamespace string `default:"crossplane-mysql-system" help:"Namespace of the controller. The image of the Job is read from the Deployment there."`
 	Image           string `help:"Image of the Job that reads the volume. The default is the controller's image." placeholder:"IMAGE"`
 }
 
 // Help returns the text that is printed after the flags.
 func (*Flags) Help() string {
 	return "It imports backups whose BackupRecords are lost, together with the labels and the catalog of their " +
-		"volume. This happens if etcd was restored from an earlier state, or if the volume comes from another " +
-		"cluster. It also imports the backups that another cluster has left in a store. On a volume, a Job reads " +
-		"each archive completely, and changes nothing on the volume. It refuses archives that are damaged, that " +
-		"belong to another instance, or that are not in the place where the controller stores archives. For the " +
-		"others, the labels and the catalog of the volume are written, and the controller creates their " +
-		"BackupRecords. A claim of that name that waits for these backups then continues. In a store, the " +
-		"controller reads the catalog and trusts the entries that are signed with its key. They become backups of " +
-		"the namespaces that --map names."
+		"volume. This happens if etcd was restored from an earlier state, or if the volume comes from another cluster. " +
+		"It also imports the backups that another cluster has left in a store. On a volume, a Job reads each archive " +
+		"completely, and changes nothing on the volume. It refuses archives that are damaged, that belong to another " +
+		"instance, or that are not in the place where the controller stores archives. For the others, the labels and the " +
+		"catalog of the volume are written, and the controller creates their BackupRecords. A claim that waits for these " +
+		"backups then continues. In a store, the controller reads the catalog and trusts the entries that are signed " +
+		"with its key. These backups are assigned to the namespaces that --map specifies."
 }
 
 // Check returns an error if flags contradict each other. The namespace is empty if it is not set.
@@ -50,13 +49,12 @@ func (f *Flags) Check(namespace string) error {
 	switch {
 	case f.Store != "" && namespace != "":
 		return errors.New(
-			"--namespace names the namespace of a claim with --volume. With --store, use --map to name the " +
-				"namespaces whose backups are adopted")
+			"--namespace is only for --volume. With --store, use --map to specify the namespaces whose backups are adopted")
 	case f.Store != "" && f.Name != "":
-		return errors.New("--name names the claim with --volume. With --store, all backups of a namespace are adopted")
+		return errors.New("--name is only for --volume. With --store, all backups of a namespace are adopted")
 	case f.Store == "" && len(f.Map) > 0:
-		return errors.New("--map is only for --store. The backups on a volume belong to the claim's namespace, " +
-			"which --namespace names")
+		return errors.New("--map is only for --store. The backups on a volume belong to the claim's namespace, which " +
+			"--namespace specifies")
 	}
 	return nil
 }
@@ -140,7 +138,7 @@ func instanceOn(pvc string, instance v1.Instance) (v1.Instance, error) {
 		instance.Name, ok = strings.CutSuffix(name, after)
 	}
 	if !ok || instance.Name == "" || instance.BackupPVCName() != pvc {
-		return instance, fmt.Errorf("the name %s does not contain the name of a claim: name the claim with --name, "+
+		return instance, fmt.Errorf("the name %s does not contain the name of a claim: specify the claim with --name, "+
 			"and set --kind if it is not a MySQL", pvc)
 	}
 	return instance, nil

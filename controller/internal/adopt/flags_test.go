@@ -80,9 +80,9 @@ func TestAdoptSaysNo(t *testing.T) {
 		want      string
 	}{
 		"Moved":   {flags: Flags{Volume: "backup-db-pvc", Map: []string{"a=b"}}, want: "--map is only for --store"},
-		"NotOne":  {flags: Flags{Store: "offsite"}, namespace: "shop", want: "use --map to name the namespaces"},
+		"NotOne":  {flags: Flags{Store: "offsite"}, namespace: "shop", want: "use --map to specify the namespaces"},
 		"BadName": {flags: Flags{Store: "offsite", Map: []string{"A=b"}}, want: `--map A=b: "A" is not a valid namespace`},
-		"OneOf":   {flags: Flags{Store: "offsite", Name: "db"}, want: "--name names the claim with --volume"},
+		"OneOf":   {flags: Flags{Store: "offsite", Name: "db"}, want: "--name is only for --volume"},
 		"Whose":   {flags: Flags{Volume: "db-pvc"}, want: "--name"},
 	} {
 		t.Run(name, func(t *testing.T) {

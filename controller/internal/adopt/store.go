@@ -106,8 +106,8 @@ func (a *StoreAdoption) waitForAnswer(ctx context.Context, id, request string) (
 		case s.Status.Adoption != nil && s.Status.Adoption.ID == id:
 			return s.Status.Adoption, nil
 		case s.Annotations[v1.AnnotationAdopt] != request:
-			return nil, fmt.Errorf("another user has requested an adoption from BackupStore %s in the meantime. "+
-				"Run the command again when it has ended", a.Store)
+			return nil, fmt.Errorf("another user has requested an adoption from BackupStore %s in the meantime. Run the "+
+				"command again when that adoption has finished", a.Store)
 		case time.Since(since) > announceAfter:
 			say = fmt.Sprintf("waiting for the controller to read BackupStore %s. Check that the controller is "+
 				"running", a.Store)
@@ -130,7 +130,7 @@ func (a *StoreAdoption) print(done *v1.StoreAdoption) error {
 		return fmt.Errorf("BackupStore %s: %s", a.Store, done.Message)
 	}
 	if len(done.Backups) == 0 {
-		_, err := fmt.Fprintf(a.Output, "BackupStore %s contains no backup.\n", a.Store)
+		_, err := fmt.Fprintf(a.Output, "BackupStore %s contains no backups.\n", a.Store)
 		return err
 	}
 	w := tabwriter.NewWriter(a.Output, 0, 0, 3, ' ', 0)

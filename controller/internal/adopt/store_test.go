@@ -86,7 +86,7 @@ func TestStoreAdoption(t *testing.T) {
 				backup(v1.AdoptionRefused, "no seal")}}, says: "refused: no seal", fails: "1 backups were refused"},
 		"More": {answer: v1.StoreAdoption{Message: "3 more are not shown",
 			Backups: []v1.AdoptedBackup{backup(v1.Adopted, "")}}, says: "3 more are not shown"},
-		"Nothing": {says: "BackupStore offsite contains no backup.\n"},
+		"Nothing": {says: "BackupStore offsite contains no backups.\n"},
 		"Down": {answer: v1.StoreAdoption{Message: "the store cannot be reached"},
 			fails: "BackupStore offsite: the store cannot be reached"},
 	} {

@@ -58,7 +58,7 @@ func judge(found []agent.Found, instance v1.Instance, records []v1.BackupRecord,
 		case r != nil && r.IsProven():
 			verdict = Known
 			if a := r.Spec.Archive; a == nil || a.SHA256 != f.Spec.Archive.SHA256 {
-				reason = "its BackupRecord has another checksum"
+				reason = "its BackupRecord has a different checksum"
 			}
 		case lives:
 			reason = owner + " still exists. Its data is backed up when it is deleted. Run the command again after " +
@@ -82,15 +82,15 @@ func whyRefused(f *agent.Found, instance v1.Instance) string {
 		return fmt.Sprintf("its manifest belongs to %.64q %.64q in namespace %.64q", i.Kind, i.Name, i.Namespace)
 	case i.XR == "" || i.NamespaceUID == "" || f.Record != life.RecordName() &&
 		f.Record != life.RecordNameInLife(f.Spec.Number):
-		return fmt.Sprintf("its manifest names the BackupRecord %.64q, which is not a name of a backup of this "+
-			"instance", f.Record)
+		return fmt.Sprintf("its manifest names the BackupRecord %.64q, which is not a valid backup name for this instance",
+			f.Record)
 	case f.Folder != f.Record || f.Spec.Archive == nil || f.Spec.Archive.Path != f.Record+"/"+catalog.ArchiveName:
-		return "it is not in the directory where the controller stores a backup of that name"
+		return "it is not in the directory where the controller stores a backup with that name"
 	case len(f.Spec.Image) > maxImage || !utf8.ValidString(f.Spec.Image) ||
 		v1.PrintableText(f.Spec.Image, maxImage) != f.Spec.Image:
-		return "the image name in its manifest has characters that cannot be printed"
+		return "the image name in its manifest contains unprintable characters"
 	case v1.PrintableText(f.Spec.Version, v1.MaxForeignText) != f.Spec.Version:
-		return "the version in its manifest has characters that cannot be printed"
+		return "the version in its manifest contains unprintable characters"
 	}
 	return ""
 }

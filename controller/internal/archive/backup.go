@@ -143,8 +143,8 @@ func (b *Backup) checkPlaceIsFree() error {
 	if _, err := os.Lstat(filepath.Join(filepath.Dir(b.Archive), other.name)); err != nil {
 		return nil //nolint:nilerr // An archive that does not exist needs no manifest.
 	}
-	return exit.With(agent.ExitFailed, "the directory of the archive contains %q, but each archive needs a "+
-		"directory of its own", other.name)
+	return exit.With(agent.ExitFailed, "the directory of the archive contains %q, but each archive needs its own "+
+		"directory", other.name)
 }
 
 func (b *Backup) proveAgain(ctx context.Context, r *agent.Report, m *archiveManifest) error {

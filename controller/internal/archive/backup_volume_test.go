@@ -169,11 +169,11 @@ func TestHostileManifest(t *testing.T) {
 			want: "not a SHA-256 checksum"},
 		"NameOfPath":  {change: other(`"data.tar.zst"`, `"/etc/passwd"`), want: "is not a file name"},
 		"NameInside":  {change: other(`"data.tar.zst"`, `"../one/data.tar.zst"`), want: "is not a file name"},
-		"NameOfOther": {change: other(`"data.tar.zst"`, `"other.tar.zst"`), want: "the manifest belongs to "},
+		"NameOfOther": {change: other(`"data.tar.zst"`, `"other.tar.zst"`), want: "the manifest belongs to another archive, "},
 		"Entries":     {change: other(`"entries": 2`, `"entries": 3`), want: "does not match its listing"},
 		"DataBytes":   {change: other(`"dataBytes": 5`, `"dataBytes": 6`), want: "does not match its listing"},
 		"LargestFile": {change: other(`"largestFile": 5`, `"largestFile": 4`), want: "larger than its manifest allows"},
-		"LargestLess": {change: other(`"largestFile": 5`, `"largestFile": 6`), want: "the sizes in the manifest are impossible"},
+		"LargestLess": {change: other(`"largestFile": 5`, `"largestFile": 6`), want: "the manifest contains impossible sizes"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

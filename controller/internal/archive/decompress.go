@@ -131,7 +131,7 @@ func readFrame(in *bufio.Reader, dst []byte) ([]byte, error) {
 	}
 	if h.Skippable || !h.HasFCS || h.FrameContentSize > chunkSize || h.DictionaryID != 0 ||
 		(!h.SingleSegment && h.WindowSize > chunkSize) {
-		return dst, exit.Damaged("the archive has a zstd frame that no backup contains")
+		return dst, exit.Damaged("the archive contains a zstd frame that is not valid in a backup")
 	}
 	if dst, err = appendFrom(in, dst, h.HeaderSize); err != nil {
 		return dst, err
@@ -160,7 +160,7 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 	case blockRLE:
 		size = 1
 	default:
-		return dst, false, exit.Damaged("the archive has a zstd block of an unknown type")
+		return dst, false, exit.Damaged("the archive contains a zstd block of an unknown type")
 	}
 	dst, err = appendFrom(in, dst, size)
 	return dst, word&1 != 0, err
@@ -171,7 +171,7 @@ func readBlock(in *bufio.Reader, dst []byte) (_ []byte, last bool, err error) {
 func appendFrom(in *bufio.Reader, dst []byte, n int) ([]byte, error) {
 	start := len(dst)
 	if start+n > maxFrame {
-		return dst, exit.Damaged("the archive has a zstd frame of more than %d bytes", maxFrame)
+		return dst, exit.Damaged("the archive contains a zstd frame that is larger than %d bytes", maxFrame)
 	}
 	if cap(dst) < start+n {
 		dst = append(make([]byte, 0, maxFrame), dst...)

@@ -89,13 +89,13 @@ func fromHeader(h *tar.Header) (*entry, error) {
 	case tar.TypeSymlink:
 		e.mode |= fs.ModeSymlink
 	default:
-		return nil, exit.Damaged("%.100q has the type %q, which no backup contains", h.Name, h.Typeflag)
+		return nil, exit.Damaged("%.100q has the type %q, which is not valid in a backup", h.Name, h.Typeflag)
 	}
 	if h.Mode&0o2000 != 0 {
 		e.mode |= fs.ModeSetgid
 	}
 	if h.Mode&^0o2777 != 0 || h.Uid < 0 || h.Gid < 0 || h.Size < 0 || h.ModTime.Year() < 1900 || h.ModTime.Year() > 9999 {
-		return nil, exit.Damaged("%.100q has a mode, owner, size or time that no backup contains", h.Name)
+		return nil, exit.Damaged("%.100q has a mode, owner, size or time that is not valid in a backup", h.Name)
 	}
 	for key, value := range h.PAXRecords {
 		if err := e.takeAttribute(key, value); err != nil {
@@ -117,7 +117,7 @@ func (e *entry) takeAttribute(key, value string) error {
 		e.attrs[attr] = value
 		return nil
 	case ok, strings.HasPrefix(key, "GNU."), strings.HasPrefix(key, "LIBARCHIVE."):
-		return exit.Damaged("%.100q has the record %.100q, which no backup contains", e.name, key)
+		return exit.Damaged("%.100q has the PAX record %.100q, which is not valid in a backup", e.name, key)
 	}
 	return nil
 }

@@ -226,20 +226,20 @@ func TestHostileReasons(t *testing.T) {
 		"LinkThroughDot": {headers: []tar.Header{top, link("."),
 			with(link("l/l/../.."), func(h *tar.Header) { h.Name = "./m" })}, want: `"./m" is a symbolic link to`},
 		"FileThroughLink": {headers: []tar.Header{top, folder("./a/"), link("a"), file("./l/evil")},
-			want: `"l/evil" comes before its directory`},
+			want: `"l/evil" before its directory`},
 		"LinkThroughLink": {headers: []tar.Header{top, folder("./a/"), folder("./a/b/"),
 			with(link("../.."), func(h *tar.Header) { h.Name = "./a/b/l" }),
 			with(link("../../.."), func(h *tar.Header) {
 				h.Name = "./a/b/l/m"
-			})}, want: `"a/b/l/m" comes before its directory`},
+			})}, want: `"a/b/l/m" before its directory`},
 		"FileInFile": {headers: []tar.Header{top, file("./f"), file("./f/evil")},
-			want: `"f/evil" comes before its directory`},
+			want: `"f/evil" before its directory`},
 		"FolderCameBefore": {headers: []tar.Header{top, folder("./a/"), folder("./b/"), file("./a/late")},
-			want: `"a/late" comes before its directory`},
+			want: `"a/late" before its directory`},
 		"HugeName": {headers: []tar.Header{top, file("./" + strings.Repeat("n", 900<<10))},
 			want: "is not a path in the data directory"},
 		"HardLink": {headers: []tar.Header{top,
-			{Typeflag: tar.TypeLink, Name: "./l", Linkname: "../../target", Mode: 0o600}}, want: "which no backup contains"},
+			{Typeflag: tar.TypeLink, Name: "./l", Linkname: "../../target", Mode: 0o600}}, want: "which is not valid in a backup"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func (i *Import) removeImportFolder(v *datavolume.Volume) error {
 // takeMade accepts data that an earlier container has prepared, if its server has stopped cleanly.
 func (i *Import) takeMade(r *agent.Report, v *datavolume.Volume, target version.Version) error {
 	if _, err := v.Lstat(path.Join(agent.ImportFolder, datavolume.CompleteName)); errors.Is(err, fs.ErrNotExist) {
-		return errors.New("the previous container has left no data. It starts again with the next pod")
+		return errors.New("the previous container left no data. It runs again in the next pod")
 	}
 	stopped, err := v.StoppedIn(datavolume.ImportedHalf)
 	if err != nil {
@@ -189,9 +189,9 @@ func (i *Import) checkVersions(dir *os.Root, r *agent.Report, stopped datadir.Sh
 	from, err := version.Parse(r.Version)
 	if err == nil && !stopped.Known && from.String() != target.String() {
 		return exit.With(agent.ExitUnclean,
-			"the files of server %s do not show whether it stopped cleanly, because only MySQL 8.0.30 and later "+
-				"record that. Only a server of the same version can use them. Nothing was written. Set the image "+
-				"to that version first and to a newer one later, or import a dump", r.Version)
+			"the files of server %s do not show whether it stopped cleanly, because only MySQL 8.0.30 and later record "+
+				"this. Only a server of the same version can use these files. Nothing was written. Set the image to that "+
+				"version first and to a newer one later, or import a dump", r.Version)
 	}
 	if r.Version != "" {
 		return checkVersions(r.Version, r.CleanShutdown, target)

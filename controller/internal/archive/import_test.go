@@ -165,7 +165,7 @@ func TestImportRefuses(t *testing.T) {
 			i.Name = "volume/other"
 			return err
 		}, agent.ExitOccupied, "that this import did not write"},
-		"NotMade":  {func(i *Import) error { i.From = ""; return nil }, agent.ExitFailed, "has left no data"},
+		"NotMade":  {func(i *Import) error { i.From = ""; return nil }, agent.ExitFailed, "left no data"},
 		"NoTarget": {func(i *Import) error { i.Target += gone; return nil }, agent.ExitFailed, "cannot read the version of the new server"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestHalf(t *testing.T) {
 		}
 	}
 	made(false)
-	if _, err := i.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "has left no data") {
+	if _, err := i.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "left no data") {
 		t.Errorf("what nobody says is complete is taken: %v", err)
 	}
 	p = newPlace(t)

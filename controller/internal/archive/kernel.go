@@ -44,7 +44,7 @@ func flushEarly(f *os.File, offset, n int64) {
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return exit.With(agent.ExitBusy, "another backup writes %s", filepath.Base(f.Name()))
+		return exit.With(agent.ExitBusy, "another backup is writing %s", filepath.Base(f.Name()))
 	}
 	return err
 }

@@ -93,7 +93,7 @@ var errNoManifest = errors.New("there is no manifest")
 type otherArchiveError struct{ name string }
 
 func (e *otherArchiveError) Error() string {
-	return fmt.Sprintf("the manifest belongs to %.100q", e.name)
+	return fmt.Sprintf("the manifest belongs to another archive, %.100q", e.name)
 }
 
 // readManifest reads the manifest of an archive. It returns errNoManifest if the manifest is missing, and an
@@ -137,14 +137,15 @@ func parseManifest(raw []byte) (*archiveManifest, error) {
 		return nil, exit.Damaged("the manifest has no format version")
 	case m.Format > formatVersion:
 		return nil, exit.With(agent.ExitVersion,
-			"the archive's format has version %d, but this program reads versions up to %d: use a newer release", m.Format, formatVersion)
+			"the archive has format version %d, but this program reads only versions up to %d: use a newer release",
+			m.Format, formatVersion)
 	case m.Archive == "" || filepath.Base(m.Archive) != m.Archive:
 		return nil, exit.Damaged("the manifest's archive, %.100q, is not a file name", m.Archive)
 	case !sumPattern.MatchString(m.SHA256), !sumPattern.MatchString(m.Listing), !sumPattern.MatchString(m.Tree):
 		return nil, exit.Damaged("a checksum in the manifest is not a SHA-256 checksum")
 	case m.Number < 0, m.Size < 0, m.DataBytes < 0, m.DataBytes > maxData, m.LargestFile < 0, m.LargestFile > m.DataBytes,
 		m.Entries < 1, m.Entries > maxEntries:
-		return nil, exit.Damaged("the sizes in the manifest are impossible")
+		return nil, exit.Damaged("the manifest contains impossible sizes")
 	}
 	return m, nil
 }
@@ -231,7 +232,7 @@ func splitPath(archive string) (folder, base string, err error) {
 	folder, base = filepath.Split(archive)
 	if base == "" || strings.HasPrefix(base, ".") || base == ManifestName ||
 		strings.HasSuffix(base, datavolume.PartialSuffix) {
-		return "", "", exit.With(agent.ExitFailed, "%q is not a valid name of an archive", archive)
+		return "", "", exit.With(agent.ExitFailed, "%q is not a valid archive name", archive)
 	}
 	return filepath.Clean(folder), base, nil
 }

@@ -41,15 +41,15 @@ func readArchive(ctx context.Context, archive io.Reader, want written, t target,
 	// tar would ignore data after the end of the tar file.
 	if _, err := d.readPart(1); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = exit.Damaged("the archive continues after its end")
+			err = exit.Damaged("the archive contains data after its end")
 		}
 		return err
 	}
 	switch sum := hex.EncodeToString(d.sum.Sum(nil)); {
 	case sum != want.sum:
-		return exit.Damaged("the archive's SHA-256 is %s and should be %s", sum, want.sum)
+		return exit.Damaged("the archive's SHA-256 checksum is %s, but should be %s", sum, want.sum)
 	case d.size != want.size:
-		return exit.Damaged("the archive has %d bytes and should have %d", d.size, want.size)
+		return exit.Damaged("the archive is %d bytes long, but should be %d bytes long", d.size, want.size)
 	case l.sumEntries() != want.Contents:
 		return exit.Damaged("the archive's content does not match its listing")
 	}
@@ -104,9 +104,9 @@ func (r *reader) checkBounds(e *entry) error {
 	case contents.Entries == 0 && e.name != ".":
 		return exit.Damaged("the archive does not begin with the data directory")
 	case contents.Entries+1 > r.want.Entries:
-		return exit.Damaged("the archive has more than the %d entries of its manifest", r.want.Entries)
+		return exit.Damaged("the archive has more entries than the %d in its manifest", r.want.Entries)
 	case e.size > r.want.LargestFile, contents.DataBytes+e.size > r.want.DataBytes:
-		return exit.Damaged("the archive's %.100q is larger than its manifest allows", e.name)
+		return exit.Damaged("%.100q in the archive is larger than its manifest allows", e.name)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (r *reader) enterFolder(e *entry) error {
 	for e.name != "." && r.folders[len(r.folders)-1] != path.Dir(e.name) {
 		r.folders = r.folders[:len(r.folders)-1]
 		if len(r.folders) == 0 {
-			return exit.Damaged("the archive's %.100q comes before its directory", e.name)
+			return exit.Damaged("the archive contains %.100q before its directory", e.name)
 		}
 	}
 	if e.mode.IsDir() {

@@ -112,7 +112,8 @@ func (m *archiveManifest) shortJSON() ([]byte, error) {
 		raw, err = json.Marshal(&short)
 	}
 	if err == nil && len(raw) > agent.MaxManifest {
-		err = fmt.Errorf("the manifest has %d bytes, but a report can contain only %d", len(raw), agent.MaxManifest)
+		err = fmt.Errorf("the manifest is %d bytes long, but a report can contain only %d bytes",
+			len(raw), agent.MaxManifest)
 	}
 	return raw, err
 }

@@ -57,7 +57,7 @@ func (s *Restore) runRestore(ctx context.Context, r *agent.Report) error {
 		return err
 	}
 	if !sumPattern.MatchString(s.SHA256) {
-		return exit.With(agent.ExitFailed, "%.100q is not a SHA-256 sum", s.SHA256)
+		return exit.With(agent.ExitFailed, "%.100q is not a SHA-256 checksum", s.SHA256)
 	}
 	v, err := s.openVolume()
 	if err != nil {
@@ -189,7 +189,8 @@ func (s *Restore) readManifest(f *os.File) (*archiveManifest, error) {
 			"BackupRecord has %s",
 			m.SHA256, s.SHA256)
 	case info.Size() != m.Size:
-		return nil, exit.Damaged("the archive has %d bytes, but its manifest has %d", info.Size(), m.Size)
+		return nil, exit.Damaged("the archive is %d bytes long, but should be %d bytes long according to its manifest",
+			info.Size(), m.Size)
 	}
 	return m, nil
 }

@@ -64,7 +64,7 @@ func (u *Unpack) runUnpack(ctx context.Context, r *agent.Report) error {
 // cause of the failure. The remaining files may belong to the other process.
 func (u *Unpack) removeHalf(volume, folder *os.Root, cause error) error {
 	if !hasCopyMark(folder) {
-		return exit.With(agent.ExitBusy, "the copy was deleted while it was written, because a backup needs the "+
+		return exit.With(agent.ExitBusy, "the copy was deleted while it was being written, because a backup needs the "+
 			"space: %w",
 			cause)
 	}
@@ -94,8 +94,8 @@ func roomForCopy(c Contents, free, total int64) error {
 		return nil
 	}
 	return exit.With(agent.ExitNoSpace,
-		"a copy of the data and its server need %d MiB, and %d MiB more must stay free, a tenth of the file "+
-			"system. The backup volume has only %d MiB free. Nothing was written",
+		"a copy of the data and its server need %d MiB, and another %d MiB, a tenth of the file system, must stay free. "+
+			"The backup volume has only %d MiB free. Nothing was written",
 		need/mebi+1, spare/mebi, free/mebi)
 }
 

@@ -119,7 +119,7 @@ func TestRoomForCopy(t *testing.T) {
 		"Room": {free: 50 * gibi, total: 100 * gibi},
 		"Just": {free: need + 10*gibi, total: 100 * gibi},
 		"NotQuite": {reason: "a byte of the tenth is missing", free: need + 10*gibi - 1, total: 100 * gibi,
-			want: "need 1161 MiB, and 10240 MiB more must stay free, a tenth of the file system. The backup volume " +
+			want: "need 1161 MiB, and another 10240 MiB, a tenth of the file system, must stay free. The backup volume " +
 				"has only 11399 MiB free"},
 		"Small":    {reason: "a tenth of a small one is small", free: need + gibi/5, total: 2 * gibi},
 		"TooSmall": {free: need - 1, total: 2 * gibi, want: "MiB free. Nothing was written"},

@@ -101,7 +101,7 @@ func (t tree) statEntry(name string) (*entry, error) {
 
 // howToMoveIn contains statements that were tested with MariaDB and MySQL.
 const howToMoveIn = "Only the running server can move the table into the data directory (SET SESSION sql_mode = " +
-	"'NO_DIR_IN_CREATE'; ALTER TABLE the table FORCE, ALGORITHM = COPY) or drop it"
+	"'NO_DIR_IN_CREATE'; ALTER TABLE … FORCE, ALGORITHM = COPY) or drop it"
 
 // pointerSuffix is the suffix of a file that contains the path of a table's file outside of the data directory (DATA
 // DIRECTORY). InnoDB writes it in MariaDB, and in MySQL before 8.0.

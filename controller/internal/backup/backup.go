@@ -108,11 +108,12 @@ func freeUnmountablePVC(s *instance.State) (steps.Step, bool) {
 	case s.PVCNameConflict:
 		return waitForPerson(s, fmt.Sprintf(
 			"PersistentVolumeClaim %s does not belong to this instance, but the data on volume %q needs a "+
-				"PersistentVolumeClaim of that name. Rename or delete it",
+				"PersistentVolumeClaim with that name. Delete it, or create it again under another name",
 			name, volume)), true
 	case c == nil:
 		return waitForPerson(s, fmt.Sprintf(
-			"PersistentVolumeClaim %s does not exist, nor does volume %q, which contains the data. Restore the volume", name, volume)), true
+			"PersistentVolumeClaim %s and volume %q, which contains the data, do not exist. Restore the volume",
+			name, volume)), true
 	case c.DeletionTimestamp != nil:
 		return waitForPerson(s, fmt.Sprintf(
 			"PersistentVolumeClaim %s was deleted, and its volume %q, which contains the data, does not exist. "+
@@ -198,7 +199,7 @@ func judgeBackupJob(s *instance.State, finished time.Time, succeeded bool) steps
 	step := steps.Step{Action: steps.NoteBackup, Attempt: steps.AttemptRunning, Percent: 100,
 		Message: "The backup is verified"}
 	if steps.RefusalOf(s, steps.NoteBackup) != nil { // The refusal is appended to this message.
-		step.Message = "The archive is read back, but the controller cannot record the backup yet"
+		step.Message = "The archive was read back, but the controller cannot record the backup yet"
 	}
 	return step
 }

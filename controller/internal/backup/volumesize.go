@@ -107,9 +107,9 @@ func RoomWarning(s *instance.State) string {
 	if !ok || current.Cmp(size) >= 0 {
 		return ""
 	}
-	return fmt.Sprintf("The next backup probably does not fit: it needs %s together with the existing backups, and "+
-		"PersistentVolumeClaim %s has %s and cannot be expanded. Delete files that are not needed there, or keep "+
-		"fewer backups (spec.backup.retention.count)",
+	return fmt.Sprintf("The next backup probably does not fit: with the existing backups, it needs %s, but "+
+		"PersistentVolumeClaim %s has only %s and cannot be expanded. Delete unneeded files there, or keep fewer backups "+
+		"(spec.backup.retention.count)",
 		size.String(), c.Name, current.String())
 }
 
@@ -180,7 +180,7 @@ func whyNoRoom(s *instance.State) string {
 	current, _ := v1.StorageOf(c.Spec.Resources.Requests)
 	extra := resource.NewQuantity(2*current.Value(), current.Format)
 	return fmt.Sprintf(
-		"%s. Delete files that are not needed from PersistentVolumeClaim %s, or expand it: kubectl patch pvc "+
-			"--namespace %s %s --patch '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'",
+		"%s. Delete unneeded files from PersistentVolumeClaim %s, or expand it: kubectl patch pvc --namespace %s %s "+
+			"--patch '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'",
 		reason, c.Name, c.Namespace, c.Name, extra.String())
 }

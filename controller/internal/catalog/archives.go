@@ -150,8 +150,8 @@ func nextOfRecord(a *instance.Archives, r *v1.BackupRecord) ArchiveStep {
 		return ArchiveStep{Action: NoteRecord, Volume: v}
 	case dying && r.IsProven() && v != nil && n == nil: // Without the catalog entry, nothing would refer to the archive.
 		return waitFor(r, steps.RequeueForPerson,
-			fmt.Sprintf("PersistentVolume %s has no room to record the backup, so that no object would refer to "+
-				"its archive. Delete other backups first", v.Name))
+			fmt.Sprintf("PersistentVolume %s has no room to record the backup, so no object would refer to its archive. "+
+				"Delete other backups first", v.Name))
 	case dying && instance.HasFinalizer(r):
 		return ArchiveStep{Action: LetRecordGo,
 			Message: fmt.Sprintf("The BackupRecord of backup %q was deleted without the annotation %s, so its "+
@@ -229,7 +229,7 @@ func sayOnce(r *v1.BackupRecord, tell steps.Action, reason string, after time.Du
 // whyUnasked returns a constant text, because the error message of a store can differ at each attempt.
 func whyUnasked(r *v1.BackupRecord) string {
 	return fmt.Sprintf("BackupStore %[1]s does not respond, does not exist, or has a catalog entry that its keys "+
-		"do not decrypt (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
+		"cannot decrypt (kubectl describe backupstore %[1]s)", r.Spec.Archive.Store)
 }
 
 // WhyLost returns the message for a backup whose instance and volume were deleted before the backup was verified.
@@ -347,7 +347,7 @@ func whyUnreachable(a *instance.Archives, r *v1.BackupRecord) string {
 	case a.Restoring[r.Name] != "":
 		return a.Restoring[r.Name] + " is being restored from it"
 	case !IsRemovable(a.Life, r):
-		return "its archive is not in the place where the controller stores archives. Delete the archive by hand"
+		return "its archive is not in the directory where the controller stores archives. Delete the archive manually"
 	case r.InStore():
 		return ""
 	case v == nil:

@@ -68,10 +68,9 @@ func limitsOf(b v1.BackupRecordSpec) string {
 	_, err := version.Parse(b.Version)
 	switch {
 	case err != nil:
-		return "The version of the server that wrote it is unknown, so it can only be restored by hand"
+		return "The version of the server that wrote it is unknown, so it can only be restored manually"
 	case !b.CleanShutdown:
-		return fmt.Sprintf("Its server did not stop cleanly, so only a server of the same version, %s, can be "+
-			"restored from it",
+		return fmt.Sprintf("Its server did not stop cleanly, so it can only be restored with the same server version, %s",
 			b.Version)
 	}
 	return ""

@@ -141,7 +141,7 @@ func (p Pair) WhyRenew(issuer Pair, now time.Time, names Names) string {
 	case err != nil:
 		return err.Error()
 	case c.CheckSignatureFrom(authority) != nil:
-		return "it is signed by another certificate authority"
+		return "it is signed by a different certificate authority"
 	case now.Before(c.NotBefore):
 		return fmt.Sprintf("it is not valid before %s: the clock of its issuer was ahead", c.NotBefore)
 	case now.After(c.NotBefore.Add(Slack).Add(Life / 3 * 2)):

@@ -218,7 +218,7 @@ func (c Change) OrNot() Change {
 func changed[T client.Object](o T, change func(T)) T {
 	target, ok := o.DeepCopyObject().(T)
 	if !ok {
-		panic("the copy has another type")
+		panic("the copy has a different type")
 	}
 	change(target)
 	return target

@@ -202,7 +202,7 @@ func (w Writer) give(ctx context.Context, o client.Object, read func() (map[stri
 	error) {
 	s, ok := o.(*corev1.Secret)
 	if !ok {
-		return o, fmt.Errorf("access is given as a Secret, and not as a %T", o)
+		return o, fmt.Errorf("the access of a Job must be stored in a Secret, but the object is a %T", o)
 	}
 	var err error
 	if s.Data, err = read(); err != nil {

@@ -82,7 +82,7 @@ func (i *Initial) HowDataStopped() (datadir.Shutdown, error) {
 func HowStopped(dir *os.Root) (datadir.Shutdown, error) {
 	shutdown, err := datadir.HowStopped(dir)
 	if err != nil {
-		return datadir.Shutdown{}, fmt.Errorf("cannot read how the server stopped: %w", err)
+		return datadir.Shutdown{}, fmt.Errorf("cannot determine whether the server stopped cleanly: %w", err)
 	}
 	return shutdown, nil
 }

@@ -87,7 +87,7 @@ func NewVolume(root *os.Root, directory string) (*Volume, error) {
 	if directory == "" || directory == "." || directory == LostAndFound || strings.HasPrefix(directory, ".") ||
 		strings.ContainsAny(directory, "/\x00") {
 		_ = root.Close() // Nothing was written.
-		return nil, exit.With(agent.ExitFailed, "%q is not a valid name of a data directory", directory)
+		return nil, exit.With(agent.ExitFailed, "%q is not a valid name for a data directory", directory)
 	}
 	handle, err := root.Open(".")
 	if err != nil {
@@ -177,9 +177,9 @@ func CheckOwner(root *os.Root, xr types.UID) error {
 		return err
 	}
 	return exit.With(agent.ExitForeign,
-		"the data belongs to another instance, whose composite resource has the UID %q according to %s next to the "+
-			"data. Check that it is the right volume or directory, on the right node, and restore the right one. "+
-			"This one is not changed",
+		"the data belongs to another instance, whose composite resource has the UID %q according to %s next to the data. "+
+			"Check that it is the right volume or directory, on the right node, and restore the right one. The data was not "+
+			"changed",
 		v1.PrintableText(string(m.XR), maxUID), MarkerName)
 }
 

@@ -52,8 +52,8 @@ func (x *instanceCheck) examineRecords() []Finding {
 			out = append(out, x.unfinishedRecord(r))
 		case !x.orphaned[uid]:
 			f := wrongFinding("if that data is lost: kubectl delete backuprecord "+r.Name,
-				"%s. It cannot finish, because neither its composite resource nor its volume exists, and the next "+
-					"claim of this name waits for it", x.unfinishedRecord(r).Text)
+				"%s. It cannot finish, because neither its composite resource nor its volume exists, and the next claim with "+
+					"this name waits for it", x.unfinishedRecord(r).Text)
 			out = append(out, f)
 		}
 	}
@@ -78,12 +78,12 @@ func (x *instanceCheck) missingRecords() []Finding {
 			out = append(out, wrongFinding(fmt.Sprintf("to list the backups on the volume: %s; to start without "+
 				"them: %s", adoptCommand(x.key),
 				n.Forget()),
-				"backup %s on PersistentVolume %s has no BackupRecord, and its catalog entry cannot be read: no "+
-					"claim of this name starts until this is resolved", n.Name, n.Volume))
+				"backup %s on PersistentVolume %s has no BackupRecord, and its catalog entry cannot be read: no claim with "+
+					"this name starts until this is resolved", n.Name, n.Volume))
 		case newest != nil && n.Name == newest.Name:
 			out = append(out, wrongFinding(fmt.Sprintf("to restore it: %s; to start without it: %s", n.MakeRecord(), n.Forget()),
-				"backup %s on PersistentVolume %s has no BackupRecord: no claim of this name starts until this is "+
-					"resolved", n.Name, n.Volume))
+				"backup %s on PersistentVolume %s has no BackupRecord: no claim with this name starts until this is resolved",
+				n.Name, n.Volume))
 		case !n.Unreadable:
 			out = append(out, noteFinding("to create the BackupRecord again: "+n.MakeRecord(),
 				"backup %s on PersistentVolume %s has no BackupRecord", n.Name, n.Volume))
@@ -116,7 +116,7 @@ func (x *instanceCheck) deletedRecord(r *v1.BackupRecord) []Finding {
 	}
 	return []Finding{wrongFinding(x.askController("deletes it, or reports in its status.message what it waits for,"),
 		"backup %s has been in deletion for %s: %s", r.Name, x.ageOf(*r.DeletionTimestamp),
-		cmp.Or(r.Status.Message, "its status has no reason"))}
+		cmp.Or(r.Status.Message, "its status contains no reason"))}
 }
 
 // provenRecord checks that the volume or the store of a verified backup exists.
@@ -135,9 +135,9 @@ func (x *instanceCheck) provenRecord(r *v1.BackupRecord) []Finding {
 	if c := meta.FindStatusCondition(r.Status.Conditions, v1.ConditionRestorable); c != nil &&
 		c.Status == metav1.ConditionFalse {
 		out = append(out, wrongFinding(
-			"create the claim with spec.restore.backup set to an older backup, and keep this one for a repair of "+
-				"its data",
-			"backup %s contains what was on the disk, but no server starts from it: %s", r.Name, c.Message))
+			"create the claim with spec.restore.backup set to an older backup, and keep this backup so that its data can be "+
+				"repaired",
+			"no server can start from backup %s: %s", r.Name, c.Message))
 	}
 	return out
 }
@@ -155,7 +155,7 @@ func (x *instanceCheck) storedRecord(r *v1.BackupRecord) []Finding {
 	if s.IsReachable() {
 		return nil
 	}
-	reason := "it was not probed yet"
+	reason := "it has not been probed yet"
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1.ConditionReachable); c != nil {
 		reason = c.Message
 	}
@@ -176,7 +176,7 @@ func (x *instanceCheck) examineBackupPVs() []Finding {
 	for _, v := range x.backupPVs {
 		if x.isIdleVolume(v) {
 			out = append(out, noteFinding("inspect it before you change it: kubectl describe pv "+v.Name,
-				"PersistentVolume %s is for backups, but it has no claim, no BackupRecord and no catalog entry",
+				"PersistentVolume %s is a backup volume without a claim, a BackupRecord or a catalog entry",
 				v.Name))
 			continue
 		}
@@ -201,8 +201,8 @@ func (x *instanceCheck) earlierVolumes() []Finding {
 	switch {
 	case len(names) > 1:
 		return []Finding{noteFinding(advice,
-			"there are %d backup volumes, each of another namespace with this name: %s. A claim is restored only "+
-				"from the volume of its own namespace", len(names), strings.Join(names, ", "))}
+			"there are %d backup volumes, from different namespaces with this name: %s. A claim is restored only from the "+
+				"volume of its own namespace", len(names), strings.Join(names, ", "))}
 	case len(names) == 1 && known && instance.NamespaceOf(x.backupPVs[0]) != today:
 		return []Finding{noteFinding(advice,
 			"the backups on %s belong to a previous namespace with this name: a claim in the current namespace is "+

@@ -272,7 +272,7 @@ func TestExamine(t *testing.T) {
 		},
 		"NotServingForLong": {
 			change: func(c *Cluster) { c.XRs[0].Conditions = nil },
-			want: []string{"wrong: the server has not accepted clients for 3h: its status has no reason | … kubectl " +
+			want: []string{"wrong: the server has not accepted clients for 3h: its status contains no reason | … kubectl " +
 				"describe xmysql orders-x"},
 		},
 		"Certificate": {change: func(c *Cluster) { c.XRs[0].Status.TLS = &v1.TLSStatus{ExpirationTime: new(ago(-time.Hour))} }},
@@ -299,12 +299,12 @@ func TestExamine(t *testing.T) {
 		},
 		"ClaimGone": {
 			change: func(c *Cluster) { c.Claims = nil },
-			want: []string{"wrong: XMySQL orders-x is still running, but its claim does not exist any more | … " +
+			want: []string{"wrong: XMySQL orders-x is still running, but its claim no longer exists | … " +
 				"kubectl delete xmysql orders-x"},
 		},
 		"ClaimGoneDiscard": {
 			change: func(c *Cluster) { c.Claims, c.XRs[0].Spec.DeletionPolicy = nil, v1.DeletionDiscard },
-			want: []string{"wrong: XMySQL orders-x is still running, but its claim does not exist any more | " +
+			want: []string{"wrong: XMySQL orders-x is still running, but its claim no longer exists | " +
 				"create the claim again",
 				"note: deletionPolicy is Discard"},
 		},
@@ -332,7 +332,7 @@ func TestExamine(t *testing.T) {
 				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
 			},
 			want: []string{
-				`wrong: MySQL shop/orders is being deleted. Crossplane has not removed its finalizer from MySQL orders. Nothing else of the instance is left. Check that Crossplane runs. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
+				`wrong: MySQL shop/orders is being deleted. Crossplane has not removed its finalizer from MySQL orders. All other objects of the instance are already deleted. Check that Crossplane is running. … kubectl patch mysql orders --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/0","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove"`},
 		},
 		"ClaimOfCrossplaneForAMoment": {
 			change: func(c *Cluster) {
@@ -348,9 +348,10 @@ func TestExamine(t *testing.T) {
 				c.Claims, c.Absent = []*instance.Composite{decoded(claimObject())}, []string{v1.KindXMySQL}
 				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
 				c.Claims[0].SetFinalizers([]string{instance.FinalizerCrossplaneClaim})
-				c.Claims[0].Status.Message = "Crossplane has not removed its finalizer from MySQL orders. Nothing else of the " +
-					"instance is left. The XRD is being deleted or no longer exists, and a Crossplane that starts after that never " +
-					"removes the finalizer. Remove it: " + c.Claims[0].CommandToRemove(instance.FinalizerCrossplaneClaim)
+				c.Claims[0].Status.Message = "Crossplane has not removed its finalizer from MySQL orders. All other objects of " +
+					"the instance are already deleted. The XRD is being deleted or no longer exists. If Crossplane was started " +
+					"after that, it never removes the finalizer. Remove it: " +
+					"" + c.Claims[0].CommandToRemove(instance.FinalizerCrossplaneClaim)
 			},
 			want: []string{"note: these kinds are not installed",
 				"wrong: MySQL shop/orders is being deleted. … The XRD is being deleted or no longer exists … kubectl patch " +
@@ -363,8 +364,8 @@ func TestExamine(t *testing.T) {
 				c.Claims[0].SetDeletionTimestamp(new(ago(time.Hour)))
 				c.Claims[0].SetFinalizers([]string{"example.org/audit"})
 			},
-			want: []string{"wrong: MySQL shop/orders is being deleted and nothing else of it is left, but it still " +
-				"has the finalizers example.org/audit"},
+			want: []string{"wrong: MySQL shop/orders is being deleted and its other objects are already deleted, but it " +
+				"still has the finalizers example.org/audit"},
 		},
 		"NotRetained": {
 			change: func(c *Cluster) {
@@ -406,12 +407,11 @@ func TestExamine(t *testing.T) {
 		},
 		"DataPVCGone": {
 			change: func(c *Cluster) { c.PVCs = c.PVCs[1:] },
-			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data does not exist; its volume " +
-				"is pv-data"},
+			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc for the data does not exist; its volume is pv-data"},
 		},
 		"DataPVCTerminating": {
 			change: func(c *Cluster) { c.PVCs[0].DeletionTimestamp = new(ago(time.Minute)) },
-			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc of the data has been in deletion for 60s"},
+			want:   []string{"wrong: PersistentVolumeClaim shop/orders-pvc for the data has been in deletion for 60s"},
 		},
 		"Ephemeral": {
 			change: ephemeral,
@@ -488,21 +488,21 @@ func TestExamine(t *testing.T) {
 				c.Records[0].Status.Phase = v1.BackupPending
 			},
 			want: []string{"wrong: backup " + old +
-				" is Pending, 4h … It cannot finish, because neither its composite resource nor its volume exists, and " +
-				"the next claim of this name waits for it | … kubectl delete backuprecord " + old},
+				" is Pending, 4h … It cannot finish, because neither its composite resource nor its volume exists, and the " +
+				"next claim with this name waits for it | … kubectl delete backuprecord " + old},
 		},
 		"RescueUnannounced": {
 			change: lost,
-			want: []string{"wrong: PersistentVolume pv-data has data of a composite resource that does not exist " +
-				"any more (uid-1), and no backup of it has started"},
+			want: []string{"wrong: PersistentVolume pv-data has data of a composite resource that no longer exists (uid-1), " +
+				"and no backup of it has started"},
 		},
 		"RescueDiscards": {
 			change: func(c *Cluster) {
 				lost(c)
 				c.Volumes[0].Annotations[v1.AnnotationDeletionPolicy] = string(v1.DeletionDiscard)
 			},
-			want: []string{"wrong: PersistentVolume pv-data has data of a composite resource that does not exist " +
-				"any more (uid-1). The data is deleted without a backup, because deletionPolicy is Discard"},
+			want: []string{"wrong: PersistentVolume pv-data has data of a composite resource that no longer exists (uid-1). " +
+				"The data is deleted without a backup, because deletionPolicy is Discard"},
 		},
 		"RescueHeldByRecord": {
 			change: func(c *Cluster) {
@@ -514,8 +514,8 @@ func TestExamine(t *testing.T) {
 			},
 			want: []string{
 				"wrong: BackupRecord " + mine + ": spec.instance",
-				"wrong: PersistentVolume pv-data has data of a composite resource that does not exist any more " +
-					"(uid-1).  … the controller cannot tell whether it is the backup of this instance",
+				"wrong: PersistentVolume pv-data has data of a composite resource that no longer exists (uid-1).  … the " +
+					"controller cannot determine whether it is the backup of this instance",
 			},
 		},
 		"RescueHeld": {
@@ -523,7 +523,7 @@ func TestExamine(t *testing.T) {
 				lost(c)
 				c.Volumes[0].UID, c.Volumes[0].Annotations[v1.AnnotationMarkedUID] = "new", "old"
 			},
-			want: []string{"wrong: PersistentVolume pv-data is labeled as data of a previous instance of this name (composite resource " +
+			want: []string{"wrong: PersistentVolume pv-data is labeled as data of a previous instance with this name (composite resource " +
 				"uid-1), but it was copied or restored from elsewhere … kubectl annotate pv pv-data " + v1.AnnotationTakeOver + "=new"},
 		},
 		"Rescue": {
@@ -565,7 +565,7 @@ func TestExamine(t *testing.T) {
 				lost(c)
 				c.Volumes = c.Volumes[1:]
 			},
-			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc has data of a composite resource that does not exist any more (uid-1)"},
+			want: []string{"wrong: PersistentVolumeClaim shop/orders-pvc has data of a composite resource that no longer exists (uid-1)"},
 		},
 		"BackupPVGone": {
 			change: func(c *Cluster) { c.Volumes = c.Volumes[:1] },
@@ -610,7 +610,7 @@ func TestExamine(t *testing.T) {
 				c.Records[0].Status.Conditions = []metav1.Condition{
 					{Type: v1.ConditionRestorable, Status: metav1.ConditionFalse, Message: "table a.b is corrupt"}}
 			},
-			want: []string{"no server starts from it: table a.b is corrupt"},
+			want: []string{"no server can start from backup … table a.b is corrupt"},
 		},
 		"RecordGone": {
 			change: func(c *Cluster) {
@@ -619,8 +619,9 @@ func TestExamine(t *testing.T) {
 				c.Records = nil
 			},
 			want: []string{
-				"wrong: backup " + old + " on PersistentVolume pv-backup has no BackupRecord: no claim of this name starts " +
-					"until this is resolved | to restore it: kubectl annotate pv pv-backup --overwrite crossplane-mysql.io/make-record=" + old +
+				"wrong: backup " + old + " on PersistentVolume pv-backup has no BackupRecord: no claim with this name starts " +
+					"until this is resolved | to restore it: kubectl annotate pv pv-backup --overwrite " +
+					"crossplane-mysql.io/make-record=" + old +
 					"; to start without it: kubectl annotate pv pv-backup forget.crossplane-mysql.io/" + old + "=",
 			},
 		},
@@ -642,7 +643,7 @@ func TestExamine(t *testing.T) {
 				c.Volumes[0].Annotations[v1.AnnotationBackupPrefix+old] = "{"
 				c.Records = nil
 			},
-			want: []string{"cannot be read: no claim of this name starts until this is resolved | " +
+			want: []string{"cannot be read: no claim with this name starts until this is resolved | " +
 				"to list the backups on the volume: kubectl mysql " +
 				"adopt --namespace " + key.Namespace + " --volume " + key.Life("").BackupPVCName() + " --kind " + key.Kind +
 				" --name " + key.Name + " --dry-run; to start without them: kubectl annotate pv pv-backup forget"},
@@ -675,16 +676,16 @@ func TestExamine(t *testing.T) {
 			change: func(c *Cluster) {
 				c.Jobs = []metav1.PartialObjectMetadata{job("uid-9")}
 			},
-			want: []string{"note: Job shop/backup-orders-job was created for a composite resource that does not " +
-				"exist any more (uid-9) | kubectl delete job --namespace shop backup-orders-job"},
+			want: []string{"note: Job shop/backup-orders-job was created for a composite resource that no longer exists " +
+				"(uid-9) | kubectl delete job --namespace shop backup-orders-job"},
 		},
 		"EmptyBackupPV": {
 			change: func(c *Cluster) {
 				gone(c)
 				c.Records = nil
 			},
-			want: []string{"note: PersistentVolume pv-backup is for backups, but it has no claim, no BackupRecord " +
-				"and no catalog entry | inspect it before you change it: kubectl describe pv pv-backup"},
+			want: []string{"note: PersistentVolume pv-backup is a backup volume without a claim, a BackupRecord or a " +
+				"catalog entry | inspect it before you change it: kubectl describe pv pv-backup"},
 		},
 		"EmptyBackupPVOfALivingInstance": {
 			change: func(c *Cluster) { c.Records = nil },
@@ -694,7 +695,7 @@ func TestExamine(t *testing.T) {
 				c.Volumes = append(c.Volumes, volume("pv-earlier", backupLabels()))
 				c.Volumes[2].Annotations[v1.AnnotationNamespaceUID] = "ns-0"
 			},
-			want: []string{"note: there are 2 backup volumes, each of another namespace with this name: pv-backup, " +
+			want: []string{"note: there are 2 backup volumes, from different namespaces with this name: pv-backup, " +
 				"pv-earlier. … | kubectl get pv --selector crossplane-mysql.io/instance="},
 		},
 		"SeveralBackupPVsAndTodays": {

@@ -84,7 +84,7 @@ func (x *instanceCheck) examineClaim() []Finding {
 		return nil
 	}
 	if !c.IsDeleting() {
-		return []Finding{wrongFinding("find out why Crossplane creates none: kubectl describe "+c.InKubectl(),
+		return []Finding{wrongFinding("find out why Crossplane has not created one: kubectl describe "+c.InKubectl(),
 			"%s has no composite resource, %s after it was created", nameOf(c), x.ageOf(c.GetCreationTimestamp()))}
 	}
 	unreported := *c // Next does not repeat a message that is in the status, so the copy has none.
@@ -99,8 +99,8 @@ func (x *instanceCheck) examineClaim() []Finding {
 	case step.Message != "":
 		return []Finding{wrongFinding("", "%s is being deleted. %s", nameOf(c), step.Message)}
 	case step.Action == steps.NoOp:
-		return []Finding{wrongFinding("", "%s is being deleted and nothing else of it is left, but it still has "+
-			"the finalizers %s",
+		return []Finding{wrongFinding("", "%s is being deleted and its other objects are already deleted, but it still "+
+			"has the finalizers %s",
 			nameOf(c), strings.Join(c.GetFinalizers(), ", "))}
 	}
 	return nil // Crossplane has a minute to create the composite resource.
@@ -120,7 +120,7 @@ func (x *instanceCheck) unreadable() []Finding {
 	for i := range x.records {
 		if r := x.records[i]; len(r.Unreadable) > 0 {
 			out = append(out, wrongFinding(r.Unreadable.Edit("backuprecord "+r.Name),
-				"BackupRecord %s: %s. The controller deletes and restores nothing because of it", r.Name, r.Unreadable))
+				"BackupRecord %s: %s. Until it is repaired, the controller deletes and restores nothing", r.Name, r.Unreadable))
 		}
 	}
 	return out

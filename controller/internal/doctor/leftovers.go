@@ -87,7 +87,7 @@ func (x *clusterCheck) examineJobs() []Finding {
 		j := &x.Jobs[i]
 		if uid := instance.XROf(j); uid != "" && !x.isAlive(uid) && !x.isRemovalJob(j) && !x.isRestoreTest(j) {
 			out = append(out, noteFinding(fmt.Sprintf("kubectl delete job --namespace %s %s", j.Namespace, j.Name),
-				"Job %s/%s was created for a composite resource that does not exist any more (%s)", j.Namespace, j.Name, uid))
+				"Job %s/%s was created for a composite resource that no longer exists (%s)", j.Namespace, j.Name, uid))
 		}
 	}
 	return out

@@ -67,10 +67,10 @@ func (x *instanceCheck) explainRescue(uid types.UID, holders []client.Object) Fi
 func (x *instanceCheck) explainUnannounced(name string, uid types.UID, next steps.Step) Finding {
 	if next.Action == steps.CreateBackup {
 		return wrongFinding(x.askController("starts a backup of it"),
-			"%s has data of a composite resource that does not exist any more (%s), and no backup of it has started", name, uid)
+			"%s has data of a composite resource that no longer exists (%s), and no backup of it has started", name, uid)
 	}
 	return wrongFinding(x.askController("continues, unless it waits for manual action,"),
-		"%s has data of a composite resource that does not exist any more (%s). %s", name, uid, next.Message)
+		"%s has data of a composite resource that no longer exists (%s). %s", name, uid, next.Message)
 }
 
 func (p *subject) recordOf(uid types.UID) *v1.BackupRecord {

@@ -31,7 +31,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		printFindings(&b, "       ", r.Instances[i].Findings)
 	}
 	if len(r.Rest) > 0 {
-		b.WriteString("Not of an instance:\n")
+		b.WriteString("Not part of an instance:\n")
 		printFindings(&b, "", r.Rest)
 	}
 	fmt.Fprintf(&b, "instances: %d, wrong: %d, notes: %d\n", len(r.Instances), r.Count(Wrong), r.Count(Note))

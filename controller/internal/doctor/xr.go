@@ -49,7 +49,7 @@ func (x *xrCheck) claimGone() Finding {
 	if lifecycle.NeedsBackup(x.State) {
 		advice += ", or back up its data and delete it: kubectl delete " + x.XR.InKubectl()
 	}
-	return wrongFinding(advice, "%s is still running, but its claim does not exist any more", nameOf(x.XR))
+	return wrongFinding(advice, "%s is still running, but its claim no longer exists", nameOf(x.XR))
 }
 
 // expectSoon turns the finding into a note if the object is so new that the controller may still be working on it.
@@ -105,7 +105,7 @@ func (x *xrCheck) examineCertificate() []Finding {
 			"the server's certificate expired %s ago: clients that verify it cannot connect", x.ageOf(*end))}
 	case t.Warning() != "":
 		return []Finding{noteFinding("",
-			"the server's certificate expires at %s, and the server does not get the new one: %s",
+			"the server's certificate expires at %s, and the server has not received the new one: %s",
 			end.UTC().Format(time.RFC3339), t.Warning())}
 	}
 	return nil
@@ -124,7 +124,7 @@ func (x *xrCheck) examineServing() []Finding {
 		since = c.LastTransitionTime
 	}
 	f := noteFinding("", "the server has not accepted clients for %s: %s", x.ageOf(since),
-		cmp.Or(x.XR.Status.Message, "its status has no reason"))
+		cmp.Or(x.XR.Status.Message, "its status contains no reason"))
 	if x.isOlder(since, long) {
 		f.Severity, f.Advice = Wrong, "find out what it waits for: kubectl describe "+x.XR.InKubectl()
 	}
@@ -138,11 +138,11 @@ func (x *xrCheck) examinePVC() []Finding {
 	case c == nil && (x.XR.Status.Started || x.XR.Status.Volume != ""):
 		return []Finding{wrongFinding(
 			"Crossplane normally creates it again within a minute; find out why it does not: kubectl describe "+x.XR.InKubectl(),
-			"%s of the data does not exist; its volume is %s", name, cmp.Or(x.XR.Status.Volume, "unknown"))}
+			"%s for the data does not exist; its volume is %s", name, cmp.Or(x.XR.Status.Volume, "unknown"))}
 	case c != nil && c.DeletionTimestamp != nil:
 		return []Finding{wrongFinding(
 			x.askController("stops the server and creates the PersistentVolumeClaim again on its volume"),
-			"%s of the data has been in deletion for %s", name, x.ageOf(*c.DeletionTimestamp))}
+			"%s for the data has been in deletion for %s", name, x.ageOf(*c.DeletionTimestamp))}
 	}
 	return nil
 }
@@ -155,8 +155,8 @@ func (x *xrCheck) lostVolume() []Finding {
 		return nil
 	case v == nil:
 		return []Finding{wrongFinding(
-			"restore it, for example from a snapshot of the storage; until then the controller starts and releases "+
-				"nothing",
+			"restore it, for example from a snapshot of the storage; until then, the controller neither starts the server "+
+				"nor releases its volumes",
 			"PersistentVolume %s, which contains the data, does not exist", name)}
 	default:
 		owner := "no PersistentVolumeClaim and is labeled as the data of another instance"

@@ -41,7 +41,7 @@ func CodeOf(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return With(agent.ExitStopped, "stopped before the end, and the next run starts again: %w", err)
+		return With(agent.ExitStopped, "interrupted, and the next run starts from the beginning: %w", err)
 	case errors.As(err, &coded):
 		return err
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):

@@ -76,7 +76,7 @@ func NewClient(folder string, output io.Writer) (*Client, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the gateway's CA is not a certificate in PEM")
+		return nil, errors.New("the gateway's CA is not a PEM certificate")
 	}
 	t := &http.Transport{
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout,
@@ -189,7 +189,7 @@ func (c *Client) retry(ctx context.Context, subject string, try func() error) er
 		case !passes(err):
 			return err
 		case time.Now().After(end):
-			return fmt.Errorf("requests to the gateway failed for %s: %w", c.giveUp, err)
+			return fmt.Errorf("requests to the gateway have failed for %s: %w", c.giveUp, err)
 		}
 		fmt.Fprintf(c.output, "Retrying %s in %s: %s\n", subject, pause, v1.PrintableText(err.Error(), v1.MaxForeignText)) //nolint:errcheck // A lost line is no reason to fail.
 		select {
@@ -232,7 +232,7 @@ func (c *Client) send(ctx context.Context, k call) (io.ReadCloser, error) {
 	defer answer.Body.Close() //nolint:errcheck // Nothing was written.
 	f := failure{Error: answer.Status}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxFailure)).Decode(&f); err != nil {
-		f.Error = "the gateway responds " + answer.Status
+		f.Error = "the gateway responded with " + answer.Status
 	}
 	return nil, &serverError{Status: answer.StatusCode, Kind: f.Kind, Text: v1.PrintableText(f.Error, v1.MaxForeignText)}
 }
@@ -262,7 +262,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 		case r.stalledSince.IsZero():
 			r.stalledSince = time.Now()
 		case time.Since(r.stalledSince) > r.client.giveUp:
-			return 0, fmt.Errorf("no data is received from byte %d on: %w", r.offset, err)
+			return 0, fmt.Errorf("no more data was received from byte %d on: %w", r.offset, err)
 		default:
 			time.Sleep(firstPause)
 		}

@@ -60,7 +60,7 @@ func (s Signer) Sign(g Grant, until time.Time) (string, error) {
 func (g Grant) check() error {
 	switch {
 	case g.Store == "":
-		return errors.New("the token names no store")
+		return errors.New("the token does not specify a store")
 	case (g.Folder == "") == (g.Object == ""):
 		return errors.New("the token must be for either a prefix or an object")
 	case !isPlain(g.Folder + g.Object):

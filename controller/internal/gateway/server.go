@@ -166,7 +166,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*request, error)
 	target, ok := o.stores[g.Store]
 	if !ok {
 		// The token may be newer than the settings, because the kubelet updates them with a delay.
-		return nil, refuse(http.StatusServiceUnavailable, "the gateway does not know BackupStore %.100q (yet)", g.Store)
+		return nil, refuse(http.StatusServiceUnavailable, "the gateway has no settings for BackupStore %.100q yet", g.Store)
 	}
 	return &request{Request: r, openStore: target, grant: g, key: keyOf(r.URL.EscapedPath()), body: w, sending: s.sending,
 		taking: s.taking}, nil
@@ -185,7 +185,7 @@ func (q *request) serve(ctx context.Context) error {
 	place, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v1/"), "/")
 	kind := q.Method + " " + place
 	if id != "" && !isUploadID(id) {
-		return refuse(http.StatusBadRequest, "this is not the ID of an upload")
+		return refuse(http.StatusBadRequest, "this is not a valid upload ID")
 	}
 	switch {
 	case kind == "GET objects" && q.grant.mayRead(q.key):
@@ -218,7 +218,7 @@ func (q *request) sendObject(ctx context.Context) error {
 		return err
 	}
 	if from > 0 && from >= o.Size {
-		return refuse(http.StatusRequestedRangeNotSatisfiable, "the object has only %d bytes", o.Size)
+		return refuse(http.StatusRequestedRangeNotSatisfiable, "the object is only %d bytes long", o.Size)
 	}
 	r, err := q.Read(ctx, q.key, from)
 	if err != nil {
@@ -241,8 +241,8 @@ func (q *request) sendObject(ctx context.Context) error {
 func (q *request) sendFileKey(ctx context.Context) error {
 	if len(q.identities) == 0 {
 		return refuse(http.StatusConflict,
-			"BackupStore %q has no identity in this cluster, which is needed to decrypt its backups: put it into "+
-				"the Secret of keySecretRef, as key identity", q.grant.Store)
+			"BackupStore %q has no identity in this cluster, which is needed to decrypt its backups: store it in the Secret "+
+				"of keySecretRef, under the key identity", q.grant.Store)
 	}
 	r, err := q.Read(ctx, q.key, 0)
 	if err != nil {
@@ -312,7 +312,7 @@ func (q *request) takePart(ctx context.Context, id, part string) error {
 	size := q.ContentLength
 	switch {
 	case err != nil || n < 1 || n > store.MaxParts:
-		return refuse(http.StatusBadRequest, "the number of a part must be from 1 to %d", store.MaxParts)
+		return refuse(http.StatusBadRequest, "the part number must be from 1 to %d", store.MaxParts)
 	case size < 0 || size > maxPart:
 		return refuse(http.StatusRequestEntityTooLarge, "a part must have a Content-Length of at most %d bytes", maxPart)
 	}

@@ -179,7 +179,8 @@ func RisksOf(v *corev1.PersistentVolume, content string) []Risk {
 	}
 	if !HasFinalizer(v) {
 		out = append(out, Risk{
-			Text: fmt.Sprintf("PersistentVolume %s with %s has no finalizer %s, so nothing stops its deletion", v.Name, content,
+			Text: fmt.Sprintf("PersistentVolume %s with %s has no finalizer %s, so nothing prevents its deletion",
+				v.Name, content,
 				v1.Finalizer),
 			Command: fmt.Sprintf(
 				`kubectl patch pv %s --type=json --patch '[{"op":"add","path":"/metadata/finalizers/-","value":"%s"}]'`, v.Name,

@@ -68,7 +68,7 @@ func readXRD(ctx context.Context, r client.Reader, s *Subject) (undefined bool, 
 	}
 	xrd, err := getObject(ctx, r, metadataOf(xrdKind), "", crdName(kind.XR))
 	if err != nil && !IsNotInstalled(err) {
-		return false, fmt.Errorf("cannot tell whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
+		return false, fmt.Errorf("cannot determine whether kind %s is being uninstalled: %w", kind.XR.Kind, err)
 	}
 	return xrd == nil || xrd.DeletionTimestamp != nil, nil
 }

@@ -232,7 +232,7 @@ type foundComposites struct {
 func findComposites(ctx context.Context, r client.Reader, k Key) (*foundComposites, error) {
 	kind, ok := kindOf(k.Kind)
 	if !ok {
-		return nil, fmt.Errorf("%s is of a kind that the controller does not handle", k)
+		return nil, fmt.Errorf("the controller does not handle the kind of %s", k)
 	}
 	ns, err := getObject(ctx, r, &corev1.Namespace{}, "", k.Namespace)
 	if err != nil {
@@ -266,7 +266,7 @@ func findComposites(ctx context.Context, r client.Reader, k Key) (*foundComposit
 			return nil, err
 		}
 		if xr != nil && xr.saysNoClaim() {
-			return nil, fmt.Errorf("claim %s is bound to %s, which does not name its claim. %s", k, xr.GetName(),
+			return nil, fmt.Errorf("claim %s is bound to %s, which does not refer to the claim. %s", k, xr.GetName(),
 				xr.WhyUnreadable())
 		}
 		if xr != nil {

@@ -31,7 +31,7 @@ func explainUnlisted(ctx context.Context, r client.Reader, kind Kind, err error)
 	crd, err := getObject(ctx, r, metadataOf(crdKind), "", crdName(kind.XR))
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot tell whether kind %s is installed: %w", kind.XR.Kind, err)
+		return fmt.Errorf("cannot determine whether kind %s is installed: %w", kind.XR.Kind, err)
 	case crd != nil:
 		return fmt.Errorf("CustomResourceDefinition %s exists but is not served: %v", crd.GetName(), unlisted) //nolint:errorlint // With %w, IsNotInstalled would be true.
 	}

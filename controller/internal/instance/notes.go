@@ -265,7 +265,7 @@ func NoteNamed(s *State, name string) *Note {
 
 // heldBack returns the message for users about a missing BackupRecord.
 func heldBack(n *Note) string {
-	return fmt.Sprintf("backup %s exists %s, but its BackupRecord is missing. The platform team decides. To create "+
-		"the BackupRecord again and restore the backup: %s. To start without the backup: %s",
+	return fmt.Sprintf("backup %s exists %s, but its BackupRecord is missing. The platform team must choose one of "+
+		"two commands. To create the BackupRecord again and restore the backup: %s. To start without the backup: %s",
 		n.Name, n.whereIs(), n.MakeRecord(), n.Forget())
 }

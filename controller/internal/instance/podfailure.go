@@ -26,7 +26,7 @@ func whyHeld(s *State) string {
 	case s.StoreFailure != "" && s.XR.Status.Restore != nil:
 		return "the backup to restore cannot be read: " + s.StoreFailure
 	case s.StoreFailure != "":
-		return "it is unknown whether there are backups of a previous instance of this name: " + s.StoreFailure
+		return "it is unknown whether there are backups of a previous instance with this name: " + s.StoreFailure
 	}
 	if n := s.Missing(); n != nil && s.XR.Status.Restore == nil {
 		return heldBack(n)
@@ -141,9 +141,9 @@ func whereBackupsAre(xr *Composite, p *corev1.Pod) string {
 	if xr == nil || xr.Status.BackupNodes == nil || p.Spec.NodeName != "" {
 		return ""
 	}
-	return fmt.Sprintf(". The pod must run on nodes that can use the backup volume of this name (%s), or its data "+
-		"could not be backed up. Free resources there, or create the claim again under another name. If a "+
-		"StorageClass placed the data volume and the backup volume in different zones, use one with "+
+	return fmt.Sprintf(". The pod must run on nodes that can use the existing backup volume for this name (%s), "+
+		"because otherwise its data could not be backed up. Free resources there, or create the claim again under "+
+		"another name. If a StorageClass placed the data volume and the backup volume in different zones, use one with "+
 		"volumeBindingMode WaitForFirstConsumer",
 		nodesText(xr.Status.BackupNodes))
 }

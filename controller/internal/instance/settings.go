@@ -89,7 +89,7 @@ func howEnded(p *corev1.Pod, container string, t *corev1.ContainerStateTerminate
 	if t.Reason == reasonOOMKilled {
 		return whyOOMKilled(p, container, t.ExitCode) + ", or choose settings that need less memory"
 	}
-	return fmt.Sprintf("container %s ended with exit code %d", container, t.ExitCode)
+	return fmt.Sprintf("container %s exited with code %d", container, t.ExitCode)
 }
 
 // readTrial reports that the server keeps exiting with new settings, with its output. Otherwise it returns nil.

@@ -90,7 +90,7 @@ func TestValidationIsReported(t *testing.T) {
 		"Memory": {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 137, Reason: reasonOOMKilled}),
 			says: "its memory limit of 64Mi is too low. Raise spec.resources.limits.memory of the claim"},
 		"Exits": {conditions: failed, pods: ended(corev1.ContainerStateTerminated{ExitCode: 2}),
-			says: "ended with exit code 2"},
+			says: "exited with code 2"},
 		"PodsGone": {conditions: failed},
 		"Complete": {conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
 	}

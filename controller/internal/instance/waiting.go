@@ -148,7 +148,7 @@ func (l looker) whyNodeIsSilent(ctx context.Context, p *corev1.Pod) string {
 		return ""
 	}
 	if node == nil {
-		return fmt.Sprintf("pod %s is on node %s, which does not exist any more", p.Name, p.Spec.NodeName)
+		return fmt.Sprintf("pod %s is on node %s, which no longer exists", p.Name, p.Spec.NodeName)
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {

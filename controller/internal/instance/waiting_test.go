@@ -142,7 +142,7 @@ func TestWhyPodWaits(t *testing.T) {
 			objects: []client.Object{node(corev1.ConditionUnknown)},
 			says: "pod p is on node worker, which is not ready (Kubelet stopped posting node status.). " +
 				"Repair the node. If it is shut down permanently"},
-		"NodeGone": {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which does not exist any more"},
+		"NodeGone": {reason: "It was taken away.", pod: waiting(unready), says: "node worker, which no longer exists"},
 		"NodeSlow": {reason: "A server that starts has a node that is ready.", pod: waiting(unready),
 			objects: []client.Object{node(corev1.ConditionTrue)}},
 		"NodeServing": {reason: "It serves, as far as anybody knows.", pod: waiting(serving),
@@ -175,7 +175,8 @@ func TestWhyPodWaits(t *testing.T) {
 				said("again", "pvc", normal, "Provisioning", "External provisioner is provisioning volume", 5)},
 		},
 		"Place": {reason: "It may run on one node only, and people hear why.", pod: waiting(unplaced),
-			says: "on nodes that can use the backup volume of this name (kubernetes.io/hostname In worker), or its data could not be backed up"},
+			says: "on nodes that can use the existing backup volume for this name (kubernetes.io/hostname In worker), " +
+				"because otherwise its data could not be backed up"},
 		"Unprintable": {reason: "Whoever may write events may write anything.", pod: waiting(),
 			objects: []client.Object{said("mount", "pod", warning, "FailedMount", "no\n\x1b[2J"+strings.Repeat("x", 5000), 30)},
 			says:    "FailedMount: no [2Jxxx"},

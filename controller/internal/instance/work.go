@@ -195,7 +195,7 @@ func readLeftovers(ctx context.Context, r client.Reader, basis *Basis) ([]client
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if err := r.List(ctx, l, client.InNamespace(home), client.MatchingLabels{v1.LabelXR: string(life.XR)}); err != nil {
-			return nil, fmt.Errorf("cannot list what was made for the instance: %w", err)
+			return nil, fmt.Errorf("cannot list the objects of the instance: %w", err)
 		}
 		for i := range l.Items {
 			l.Items[i].SetGroupVersionKind(kind)

@@ -119,9 +119,9 @@ func releaseBackupPV(s *instance.State, _ steps.Step) []change.Change {
 
 // setAsideMessage explains why a backup volume with an empty index is set aside, and what the user can do with it.
 func setAsideMessage(v *corev1.PersistentVolume, reason string) string {
-	return fmt.Sprintf("PersistentVolume %s for backups is no longer used: its index contains no backup, and %s. "+
-		"It is not deleted. Check that its disk contains nothing that you need. Then run kubectl delete pv %s, and "+
-		"delete the disk", v.Name, reason,
+	return fmt.Sprintf("PersistentVolume %s for backups is no longer used: its index contains no backup, and %s. The "+
+		"controller does not delete it. Check that its disk contains nothing that you need. Then run kubectl delete pv "+
+		"%s, and delete the disk", v.Name, reason,
 		v.Name)
 }
 

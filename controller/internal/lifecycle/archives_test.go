@@ -206,7 +206,7 @@ func TestNextOfArchives(t *testing.T) {
 			given: []func(*keepsake){mayRemove("record"), func(k *keepsake) {
 				k.record.Spec.Archive.Path = "x/" + catalog.ArchiveName
 				noted(k)
-			}}, want: []steps.Action{catalog.TellRecord}, says: "by hand"},
+			}}, want: []steps.Action{catalog.TellRecord}, says: "manually"},
 		"EraseInUse": {reason: "What is being restored stays.", given: []func(*keepsake){mayRemove("record"), restoring},
 			want: []steps.Action{catalog.TellRecord}, says: "is being restored from it"},
 		"EraseBeside": {reason: "An instance that runs does not need it.",

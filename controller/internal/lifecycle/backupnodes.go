@@ -42,10 +42,10 @@ func deleteUnusedBackupPVC(s *instance.State) (step steps.Step, open bool) {
 		return steps.Step{}, false
 	case instance.HasFinalizer(v):
 		return steps.Step{Action: steps.ReleaseBackupPV,
-			Message: setAsideMessage(v, "not all nodes can use it, so a new volume next to the data replaces it")}, true
+			Message: setAsideMessage(v, "not all nodes can use it, so it is replaced by a new volume near the data")}, true
 	case c.DeletionTimestamp == nil:
 		return steps.Step{Action: steps.DeleteBackupPVC,
-			Message: fmt.Sprintf("PersistentVolumeClaim %s for the backups is created again, next to the data", c.Name)}, true
+			Message: fmt.Sprintf("PersistentVolumeClaim %s for the backups is created again, near the data", c.Name)}, true
 	}
 	return steps.Step{}, false // A PVC that is being deleted is handled like any other.
 }

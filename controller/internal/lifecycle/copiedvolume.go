@@ -21,8 +21,8 @@ func WhyHeldByCopy(c client.Object) (reason, todo string) {
 	if c.GetNamespace() != "" {
 		subject, it = "PersistentVolumeClaim", fmt.Sprintf("pvc --namespace %s %s", c.GetNamespace(), c.GetName())
 	}
-	reason = fmt.Sprintf("%s %s is labeled as data of a previous instance of this name (composite resource %s), "+
-		"but it was copied or restored from elsewhere. The controller does not change it until you decide",
+	reason = fmt.Sprintf("%s %s is labeled as data of a previous instance with this name (composite resource %s), but "+
+		"it was copied or restored from elsewhere. The controller does not change it until you decide",
 		subject, c.GetName(), instance.XROf(c))
 	todo = fmt.Sprintf("To back up that data, release the volume and restore this name from the backup: kubectl "+
 		"annotate %s %s=%s. To ignore the volume and start without its data: kubectl annotate %s %s=%s",

@@ -46,8 +46,8 @@ func decideDelete(s *instance.State) steps.Step {
 	}
 	if r := instance.UnreadableRecord(&s.Basis); r != nil && NeedsBackup(s) {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueForPerson, Phase: v1.DeletionHeld,
-			Message: r.WhyUnreadable() + ". Until it is repaired, the controller cannot tell whether it is the " +
-				"backup of this instance"}
+			Message: r.WhyUnreadable() + ". Until it is repaired, the controller cannot determine whether it is the backup " +
+				"of this instance"}
 	}
 	if n := s.ForeignNote(); n != nil && NeedsBackup(s) {
 		return backup.HeldByForeign(s, n)
@@ -158,7 +158,7 @@ func stopForBackup(s *instance.State) (step steps.Step, open bool) {
 	}
 	if targets := steps.WithoutDeleted(s.MisplacedJobs); len(targets) > 0 {
 		return steps.Step{Action: steps.DeleteObjects, Phase: v1.DeletionStopping,
-			Message: "Deleting Jobs that a deletion does not need", Targets: targets}, true
+			Message: "Deleting Jobs that the deletion does not need", Targets: targets}, true
 	}
 	// A Job that is being deleted may still report a result.
 	if old := overtakenBackups(s); len(old) > 0 && len(s.MisplacedJobs) == 0 {

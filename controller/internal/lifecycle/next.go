@@ -129,8 +129,7 @@ func protectData(s *instance.State) steps.Step {
 		return steps.Step{Action: steps.Wait, After: steps.RequeueSoon}
 	case s.BackupPVC == nil && needsBackupPVC(s) && !isUndecided(s) && !instance.EarlierBackupPVMissing(s):
 		return steps.Step{Action: steps.CreateBackupPVC,
-			Message: fmt.Sprintf("Creating PersistentVolumeClaim %s for the backups. It stays when the instance is "+
-				"deleted",
+			Message: fmt.Sprintf("Creating PersistentVolumeClaim %s for the backups. It is kept when the instance is deleted",
 				s.Life.BackupPVCName())}
 	case s.BackupPVCAwaited:
 		return decideBeforeStart(s) // The location of the backup volume decides where the server can run.
@@ -294,12 +293,12 @@ func previousBackupMessage(s *instance.State) string {
 	previous := s.Latest()
 	switch previous {
 	case v1.PreviousNone:
-		return "There is no backup of a previous instance of this name"
+		return "There is no backup of a previous instance with this name"
 	case v1.PreviousHeld:
-		return fmt.Sprintf("Backup %q of a previous instance of this name exists, but its BackupRecord is missing. "+
-			"No empty server is started until this is resolved", s.Missing().Name)
+		return fmt.Sprintf("Backup %q of a previous instance with this name exists, but its BackupRecord is missing. No "+
+			"empty server is started until this is resolved", s.Missing().Name)
 	}
-	return fmt.Sprintf("Backup %q of a previous instance of this name exists", previous)
+	return fmt.Sprintf("Backup %q of a previous instance with this name exists", previous)
 }
 
 // isDataPVMarked reports whether the data volume is retained when its PVC is deleted, and is labeled with its

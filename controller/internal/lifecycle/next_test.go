@@ -111,7 +111,7 @@ func TestNext(t *testing.T) {
 
 		"Refused": {reason: "A quota is somebody's to change.",
 			state: running(func(s *instance.State) { s.BackupPVC = nil }, refused(steps.CreateBackupPVC)),
-			want:  steps.CreateBackupPVC, says: "It stays when the instance is deleted: exceeded quota"},
+			want:  steps.CreateBackupPVC, says: "It is kept when the instance is deleted: exceeded quota"},
 		"RefusedBefore": {reason: "That was another step.", state: running(refused(steps.CreateBackupPVC)),
 			want: steps.ReportPodFailure},
 
@@ -283,7 +283,8 @@ func TestNext(t *testing.T) {
 				s.BackupPVCAwaited, s.PodFailure = true, "no volume yet"
 			}), want: steps.ReportPodFailure, says: "No volume yet"},
 		"PlaceEmpty": {reason: "A volume of an earlier life is elsewhere, and there is nothing on it.",
-			state: running(beginning, earlierPlace), want: steps.ReleaseBackupPV, says: "a new volume next to the data replaces it"},
+			state: running(beginning, earlierPlace), want: steps.ReleaseBackupPV, says: "it is replaced by a new volume " +
+				"near the data"},
 		"PlaceReleased": {reason: "Then its PVC goes.", state: running(beginning, earlierPlace, letGone),
 			want: steps.DeleteBackupPVC},
 		"PlaceGoing": {reason: "And is waited for.", state: running(beginning, earlierPlace, letGone, going, recorded),
@@ -340,8 +341,8 @@ func TestNext(t *testing.T) {
 		"ComposingNot": {reason: "If Crossplane is gone for good, a person says so.",
 			state: fenced(deployment(1), composing(late)), want: steps.Wait,
 			says: "Crossplane has not removed its finalizer from XMySQL db-x. No data is deleted: the backup of the data " +
-				"begins when the finalizer is removed. Check that Crossplane runs. If Crossplane is uninstalled for good, " +
-				"remove the finalizer: " +
+				"starts when the finalizer is removed. Check that Crossplane is running. If Crossplane was uninstalled " +
+				"permanently, remove the finalizer: " +
 				`kubectl patch xmysql db-x --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"composite.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
 		"ComposingHold": {reason: "The command leaves the finalizers of others.",
 			state: fenced(deployment(1), composing(late), func(s *instance.State) {
@@ -349,7 +350,7 @@ func TestNext(t *testing.T) {
 			}), want: steps.Wait, says: `{"op":"remove","path":"/metadata/finalizers/0"}]'`},
 		"Forsaken": {reason: "Crossplane was started while the XRD was being deleted. Its finalizer is for a person " +
 			"to remove.", state: fenced(deployment(1), composing(late), undefined), want: steps.Wait,
-			says: "The XRD is being deleted or no longer exists, and a Crossplane that starts after that never removes the " +
+			says: "The XRD is being deleted or no longer exists. If Crossplane was started after that, it never removes the " +
 				"finalizer. Remove it: kubectl patch xmysql db-x"},
 		"ForsakenPlain": {reason: "No backup is promised if none is taken.",
 			state: fenced(deployment(1), composing(late), undefined, discard), want: steps.Wait,
@@ -371,14 +372,15 @@ func TestNext(t *testing.T) {
 				func(s *instance.State) {
 					s.Claim.Status.Deletion = &v1.DeletionStatus{Phase: v1.DeletionReleasing, Message: `Backup "b" is verified`}
 				}), want: steps.ReportHeldClaim,
-			says: `Nothing else of the instance is left. Backup "b" is verified. The XRD is being deleted or no longer exists`},
+			says: `All other objects of the instance are already deleted. Backup "b" is verified. The XRD is being deleted or no longer exists`},
 		"ClaimSoon": {reason: "Crossplane has its own time for it.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson-time.Second, instance.FinalizerCrossplaneClaim),
 				undefined), want: steps.Wait},
 		"ClaimAwaits": {reason: "People are told who holds it.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson, "a.example/b", instance.FinalizerCrossplaneClaim)),
-			want:  steps.ReportHeldClaim, says: "Crossplane has not removed its finalizer from MySQL db. Nothing else of the " +
-				"instance is left. Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: " +
+			want:  steps.ReportHeldClaim, says: "Crossplane has not removed its finalizer from MySQL db. All other objects " +
+				"of the instance are already deleted. Check that Crossplane is running. If Crossplane was uninstalled " +
+				"permanently, remove the finalizer: " +
 				`kubectl patch mysql db --namespace default --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"finalizer.apiextensions.crossplane.io"},{"op":"remove","path":"/metadata/finalizers/1"}]'`},
 		"ClaimTold": {reason: "They have been told.",
 			state: running(nothingLeft, dyingClaim(steps.RequeueForPerson, instance.FinalizerCrossplaneClaim),
@@ -463,7 +465,7 @@ func TestNext(t *testing.T) {
 				phase(v1.BackupRunning)), want: steps.MarkFailed},
 		"NoRoom": {reason: "The exact command that makes room.",
 			state: fenced(withJob(failedAt(0, "full")), phase(v1.BackupRunning), refusedSize("2Gi")), want: steps.MarkFailed,
-			says: "full. Delete files that are not needed from PersistentVolumeClaim backup-db-pvc, or expand it: " +
+			says: "full. Delete unneeded files from PersistentVolumeClaim backup-db-pvc, or expand it: " +
 				"kubectl patch pvc --namespace default backup-db-pvc --patch " +
 				"'{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"2Gi\"}}}}'"},
 		"NoRoomOnNode": {reason: "A folder has the room of its disk.",
@@ -640,7 +642,7 @@ func TestNext(t *testing.T) {
 		// A backup with this name exists, but its BackupRecord is missing.
 		"Held": {reason: "No server starts empty beside it.", state: running(beginning, noteLeft),
 			want: steps.RecordPreviousBackup,
-			says: `Backup "old-a" of a previous instance of this name exists, but its BackupRecord is missing. No empty server`},
+			says: `Backup "old-a" of a previous instance with this name exists, but its BackupRecord is missing. No empty server`},
 		"HeldKnown": {reason: "People hear it.", state: running(beginning, noteLeft, func(s *instance.State) {
 			s.XR.Status.PreviousBackup, s.XR.Status.HeldBackup, s.PodFailure = v1.PreviousHeld, "old-a", "backup old-a"
 		}), want: steps.ReportPodFailure, says: "Backup old-a"},
@@ -650,7 +652,7 @@ func TestNext(t *testing.T) {
 		"HeldNewer": {reason: "A record that is newer is what the next instance starts from.",
 			state: running(beginning, noteLeft, older(1), func(s *instance.State) {
 				s.Records[0].CreationTimestamp = metav1.NewTime(now)
-			}), want: steps.RecordPreviousBackup, says: `Backup "old-a" of a previous instance of this name exists`},
+			}), want: steps.RecordPreviousBackup, says: `Backup "old-a" of a previous instance with this name exists`},
 		"HeldBy": {reason: "An older one is not.",
 			state: running(beginning, older(1), func(s *instance.State) { s.Records[0].Name = "before" }, noteLeft),
 			want:  steps.RecordPreviousBackup, says: "its BackupRecord is missing"},

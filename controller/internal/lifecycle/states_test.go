@@ -276,9 +276,9 @@ func needs(size string) variation {
 }
 
 func warned(s *instance.State) {
-	s.XR.Status.BackupWarning = "The next backup probably does not fit: it needs 3Gi together with the existing " +
-		"backups, and PersistentVolumeClaim backup-db-pvc has 1Gi and cannot be expanded. Delete files that are " +
-		"not needed there, or keep fewer backups (spec.backup.retention.count)"
+	s.XR.Status.BackupWarning = "The next backup probably does not fit: with the existing backups, it needs 3Gi, but " +
+		"PersistentVolumeClaim backup-db-pvc has only 1Gi and cannot be expanded. Delete unneeded files there, or keep " +
+		"fewer backups (spec.backup.retention.count)"
 }
 
 // archivesOf sets the size of the archives of all BackupRecords.

@@ -435,7 +435,7 @@ func TestArchivesInStore(t *testing.T) {
 			want: catalog.RemoveFromStore},
 		"Odd": {reason: "It is not where we put one.", changes: []func(*keepsake){inStore, dying, mayGo, func(k *keepsake) {
 			k.record.Spec.Archive.Path = "v1/ns/other/one/x.tar.zst"
-		}}, want: catalog.TellRecord, says: "Delete the archive by hand"},
+		}}, want: catalog.TellRecord, says: "Delete the archive manually"},
 		"Lost": {reason: "A record says nothing of being proven, and nobody knows it.",
 			changes: []func(*keepsake){inStore, unproven}, want: catalog.TellLost,
 			says: "BackupStore offsite has no catalog entry for it"},

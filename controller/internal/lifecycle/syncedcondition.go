@@ -210,18 +210,18 @@ func heldByCrossplane(s *instance.State) string {
 	message := fmt.Sprintf("Crossplane has not removed its finalizer from %s %s. ", c.GetKind(), c.GetName())
 	switch {
 	case s.XR == nil:
-		message += "Nothing else of the instance is left. "
+		message += "All other objects of the instance are already deleted. "
 		if d := s.Claim.Status.Deletion; d != nil && d.Phase == v1.DeletionReleasing && d.Message != "" {
 			message += v1.PrintableText(d.Message, v1.MaxForeignText) + ". "
 		}
 	case s.XR.HasFinalizer() && NeedsBackup(s):
-		message += "No data is deleted: the backup of the data begins when the finalizer is removed. "
+		message += "No data is deleted: the backup of the data starts when the finalizer is removed. "
 	}
 	if s.Undefined {
-		message += "The XRD is being deleted or no longer exists, and a Crossplane that starts after that never removes " +
+		message += "The XRD is being deleted or no longer exists. If Crossplane was started after that, it never removes " +
 			"the finalizer. Remove it: "
 	} else {
-		message += "Check that Crossplane runs. If Crossplane is uninstalled for good, remove the finalizer: "
+		message += "Check that Crossplane is running. If Crossplane was uninstalled permanently, remove the finalizer: "
 	}
 	return message + c.CommandToRemove(finalizer)
 }

@@ -57,7 +57,7 @@ func namespaceWarning(s *instance.State) string {
 	}
 	if reason := s.Rules.WhyRefused(&finalJob(s).Spec.Template.Spec, true); reason != "" &&
 		s.DeletionIntent().Policy() != v1.DeletionDiscard {
-		return "The final backup of this instance could not run, and its deletion would wait: " + reason
+		return "A deletion of this instance would wait, because its final backup could not run: " + reason
 	}
 	if spec := &s.XR.Spec.Backup; spec.ScheduledMethod() == v1.MethodOnline {
 		if reason := s.Rules.WhyRefused(
@@ -68,8 +68,8 @@ func namespaceWarning(s *instance.State) string {
 	}
 	if s.DeletionIntent().RequiresRestorable() {
 		if reason := s.Rules.WhyRefused(fitted(s, serverPod(s)), true); reason != "" {
-			return "The restore test of the final backup (requireRestoreTest) could not run, and the deletion of this " +
-				"instance would wait: " + reason
+			return "A deletion of this instance would wait, because the restore test of its final backup " +
+				"(requireRestoreTest) could not run: " + reason
 		}
 	}
 	return ""

@@ -60,12 +60,13 @@ func TestNamespaceRefusesBackup(t *testing.T) {
 	}{
 		"Default": {reason: "The limits are explicit.", state: running(memoryOf(""))},
 		"Max": {reason: "That is too little.", state: running(memoryOf("64Mi")),
-			says: "The final backup of this instance could not run, and its deletion would wait: LimitRange small allows at " +
+			says: "A deletion of this instance would wait, because its final backup could not run: LimitRange small allows at " +
 				"most 64Mi of memory"},
 		"Discard": {reason: "None is wanted.", state: running(memoryOf("64Mi"), discards)},
 		"Cold":    {reason: "No server runs in the Job of a deletion.", state: running(memoryOf("256Mi"))},
 		"Test": {reason: "One runs in a restore test.", state: running(memoryOf("256Mi"), wantsTest),
-			says: "The restore test of the final backup (requireRestoreTest) could not run"},
+			says: "A deletion of this instance would wait, because the restore test of its final backup " +
+				"(requireRestoreTest) could not run"},
 		"Online": {reason: "And in an online backup.", state: running(memoryOf("256Mi"), online),
 			says: "An online backup of this instance could not run: LimitRange small"},
 		"Quota": {reason: "No pod more is allowed.", state: running(quotaOf(corev1.ResourceList{"pods": none}, nil)),

@@ -70,17 +70,17 @@ func outOfRange(item *corev1.LimitRangeItem, subject string, requests, limits co
 		least, hasLeast := item.Min[name]
 		switch {
 		case hasMost && (!isLimited && item.Type != corev1.LimitTypePersistentVolumeClaim || limit.Cmp(most) > 0):
-			return fmt.Sprintf("allows at most %s of %s, and %s needs %s: raise its max", most.String(), name, subject,
+			return fmt.Sprintf("allows at most %s of %s, but %s needs %s: raise its max", most.String(), name, subject,
 				atLeast(request, limit))
 		case hasLeast && (!asks || request.Cmp(least) < 0):
-			return fmt.Sprintf("requires at least %s of %s, and %s requests %s: lower its min", least.String(), name, subject,
+			return fmt.Sprintf("requires at least %s of %s, but %s requests %s: lower its min", least.String(), name, subject,
 				request.String())
 		case asks && isLimited && request.Cmp(limit) > 0:
-			return fmt.Sprintf("limits %s of %s to %s, and it requests %s: raise its default", name, subject, limit.String(),
+			return fmt.Sprintf("limits %s of %s to %s, but it requests %s: raise its default", name, subject, limit.String(),
 				request.String())
 		case exceeds(item.MaxLimitRequestRatio, name, request, limit):
-			return fmt.Sprintf("allows a limit of %s at most %s times the request, and %s requests %s with a limit of %s: "+
-				"raise its maxLimitRequestRatio",
+			return fmt.Sprintf("allows a limit of %s of at most %s times the request, but %s requests %s with a limit of "+
+				"%s: raise its maxLimitRequestRatio",
 				name, new(item.MaxLimitRequestRatio[name]).String(), subject, request.String(), limit.String())
 		}
 	}
@@ -129,7 +129,7 @@ func (r *Rules) overQuota(q *corev1.ResourceQuota, pod *corev1.PodSpec, serverSt
 		}
 		sum := used.DeepCopy()
 		if sum.Add(need); sum.Cmp(hard) > 0 {
-			return fmt.Sprintf("allows %s of %s, %s of which is used, and %s more is needed: raise it", hard.String(),
+			return fmt.Sprintf("allows %s of %s, of which %s is used, but %s more is needed: raise it", hard.String(),
 				name, used.String(), need.String())
 		}
 	}

@@ -46,8 +46,8 @@ func (r *storeReconciler) adopt(ctx context.Context, s *v1.BackupStore, open *st
 	out := &v1.StoreAdoption{ID: a.request.ID}
 	switch previous := s.Status.Adoption; {
 	case err != nil || a.request.ID == "":
-		out.Message = fmt.Sprintf("the annotation %s does not contain a valid adoption request: let kubectl mysql "+
-			"adopt write it", v1.AnnotationAdopt)
+		out.Message = fmt.Sprintf("the annotation %s does not contain a valid adoption request: use kubectl mysql adopt "+
+			"to write it", v1.AnnotationAdopt)
 		return out, nil
 	case previous != nil && previous.ID == a.request.ID:
 		return previous, nil

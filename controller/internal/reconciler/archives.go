@@ -131,7 +131,8 @@ func (r *archiveReconciler) announceStep(ctx context.Context, step catalog.Archi
 	if step.Record != nil {
 		name = step.Record.Name
 	}
-	log.FromContext(ctx).Info("Took a step for a backup", "backup", name, "action", step.Action, "message", step.Message)
+	log.FromContext(ctx).Info("Performed a step for a backup",
+		"backup", name, "action", step.Action, "message", step.Message)
 	if step.Record != nil && step.Message != "" {
 		sendEvent(r.events, step.Record, eventsOfArchives[step.Action], string(step.Action), step.Message)
 	}

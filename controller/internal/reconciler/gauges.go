@@ -81,28 +81,32 @@ var (
 	descInstances = prometheus.NewDesc("crossplane_mysql_instances",
 		"Number of instances by state: Waiting, Running, Suspended, or the phase of their deletion.", []string{"state"}, nil)
 	descServing = prometheus.NewDesc("crossplane_mysql_instance_serving",
-		"1 if the server of an instance accepts clients or its state is unknown, or 0. Instances that are suspended, being deleted or not "+
-			"yet started are not included. Up to 1000 instances, those that do not serve first.", ofInstance, nil)
+		"1 if the server of an instance accepts clients or its state is unknown, otherwise 0. Instances that are "+
+			"suspended, being deleted or not yet started are not included. At most 1000 instances are included, starting "+
+			"with those whose server does not accept clients.", ofInstance, nil)
 	descProblem = prometheus.NewDesc("crossplane_mysql_instance_problem",
-		"1 while an instance has the problem. Up to 1000 instances.", append(slices.Clone(ofInstance), "problem"), nil)
+		"1 while an instance has the problem. At most 1000 instances are included.",
+		append(slices.Clone(ofInstance), "problem"), nil)
 	descCertificate = prometheus.NewDesc("crossplane_mysql_certificate_expiration_timestamp_seconds",
 		"Unix time at which the certificate of a server expires, for the 1000 instances whose certificates "+
 			"expire first.", ofInstance, nil)
 	descOverdue = prometheus.NewDesc("crossplane_mysql_backup_overdue_since_timestamp_seconds",
-		"Unix time at which the first missing scheduled backup of an instance was due, for the 1000 instances "+
-			"that wait the longest.", ofInstance, nil)
+		"Unix time at which the first missing scheduled backup of an instance was due, for the 1000 instances whose "+
+			"backups are the most overdue.", ofInstance, nil)
 	descVerified = prometheus.NewDesc("crossplane_mysql_last_verified_backup_timestamp_seconds",
 		"Unix time of the last verified backup of an instance, for the 1000 instances whose last backups are the "+
 			"oldest.", ofInstance, nil)
 	descSize = prometheus.NewDesc("crossplane_mysql_last_verified_backup_size_bytes",
-		"Size in bytes of the last verified backup, for the same instances.", ofInstance, nil)
+		"Size in bytes of the last verified backup, for the 1000 instances whose last backups are the oldest.",
+		ofInstance, nil)
 	descDuration = prometheus.NewDesc("crossplane_mysql_last_verified_backup_duration_seconds",
-		"Duration in seconds of the last verified backup with its verification, for the same instances.", ofInstance, nil)
+		"Duration in seconds of the last verified backup, including the verification, for the 1000 instances whose last "+
+			"backups are the oldest.", ofInstance, nil)
 	descDeleted = prometheus.NewDesc("crossplane_mysql_deletion_timestamp_seconds",
 		"Unix time at which a user deleted an instance whose deletion has not ended, for the 1000 instances that "+
 			"wait the longest.", ofInstance, nil)
 	descStore = prometheus.NewDesc("crossplane_mysql_store_reachable",
-		"1 if the last probe of a BackupStore succeeded, or 0.", []string{"store"}, nil)
+		"1 if the last probe of a BackupStore succeeded, otherwise 0.", []string{"store"}, nil)
 )
 
 // Describe describes the gauges.

@@ -36,7 +36,7 @@ type meter struct {
 func newMeter(r prometheus.Registerer) *meter {
 	m := &meter{
 		backups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "crossplane_mysql_backups_total",
-			Help: "Number of ended backups, by result."}, []string{"result"}),
+			Help: "Number of finished backups, by result."}, []string{"result"}),
 		bytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "crossplane_mysql_backup_bytes",
 			Help:    "Sizes of verified archives in bytes.",
 			Buckets: prometheus.ExponentialBuckets(1<<20, 8, 8)}),

@@ -48,7 +48,7 @@ func (p policyCheck) trouble(ctx context.Context) string {
 	case !kerrors.IsForbidden(err) && !kerrors.IsInvalid(err):
 		return fmt.Sprintf("the policies cannot be tested: %v", err)
 	case !strings.Contains(err.Error(), fmt.Sprintf("policies of version %d.", policyVersion)):
-		return fmt.Sprintf("policies of another version are in force (%v), and this controller needs those of version %d",
+		return fmt.Sprintf("policies of a different version are in force (%v), but this controller requires version %d",
 			err, policyVersion)
 	}
 	return ""

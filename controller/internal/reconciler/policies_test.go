@@ -36,10 +36,10 @@ func TestPolicyCheck(t *testing.T) {
 			want: "no policy refused"},
 		"Older": {reason: "They may refuse what is needed.", answer: func(client.Object) error {
 			return forbidden("policies of version 1.")
-		}, want: fmt.Sprintf("needs those of version %d", policyVersion)},
+		}, want: fmt.Sprintf("requires version %d", policyVersion)},
 		"Newer": {reason: "Version 4 is not version 40.", answer: func(client.Object) error {
 			return forbidden("policies of version 40.")
-		}, want: fmt.Sprintf("needs those of version %d", policyVersion)},
+		}, want: fmt.Sprintf("requires version %d", policyVersion)},
 		"Down": {reason: "Nobody knows.", answer: func(client.Object) error { return errors.New("connection refused") },
 			want: "connection refused"},
 	}

@@ -68,7 +68,7 @@ func (r *restoreTestReconciler) Reconcile(ctx context.Context, k instance.Key) (
 		step = restoretest.Next(s)
 	}
 	if step.Action != restoretest.NoOp && step.Action != restoretest.Wait {
-		log.FromContext(ctx).Info("Taking a step of the restore test", "action", step.Action, "xr", s.XR(), "restorable",
+		log.FromContext(ctx).Info("Performing a step of the restore test", "action", step.Action, "xr", s.XR(), "restorable",
 			step.Verdict.Status, "message", step.Verdict.Message)
 	}
 	err = r.writer.Apply(ctx, step.Changes)

@@ -27,7 +27,7 @@ func runPasses(run func() (after time.Duration, acted bool, err error), isOverta
 			return reconcile.Result{RequeueAfter: after}, nil
 		}
 	}
-	return reconcile.Result{}, errors.New("the reconcile does not end: another client reverts each change")
+	return reconcile.Result{}, errors.New("the reconcile does not finish, because another client reverts each change")
 }
 
 // isChangedOrGone reports whether a write failed because another client has changed or deleted the object.

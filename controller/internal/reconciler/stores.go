@@ -227,7 +227,7 @@ func (r *storeReconciler) makeRecord(ctx context.Context, s *v1.BackupStore, ope
 	case err != nil:
 		return nil, err
 	}
-	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("BackupRecord %s is there", n.Name)}, nil
+	return &v1.StoreRecord{Asked: asked, Made: true, Message: fmt.Sprintf("BackupRecord %s exists", n.Name)}, nil
 }
 
 // makeRecordOf creates the BackupRecord of a catalog entry if it does not exist yet.

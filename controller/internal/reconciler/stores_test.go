@@ -159,7 +159,7 @@ func lookedAt(t *testing.T, gone string, asked func(*v1.BackupStore)) (client.Cl
 // TestMakeRecord checks that a request for a BackupRecord gets a result, but that no BackupRecord is created without
 // data from the store.
 func TestMakeRecord(t *testing.T) {
-	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "BackupRecord a is there"}
+	done := &v1.StoreRecord{Asked: "v1/ns/xr/a", Made: true, Message: "BackupRecord a exists"}
 	for name, tc := range map[string]struct {
 		reason, asked string
 		previous      *v1.StoreRecord

@@ -121,7 +121,7 @@ func decide(s *State) Step {
 		return s.tryLater()
 	case s.Home == nil:
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
-			"an instance of this name exists and needs the volume")
+			"an instance with this name exists and needs the volume")
 	case s.mustYield():
 		return yield(s)
 	case s.isOwnJob():
@@ -194,7 +194,7 @@ func (s *State) recordOver() *v1.BackupRecord {
 // that Job and runs no test.
 func foreignJob(j *instance.Job) Step {
 	return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
-		fmt.Sprintf("a Job of the same name exists that no BackupRecord refers to: kubectl delete job --namespace "+
+		fmt.Sprintf("a Job with the same name exists, but no BackupRecord refers to it: kubectl delete job --namespace "+
 			"%s %s",
 			j.Namespace, j.Name))
 }
@@ -287,8 +287,8 @@ func yield(s *State) Step {
 		return Step{Action: NoOp} // The backup is being released.
 	case s.isOwnJob():
 		return concludeWith(metav1.ConditionUnknown, v1.ReasonNotTested,
-			"the instance of this name had priority: it was deleted, its server did not accept clients, or its "+
-				"backup needed the space")
+			"the instance with this name had priority: it was deleted, its server did not accept clients, or its backup "+
+				"needed the space")
 	case s.restoreTest() != nil:
 		return Step{Action: EndTurn, Record: s.Record}
 	}
@@ -417,7 +417,7 @@ func whyImpossible(s *State) string {
 	case c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound || s.Volume == nil:
 		return "the backup volume does not exist or is not bound"
 	case a == nil || a.PVCName != c.Name || a.Path != path.Join(s.Record.Name, path.Base(a.Path)):
-		return "the archive is not in the place where the controller stores archives"
+		return "the archive is not in the directory where the controller stores archives"
 	}
 	return ""
 }
@@ -430,7 +430,7 @@ func whyNotInStore(s *State) string {
 	case s.Note == nil:
 		return fmt.Sprintf("BackupStore %s has no catalog entry for it", a.Store)
 	case s.Note.Spec.Archive.Path != a.Path || s.Note.Spec.Archive.SHA256 != a.SHA256:
-		return fmt.Sprintf("BackupStore %s has a catalog entry for another archive", a.Store)
+		return fmt.Sprintf("BackupStore %s has a catalog entry for a different archive", a.Store)
 	}
 	return ""
 }
@@ -476,7 +476,7 @@ func whySilent(j *instance.Job) string {
 			reason = c.Message
 		}
 	}
-	return fmt.Sprintf("Job %s has ended without a report: %s", j.Name, reason)
+	return fmt.Sprintf("Job %s finished without a report: %s", j.Name, reason)
 }
 
 func concludeWith(status metav1.ConditionStatus, reason, message string) Step {

@@ -22,11 +22,11 @@ func (p *pass) refreshCertificate(ctx context.Context) (awaited bool, err error)
 		return false, nil
 	}
 	err = p.session.ReloadTLS(ctx)
-	log.FromContext(ctx).V(1).Info("Told the server to read its certificate again", "error", err)
+	log.FromContext(ctx).V(1).Info("Asked the server to reload its certificate", "error", err)
 	switch {
 	case errors.Is(err, sql.ErrReadsAtStart):
 		p.result.ServedMessage = "the server presents its previous certificate until it restarts, because it reads " +
-			"certificates only at its start. Restart it before that certificate expires"
+			"certificates only when it starts. Restart it before that certificate expires"
 		return false, nil
 	case err != nil && !sql.IsUnreachable(err):
 		p.result.ServedMessage = err.Error() + ". This is retried"

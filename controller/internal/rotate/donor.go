@@ -34,8 +34,8 @@ const (
 
 // errUnknown is returned if the certificate of a server is not known. The controller sends no password to such a
 // server and does not clone it.
-var errUnknown = errors.New("the server has no certificate with which it can be verified (allowedPlaintextImages " +
-	"of the Platform): take backups with method Cold")
+var errUnknown = errors.New("the server has no certificate, so it cannot be verified (allowedPlaintextImages of " +
+	"the Platform): take backups with method Cold")
 
 // errNobody is returned if the server accepts none of the known passwords.
 var errNobody = errors.New("the server accepts none of the known passwords")

@@ -94,13 +94,13 @@ func TestOldServerMessages(t *testing.T) {
 		"Online": {func() error {
 			_, _, err := s.OfferClone(t.Context(), mysqldsql.CloneAccount)
 			return err
-		}, "CLONE, which is available from MySQL 8.0.17 on: take backups with method Cold"},
+		}, "CLONE, which requires MySQL 8.0.17 or later: take backups with method Cold"},
 		"Import": {func() error { _, err := s.CheckDonor(t.Context()); return err },
-			"CLONE, which is available from MySQL 8.0.17 on: import a dump"},
+			"CLONE, which requires MySQL 8.0.17 or later: import a dump"},
 		"Password": {func() error {
 			return s.SetPassword(t.Context(), []mysqldsql.Account{{Host: "%", Plugin: "mysql_native_password", Loaded: true}},
 				"new", false)
-		}, "can only be changed from MySQL 5.7.6 on"},
+		}, "changing a password requires MySQL 5.7.6 or later"},
 		"TLS": {func() error { return s.ReloadTLS(t.Context()) }, mysqldsql.ErrReadsAtStart.Error()},
 		"Upgrade": {func() error { _, err := version.Between(v, newest); return err },
 			"in one step is not supported"},

@@ -101,8 +101,8 @@ func (p *pass) reportResult(last rotationStep, err error) (Result, error) {
 	case last.Do == Wait:
 		out.Credentials.State = v1.CredentialsChanging
 		out.Credentials.Message = fmt.Sprintf(
-			"The password was changed a moment ago. The next change follows after %s, so that clients can read the "+
-				"last one first",
+			"The password was changed a moment ago. The next change follows after %s, so that clients can read the current "+
+				"one first",
 			min(p.Settle, p.Grace))
 	default:
 		out.Credentials.State = v1.CredentialsInSync
@@ -160,7 +160,7 @@ func (p *pass) explainFailure(out Result, err error) (Result, error) {
 	case notAllowed:
 		return p.failWith(out, "The new password is not set in the server: "+err.Error()), nil
 	case errors.Is(err, errNoPassword):
-		return p.failWith(out, "The Secret that holds the password of this instance cannot be read, or its password "+
+		return p.failWith(out, "The Secret that contains the password of this instance cannot be read, or its password "+
 			"cannot be used"), nil
 	case sql.IsUnreachable(err), sql.IsBusy(err), errors.Is(err, sql.ErrLocked), errors.Is(err, context.Canceled):
 		return p.waitForServer(out, "Waiting for the server: "+err.Error()), nil
@@ -209,8 +209,9 @@ func adviceFor(err error) string {
 			"password again (ALTER USER … PASSWORD EXPIRE NEVER), and remove default_password_lifetime from " +
 			"spec.config"},
 		{sql.IsBlockedByFailures, "too many logins with a wrong password have locked root in the server " +
-			"(FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB), for every client: find the client that has the " +
-			"wrong one. Wait until the lock ends, or unlock the account as another administrator (ALTER USER … ACCOUNT UNLOCK)"},
+			"(FAILED_LOGIN_ATTEMPTS, or max_password_errors of MariaDB), for every client: find the client with the wrong " +
+			"password. Then wait until the lock expires, or unlock the account as another administrator (ALTER USER … " +
+			"ACCOUNT UNLOCK)"},
 		{sql.IsLocked, "the account root is locked in the server: unlock it there (ALTER USER … ACCOUNT UNLOCK)" + orRestore},
 		{sql.IsHostBlocked, "the server has blocked the controller's address: restart it, or run FLUSH HOSTS"},
 		{sql.IsHostNotAllowed, "root may not log in from the controller's address: run " + createRoot +
@@ -223,12 +224,11 @@ func adviceFor(err error) string {
 		{sql.IsAgainstPolicy, "the server's password policy (validate_password) does not allow the new password: " +
 			"choose another password, or change the policy"},
 		{sql.IsAgainstHistory,
-			"the server does not allow a password that was used before (password_history): choose another password " +
-				"password"},
+			"the server does not allow a password that was used before (password_history): choose another password"},
 		{sql.IsUntrusted, "the server behind the Service of this instance did not present the certificate of this " +
-			"instance, and received no password. Check which pods the Service selects, and which proxies its " +
-			"traffic passes. If it is the server itself, restart it, so that it presents its current certificate"},
-		{sql.IsMisbehaviour, "the Service of this instance leads to a server that is not MySQL or responds " +
+			"instance, so the controller did not send the password. Check which pods the Service selects, and which proxies " +
+			"its traffic passes. If it is the server itself, restart it, so that it presents its current certificate"},
+		{sql.IsMisbehaviour, "the Service of this instance routes to a server that is not MySQL or that responds " +
 			"incorrectly. Check which pods the Service selects. The controller retries at growing intervals"},
 	} {
 		if known.matches(err) {

@@ -378,7 +378,8 @@ func (p *pass) takeStep(ctx context.Context) (rotationStep, error) {
 	}
 	start := time.Now()
 	err = p.performStep(ctx, next, accounts)
-	log.FromContext(ctx).V(1).Info("Took a step of the password change", "action", next.Do, "took", time.Since(start),
+	log.FromContext(ctx).V(1).Info("Performed a step of the password change",
+		"action", next.Do, "took", time.Since(start),
 		"error", err)
 	if err != nil {
 		if kerrors.IsConflict(err) || kerrors.IsAlreadyExists(err) {

@@ -30,7 +30,7 @@ func TestForeign(t *testing.T) {
 		"Stranger": {reason: "Somebody's own Secret.", state: v1.CredentialsFailed, says: "does not belong to this MySQL"},
 		"Earlier": {reason: "The garbage collector has not come yet.", labels: earlier.Labels(),
 			owners: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "X", Name: "x", UID: "older"}},
-			state:  v1.CredentialsChanging, says: "previous MySQL of this name"},
+			state:  v1.CredentialsChanging, says: "previous MySQL with this name"},
 		"Orphan": {reason: "Nobody comes for it.", labels: earlier.Labels(), state: v1.CredentialsFailed,
 			says: "kubectl delete secret -n team shop-connection"},
 	}

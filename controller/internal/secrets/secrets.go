@@ -72,8 +72,7 @@ func Own(ctx context.Context, kube client.Reader, i v1.Instance, name string) (*
 		return s, nil
 	case owner != "" && s.Labels[v1.LabelInstance] == i.Key() && len(s.OwnerReferences) > 0:
 		return nil, &ForeignError{Goes: true,
-			text: fmt.Sprintf("Secret %s/%s belongs to a previous %s of this name. Waiting until Kubernetes has "+
-				"deleted it",
+			text: fmt.Sprintf("Secret %s/%s belongs to a previous %s with this name. Waiting until Kubernetes has deleted it",
 				i.Namespace, name, i.Kind)}
 	}
 	return nil, &ForeignError{text: fmt.Sprintf(

@@ -86,8 +86,8 @@ func Open(s Settings) (*Bucket, error) {
 		return nil, fmt.Errorf("the endpoint %q does not begin with https://: backups and credentials are never "+
 			"sent unencrypted", s.Endpoint)
 	case u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
-		return nil, fmt.Errorf("the endpoint %q must consist of https:// and a host: the bucket and the prefix "+
-			"have fields of their own", s.Endpoint)
+		return nil, fmt.Errorf("the endpoint %q must consist of https:// and a host: the bucket and the prefix have "+
+			"their own fields", s.Endpoint)
 	}
 	transport, err := newTransport(s.CA)
 	if err != nil {
@@ -117,7 +117,7 @@ func newTransport(ca string) (*http.Transport, error) {
 	if ca != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(ca)) {
-			return nil, errors.New("the CA bundle has no certificate in PEM")
+			return nil, errors.New("the CA bundle contains no PEM certificate")
 		}
 	}
 	return &http.Transport{
@@ -231,7 +231,7 @@ func (b *Bucket) Find(ctx context.Context, folder string, limit int, isWanted fu
 		key, ok := b.key(o.Key)
 		switch {
 		case !ok:
-			return nil, false, fmt.Errorf("the store lists %.200q below %q", o.Key, b.name(folder))
+			return nil, false, fmt.Errorf("the store listed %.200q, which is not below %q", o.Key, b.name(folder))
 		case !isWanted(key):
 			continue
 		case len(out) == limit:

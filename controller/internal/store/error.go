@@ -54,11 +54,11 @@ const (
 var advice = map[Kind]string{
 	Unreachable: "the store cannot be reached: check the endpoint, the network and its policies",
 	Untrusted:   "the store's certificate is not trusted: check caBundle, and the host name in the endpoint",
-	Unknown:     "the store does not know the credentials: check the Secret in credentialsSecretRef",
+	Unknown:     "the store does not recognize the credentials: check the Secret in credentialsSecretRef",
 	Denied:      "the credentials do not permit this request: docs/how-to/stores.md lists the policy that they need",
 	WrongClock:  "the clocks of the store and of this machine differ too much: correct them",
 	WrongRegion: "the bucket is in another region, or needs another endpoint: check region, endpoint and pathStyle",
-	PathStyle: "the endpoint does not serve the bucket under a host name of its own: set pathStyle: true, or check " +
+	PathStyle: "the endpoint does not serve the bucket under its own host name: set pathStyle: true, or check " +
 		"endpoint and bucket",
 	NoBucket:    "the bucket does not exist: create it, or check bucket and pathStyle",
 	Full:        "the store or its quota is full: free space",

@@ -83,9 +83,9 @@ func TestOpen(t *testing.T) {
 	}{
 		"Good":     {func(*Settings) {}, ""},
 		"Clear":    {func(s *Settings) { s.Endpoint = "http://s3.test" }, "https://"},
-		"Path":     {func(s *Settings) { s.Endpoint = "https://s3.test/backups" }, "fields of their own"},
-		"Password": {func(s *Settings) { s.Endpoint = "https://a:b@s3.test" }, "fields of their own"},
-		"NoHost":   {func(s *Settings) { s.Endpoint = "https://" }, "fields of their own"},
+		"Path":     {func(s *Settings) { s.Endpoint = "https://s3.test/backups" }, "their own fields"},
+		"Password": {func(s *Settings) { s.Endpoint = "https://a:b@s3.test" }, "their own fields"},
+		"NoHost":   {func(s *Settings) { s.Endpoint = "https://" }, "their own fields"},
 		"NoURL":    {func(s *Settings) { s.Endpoint = "https://[" }, "is not a URL"},
 		"CA":       {func(s *Settings) { s.CA = "no PEM" }, "no certificate"},
 	} {

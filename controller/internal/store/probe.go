@@ -54,7 +54,7 @@ func (b *Bucket) holds(ctx context.Context, key string, want []byte) error {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("the store returned other content for %q than was written", key)
+		return fmt.Errorf("the store returned different content for %q than was written", key)
 	}
 	folder, _ := splitKey(key)
 	existing, err := b.List(ctx, folder, 1000)
@@ -80,7 +80,7 @@ func (b *Bucket) lacks(ctx context.Context, key string) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("the store has an object %q, which was never written", key)
+	return fmt.Errorf("the store reports an object %q that was never written", key)
 }
 
 // probeUpload replaces the existing object by an upload in parts. It also starts another upload and aborts it.

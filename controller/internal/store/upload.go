@@ -86,7 +86,7 @@ func (b *Bucket) Uploads(ctx context.Context, folder string, limit int) ([]Uploa
 		key, ok := b.key(u.Key)
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("the store lists an upload of %.200q below %q", u.Key, b.name(folder))
+			return nil, fmt.Errorf("the store listed an upload of %.200q, which is not below %q", u.Key, b.name(folder))
 		case len(out) == limit:
 			return out, nil
 		}

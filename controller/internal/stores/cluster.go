@@ -160,7 +160,7 @@ func (s *Store) publishArchived(ctx context.Context, n *v1.StoreNote) error {
 		return inStore(s.Name, err)
 	}
 	if size, err := v1.ParseQuantity(a.Size); err != nil || o.Size < size.Value() {
-		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, but the Job has reported %s", s.Name,
+		return change.NewMissingError(fmt.Errorf("BackupStore %s has %d bytes in %q, but the Job reported %s", s.Name,
 			o.Size, a.Path, a.Size))
 	}
 	err = s.Publish(ctx, n)

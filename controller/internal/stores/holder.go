@@ -151,8 +151,8 @@ func (s *holdState) replaced() *Holder {
 
 func (s *holdState) saysHeld() string {
 	return fmt.Sprintf("another cluster holds this bucket and prefix (holder %s, renewed at %s). Backups there can be "+
-		"read and restored, but this cluster neither publishes nor deletes any. "+
-		"Give each cluster a bucket or prefix of its own. If the other cluster is gone for good, run: %s", s.found.ID,
+		"read and restored, but this cluster neither publishes nor deletes any. Give each cluster a bucket or prefix of "+
+		"its own. If the other cluster no longer exists, run: %s", s.found.ID,
 		s.found.RenewedAt.UTC().Format(time.RFC3339), s.howToTakeOver())
 }
 

@@ -83,11 +83,11 @@ func (l *Lanes) enter(ctx context.Context, backupStore *v1.BackupStore) (*lane, 
 	select {
 	case w.slots <- struct{}{}:
 	case <-late.C:
-		return nil, &store.Error{Kind: store.Busy, Verb: "ask", Key: backupStore.Name,
+		return nil, &store.Error{Kind: store.Busy, Verb: "contact", Key: backupStore.Name,
 			Err: fmt.Errorf("%d callers wait for its response", maxAsking)}
 	case <-ctx.Done():
 		// This error says nothing about the contents of the store.
-		return nil, &store.Error{Kind: store.Stopped, Verb: "ask", Key: backupStore.Name, Err: context.Cause(ctx)}
+		return nil, &store.Error{Kind: store.Stopped, Verb: "contact", Key: backupStore.Name, Err: context.Cause(ctx)}
 	}
 	if err := l.isSilent(w, backupStore); err != nil { // The store may have failed while the caller was waiting.
 		<-w.slots
@@ -115,7 +115,7 @@ func (l *Lanes) isSilent(w *lane, backupStore *v1.BackupStore) error {
 	if c := meta.FindStatusCondition(backupStore.Status.Conditions, v1.ConditionReachable); c != nil &&
 		c.Status == metav1.ConditionFalse && c.Reason == string(store.Unreachable) &&
 		c.ObservedGeneration == backupStore.Generation {
-		return &store.Error{Kind: store.Unreachable, Verb: "ask", Key: backupStore.Name,
+		return &store.Error{Kind: store.Unreachable, Verb: "contact", Key: backupStore.Name,
 			Err: fmt.Errorf("its last probe failed: %s", c.Message)}
 	}
 	return nil

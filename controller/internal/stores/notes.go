@@ -33,7 +33,7 @@ const (
 )
 
 // errMore means that more files are left than one call removes.
-var errMore = errors.New("the deletion continues")
+var errMore = errors.New("the deletion is not finished")
 
 func manifestOf(folder string) string { return path.Join(folder, gateway.ManifestName) }
 
@@ -54,7 +54,7 @@ func (s *Store) Publish(ctx context.Context, n *v1.StoreNote) error {
 		return err
 	}
 	if len(raw) > store.MaxSealed {
-		return fmt.Errorf("the catalog entry has %d bytes, but the maximum is %d", len(raw), store.MaxSealed)
+		return fmt.Errorf("the catalog entry is %d bytes long, but the maximum is %d bytes", len(raw), store.MaxSealed)
 	}
 	err = s.PutOnce(ctx, key, raw)
 	if store.Is(err, store.Unsupported) {
@@ -129,7 +129,7 @@ func checkNote(n *v1.StoreNote, folder string) error {
 		return fmt.Errorf("the catalog entry in %q belongs to backup %q of %s/%s", folder, n.Name, n.Spec.Instance.Namespace,
 			n.Spec.Instance.Name)
 	case a == nil || path.Dir(a.Path) != n.ArchiveFolder():
-		return fmt.Errorf("the catalog entry in %q names no archive in %q", folder, n.ArchiveFolder())
+		return fmt.Errorf("the catalog entry in %q does not refer to an archive in %q", folder, n.ArchiveFolder())
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ const probeFolder = "v1/probe"
 var process = strings.ToLower(rand.Text())
 
 // errIdentity means that the identity cannot decrypt data that is encrypted for the recipients.
-var errIdentity = errors.New("the identity cannot decrypt what is encrypted for the recipients: backups could be " +
-	"written, but not be restored")
+var errIdentity = errors.New("the identity cannot decrypt objects that are encrypted for the recipients, so " +
+	"backups could be written but not restored")
 
 func (s *Store) probeKey() string { return path.Join(probeFolder, s.Name, process, "object") }
 
@@ -135,8 +135,8 @@ func messageOf(f store.Finding) string {
 			"deleted"
 	}
 	if !f.WritesOnce {
-		parts = append(parts, "the store has no conditional writes: two controllers are kept apart only by their "+
-			"lease, and two clusters with the same prefix are detected late")
+		parts = append(parts, "the store has no conditional writes, so only the lease prevents concurrent writers. Two "+
+			"clusters with the same prefix are detected late")
 	}
 	return strings.Join(parts, "; ")
 }

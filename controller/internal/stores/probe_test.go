@@ -75,7 +75,8 @@ func TestNextStatus(t *testing.T) {
 		"Settings": {broken: true, err: bad, status: metav1.ConditionFalse, reason: v1.ReasonSettings, says: "no "},
 		"Down": {err: &store.Error{Kind: store.Unreachable, Err: bad}, status: metav1.ConditionFalse,
 			reason: "Unreachable", says: "cannot be reached"},
-		"Identity": {found: good, err: errIdentity, status: metav1.ConditionFalse, reason: "Failed", says: "but not be restored"},
+		"Identity": {found: good, err: errIdentity, status: metav1.ConditionFalse, reason: "Failed", says: "but not " +
+			"restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, s := newBackupStore(nil, nil)

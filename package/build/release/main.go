@@ -16,14 +16,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-const description = `Makes what a release consists of, in one folder: the image for each architecture, Crossplane's packages, the Helm chart, the
-manifests in one file each, the plugin of kubectl for each system with its manifest for krew, what each program is built from (SBOM), the notes from CHANGELOG.md, and
-the checksums of all. It pushes nothing before it is told to.`
+const description = `Builds a release in one directory: the image for each architecture, the Crossplane packages, the Helm chart, the manifests,
+the kubectl plugin for each platform with its krew manifest, an SBOM for each program, the release notes from CHANGELOG.md,
+and the checksums of these files. Only the command push publishes them.`
 
 // cli is the command line.
 type cli struct {
-	Make makeCmd `cmd:"" help:"Make all of it, or nothing."`
-	Push pushCmd `cmd:"" help:"Push image, packages and chart to a registry, and print by which digest each is there."`
+	Make makeCmd `cmd:"" help:"Build all files of the release. If one fails, no file is replaced."`
+	Push pushCmd `cmd:"" help:"Push the image, the packages and the chart to a registry, and print their digests."`
 }
 
 func main() {
@@ -48,20 +48,20 @@ type workshop struct {
 
 // tools are the paths of the required programs.
 type tools struct {
-	CLI       string `help:"Today's crossplane CLI: go run ./test/tools cli."         name:"cli"       required:"" type:"existingfile"`
+	CLI       string `help:"The current crossplane CLI: go run ./test/tools cli."         name:"cli"       required:"" type:"existingfile"`
 	Helm      string `help:"Helm: go run ./test/tools helm."                          name:"helm"      required:"" type:"existingfile"`
-	Kube      string `help:"kubectl's builder of manifests: go run ./test/tools kube." name:"kube"      required:"" type:"existingfile"`
-	CycloneDX string `help:"Who writes SBOMs: go run ./test/tools cyclonedx."         name:"cyclonedx" required:"" type:"existingfile"`
+	Kube      string `help:"kubectl with kustomize, which builds the manifests: go run ./test/tools kube." name:"kube"      required:"" type:"existingfile"`
+	CycloneDX string `help:"cyclonedx-gomod, which writes the SBOMs: go run ./test/tools cyclonedx."         name:"cyclonedx" required:"" type:"existingfile"`
 }
 
 // makeCmd is `release make`.
 type makeCmd struct {
 	tools
 
-	Version string `help:"Version, such as v1.2.3, of which CHANGELOG.md says what is new." required:""`
-	Image   string `help:"Folder with the image of the Dockerfile for each architecture, as an OCI layout." required:"" type:"existingdir"`
+	Version string `help:"Version, such as v1.2.3. CHANGELOG.md must contain a section about it." required:""`
+	Image   string `help:"Directory with the Dockerfile's image for each architecture, as an OCI layout." required:"" type:"existingdir"`
 	Root    string `default:"../.." help:"The repository." type:"path"`
-	Out     string `default:"../../dist/release" help:"Folder for the release, which is replaced." type:"path"`
+	Out     string `default:"../../dist/release" help:"Directory for the release, which is replaced." type:"path"`
 }
 
 // Run builds the release. The directory gets its final name only when it is complete.
@@ -84,8 +84,8 @@ func (c *makeCmd) Run(ctx context.Context) error {
 		{"the packages", w.packages},
 		{"the chart", w.chart},
 		{"the manifests", w.manifests},
-		{"the plugin of kubectl", w.plugins},
-		{"what it is built from", w.materials},
+		{"the kubectl plugin", w.plugins},
+		{"the SBOMs", w.materials},
 		{"the checksums", func(context.Context) error { return writeSums(tmp) }},
 	} {
 		w.sayf("%s", step.subject)
@@ -93,7 +93,7 @@ func (c *makeCmd) Run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", step.subject, err)
 		}
 		if ctx.Err() != nil {
-			return errors.New("interrupted, nothing was changed")
+			return errors.New("interrupted: nothing was changed")
 		}
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // All users may read it.

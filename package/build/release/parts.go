@@ -48,7 +48,7 @@ func notesOf(changes, version string) (string, error) {
 			return text + "\n", nil
 		}
 	}
-	return "", fmt.Errorf("CHANGELOG.md says nothing of it: write it below a heading %q", "## "+version)
+	return "", fmt.Errorf("CHANGELOG.md has no text about this version: write it below the heading %q", "## "+version)
 }
 
 // imageFile returns the name of the archive with the image of a release, as an OCI layout.
@@ -75,7 +75,7 @@ func (w *workshop) image(from string) error {
 		if !slices.ContainsFunc(m.Manifests, func(d v1.Descriptor) bool {
 			return d.Platform != nil && d.Platform.Architecture == arch
 		}) {
-			return fmt.Errorf("there is none for %s in %s", arch, from)
+			return fmt.Errorf("there is no image for %s in %s", arch, from)
 		}
 	}
 	folder := w.file(".image")
@@ -199,10 +199,10 @@ func (w *workshop) materials(ctx context.Context) error {
 		var output bytes.Buffer
 		cmd.Stderr = &output
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("cyclonedx-gomod of %s: %w: %s", folder, err, output.String())
+			return fmt.Errorf("cyclonedx-gomod failed for %s: %w: %s", folder, err, output.String())
 		}
 		if info, err := os.Stat(w.file(name + ".cdx.json")); err != nil || info.Size() == 0 {
-			return errors.Join(fmt.Errorf("there is none of %s", folder), err)
+			return errors.Join(fmt.Errorf("there is no SBOM for %s", folder), err)
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (w *workshop) plugins(ctx context.Context) error {
 			"-ldflags=-s -w -X main.version="+w.version, "-o", bin, "./controller/kubectl-mysql")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+p.OS, "GOARCH="+p.Arch)
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("cannot build it for %s/%s: %w", p.OS, p.Arch, err)
+			return fmt.Errorf("cannot build the kubectl plugin for %s/%s: %w", p.OS, p.Arch, err)
 		}
 		program, err := os.ReadFile(bin)
 		if err != nil {
@@ -79,10 +79,10 @@ metadata:
 spec:
   version: {{.Version}}
   homepage: https://github.com/crossplane-mysql/crossplane-mysql
-  shortDescription: Look after the MySQL claims of crossplane-mysql
+  shortDescription: Manage the MySQL instances of crossplane-mysql
   description: |
-    Lists MySQL claims and says in one screen what each waits for; takes backups and restores them; forwards a
-    port and starts a client; and examines what is wrong in a cluster.
+    Lists MySQL instances and shows the status of each of them, takes and restores backups, starts a client
+    through a forwarded port, and finds problems in a cluster.
   platforms:
 {{- range .Archives}}
   - selector:

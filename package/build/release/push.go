@@ -22,9 +22,9 @@ import (
 // pushCmd is the command `release push`.
 type pushCmd struct {
 	Version string `help:"Version of the release."                                      required:""`
-	From    string `default:"../../dist/release" help:"Folder of the release."            type:"existingdir"`
-	To      string `help:"Where it is published, such as ghcr.io/crossplane-mysql."      required:""`
-	CLI     string `help:"Today's crossplane CLI."                                       name:"cli"  required:"" type:"existingfile"`
+	From    string `default:"../../dist/release" help:"Directory of the release."            type:"existingdir"`
+	To      string `help:"Registry to push to, such as ghcr.io/crossplane-mysql."      required:""`
+	CLI     string `help:"The current crossplane CLI."                                       name:"cli"  required:"" type:"existingfile"`
 	Helm    string `help:"Helm."                                                         name:"helm" required:"" type:"existingfile"`
 }
 
@@ -122,7 +122,7 @@ func digestOf(ctx context.Context, tag string) (string, error) {
 	}
 	d, err := remote.Head(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if err != nil {
-		return "", fmt.Errorf("cannot find what was pushed: %w", err)
+		return "", fmt.Errorf("cannot find the pushed artifact: %w", err)
 	}
 	return d.Digest.String(), nil
 }

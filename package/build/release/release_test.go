@@ -21,9 +21,9 @@ func TestNotes(t *testing.T) {
 	cases := map[string]struct{ reason, version, want, fails string }{
 		"Newest": {reason: "Up to the next heading.", version: "v0.2.0", want: "- New.\n"},
 		"Dated":  {reason: "What follows the version is for people.", version: "v0.1.0", want: "- First.\n- Second.\n"},
-		"Empty":  {reason: "Somebody has forgotten it.", version: "v0.0.9", fails: `write it below a heading "## v0.0.9"`},
-		"None":   {reason: "So has he.", version: "v0.3.0", fails: "CHANGELOG.md says nothing of it"},
-		"Begins": {reason: "That is another one.", version: "v0.1", fails: "nothing of it"},
+		"Empty":  {reason: "Somebody has forgotten it.", version: "v0.0.9", fails: `write it below the heading "## v0.0.9"`},
+		"None":   {reason: "So has he.", version: "v0.3.0", fails: "CHANGELOG.md has no text about this version"},
+		"Begins": {reason: "That is another one.", version: "v0.1", fails: "no text about this version"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSums(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "this is no release") {
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "the directory is not a release") {
 		t.Errorf("want a folder without sums refused, got %v", err)
 	}
 	if err := writeSums(dir); err != nil {
@@ -121,7 +121,7 @@ func TestSums(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("three"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "b is another file") {
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "b differs from the released file") {
 		t.Errorf("want another file refused, got %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600); err != nil {
@@ -130,7 +130,7 @@ func TestSums(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "c"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "c was not released") {
+	if err := checkSums(dir); err == nil || !strings.Contains(err.Error(), "c is not part of the release") {
 		t.Errorf("want a file more refused, got %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func sumOf(content []byte) string {
 func checkSums(dir string) error {
 	f, err := os.Open(filepath.Join(dir, sumsFile))
 	if err != nil {
-		return fmt.Errorf("this is no release: %w", err)
+		return fmt.Errorf("the directory is not a release: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // The file was only read.
 	listed := map[string]bool{sumsFile: true}
@@ -46,14 +46,14 @@ func checkSums(dir string) error {
 	for lines.Scan() {
 		sum, file, ok := strings.Cut(lines.Text(), "  ")
 		if !ok {
-			return fmt.Errorf("%s has a line without a name: %q", sumsFile, lines.Text())
+			return fmt.Errorf("%s contains a line without a file name: %q", sumsFile, lines.Text())
 		}
 		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 		if err != nil {
 			return err
 		}
 		if sumOf(content) != sum {
-			return fmt.Errorf("%s is another file than the one that was released", file)
+			return fmt.Errorf("%s differs from the released file", file)
 		}
 		listed[file] = true
 	}
@@ -63,7 +63,7 @@ func checkSums(dir string) error {
 	existing, err := os.ReadDir(dir)
 	for _, d := range existing {
 		if !listed[d.Name()] {
-			return fmt.Errorf("%s was not released", d.Name())
+			return fmt.Errorf("%s is not part of the release", d.Name())
 		}
 	}
 	return err

@@ -80,7 +80,7 @@ func (c Cluster) hash() uint32 {
 func FindRoot(from string) (string, error) {
 	start, err := filepath.Abs(from)
 	if err != nil {
-		return "", fmt.Errorf("cannot tell the current directory: %w", err)
+		return "", fmt.Errorf("cannot determine the current directory: %w", err)
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
 		_, err := os.Stat(filepath.Join(dir, "test", "cluster", "go.mod"))

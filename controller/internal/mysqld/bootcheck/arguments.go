@@ -34,7 +34,8 @@ func (a arguments) temporaryFolder() string { return filepath.Join(a.folder, "tm
 // the copy would be reported as broken.
 func (a arguments) checkSocketPath() error {
 	if n := len(a.socket()); n > maxSocket {
-		return fmt.Errorf("the path of the server's socket, %s, has %d bytes, and at most %d are possible", a.socket(), n,
+		return fmt.Errorf("the path of the server's socket, %s, is %d bytes long, but the maximum is %d bytes",
+			a.socket(), n,
 			maxSocket)
 	}
 	return nil

@@ -57,7 +57,7 @@ func (t *BootCheck) Run(ctx context.Context) (Result, error) {
 	shared.Output = &output{Writer: t.Output}
 	r, err := shared.run(ctx, program)
 	if err != nil && ctx.Err() != nil {
-		return Result{}, fmt.Errorf("stopped before the end: %w", ctx.Err()) // The context was canceled.
+		return Result{}, fmt.Errorf("interrupted: %w", ctx.Err()) // The context has ended.
 	}
 	return r, err
 }
@@ -145,6 +145,6 @@ func (t *BootCheck) judgeRefusal(ctx context.Context, program string, a argument
 	if err == nil {
 		return refusal
 	}
-	return fmt.Errorf("%s. The backup is not the cause: with the same options, the server cannot create a new data "+
-		"directory either: %w", refusal.Error(), err)
+	return fmt.Errorf("%s. The backup is not the cause, because the server cannot create a new data directory with "+
+		"the same options either: %w", refusal.Error(), err)
 }

@@ -104,7 +104,7 @@ func TestJudgeFiles(t *testing.T) {
 			want: `missing: "s/b.ibd"`},
 		"Outside": {reason: "a backup has nothing of another folder", known: []string{"/other/s/a.ibd"},
 			want: `missing: "/other/s/a.ibd"`},
-		"Strange": {before: []string{"s/a.ibd"}, now: []string{"s/a.ibd"}, want: `does not know these table files: "s/a.ibd"`},
+		"Strange": {before: []string{"s/a.ibd"}, now: []string{"s/a.ibd"}, want: `these table files are not in the server's data dictionary: "s/a.ibd"`},
 		"Undone":  {reason: "the server removes what a change left that was cut short", before: []string{"s/a.ibd"}},
 		"Redone":  {reason: "or makes it anew", known: []string{"s/a.ibd"}, now: []string{"s/a.ibd"}},
 		"Many":    {known: []string{"d", "c", "b", "a", "e"}, want: `missing: "a", "b", "c" and 2 more`},

@@ -135,7 +135,7 @@ func (c *checker) finish(t table, err error) {
 // maxAnswers is the maximum number of result rows for one table. A server may report several pages of a broken table.
 const maxAnswers = 10_000
 
-var errTooMany = errors.New("the server's result does not end")
+var errTooMany = errors.New("the server's result has too many rows")
 
 // An answer is a result row of CHECK TABLE.
 type answer struct{ kind, text string }

@@ -95,13 +95,13 @@ func dictionary(ctx context.Context, db *sql.DB) ([]string, error) {
 func judgeFiles(before, known []string, exists func(name string) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(known), exists)
 	if len(missing) > 0 {
-		return newBrokenError("the server needs files that are missing: %s", few(missing))
+		return newBrokenError("files that the server needs are missing: %s", few(missing))
 	}
 	strange := slices.DeleteFunc(slices.Clone(before), func(name string) bool {
 		return slices.Contains(known, name) || !exists(name)
 	})
 	if len(strange) > 0 {
-		return newBrokenError("the server does not know these table files: %s", few(strange))
+		return newBrokenError("these table files are not in the server's data dictionary: %s", few(strange))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (t *BootCheck) makeNewData(ctx context.Context, program string, a arguments
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(controlTime):
-		return fmt.Errorf("it does not exit within %s", controlTime)
+		return fmt.Errorf("it did not exit within %s", controlTime)
 	}
 	if p.ProcessState.Success() {
 		return nil
@@ -99,7 +99,7 @@ func (s *server) awaitAnswer(ctx context.Context) error {
 		return err
 	}
 	defer db.Close() //nolint:errcheck // Nothing was written.
-	return local.Await(ctx, db, s.Process, func() error { return s.ended("does not start with the data") })
+	return local.Await(ctx, db, s.Process, func() error { return s.ended("did not start with the data") })
 }
 
 // causeOf returns the cause of a failed query. If the server has exited, this is the cause, and otherwise the query's
@@ -108,7 +108,7 @@ func (s *server) causeOf(ctx context.Context, err error) error {
 	if err == nil || !mysqldsql.IsUnreachable(err) {
 		return err
 	}
-	doing := "exited while its tables were listed"
+	doing := "exited while its tables were being listed"
 	if c, ok := errors.AsType[*checkError](err); ok {
 		doing = "exited while it checked " + c.tables()
 	}

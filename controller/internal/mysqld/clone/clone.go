@@ -85,7 +85,7 @@ func (c *Clone) Run(ctx context.Context) (Result, error) {
 	}
 	r, err := c.run(ctx, program)
 	if err != nil && ctx.Err() != nil {
-		return Result{}, fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
+		return Result{}, fmt.Errorf("interrupted, and the next run starts from the beginning: %w", ctx.Err())
 	}
 	return r, err
 }
@@ -253,7 +253,7 @@ func (s *server) stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(stopTime):
-		return errors.New("the temporary server does not exit")
+		return errors.New("the temporary server did not exit")
 	}
 	if !s.ProcessState.Success() {
 		return fmt.Errorf("the temporary server did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())

@@ -57,7 +57,7 @@ func (c *Clone) serve(ctx context.Context, program, folder string, options ...st
 	s := &server{Process: p}
 	if s.db, err = c.openDB(); err == nil {
 		err = local.Await(ctx, s.db, p, func() error {
-			return fmt.Errorf("the server does not start (%s): %s", p.End(), p.Log.Complaints())
+			return fmt.Errorf("the server did not start (%s): %s", p.End(), p.Log.Complaints())
 		})
 	}
 	if err != nil {

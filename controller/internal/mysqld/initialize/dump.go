@@ -134,7 +134,7 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 		return endedLoading(s)
 	case <-ctx.Done():
 		p.Kill()
-		return fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
+		return fmt.Errorf("interrupted, and the next run starts from the beginning: %w", ctx.Err())
 	}
 	switch {
 	case dump.err != nil:
@@ -152,7 +152,7 @@ func (l *Loading) runClient(ctx context.Context, s *server, dump *tailReader) er
 
 // endedLoading returns the error for a server that has exited unexpectedly.
 func endedLoading(s *server) error {
-	return fmt.Errorf("the server exited while the dump was loaded (%s): %s", s.End(), s.Log.Complaints())
+	return fmt.Errorf("the server exited while the dump was being loaded (%s): %s", s.End(), s.Log.Complaints())
 }
 
 // endTime is how long to wait for a failing server to exit after its client has failed.
@@ -179,7 +179,7 @@ func whatFailed(output string) error {
 			return fmt.Errorf("the client failed: %s", v1.PrintableText(v1.WithoutSecrets(text), v1.MaxForeignText))
 		}
 	}
-	return errors.New("the client failed and reported no statement")
+	return errors.New("the client failed without reporting a statement")
 }
 
 // isComplaint matches the client's messages about itself, such as an unknown option. Other output of the client may
@@ -195,7 +195,7 @@ func imageClient(args ...string) (*exec.Cmd, error) {
 			return exec.Command(path, args...), nil //nolint:gosec,noctx // A program above, killed at the end.
 		}
 	}
-	return nil, fmt.Errorf("this image has none of %s to load a dump: choose an image with one of them",
+	return nil, fmt.Errorf("this image contains no client that can load a dump: choose an image with one of %s",
 		strings.Join(clients, ", "))
 }
 

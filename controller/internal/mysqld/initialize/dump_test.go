@@ -42,7 +42,7 @@ func TestWhatFailed(t *testing.T) {
 			"'--binary-mode'.",
 		"ERROR 1114 (HY000) at line 1: The table 't' is full\n": "the volume is full: no " +
 			"space left on device",
-		"hunter2\n": "the client failed and reported no statement",
+		"hunter2\n": "the client failed without reporting a statement",
 	} {
 		if got := whatFailed(output).Error(); got != want {
 			t.Errorf("%q: want %q, got %q", output, want, got)

@@ -93,8 +93,8 @@ func entrypoint(args ...string) (*exec.Cmd, error) {
 			return exec.Command(path, args...), nil //nolint:gosec,noctx // A program above, killed at the end.
 		}
 	}
-	return nil, fmt.Errorf("this image has none of %s, which create a database in the official images: choose an "+
-		"image with one of them", strings.Join(entrypoints, ", "))
+	return nil, fmt.Errorf("this image contains no entrypoint that can create a database: choose an image with one of "+
+		"%s, like the official images", strings.Join(entrypoints, ", "))
 }
 
 // environment returns the environment of the entrypoint. It contains the generated password for root, if there is
@@ -122,7 +122,7 @@ func (s *server) awaitServer(ctx context.Context) error {
 		case <-s.Done:
 			return fmt.Errorf("the image's entrypoint exited before it started a server (%s): %s", s.End(), s.Log.Complaints())
 		case <-ctx.Done():
-			return fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
+			return fmt.Errorf("interrupted, and the next run starts from the beginning: %w", ctx.Err())
 		case <-time.After(pollInterval):
 		}
 	}
@@ -214,7 +214,8 @@ func (s *server) checkPassword(ctx context.Context, wanted sql.Password) error {
 		"the initial password": s.generated} {
 		err := s.sql().Ping(ctx, wrong)
 		if err == nil {
-			return fmt.Errorf("root can log in to the new server with %s: choose another image", subject)
+			return fmt.Errorf("the image is not safe, because root can log in to the new server with %s: choose another image",
+				subject)
 		}
 		if !sql.IsAccessDenied(err) {
 			return fmt.Errorf("cannot check whether root can log in to the new server with %s: %w", subject, err)
@@ -236,9 +237,9 @@ func (s *server) awaitEnd(ctx context.Context) error {
 	select {
 	case <-s.Done:
 	case <-ctx.Done():
-		return fmt.Errorf("stopped before the end, and the next run starts again:  %w", ctx.Err())
+		return fmt.Errorf("interrupted, and the next run starts from the beginning: %w", ctx.Err())
 	case <-time.After(stopTime):
-		return errors.New("the server does not exit")
+		return errors.New("the server did not exit")
 	}
 	if !s.ProcessState.Success() {
 		return fmt.Errorf("the server did not stop cleanly (%s): %s", s.End(), s.Log.Complaints())

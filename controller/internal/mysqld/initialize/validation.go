@@ -58,7 +58,7 @@ func (v *Validation) Run(ctx context.Context) (agent.Report, error) {
 	defer cancel()
 	err := exit.CodeOf(ctx, v.run(limited, &r))
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = refusedSettings("the server does not start within %s: %w", validationTime, err)
+		err = refusedSettings("the server did not start within %s: %w", validationTime, err)
 	}
 	r.End(time.Since(start).Seconds(), err)
 	return r, err

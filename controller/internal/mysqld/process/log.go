@@ -81,7 +81,7 @@ func (l *Log) Complaints() string {
 		}
 	}
 	if len(lines) == 0 {
-		return "it printed nothing, neither on its standard output nor on its standard error"
+		return "it printed nothing to standard output or standard error"
 	}
 	return v1.PrintableText(strings.ReplaceAll(v1.WithoutSecrets(strings.Join(lines, "\n")), "\n", "; "), maxComplaints)
 }

@@ -12,7 +12,7 @@ func TestLog(t *testing.T) {
 		pieces     []string
 		want, line string
 	}{
-		"Nothing": {want: "it printed nothing, neither on its standard output nor on its standard error"},
+		"Nothing": {want: "it printed nothing to standard output or standard error"},
 		"Errors": {
 			pieces: []string{"t 0 [Note] a\nt 0 [Warn",
 				"ing] b\nt 1 [ERROR] [MY-1] [InnoDB] bad\nt 0 [ERROR] [MY-2] [Server] worse\nt 0 [ERROR] [MY-010119] [Server] " +

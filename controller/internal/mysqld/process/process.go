@@ -65,7 +65,7 @@ func (p *Process) Stop() error {
 	if err == nil || errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
-	return fmt.Errorf("cannot tell the server to stop: %w", err)
+	return fmt.Errorf("cannot send SIGTERM to the server: %w", err)
 }
 
 // Kill kills the process group and waits until the process has exited. Entrypoints switch to another user, and root

@@ -145,7 +145,7 @@ func (s *Session) withRules(ctx context.Context, err error) error {
 		return err
 	}
 	if rules, rerr := s.passwordRules(ctx); rerr == nil && rules != (PasswordRules{}) {
-		e.Text = "the server requests " + rules.String()
+		e.Text = "the server requires " + rules.String()
 	}
 	return err
 }
@@ -155,12 +155,12 @@ func (s *Session) withRules(ctx context.Context, err error) error {
 func checkAltersPasswords(v version.Version) error {
 	switch {
 	case v.Flavour == version.MySQL && slices.Compare([]int{v.Major, v.Minor, v.Patch}, []int{5, 7, 6}) < 0:
-		return fmt.Errorf("%w: %s is too old, because passwords can only be changed from MySQL 5.7.6 on. Choose a "+
-			"newer image",
+		return fmt.Errorf("%w: %s is too old, because changing a password requires MySQL 5.7.6 or later. Choose a newer "+
+			"image",
 			ErrTooOld, v)
 	case v.Flavour == version.MariaDB && v.Before(10, 4):
-		return fmt.Errorf("%w: %s is too old, because passwords can only be changed from MariaDB 10.4 on. Choose a "+
-			"newer image",
+		return fmt.Errorf("%w: %s is too old, because changing a password requires MariaDB 10.4 or later. Choose a newer "+
+			"image",
 			ErrTooOld, v)
 	}
 	return nil

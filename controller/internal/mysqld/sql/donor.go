@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNoClone means that a server cannot be cloned while it runs.
-var ErrNoClone = errors.New("this server does not support CLONE, which is available from MySQL 8.0.17 on: take " +
+var ErrNoClone = errors.New("this server does not support CLONE, which requires MySQL 8.0.17 or later: take " +
 	"backups with method Cold")
 
 // CloneAccount is the account with which a Job may clone the server. It exists only during the Job.
@@ -90,7 +90,7 @@ func (s *Session) OfferClone(ctx context.Context, account string) (Password, Lay
 		return "", Layout{}, err
 	}
 	if err := s.execStatement(ctx, "GRANT BACKUP_ADMIN ON *.* TO ?@'%'", account); err != nil {
-		return "", Layout{}, s.wrapError(err, "grant that account the right to clone")
+		return "", Layout{}, s.wrapError(err, "grant BACKUP_ADMIN to the clone account")
 	}
 	return p, l, nil
 }
@@ -133,7 +133,7 @@ func (s *Session) createCloner(ctx context.Context, account string) (Password, e
 		if err == nil {
 			return p, nil
 		}
-		if err = s.wrapSecret(err, "create the account of a clone"); !IsAgainstPolicy(err) {
+		if err = s.wrapSecret(err, "create the clone account"); !IsAgainstPolicy(err) {
 			return "", err
 		}
 	}
@@ -149,15 +149,16 @@ func (s *Session) CheckDonor(ctx context.Context) (Layout, error) {
 		return Layout{}, err
 	}
 	if !canClone(v) {
-		return Layout{}, errors.New("that server does not support CLONE, which is available from MySQL 8.0.17 on: " +
-			"import a dump or its volume")
+		return Layout{}, errors.New("that server does not support CLONE, which requires MySQL 8.0.17 or later: import a " +
+			"dump or its volume")
 	}
 	hasClone, err := s.hasClone(ctx)
 	if err != nil {
 		return Layout{}, err
 	}
 	if !hasClone {
-		return Layout{}, errors.New("the clone plugin is not loaded there: INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+		return Layout{}, errors.New("the clone plugin is not loaded on that server: run INSTALL PLUGIN clone SONAME " +
+			"'mysql_clone.so'")
 	}
 	if err := s.checkPacket(ctx); err != nil {
 		return Layout{}, err
@@ -170,7 +171,7 @@ func (s *Session) layout(ctx context.Context) (Layout, error) {
 	var page, names sql.NullInt32
 	if err := s.queryRow(ctx, []sql.Scanner{&page, &names},
 		"SELECT @@innodb_page_size, @@lower_case_table_names"); err != nil {
-		return Layout{}, s.wrapError(err, "read the layout of its data")
+		return Layout{}, s.wrapError(err, "read its page size and lower_case_table_names")
 	}
 	return Layout{PageSize: int(page.Int32), LowerCase: int(names.Int32)}, nil
 }
@@ -185,7 +186,7 @@ func (s *Session) WithdrawClone(ctx context.Context, account string) error {
 		args []any
 	}{{"SET SESSION sql_log_bin = 0", nil}, {"DROP USER IF EXISTS ?@'%'", []any{account}}} {
 		if err := s.execStatement(ctx, statement.text, statement.args...); err != nil {
-			return s.wrapError(err, "delete the account of a clone")
+			return s.wrapError(err, "delete the clone account")
 		}
 	}
 	return nil

@@ -243,7 +243,7 @@ var (
 	// ErrSlow means that the server did not answer in time.
 	ErrSlow = errors.New("the server responds too slowly")
 	// ErrTooMuch means that a response is larger than any valid one.
-	ErrTooMuch = errors.New("the response is larger than that of a MySQL server")
+	ErrTooMuch = errors.New("the response is too large for a MySQL server")
 	// ErrNonsense means that a response violates the protocol.
 	ErrNonsense = errors.New("the response does not follow the MySQL protocol")
 	// ErrPlugin means that the server requests something other than root's password, or the password in clear text.

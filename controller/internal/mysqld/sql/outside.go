@@ -167,7 +167,7 @@ func fewOf(names []string) string {
 // MySQL 5.6 and 9.7. InnoDB moves the file only if it copies the table.
 func howToMove(o Outside) string {
 	if o.Tablespace {
-		return fmt.Sprintf("ALTER TABLE each of the tables in %s TABLESPACE = innodb_file_per_table, and DROP "+
+		return fmt.Sprintf("ALTER TABLE … TABLESPACE = innodb_file_per_table for each table in %s, and then DROP "+
 			"TABLESPACE %[1]s", o.Name)
 	}
 	return fmt.Sprintf("SET SESSION sql_mode = 'NO_DIR_IN_CREATE'; ALTER TABLE %s FORCE, ALGORITHM = COPY", o.Name)

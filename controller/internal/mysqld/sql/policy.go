@@ -47,10 +47,11 @@ func (e *RuleError) Error() string { return e.text }
 
 // String describes the rules for users.
 func (r PasswordRules) String() string {
-	out := fmt.Sprintf("at least %d characters, with %d lower case, %d upper case, %d digits and %d special", r.Length,
+	out := fmt.Sprintf("at least %d characters, including %d lowercase letters, %d uppercase letters, %d digits and "+
+		"%d special characters", r.Length,
 		r.Lower, r.Upper, r.Digits, r.Special)
 	if r.Dictionary {
-		out += ", and no word of validate_password.dictionary_file"
+		out += ", and no word from validate_password.dictionary_file"
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func (s *Session) ReloadTLS(ctx context.Context) error {
 		return ErrReadsAtStart
 	}
 	if err := s.execStatement(ctx, statement); err != nil {
-		return s.wrapError(err, "tell the server to read its certificate again")
+		return s.wrapError(err, "reload the server's certificate")
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ type Trust struct {
 // With these errors, the server is not trusted. Nothing was sent to it, not even the user name.
 var (
 	// ErrUntrusted means that the server presented a different certificate.
-	ErrUntrusted = errors.New("the server presented another certificate than the one of this instance")
+	ErrUntrusted = errors.New("the server presented a certificate that does not belong to this instance")
 	// ErrNoTLS means that the server offered no TLS.
-	ErrNoTLS = errors.New("the server does not offer TLS, but the server of this instance does")
+	ErrNoTLS = errors.New("the server does not offer TLS, so it is not the server of this instance")
 )
 
 // errNoTrust is a programming error of the caller.

@@ -28,7 +28,7 @@ func TestHostileProgram(t *testing.T) {
 			want: "mysqld Ver 8.4.6 for Linux on x86_64\n"},
 		"Children": {reason: "Its child holds the output, and it waits for that.", script: "sleep 600 & echo $! >pid; wait",
 			time: time.Second, says: "did not exit within 1s"},
-		"Floods": {reason: "It prints without end.", script: "exec cat /dev/zero", says: "prints more than 65536 bytes"},
+		"Floods": {reason: "It prints without end.", script: "exec cat /dev/zero", says: "printed more than 65536 bytes"},
 		"Fails":  {reason: "It is no server.", script: "exit 3", says: "exit status 3"},
 	}
 	for name, tc := range cases {

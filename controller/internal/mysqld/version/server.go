@@ -75,8 +75,8 @@ func askProgram(ctx context.Context, limit time.Duration, program string, args .
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("it did not exit within %s", limit)
 	case out.tooLong:
-		return "", fmt.Errorf("it prints more than %d bytes", maxAnswer)
-	case errors.Is(err, exec.ErrWaitDelay): // The program has exited, but a child process has not.
+		return "", fmt.Errorf("it printed more than %d bytes", maxAnswer)
+	case errors.Is(err, exec.ErrWaitDelay): // The program has ended, and a child process has not.
 		err = nil
 	}
 	return out.String(), err

@@ -50,7 +50,7 @@ func Parse(text string) (Version, error) {
 	}
 	m := plain.FindStringSubmatch(number)
 	if m == nil || len(text) > maxLength || strings.HasSuffix(text, strangerSuffix) {
-		return Version{}, fmt.Errorf("cannot read %.40q as a server's version", text)
+		return Version{}, fmt.Errorf("%.40q is not a valid server version", text)
 	}
 	v := Version{Flavour: flavour}
 	for i, n := range []*int{&v.Major, &v.Minor, &v.Patch} {
