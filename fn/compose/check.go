@@ -267,8 +267,7 @@ func checkEnum[T ~string](fldPath *field.Path, value T, supported ...T) field.Er
 	return field.ErrorList{field.NotSupported(fldPath, T(clipText(string(value))), supported)}
 }
 
-// checkObjectName refuses a text that cannot be the name of an object. The kind includes its article, such as "a
-// Secret".
+// checkObjectName refuses an invalid name of an object. The kind includes its article, such as "a Secret".
 func checkObjectName(fldPath *field.Path, name, kind string) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return nil

@@ -58,8 +58,7 @@ func isChoiceUsed(spec *v1.RestoreSpec, last *v1.BackupRecord) bool {
 	return last.Spec.Choice == choice
 }
 
-// withUsedChoice adds to a message that the restore source is ignored because it was already applied, and how to
-// apply it again.
+// withUsedChoice adds to a message why the restore source is ignored, and how to apply it again.
 func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.BackupRecord) string {
 	field := "spec.restore.policy: Never"
 	switch {
@@ -290,8 +289,8 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 	return startFrom(r, b)
 }
 
-// rivalOf returns the newest verified backup of another instance that existed at the same time as the backup's own
-// instance, or nil.
+// rivalOf returns the newest verified backup of another instance that existed at the same time as the backup's, or
+// nil.
 func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
 	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsProven() && r.IsRivalOf(b) })
 }

@@ -77,12 +77,11 @@ func refusedSetting(key, name, value string, modified bool) string {
 	return ""
 }
 
-// platformConfig returns the lines of my.cnf that do not come from the claim's settings and are the same for all
-// servers.
+// platformConfig returns the lines of my.cnf that do not come from the claim and are the same for all servers.
 func platformConfig(s *serverInput) string { return tlsConfig(s) + poolConfig(s) }
 
-// poolConfig returns the lines of my.cnf that size the buffer pool, or "" without a memory limit or if the claim
-// sizes the pool.
+// poolConfig returns the buffer pool's lines of my.cnf. There are none without a memory limit, or if the claim sets
+// them.
 func poolConfig(s *serverInput) string {
 	limit, limited := s.resources.Limits[corev1.ResourceMemory]
 	if s.engine.config == "" || !limited || slices.ContainsFunc(bufferpool.Settings(), func(name string) bool {

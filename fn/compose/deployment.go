@@ -23,8 +23,7 @@ const (
 	startupProbes int32 = 86400
 )
 
-// usualDisk is how much of the node's disk a server may use for temporary files, and for its data if it has no
-// volume.
+// usualDisk is how much of the node's disk a server may use for temporary files, or for data without a volume.
 var usualDisk = resource.MustParse("20Gi")
 
 // deployment returns the Deployment of one server. With the strategy Recreate, a rollout never runs two servers on

@@ -87,7 +87,7 @@ func seriesOf(image string) (name, series string) {
 	return name, series
 }
 
-// whyStopped returns why a server is stopped for an image change, and what it waits for.
+// whyStopped explains why a server is stopped for an image change.
 func (change imageChange) whyStopped(c *v1.ImageChangeStatus) string {
 	if !change.waits {
 		return fmt.Sprintf("Waiting for the controller to end the previous image change. Then the server starts with "+

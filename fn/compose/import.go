@@ -78,8 +78,7 @@ func mayUseAccount(r *resolved, server *v1.ImportedServer) error {
 }
 
 // mayMount returns an error if a volume must not be mounted and copied. The volume must exist and must not belong to
-// another instance, because the import's pod would count as a user of that instance's volume. A user can copy the
-// data of an instance with restore.from instead.
+// another instance, whose backup would wait for the import's pod. restore.from can copy the data of an instance.
 func mayMount(r *resolved, volume *v1.ImportedVolume) error {
 	if volume == nil {
 		return nil
@@ -99,8 +98,7 @@ func mayMount(r *resolved, volume *v1.ImportedVolume) error {
 	return nil
 }
 
-// importUnderWay returns the import that an instance starts from, or nil if the import has finished or is not
-// allowed.
+// importUnderWay returns the import that an instance starts from, or nil if it has finished or is not allowed.
 func importUnderWay(r *resolved) *v1.Import {
 	switch from := r.XR.Status.Restore; {
 	case r.started:
@@ -200,8 +198,7 @@ func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, p
 	pod.InitContainers = append(append(append(pod.InitContainers, fetch), ownData(r, data)...), load)
 }
 
-// lay applies the resources of the server's container to a container that temporarily runs a server with the same
-// my.cnf.
+// lay applies the resources of the server's container to a container that temporarily runs a server.
 func lay(over *corev1.ResourceRequirements, defaults corev1.ResourceRequirements) {
 	own := defaults.DeepCopy()
 	usual := over.Limits[corev1.ResourceMemory]

@@ -133,15 +133,13 @@ type RequiredResources struct {
 	Named Required[v1.BackupRecord]
 	// Connection is the Secret with the password that the server accepts now.
 	Connection Required[corev1.Secret]
-	// Import is the source of an import: the Secret with the account of a server, or the PersistentVolumeClaim of a
-	// volume.
+	// Import is the Secret with the account of an imported server, or the PersistentVolumeClaim of an imported volume.
 	Import Required[metav1.PartialObjectMetadata]
 	// Password is the Secret that spec.passwordSecretRef names.
 	Password Required[corev1.Secret]
 	// Namespace is the namespace of the instance.
 	Namespace Required[metav1.PartialObjectMetadata]
-	// Policy prevents users of a namespace from writing the status of a MySQL without a claim. Binding is the binding of
-	// that policy.
+	// Policy and its Binding prevent users of a namespace from writing the status of a MySQL without a claim.
 	Policy  Required[metav1.PartialObjectMetadata]
 	Binding Required[admissionv1.ValidatingAdmissionPolicyBinding]
 	// Volume is the volume with the data.
@@ -152,8 +150,7 @@ type RequiredResources struct {
 	Existing map[string]Required[metav1.PartialObjectMetadata]
 }
 
-// A Requirement selects objects that an instance depends on, either one object by its name or several by their
-// labels.
+// A Requirement selects objects that an instance depends on, either by name or by labels.
 type Requirement struct {
 	APIVersion, Kind string
 	Namespace, Name  string

@@ -2,7 +2,7 @@ package compose
 
 import "github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 
-// Mount paths in the pods of Jobs.
+// Paths in the pods in which the agent runs.
 const (
 	dataPath    = "/data"
 	archivePath = "/backup"

@@ -16,8 +16,7 @@ const (
 	stopsServer    = "would prevent the server from running. Remove it"
 )
 
-// refusedOptions maps the options that must not be set to the reason. Their names are without modifiers such as
-// skip_.
+// refusedOptions maps options that must not be set, without modifiers such as skip_, to the reason.
 var refusedOptions = map[string]string{
 	"aria_log_dir_path":            movesData,
 	"basedir":                      notYours,

@@ -49,8 +49,7 @@ func awaitsAddress(r *resolved) bool {
 // Crossplane applies nothing else, not even the status.
 var serviceRefused = regexp.MustCompile(`cannot apply composed resource "` + v1.ResourceService + `": (.*)`)
 
-// serviceInvalid matches the message in which Crossplane reports that the Service is invalid. Only an event contains
-// the reason.
+// serviceInvalid matches Crossplane's message about an invalid Service. Only an event contains the reason.
 var serviceInvalid = regexp.MustCompile(`^Unsynced resources: (?:.*[ ,])?` + v1.ResourceService + `(?:,|$)`)
 
 // refusedService returns why the Service differs from the spec, or nil. The server must not wait for a type or an
@@ -97,8 +96,7 @@ func withoutRefused(r *resolved, s *corev1.Service) {
 	}
 }
 
-// checkOwnSecret refuses the name of a Secret that the instance itself creates, because the instance would wait for
-// it forever.
+// checkOwnSecret refuses a Secret that the instance itself creates, because the instance would wait for it forever.
 func checkOwnSecret(r *resolved, path, name string) error {
 	if name != "" && r.instance.IsOwnSecret(name) {
 		return newRefusal(v1.ReasonInvalid,
