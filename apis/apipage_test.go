@@ -16,8 +16,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pageAPI is the reference of all kinds. The test generates it from the schemas. github.com/elastic/crd-ref-docs
-// reads only Go types, so it would omit the XRDs, and all validations that the schemas add to the types.
+// pageAPI is the reference of all kinds. The test generates it from the schemas. The tool
+// github.com/elastic/crd-ref-docs reads only Go types. It would omit the XRDs, and all validations that the schemas
+// add to the types.
 const pageAPI = "../docs/reference/api.md"
 
 const pageHead = `---

@@ -53,8 +53,8 @@ func fieldsOf(typ reflect.Type, path string) []string {
 	return out
 }
 
-// A row is a row of a table of fields. first contains the names in its first cell. all contains the names in the
-// whole row and in the header of the table.
+// A row is a row of a table of fields. The field first contains the names in its first cell, and all contains the
+// names in the whole row and in the table's header.
 type row struct{ first, all []string }
 
 var (

@@ -87,7 +87,7 @@ func startServer(b *testing.B) (int, *grpc.ClientConn) {
 }
 
 // wire is a gRPC codec that passes encoded messages through unchanged, so that the load generator uses little CPU
-// compared with the function that it measures.
+// itself.
 type wire struct{}
 
 func (wire) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }

@@ -42,9 +42,9 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	return rsp, nil
 }
 
-// The TTL limits how long Crossplane waits before the next call. ttl is the general limit. ttlSettled is the limit
-// for an instance without changes whose required resources are all watched. It is needed because no watch reports
-// some changes, such as a new release of this function. ttlMoving is the minimum for an instance that changes. It is
+// The TTL limits how long Crossplane waits before the next call. The general limit is ttl. For an instance without
+// changes whose required resources are all watched, it is ttlSettled. It is needed because no watch reports some
+// changes, such as a new release of this function. The minimum for an instance that changes is ttlMoving. It is
 // needed because Crossplane drops events of an XR with many events, for example during a start (circuitTime).
 const (
 	ttl        = time.Minute

@@ -17,8 +17,8 @@ import (
 // marker is a text that occurs only in hostile values.
 const marker = "zq7marker"
 
-// A place is a path at which a claim's text is allowed. path is the prefix of the path in a response. field is the
-// prefix of the names of the fields whose text may occur there.
+// A place is a path at which a claim's text is allowed. Its path is a prefix of the path in a response. Its field is
+// a prefix of the names of the fields whose text may occur there.
 type place struct{ path, field string }
 
 // anyField stands for all fields except the password.

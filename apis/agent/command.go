@@ -111,8 +111,8 @@ func Initialize(xr types.UID, volume, secret, sockets string) []string {
 		"--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
 }
 
-// ValidateSettings returns the command `controller validate-settings`. volume is a directory that is deleted with the
-// pod. tls is the directory with the server's certificate, or "" for a server without one.
+// ValidateSettings returns the command `controller validate-settings`. The directory volume is deleted with the pod.
+// tls is the directory with the server's certificate, or "".
 func ValidateSettings(volume, sockets, tls string) []string {
 	out := []string{CopiedProgram, "validate-settings", "--volume=" + volume, "--sockets=" + sockets}
 	if tls != "" {

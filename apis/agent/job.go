@@ -1,5 +1,5 @@
-// Package agent contains code that the function, the controller and the Jobs share: the form of the product's Jobs,
-// the security contexts of their pods, and the paths of their programs.
+// Package agent contains code that the function, the controller and the Jobs share. It defines the form of the
+// product's Jobs, the security contexts of their pods, and the paths of their programs.
 package agent
 
 import (
@@ -64,7 +64,7 @@ type VolumeJob struct {
 	OnNode  bool
 	Command []string
 	Volumes []corev1.Volume
-	// Before are containers that run first. Beside are the volumes that only these containers mount.
+	// Before are containers that run first. The next field contains the volumes that only these containers mount.
 	Before []corev1.Container
 	Beside []corev1.Volume
 }

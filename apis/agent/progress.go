@@ -27,7 +27,7 @@ const mebi = 1 << 20
 
 // A Progress is the progress of a run. It is printed as a line that users and the controller read.
 type Progress struct {
-	// Phase is one of the constants whose names begin with Phase.
+	// Phase is a constant whose name begins with Phase.
 	Phase string
 	// Percent is the completed part of the phase, from 0 to 100.
 	Percent int

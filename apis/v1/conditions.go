@@ -1,7 +1,7 @@
 package v1
 
 // Conditions of a composite resource and its claim, in addition to Crossplane's own Ready and Synced. The function
-// sets all of them from its first call on, so that `kubectl wait` can wait for each of them to be True or False.
+// sets all of them from its first call on, so that `kubectl wait` can wait for either value.
 const (
 	// ConditionAccepted is true if the spec is valid and allowed.
 	ConditionAccepted = "Accepted"

@@ -102,7 +102,7 @@ const (
 	// with these settings, which the pod mounts as a file. A Job therefore never validates any other settings.
 	AnnotationSettings = Group + "/settings"
 	AnnotationConfig   = Group + "/config"
-	// AnnotationRevision of a Deployment contains two digests: one of the input of its pod template, and one of the
+	// AnnotationRevision of a Deployment contains the digest of the input of its pod template, and the digest of the
 	// template itself. The function reads them, so that a newer release does not restart servers.
 	AnnotationRevision = Group + "/revision"
 	// AnnotationStarted of a Deployment means that the function has allowed the server to start. Its value contains the
@@ -166,8 +166,8 @@ const (
 	AnnotationEarlierNamespaces = Group + "/earlier-namespace-uids"
 )
 
-// Annotations of a backup volume. They apply even without a BackupRecord, because only users who may change
-// PersistentVolumes can set them.
+// Annotations of a backup volume. They apply even without a BackupRecord, because setting them requires the
+// permission to change PersistentVolumes.
 const (
 	// AnnotationBackupPrefix, followed by the name of a BackupRecord, contains the metadata of its backup: a
 	// BackupNote, as JSON. It is written before the phase of the BackupRecord becomes BackupProven, and remains as long
@@ -182,8 +182,8 @@ const (
 )
 
 // A BackupStore can have two of these annotations as well. AnnotationForgetPrefix has the same meaning for a backup
-// in the store. The value of AnnotationMakeRecord is the prefix of the backup, as StoreFolder returns it, because
-// another cluster may have written a backup with the same name.
+// in the store. The value of AnnotationMakeRecord is the prefix that StoreFolder returns, because another cluster may
+// have written a backup with the same name.
 
 // AnnotationTakeOverPrefix on a BackupStore names the current holder of its bucket and prefix, which this cluster is
 // to replace. A user sets it after verifying that no other cluster writes there. The condition Reachable contains the

@@ -50,15 +50,15 @@ const (
 	RestoreTestFolder = ".crossplane-mysql-restore-test"
 	// PasswordKey is the key of the password in the root password Secret.
 	PasswordKey = "password"
-	// InitializeKey is a key of the root password Secret. It exists as long as a new database may be initialized, which
-	// is until the controller has logged in to the server for the first time.
+	// InitializeKey is a key of the root password Secret. It exists as long as a new database may be initialized: until
+	// the controller's first login to the server.
 	InitializeKey = "initialize"
 	// CAKey is the key of CA certificates, in the Secrets of certificate authorities and in the connection Secret.
 	CAKey = "ca.crt"
 	// ConfigKey is the key of my.cnf in the ConfigMap.
 	ConfigKey = "my.cnf"
-	// ServedConfigKey is the key in the same ConfigMap of the last my.cnf with which the server accepted clients, if it
-	// differs from the current one. mysqld reads only files whose names end in .cnf.
+	// ServedConfigKey is the key of the last my.cnf with which the server accepted clients, if it differs from the
+	// current one. mysqld reads only files whose names end in .cnf.
 	ServedConfigKey = "my.cnf.served"
 )
 

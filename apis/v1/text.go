@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxForeignText is the maximum length of a text from a database server, a kubelet, a Job or another source that is
-// part of a message, in bytes.
+// MaxForeignText is the maximum length, in bytes, of a text in a message that comes from a database server, a kubelet
+// or a Job.
 const MaxForeignText = 300
 
-// PrintableText returns a text in a form that is safe in a status, an event or a log: a single line of limited length
+// PrintableText makes a text safe for a status, an event or a log. The result is a single line of limited length
 // without terminal control characters. Consecutive characters that are not printable become one space. A text that is
 // too long ends in an ellipsis.
 func PrintableText(text string, most int) string {

@@ -39,8 +39,8 @@ func checkIdentity(r *resolved) field.ErrorList {
 	return nil
 }
 
-// backupPrefix begins the names of backup volumes. A claim's name must not begin with it, because the data volume of
-// a claim backup-a would have the same name as the backup volume of a claim a.
+// backupPrefix begins the names of backup volumes. A claim's name must not begin with it: the data volume of claim
+// backup-a would have the name of the backup volume of claim a.
 const backupPrefix = "backup-"
 
 // imagePattern roughly matches an image reference. The container runtime reports the exact error in an invalid one.
@@ -53,9 +53,9 @@ var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
 var databasePattern = regexp.MustCompile(
 	`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`)
 
-// maxFileName is the maximum length in bytes of a file name on Linux. In file names, the server writes a character
-// other than an ASCII letter, an ASCII digit or '_' as @ and four hexadecimal digits, which are encodedBytes long
-// (MySQL manual, 11.2.4 Mapping of Identifiers to File Names). Some letters take fewer bytes.
+// maxFileName is the maximum length in bytes of a file name on Linux. encodedBytes is the length of a character that
+// is written as @ and four hexadecimal digits. The server does so in file names, except for ASCII letters, ASCII
+// digits and '_' (MySQL manual, 11.2.4). Some letters take fewer bytes.
 const (
 	maxFileName  = 255
 	encodedBytes = 5

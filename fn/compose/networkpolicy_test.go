@@ -74,8 +74,8 @@ func TestNetworkPolicyOnline(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyOfStore checks that Jobs may connect to the gateway if there is a backup in a store, even if the
-// next backup is written to a volume. The restore test of the backup in the store needs the gateway.
+// TestNetworkPolicyOfStore checks that Jobs may connect to the gateway if there is a backup in a store, because its
+// restore test needs the gateway. The next backup may be written to a volume.
 func TestNetworkPolicyOfStore(t *testing.T) {
 	inStore := func(r *v1.BackupRecord) { r.Spec.Archive = &v1.Archive{Store: "offsite", Path: "p", SHA256: testSum} }
 	for name, tc := range map[string]struct {

@@ -49,7 +49,7 @@ func checkAllowed(r *resolved) (kept, err error) {
 			refusals = append(refusals, e)
 		}
 	}
-	// ask checks a value that must be on one of the platform's lists.
+	// ask checks a value that must be on a list of the platform.
 	ask := func(path *field.Path, value string, allowed bool, list []string, inUse bool) {
 		if !allowed {
 			forbid(notAllowed(path, value, list), inUse)

@@ -85,8 +85,8 @@ func serverOf(t *testing.T, in Input) *serverInput {
 	return r.serverInput
 }
 
-// TestWish changes each field of a spec. A field that changes the server's pod must be in the wish, because otherwise
-// a running server would ignore the change, and the platform's policy would not apply to it. Any other field must not
+// TestWish changes each field of a spec. A field that changes the server's pod must be in the wish. Otherwise a
+// running server would ignore the change, and the platform's policy would not apply to it. Any other field must not
 // be in the wish, because a change would restart the server unnecessarily.
 func TestWish(t *testing.T) {
 	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse,

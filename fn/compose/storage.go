@@ -154,8 +154,8 @@ func checkVolume(r *resolved) error {
 	return nil
 }
 
-// checkUnseenVolume refuses to create a new data PVC for a server that is ready or was restored, because its data is
-// on a volume whose name was never recorded.
+// checkUnseenVolume refuses to create a new data PVC for a server that is ready or was restored. The data of that
+// server is on a volume whose name was never recorded.
 func checkUnseenVolume(r *resolved) error {
 	d, restore := r.Observed.Deployment, r.XR.Status.Restore
 	ready, restored := d != nil && d.Status.ReadyReplicas > 0, restore != nil && restore.Phase == v1.RestoreSucceeded

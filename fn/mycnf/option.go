@@ -83,8 +83,8 @@ func boolean(value string) (on, ok bool) {
 	return false, false
 }
 
-// defaultLogName is the base name of the binary log if the setting contains no name. mysqld would use the host name,
-// which differs in each pod, so each pod would begin a new log.
+// defaultLogName is the base name of the binary log if the setting contains no name. By default, mysqld uses the host
+// name, which differs in each pod. Each pod would then begin a new log.
 const defaultLogName = "binlog"
 
 // SettingLine returns the line of my.cnf for a setting.

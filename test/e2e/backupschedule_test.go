@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestScheduledBackups checks that there is a backup for each scheduled minute, that older backups are pruned, and
-// that the claim reports the time of the next backup.
+// TestScheduledBackups checks that there is a backup for each scheduled minute, and that older backups are pruned.
+// The claim must report the time of the next backup.
 func TestScheduledBackups(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -56,9 +56,8 @@ func TestScheduledBackups(t *testing.T) {
 	t.Logf("those of %s and %s", first, second)
 }
 
-// TestScheduleIsKept checks that there is exactly one backup for each scheduled minute, regardless of which
-// controller pod is the leader, and even after the leader was killed. Several missed minutes result in only one
-// backup.
+// TestScheduleIsKept checks that there is exactly one backup for each scheduled minute, even if the leader of the
+// controller pods changes or is killed. Several missed minutes result in only one backup.
 func TestScheduleIsKept(t *testing.T) {
 	framework.Repeats(t, "TestScheduled has each step, and the model that what is due is begun")
 	theController.Lock()

@@ -49,8 +49,8 @@ func TestNamesAreResolved(t *testing.T) {
 	})
 }
 
-// TestVolumes checks the features of volumes that the product requires: the data that a pod wrote is available to the
-// next pod, and a volume can be expanded.
+// TestVolumes checks the features of volumes that the product requires. The data that a pod wrote must be available
+// to the next pod, and a volume can be expanded.
 func TestVolumes(t *testing.T) {
 	ns := framework.NewNamespace(t)
 	pvc := &corev1.PersistentVolumeClaim{

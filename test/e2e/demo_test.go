@@ -26,7 +26,7 @@ func TestDemoNamespaced(t *testing.T) {
 }
 
 // playDemo runs the demo with an API and its manifest. gone is the text that the demo prints when the object is
-// deleted. sql is the command with which it runs SQL, with the object's first password.
+// deleted. sql is the command that runs SQL with the first password.
 func playDemo(t *testing.T, api, manifest, gone, sql string) {
 	t.Helper()
 	ns := framework.NewNamespace(t)

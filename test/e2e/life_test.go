@@ -65,8 +65,8 @@ func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	return ""
 }
 
-// neverTooFew checks that there were always at least three verified backups after the third one, and that no backup
-// was pruned before a fourth one was verified.
+// neverTooFew checks that no backup was pruned before a fourth one was verified, and that there were always at least
+// three verified backups after that.
 func neverTooFew(t *testing.T, moments []moment) {
 	t.Helper()
 	proven := map[string]bool{}

@@ -49,7 +49,7 @@ func setsClock(t *testing.T, c *cell) {
 }
 
 // setsClockByAMonth is like setsClock, but the clock is a month ahead. The controller must use the API server's time
-// for the deletion, so that it does not treat a backup of the last 30 days as expired
+// for the deletion. Otherwise it would treat a backup of the last 30 days as expired
 // (lifecycle.TestWrongClockDeletesNoBackup).
 func setsClockByAMonth(t *testing.T, c *cell) {
 	t.Helper()
@@ -123,7 +123,7 @@ func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.D
 }
 
 // imageWithOtherWords builds an image that contains a single program of this repository, and returns the image file.
-// words maps each source file to a text in it and the replacement of this text (see -overlay in `go help build`).
+// For each source file, words contains a text and its replacement (see -overlay in `go help build`).
 func imageWithOtherWords(ctx context.Context, dir, program, image string, words map[string][2]string) (string, error) {
 	replace := map[string]string{}
 	for source, w := range words {

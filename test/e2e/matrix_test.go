@@ -110,7 +110,7 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 	m.beside(t, m.atOnce, alone, nil)
 }
 
-// beside runs the cases, with up to most of them concurrently. If shared is nil, each case has its own meeting.
+// beside runs the cases, up to most of them concurrently. If shared is nil, each case has its own meeting.
 func (m *matrix) beside(t *testing.T, most int, cells []*cell, shared *meeting) {
 	t.Helper()
 	slots := make(chan struct{}, most)

@@ -13,9 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestOutsideDoesNotStopServing checks three problems outside of the instance: a load balancer gets no address, a
+// TestOutsideDoesNotStopServing checks three problems outside of the instance. A load balancer gets no address, a
 // quota refuses a load balancer, and another object has the name of a connection Secret. The claim must report each
-// of them. Meanwhile, the server must accept clients in the cluster, and its password can be changed.
+// problem. Meanwhile, the server must accept clients in the cluster, and its password can be changed.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	framework.Repeats(t, "TestOutsideDoesNotStopServing of fn/compose has each decision")
 	t.Parallel()

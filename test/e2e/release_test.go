@@ -25,8 +25,8 @@ const (
 	nextGrace = 599
 )
 
-// nextRelease maps the source files that differ in the newer release to the changed text, so that it creates a
-// different pod template and a different my.cnf.
+// nextRelease contains the changes in the source code of the newer release, which then creates a different pod
+// template and a different my.cnf.
 var nextRelease = map[string][2]string{
 	"fn/compose/deployment.go": {"gracePeriod int64 = 600", fmt.Sprintf("gracePeriod int64 = %d", nextGrace)},
 	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},

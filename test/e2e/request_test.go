@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestRequestedBackup checks that an on-demand backup contains all rows, that the server runs again afterwards, and
-// that a later instance can restore the backup by name.
+// TestRequestedBackup checks that an on-demand backup contains all rows, and that the server runs again afterwards. A
+// later instance must be able to restore the backup by name.
 func TestRequestedBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -151,7 +151,7 @@ func instanceKind(o *unstructured.Unstructured) string {
 	return o.GetKind()
 }
 
-// isAnswered waits until the Backup is verified or has failed, whichever is expected.
+// isAnswered waits until the Backup is verified, or until it has failed if a failure is expected.
 func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	t.Helper()
 	want := phase

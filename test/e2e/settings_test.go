@@ -36,9 +36,9 @@ func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
 }
 
-// TestSettingsTakeNoServerDown checks that a running server keeps running in the same pod if its claim gets settings
-// that mysqld refuses, and that the claim reports mysqld's error. Valid settings must be applied. Settings with which
-// the server does not start must be reverted automatically. A read-only server must be restored.
+// TestSettingsTakeNoServerDown checks that a server keeps running in the same pod if its claim gets settings that
+// mysqld refuses. The claim must report mysqld's error. Valid settings must be applied. Settings with which the
+// server does not start must be reverted automatically. A read-only server must be restored.
 func TestSettingsTakeNoServerDown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)

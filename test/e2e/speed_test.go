@@ -178,8 +178,8 @@ func waitUntilSettled(t *testing.T, s *framework.Server) {
 	})
 }
 
-// composedOf returns the composed objects of the claim in the form in which a user would write them, without the
-// fields that the cluster and controllers add.
+// composedOf returns the composed objects of the claim as a user would write them, without the fields that the
+// cluster and controllers add.
 func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	t.Helper()
 	all := []*unstructured.Unstructured{

@@ -35,8 +35,8 @@ type rested struct {
 	calls float64
 	// used contains the CPU time in seconds per minute, and the memory in bytes, of each part.
 	used map[string]load
-	// compose is the time until a change of the claim changes an object of the function. report is the time until a
-	// change results in a status that the controller writes.
+	// compose is the time until a change of the claim changes a composed object. report is the time until it changes a
+	// status field of the controller.
 	compose, report time.Duration
 }
 

@@ -277,9 +277,9 @@ func (b *backupStore) takesOver(t *testing.T) {
 	framework.MustKubectl(t, strings.Fields(command)...)
 }
 
-// TestStore checks that the final backup is written to a store, that no backup volume is created, and that the backup
-// is restore-tested before the data is deleted. Every row must be restored from the store. Then the claim is changed
-// to use a backup volume, and must be restored from that volume.
+// TestStore checks that the final backup is written to a store, without a backup volume, and is restore-tested before
+// the data is deleted. Every row must be restored from the store. Then the claim is changed to use a backup volume,
+// and must be restored from that volume.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s3 := startS3(t)

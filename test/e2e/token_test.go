@@ -170,8 +170,8 @@ func TestClosedNamespace(t *testing.T) {
 
 // TestPoliciesOfAnotherRelease checks policies and a controller from different releases, as between two commands of
 // an upgrade. The controller must log the difference when it becomes the leader. If a policy refuses a step of a
-// deletion, the claim must report that, no data is lost, and the deletion continues once the policy is right. No
-// other test can use the cluster at the same time.
+// deletion, the claim must report that, and no data may be lost. The deletion must continue once the policy is right.
+// No other test can use the cluster at the same time.
 func TestPoliciesOfAnotherRelease(t *testing.T) {
 	framework.Repeats(t, "TestPolicyCheck has the version, and TestRefused what is said")
 	t.Cleanup(func() {

@@ -61,8 +61,8 @@ func script(t *testing.T, kind schema.GroupVersionKind) string {
 type health struct{ Status, Message string }
 
 // healthOf returns the health of an object as Argo CD determines it (GetResourceHealth in its gitops-engine, and
-// ExecuteHealthLua in its util/lua). Unless the administrator enables more, a check in argocd-cm can use the
-// libraries package, base, table and a part of os, and must finish within a second. In this test, it cannot use os.
+// ExecuteHealthLua in its util/lua). By default, a check in argocd-cm can use the libraries package, base, table and
+// a part of os. It must finish within a second. In this test, it cannot use os.
 func healthOf(t *testing.T, kind schema.GroupVersionKind, o object) health {
 	t.Helper()
 	if metadata(o)["deletionTimestamp"] != nil {

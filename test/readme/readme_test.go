@@ -358,8 +358,8 @@ func file(t *testing.T, path string) string {
 // namedTest matches the name of a test on a page, optionally with a subtest.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// elsewhere matches the reason why a test is skipped in a short run, and word matches the name of a test in this
-// reason. repeating matches a test that is skipped completely.
+// elsewhere matches the reason why a short run skips a test, and word matches the name of a test in it. repeating
+// matches a test that is skipped completely.
 var (
 	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
 	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)

@@ -224,7 +224,7 @@ func declaredStates(t *testing.T) states {
 }
 
 // documentedStates returns the states in the tables of a page. Crossplane's events about the function have the
-// reasons of conditions, so a reason in their table is not treated as an event if it is declared.
+// reasons of conditions. A declared reason in their table is therefore not treated as an event.
 func documentedStates(page string, declared states) states {
 	out := newStates()
 	for _, r := range rows(page) {

@@ -1,8 +1,8 @@
 //go:build mysqld
 
-// Package rootfs runs a real server in tests. mmdebstrap creates its root file system from the packages base-files,
-// mysql-server-core and mysql-client-core, or from the corresponding MariaDB packages. Nothing is installed or
-// mounted on the machine, because the programs are run by their own loader.
+// Package rootfs runs a real server in tests. The program mmdebstrap creates its root file system from the packages
+// base-files, mysql-server-core and mysql-client-core, or from the corresponding MariaDB packages. Nothing is
+// installed or mounted on the machine, because the programs are run by their own loader.
 package rootfs
 
 import (

@@ -74,8 +74,8 @@ func (o *ownCluster) down(ctx context.Context) error {
 // windUp is how long the kernel may take to release unused resources. A leaked resource still exists after this time.
 const windUp = 2 * time.Minute
 
-// end deletes the cluster. After a successful run, it checks that the cluster has left nothing on the machine: no
-// processes in its namespaces, and no new mounts, network links, cgroups or loop devices.
+// end deletes the cluster. After a successful run, it checks that nothing is left on the machine. There must be no
+// processes in the cluster's namespaces, and no new mounts, network links, cgroups or loop devices.
 func (o *ownCluster) end(ctx context.Context, good bool) error {
 	if err := o.down(ctx); err != nil || !good {
 		return err

@@ -1,5 +1,5 @@
-// Package framework contains code that the tests on a cluster share: the cluster, the [Server] (a claim with its
-// objects), and functions that wait for a state. It does not depend on any test.
+// Package framework contains code that the tests on a cluster share. It provides the cluster, the [Server] (a claim
+// with its objects), and functions that wait for a state. It does not depend on any test.
 package framework
 
 import (

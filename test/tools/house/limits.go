@@ -53,8 +53,8 @@ var limits = []limit{
 var vagueWords = strings.Fields(
 	"of is was by at to said has wants soon look again away tardy stuck patience share slow")
 
-// functionWords lists further words that do not name a thing. It excludes words that are conventional in Go and
-// Kubernetes: in and out for a conversion, all, other, from, before and after, done, and counts such as most.
+// functionWords lists further words that do not name a thing. It excludes conventional words of Go and Kubernetes: in
+// and out for a conversion, all, other, from, before, after, done, and counts such as most.
 var functionWords = strings.Fields(
 	"about am an and are as be been but can could did do does each for had have he her here him his " +
 		"how if into it its may me might must my nor not off on or over she should so some such than that the their them " +

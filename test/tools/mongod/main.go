@@ -1,6 +1,6 @@
 // Command mongod replaces MongoDB's mongod, because there is no Debian package of it. It is FerretDB, which
-// implements MongoDB's protocol and stores its data in SQLite. It is compatible with the official image: it has the
-// same program name, port, data directory and --version output, and shuts down cleanly on a signal.
+// implements MongoDB's protocol and stores its data in SQLite. Like the official image, it has this program name,
+// port, data directory and --version output, and shuts down cleanly on a signal.
 package main
 
 import (
