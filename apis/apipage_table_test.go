@@ -12,8 +12,8 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// table returns the table of a type's fields. It also creates the tables of the types of these fields. The first
-// schema contains the names of types, and the second one is the schema of the API server.
+// table returns the table of a type's fields, and also creates the tables of the types of these fields. The first
+// schema contains the names of types. The second one is the schema that the API server uses.
 func (p *page) table(typ, s *extv1.JSONSchemaProps, kind string) string {
 	var out strings.Builder
 	out.WriteString("\n| field | type | default | allowed | description |\n|---|---|---|---|---|\n")
@@ -41,8 +41,8 @@ func (p *page) table(typ, s *extv1.JSONSchemaProps, kind string) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// typeOf returns the type of a field in words. For an object, it is a link to the table of its type, which it creates
-// if needed.
+// typeOf describes the type of a field. For an object, it returns a link to the table of its type, which it creates
+// if necessary.
 func (p *page) typeOf(typ, s *extv1.JSONSchemaProps, kind string) string {
 	resolved, name, foreign := p.follow(typ)
 	switch {
@@ -73,14 +73,14 @@ func (p *page) typeOf(typ, s *extv1.JSONSchemaProps, kind string) string {
 	return s.Type
 }
 
-// addType creates the table of a type and returns its title. The title includes the kind if another kind has other
-// fields in a type of the same name.
+// addType creates the table of a type and returns its title. The title includes the kind if another kind has a type
+// of the same name with different fields.
 func (p *page) addType(name string, typ, s *extv1.JSONSchemaProps, kind string) string {
 	if name == "" {
 		name = "Object"
 	}
 	bare := s.DeepCopy()
-	bare.Description, bare.Default = "", nil // These belong to the field.
+	bare.Description, bare.Default = "", nil // The description and the default belong to the field.
 	raw, _ := json.Marshal(bare)             //nolint:errchkjson // A schema can be written.
 	for _, title := range []string{name, name + " of " + kind} {
 		switch made, found := p.schemas[title]; {
@@ -175,8 +175,8 @@ func splitDefault(description string) (rest, byDefault string) {
 // markup escapes characters that have a meaning in Markdown but not in Go comments.
 var markup = strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`)
 
-// cell returns a description as the cell of a table or as a paragraph. It replaces the Go name of the field at the
-// beginning by the name in JSON.
+// cell returns a description as a table cell or a paragraph. It replaces the field's Go name at the beginning with
+// its name in JSON.
 func cell(description, name string) string {
 	out := strings.Join(strings.Fields(description), " ")
 	if first, rest, _ := strings.Cut(out, " "); name != "" && strings.EqualFold(strings.TrimRight(first, ",:."), name) {

@@ -16,8 +16,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// pageAPI is the reference of all kinds. The test writes it from the schemas. github.com/elastic/crd-ref-docs reads
-// only Go types, so it would omit the XRDs, and all validations that the schemas have in addition to the types.
+// pageAPI is the reference of all kinds. The test generates it from the schemas. The tool
+// github.com/elastic/crd-ref-docs reads only Go types. It would omit the XRDs, and all validations that the schemas
+// add to the types.
 const pageAPI = "../docs/reference/api.md"
 
 const pageHead = `---
@@ -161,7 +162,7 @@ func TestReferenceIsComplete(t *testing.T) {
 type page struct {
 	*generator
 
-	// tables are the tables by title. schemas are the schemas that they were created from.
+	// tables contains the tables by title. schemas contains the schemas that they were created from.
 	tables, schemas map[string]string
 }
 

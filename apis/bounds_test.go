@@ -19,9 +19,9 @@ const (
 	typeObject = "object"
 )
 
-// TestSpecsAreBounded checks that every list, map and text in a spec has a maximum size, so that an object cannot
-// become as large as etcd allows. BackupRecords are an exception. The controller writes them from accepted objects,
-// and a refusal would stop a deletion.
+// TestSpecsAreBounded checks that every list, map and text in a spec has a maximum size, so that no object can reach
+// etcd's limit. BackupRecords are an exception, because the controller writes them from accepted objects, and a
+// refusal would stop a deletion.
 func TestSpecsAreBounded(t *testing.T) {
 	g := newGenerator(t)
 	platform, store := g.platformCRD(t), g.crd(t, v1.KindBackupStore)
@@ -41,7 +41,7 @@ func TestSpecsAreBounded(t *testing.T) {
 	}
 }
 
-// unbounded returns the fields of a schema without a maximum size, and what each of them lacks.
+// unbounded returns the fields of a schema that have no maximum size, and the limit that each of them lacks.
 func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 	var out []string
 	lacks := func(present bool, bound string) {
@@ -63,7 +63,7 @@ func unbounded(path string, s *extv1.JSONSchemaProps) []string {
 	}
 	for name, p := range s.Properties {
 		if path == "spec" && (name == "apiVersion" || name == "kind") {
-			continue // Both are constant for all objects of a kind.
+			continue // The values of both fields are the same for all objects of a kind.
 		}
 		out = append(out, unbounded(path+"."+name, &p)...)
 	}

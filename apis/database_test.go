@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// database returns a Database with changes to its spec. The value nil removes a field.
+// database returns a Database with changes to its spec. A nil value removes a field.
 func database(changes map[string]any) map[string]any {
 	spec := map[string]any{"type": "mongo"}
 	maps.Copy(spec, changes)
@@ -29,7 +29,7 @@ func stored(changes map[string]any) map[string]any {
 	return spec
 }
 
-// TestDatabaseSchema checks which Databases and which changes the API server accepts.
+// TestDatabaseSchema checks which Databases, and which changes of a Database, the API server accepts.
 func TestDatabaseSchema(t *testing.T) {
 	type m = map[string]any
 	v := newValidator(t, xrdDatabase)
@@ -117,7 +117,7 @@ func TestDatabaseSchema(t *testing.T) {
 	}
 }
 
-// TestAsMySQL checks that AsMySQL copies each field that both APIs have.
+// TestAsMySQL checks that AsMySQL copies each field that exists in both APIs.
 func TestAsMySQL(t *testing.T) {
 	database := v1.XDatabaseSpec{}
 	fill(reflect.ValueOf(&database).Elem())

@@ -23,8 +23,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// header begins every golden YAML file. It also ends the previous document, because `helm show crds` adds no
-// separator.
+// header is the beginning of every golden YAML file. It also separates a file from the previous one, because `helm
+// show crds` adds no separator.
 const header = "---\n# Made from the Go types in apis/v1 by `go test ./apis -update`. Do not edit.\n"
 
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
@@ -144,7 +144,7 @@ func newGenerator(t *testing.T) *generator {
 	return &generator{parser: p, pkg: roots[0], roots: roots, col: col}
 }
 
-// amountSchema returns the schema of an Amount. It is the schema of resource.Quantity with limits, which markers
+// amountSchema returns the schema of an Amount: the schema of resource.Quantity with additional limits, which markers
 // cannot express.
 func amountSchema() extv1.JSONSchemaProps {
 	return extv1.JSONSchemaProps{
@@ -192,7 +192,8 @@ func (g *generator) platformCRD(t *testing.T) extv1.CustomResourceDefinition {
 	t.Helper()
 	out := g.crd(t, v1.KindPlatform)
 	spec := g.spec(t, "PlatformSpec")
-	// kubectl apply --server-side writes null if the last field is removed, and a null becomes the default.
+	// kubectl apply --server-side writes null if the last field is removed, and the API server replaces null with the
+	// default.
 	spec.Default = &extv1.JSON{Raw: []byte("{}")}
 	out.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
 	return out

@@ -22,9 +22,9 @@ import (
 // plaintext password, and a field of Crossplane's claims.
 func claimsOnly() []string { return []string{"storage_size", "password", "compositeDeletePolicy"} }
 
-// xrdNamespaced returns the XRD of the API without claims. It has the same columns as claims, but other names for
-// kubectl. With the names mysql, mysqls or ms, kubectl would use this group, because it comes first in the alphabet,
-// and would no longer find claims.
+// xrdNamespaced returns the XRD of the API without claims. It has the same columns as claims, but different names for
+// kubectl. With the names mysql, mysqls or ms, kubectl would no longer find claims, because this group comes first in
+// the alphabet.
 func (g *generator) xrdNamespaced(t *testing.T) *xapiextv2.CompositeResourceDefinition {
 	t.Helper()
 	claims := g.xrd(t)
@@ -48,7 +48,8 @@ func (g *generator) xrdNamespaced(t *testing.T) *xapiextv2.CompositeResourceDefi
 	}
 }
 
-// namespacedSchema returns the schema of the claims without the fields that only claims have, and their rules.
+// namespacedSchema returns the schema of the claims, without the fields that only claims have and the rules for these
+// fields.
 func (g *generator) namespacedSchema(t *testing.T) runtime.RawExtension {
 	t.Helper()
 	root := g.mysqlSchema(t)
@@ -99,7 +100,7 @@ func specOfNamespaced(t *testing.T, x *xapiextv2.CompositeResourceDefinition) ex
 	return root.Properties["spec"]
 }
 
-// namespaced returns a MySQL without a claim, with changes to its spec. The value nil removes a field.
+// namespaced returns a MySQL without a claim, with changes to its spec. A nil value removes a field.
 func namespaced(changes map[string]any) map[string]any {
 	spec := map[string]any{"image": "mysql:8.4", "database": "shop", "storageSize": "2Gi"}
 	maps.Copy(spec, changes)
@@ -153,7 +154,7 @@ func TestNamespacedSchema(t *testing.T) {
 	}
 }
 
-// TestClaimsOnly checks that the fields that only claims have are unknown in the API without claims. The API server
+// TestClaimsOnly checks that the API without claims does not have the fields that only claims have. The API server
 // reports an unknown field to kubectl and removes it from the object.
 func TestClaimsOnly(t *testing.T) {
 	claims, without := newValidator(t, xrdMySQL), newValidator(t, xrdNamespaced)

@@ -13,10 +13,10 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// The cost limits of the API server do not include the parsing of a quantity in a rule. A quantity of ten bytes can
-// take minutes. So each rule must match the text against a pattern first.
+// The API server's cost limits do not include the parsing of a quantity in a rule, although a quantity of ten bytes
+// can take minutes. Each rule must therefore match the text against a pattern first.
 
-// TestRulesMatchFirst checks that no rule in any schema parses a quantity before it has matched it against a pattern.
+// TestRulesMatchFirst checks that each rule in a schema matches a quantity against a pattern before it parses it.
 func TestRulesMatchFirst(t *testing.T) {
 	read := 0
 	for file, root := range schemas(t) {
@@ -36,7 +36,7 @@ func TestRulesMatchFirst(t *testing.T) {
 	}
 }
 
-// TestReadsUnmatched checks the function that TestRulesMatchFirst relies on.
+// TestReadsUnmatched tests the function readsUnmatched, on which TestRulesMatchFirst depends.
 func TestReadsUnmatched(t *testing.T) {
 	const good, open = `'^[0-9]{1,9}(e[0-9]{1,2})?$'`, `'^[0-9]+(e-?[0-9]+)?$'`
 	cases := map[string]struct {
@@ -109,7 +109,7 @@ func walk(path string, s *extv1.JSONSchemaProps, see func(string, *extv1.JSONSch
 	}
 }
 
-// operands are operands of a rule that are known to match a pattern.
+// operands are the operands of a rule that are known to match a pattern.
 type operands map[string]bool
 
 func (o operands) with(extra operands) operands {
@@ -121,13 +121,14 @@ func (o operands) with(extra operands) operands {
 // A ruleReader visits a rule in the order of its evaluation.
 type ruleReader struct {
 	source *ast.SourceInfo
-	// unmatched are operands that the rule parses without a match. reads counts all parsed operands.
+	// unmatched contains the operands that the rule parses without matching them first. reads is the number of all
+	// parsed operands.
 	unmatched []string
 	reads     int
 }
 
-// readsUnmatched returns the operands that a rule parses as quantities although they may not match a pattern, and the
-// number of all parsed operands.
+// readsUnmatched returns the operands that a rule parses as quantities although they may not match a pattern. It also
+// returns the number of all parsed operands.
 func readsUnmatched(t *testing.T, rule string) ([]string, int) {
 	t.Helper()
 	env, err := cel.NewEnv(cel.EnableMacroCallTracking())
@@ -143,7 +144,7 @@ func readsUnmatched(t *testing.T, rule string) ([]string, int) {
 	return r.unmatched, r.reads
 }
 
-// visit visits an expression that is evaluated only if these operands match.
+// visit visits an expression, which is evaluated only if these operands match.
 func (r *ruleReader) visit(e ast.Expr, matched operands) {
 	switch e.Kind() { //nolint:exhaustive // Other kinds contain no expressions.
 	case ast.CallKind:
@@ -197,7 +198,7 @@ func (r *ruleReader) visitCall(c ast.CallExpr, matched operands) {
 	}
 }
 
-// matched returns the operands that must match if an expression has this truth value.
+// matched returns the operands that are known to match if an expression has this truth value.
 func (r *ruleReader) matched(e ast.Expr, truth bool) operands {
 	if e.Kind() != ast.CallKind {
 		return nil

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// endless returns numbers with exponents that would keep a quantity parser busy for seconds or longer, and shorter
-// numbers of the same form.
+// endless returns numbers with exponents that would keep a quantity parser busy for several seconds or longer, and
+// shorter numbers of the same form.
 func endless() []string {
 	var out []string
 	for digits := 3; digits <= 40; digits++ {
@@ -32,8 +32,8 @@ func endless() []string {
 	return out
 }
 
-// written lists quantities that only the function or the controller writes. They are read with v1.ParseQuantity or
-// v1.ParseSize.
+// written lists quantities that only the function or the controller writes. The code reads them with v1.ParseQuantity
+// or v1.ParseSize.
 var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	"crd-backuprecords.yaml .spec.storageSize":     true,
 	"crd-backuprecords.yaml .spec.archive.size":    true,
@@ -47,8 +47,8 @@ var written = map[string]bool{ //nolint:gochecknoglobals // A constant list.
 	xrdDatabase + " .status.internal.backupNeeds":  true,
 }
 
-// TestQuantitiesAreBounded checks that every quantity that a user may write has a limited length and exponent,
-// including values of maps.
+// TestQuantitiesAreBounded checks that every quantity that a user may write has a limited length and exponent. This
+// includes the values of maps.
 func TestQuantitiesAreBounded(t *testing.T) {
 	seen := 0
 	for file, root := range schemas(t) {
@@ -70,8 +70,8 @@ func TestQuantitiesAreBounded(t *testing.T) {
 	}
 }
 
-// isQuantity reports whether a field contains a quantity. A resource.Quantity is recognized by its type, a text by a
-// rule, its description or its name.
+// isQuantity reports whether a field contains a quantity. It recognizes a resource.Quantity by its type, and a text
+// by a rule, its description or its name.
 func isQuantity(path string, s *extv1.JSONSchemaProps) bool {
 	if s.XIntOrString {
 		return true
@@ -103,8 +103,8 @@ func patterned(t *testing.T, s *extv1.JSONSchemaProps) bool {
 }
 
 // TestQuantityAttack checks that a claim with an endless number in any field is refused, on creation and on update.
-// The API server must not calculate with such a number, even if it was stored before. The test counts allocated
-// bytes, because such a calculation needs many.
+// The API server must not calculate with such a number, even if it is already stored. The test measures this in
+// allocated bytes, because such a calculation needs many.
 func TestQuantityAttack(t *testing.T) {
 	for file, root := range schemas(t) {
 		if file != xrdMySQL && file != xrdDatabase {
@@ -158,7 +158,7 @@ func attackField(t *testing.T, v *validator, file, path string) {
 	}
 }
 
-// with returns a valid object with a value in a quantity field.
+// with returns a valid object in which a quantity field has this value.
 func with(file, path string, value any) map[string]any {
 	object := claim(map[string]any{})
 	if file == xrdDatabase {
@@ -178,9 +178,9 @@ func with(file, path string, value any) map[string]any {
 	return object
 }
 
-// allocated returns the bytes that a call allocates. The runtime counts small allocations later, by up to some
-// megabytes, so limits need a margin. Calculating with an endless number takes tens of megabytes. The duration of the
-// call is not a useful measure on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small allocations later, up to some
+// megabytes, so limits need a margin. A calculation with an endless number allocates tens of megabytes. The duration
+// of the call is not a reliable measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

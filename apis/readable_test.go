@@ -22,8 +22,8 @@ func odd() []any {
 	}
 }
 
-// TestAcceptedIsReadable puts unusual values into every field of each spec. The Go types must be able to decode each
-// object that the API server accepts.
+// TestAcceptedIsReadable puts unusual values into every field of each spec. If the API server accepts an object, the
+// Go types must be able to decode it.
 func TestAcceptedIsReadable(t *testing.T) {
 	for name, api := range map[string]struct {
 		file   string

@@ -24,11 +24,11 @@ const (
 	pageSettings = "../docs/reference/composition-input.md"
 )
 
-// refused lists fields that exist only to be refused.
+// refused lists fields that exist in the schema but are always refused.
 var refused = []string{"resources.claims", "defaultResources.claims"}
 
-// fieldsOf returns the paths of all fields of a type of this API in JSON, such as networkPolicy.from.ipBlock. It
-// omits the fields of Kubernetes types, which Kubernetes documents.
+// fieldsOf returns the JSON paths of all fields of a type of this API, such as networkPolicy.from.ipBlock. It omits
+// the fields of Kubernetes types, which Kubernetes documents.
 func fieldsOf(typ reflect.Type, path string) []string {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
 		typ = typ.Elem()
@@ -53,8 +53,8 @@ func fieldsOf(typ reflect.Type, path string) []string {
 	return out
 }
 
-// A row is a row of a table of fields. first contains the names in its first cell. all contains all names in the row
-// and in the header of the table.
+// A row is a row of a table of fields. The field first contains the names in its first cell, and all contains the
+// names in the whole row and in the table's header.
 type row struct{ first, all []string }
 
 var (
@@ -84,7 +84,7 @@ func rowsOf(page string) []row {
 	return out
 }
 
-// isDocumented reports whether a row has the field. A nested field is in a row with the field that contains it.
+// isDocumented reports whether a row documents the field. A nested field is in the row of the field that contains it.
 func isDocumented(field string, rows []row) bool {
 	names := strings.Split(field, ".")
 	last := names[len(names)-1]
@@ -97,7 +97,7 @@ func isDocumented(field string, rows []row) bool {
 }
 
 // TestEveryFieldIsDocumented checks that the pages have a row for each field of a Database, the Platform and the
-// input of a Composition. TestReferenceIsComplete checks the generated reference of all kinds.
+// input of a Composition. TestReferenceIsComplete checks the generated reference of all kinds instead.
 func TestEveryFieldIsDocumented(t *testing.T) {
 	for _, c := range []struct {
 		typ  reflect.Type
@@ -120,7 +120,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 }
 
 // TestChartHasEveryField checks that the schema of the Helm chart's values has all fields of the Platform. Otherwise
-// Kubernetes would drop a misspelled field without an error from Helm.
+// Helm would accept a misspelled field, which Kubernetes drops.
 func TestChartHasEveryField(t *testing.T) {
 	const file = "../package/chart/values.schema.json"
 	schema := map[string]any{}
@@ -176,8 +176,8 @@ func specsOn(t *testing.T, page string) []string {
 	return out
 }
 
-// TestEveryFieldHasAnExample checks that each field of a claim is used in an example or on a page. The API server
-// must accept the specs on pages.
+// TestEveryFieldHasAnExample checks that an example or a page uses each field of a claim. The API server must accept
+// the specs on pages.
 func TestEveryFieldHasAnExample(t *testing.T) {
 	files, err := filepath.Glob("../examples/*/claim.yaml")
 	if err != nil || len(files) == 0 {
@@ -203,7 +203,7 @@ func TestEveryFieldHasAnExample(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(shown), &part); err != nil {
 				t.Fatal(err)
 			}
-			object := claim(runtime.DeepCopyJSON(part["spec"])) // Validation adds defaults, which the examples omit.
+			object := claim(runtime.DeepCopyJSON(part["spec"])) // Validation adds defaults, which the examples do not contain.
 			for field, other := range map[string]string{"passwordSecretRef": "password", "storage_size": "storageSize"} {
 				if part["spec"][field] != nil {
 					delete(object["spec"].(map[string]any), other)

@@ -33,16 +33,16 @@ const (
 	xrdNamespaced = "xrd-mysqls.yaml"
 )
 
-// A validator validates objects with the API server's own code: defaults, OpenAPI and CEL rules with their cost
-// limits.
+// A validator validates objects with the API server's own code: it sets defaults, and checks OpenAPI schemas and CEL
+// rules with their cost limits.
 type validator struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// claimCRD returns the CRD that Crossplane creates from an XRD, without Crossplane's own fields. It is the CRD of the
-// claim, or of the XR if the API has no claims.
+// claimCRD returns the CRD that Crossplane creates from an XRD, without the fields that Crossplane adds. It is the
+// CRD of the claim, or of the XR if the API has no claims.
 func claimCRD(t *testing.T, file string) *extv1.CustomResourceDefinition {
 	t.Helper()
 	xrd := map[string]any{}
@@ -95,7 +95,7 @@ func established(t *testing.T, crd *extv1.CustomResourceDefinition) *apiextensio
 	return internal
 }
 
-// TestEstablish checks that the API server accepts all CRDs, with the cost of their rules.
+// TestEstablish checks that the API server accepts all CRDs, including the cost of their rules.
 func TestEstablish(t *testing.T) {
 	established(t, claimCRD(t, xrdMySQL))
 	established(t, claimCRD(t, xrdDatabase))
@@ -121,7 +121,7 @@ func newValidator(t *testing.T, file string) *validator {
 		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
 }
 
-// validate validates a new object, or a change of an old one, as the API server does.
+// validate validates a new object, or a change of an existing one, as the API server does.
 func (v *validator) validate(object, old map[string]any) string {
 	for _, o := range []map[string]any{object, old} {
 		if o != nil { // As unstructuredDefaulter does (k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
@@ -144,7 +144,7 @@ func (v *validator) validate(object, old map[string]any) string {
 	return errs.ToAggregate().Error()
 }
 
-// claim returns a valid claim with changes to its spec. The value nil removes a field.
+// claim returns a valid claim with changes to its spec. A nil value removes a field.
 func claim(changes map[string]any) map[string]any {
 	spec := map[string]any{"image": "mysql:8.4", "database": "shop", "password": "secret", "storageSize": "2Gi"}
 	maps.Copy(spec, changes)
@@ -153,7 +153,7 @@ func claim(changes map[string]any) map[string]any {
 		"metadata": map[string]any{"name": "db", "namespace": "default"}, "spec": spec}
 }
 
-// TestSchema checks which claims and which changes the API server accepts.
+// TestSchema checks which claims, and which changes of a claim, the API server accepts.
 func TestSchema(t *testing.T) {
 	type m = map[string]any
 	v := newValidator(t, xrdMySQL)
@@ -309,8 +309,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestManifests checks that the claim of every example and the manifests for the original operators are accepted
-// unchanged.
+// TestManifests checks that the API server accepts the claim of every example, and the manifests for the original
+// operators, without changing them.
 func TestManifests(t *testing.T) {
 	validators := map[k8sschema.GroupKind]*validator{}
 	for _, a := range v1.APIs() {
@@ -343,7 +343,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// integers converts whole numbers to integers as in the API server. YAML that is decoded through JSON has floats.
+// integers converts whole numbers to integers, as the API server does. YAML that is decoded through JSON contains
+// only floats.
 func integers(m map[string]any) map[string]any {
 	for k, v := range m {
 		switch v := v.(type) {

@@ -14,8 +14,8 @@ import (
 // to the schema.
 const maxStatusFields = 12
 
-// TestStatusIsForPeople checks that a status has few fields for users. State of the function and the controller is in
-// status.internal.
+// TestStatusIsForPeople checks that a status has few fields for users. The state that only the function and the
+// controller need is in status.internal.
 func TestStatusIsForPeople(t *testing.T) {
 	g := newGenerator(t)
 	status := g.schema(t, "MySQLStatus")
@@ -36,7 +36,8 @@ func TestStatusIsForPeople(t *testing.T) {
 	}
 }
 
-// notOurs returns fields of BackupStores and archives that are copied from other objects. They keep their names.
+// notOurs returns fields of BackupStores and archives that are copied from other objects and keep their original
+// names.
 func notOurs() []string {
 	return []string{v1.KindBackupStore + " status.adoption.backups[].announcedAt",
 		v1.KindMySQL + " status.restore.archive.dataBytes"}

@@ -16,14 +16,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// functionName is the name of the Function that Crossplane's package manager installs as a dependency of
-// ghcr.io/crossplane-mysql/function-mysql.
+// functionName is the name of the Function that Crossplane's package manager installs if
+// ghcr.io/crossplane-mysql/function-mysql is a dependency.
 const functionName = "crossplane-mysql-function-mysql"
 
 // connectionKeys are the keys of a claim's connection Secret.
 var connectionKeys = []string{"username", "password", "host", "port", "database", "uri", "ca.crt", "endpoint", "type", "provider"} //nolint:gochecknoglobals // A constant list.
 
-// xrd returns the XRD of the MySQL claims. It sets no scope. Crossplane 2 then uses LegacyCluster, the only scope
+// xrd returns the XRD of the MySQL claims. It sets no scope, so that Crossplane 2 uses LegacyCluster, the only scope
 // with claims.
 func (g *generator) xrd(t *testing.T) *xapiextv1.CompositeResourceDefinition {
 	t.Helper()
@@ -75,7 +75,7 @@ func (g *generator) mysqlSchema(t *testing.T) extv1.JSONSchemaProps {
 	}
 }
 
-// spec returns the schema of the spec of either API, or of Settings. An amount may be a number or a text, but the
+// spec returns the schema of the spec of either API, or of Settings. It lets an amount be a number or a text. The
 // generator would only allow a text.
 func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	t.Helper()
@@ -94,8 +94,8 @@ func (g *generator) spec(t *testing.T, name string) extv1.JSONSchemaProps {
 	return spec
 }
 
-// These are messages of the API server about an invalid setting. The API server adds "Required value" after the
-// message or "Unsupported value" before it.
+// The API server reports these messages for an invalid setting. It adds "Required value" after the message or
+// "Unsupported value" before it.
 const (
 	notASection = "a setting must be a string, a number or a boolean, and not a map. Write settings directly under " +
 		"config"
@@ -106,9 +106,9 @@ const (
 // settingSchema returns a schema that refuses maps and lists. A setting may be a string, a number or a boolean. A
 // structural schema can only allow this without a type, and CEL rules do not see values without a type
 // (SchemaDeclType in k8s.io/apiserver/pkg/cel/common). So the schema uses validations that apply to one type only.
-// For example, no map has at least one and at most zero properties. The error messages of the API server contain only
-// the name of a required property and the allowed items of a list. So these contain the messages for users. The API
-// server itself drops null.
+// For example, no map has at least one and at most zero properties. The API server's error contains only the name of
+// a required property, or the allowed items of a list. The messages for users are therefore used as such a name and
+// such an item. The API server itself drops null.
 func settingSchema() *extv1.JSONSchemaProps {
 	preserve := true
 	return &extv1.JSONSchemaProps{
@@ -197,8 +197,8 @@ func columns(wide ...extv1.CustomResourceColumnDefinition) []extv1.CustomResourc
 	}, wide...)
 }
 
-// compositionDatabase returns the Composition of Databases. It supports no hostPath. Volumes have a StorageClass, or
-// the data is lost with the pod.
+// compositionDatabase returns the Composition of Databases. It does not support hostPath. A Database has a volume
+// with a StorageClass, or its data is lost with its pod.
 func compositionDatabase() *xapiextv1.Composition {
 	c := composition("database", v1.VolumesStorageClass)
 	c.Spec.CompositeTypeRef = xapiextv1.TypeReference{APIVersion: v1.GroupVersionDatabase.String(), Kind: v1.KindXDatabase}

@@ -58,8 +58,8 @@ func BenchmarkServer(b *testing.B) {
 	b.Logf("resident memory after %d calls: %d KiB, at most %d KiB", calls, resident(b, pid), peak(b, pid))
 }
 
-// startServer builds the function and starts it on a free loopback port. The process is stopped at the end of the
-// benchmark.
+// startServer builds the function and starts it on a free loopback port. The process is stopped when the benchmark
+// ends.
 func startServer(b *testing.B) (int, *grpc.ClientConn) {
 	b.Helper()
 	bin := filepath.Join(b.TempDir(), "function")
@@ -86,8 +86,8 @@ func startServer(b *testing.B) (int, *grpc.ClientConn) {
 	return cmd.Process.Pid, conn
 }
 
-// wire is a gRPC codec that passes messages through as encoded bytes. The load generator then uses little CPU next to
-// the function that it measures.
+// wire is a gRPC codec that passes encoded messages through unchanged, so that the load generator uses little CPU
+// itself.
 type wire struct{}
 
 func (wire) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
@@ -99,8 +99,8 @@ func (wire) Unmarshal(data []byte, v any) error {
 
 func (wire) Name() string { return "proto" }
 
-// call sends a message to the function and checks that the response has at least atLeast bytes. A refusal is much
-// smaller than a normal response.
+// call sends a message to the function and checks that the response is at least atLeast bytes long. A refusal is much
+// shorter than a normal response.
 func call(ctx context.Context, conn *grpc.ClientConn, message []byte, atLeast int) error {
 	var answer []byte
 	if err := conn.Invoke(ctx, fnv1.FunctionRunnerService_RunFunction_FullMethodName, &message, &answer); err != nil {

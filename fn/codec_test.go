@@ -117,8 +117,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeErrors checks that an error names the field, for each type. Of several fields with errors, it names the
-// first one in alphabetical order.
+// TestDecodeErrors checks for each type that a decoding error names the field. If several fields are invalid, the
+// error names the first one in alphabetical order.
 func TestDecodeErrors(t *testing.T) {
 	type m = map[string]any
 	cases := map[string]struct {

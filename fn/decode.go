@@ -24,7 +24,7 @@ func (e *fieldError) Error() string { return strings.TrimPrefix(e.path, ".") + "
 // Unwrap returns the cause.
 func (e *fieldError) Unwrap() error { return e.cause }
 
-// inField adds a step to the path of the field that an error is about.
+// inField adds a step to the path of the field in an error.
 func inField(step string, err error) error {
 	if f := (*fieldError)(nil); errors.As(err, &f) {
 		return &fieldError{path: step + f.path, cause: f.cause}
@@ -39,9 +39,9 @@ func decodeObject(s *structpb.Struct, target any, strict bool) error {
 	return decodeFields(codecOf(v.Type()), s, v, strict)
 }
 
-// decodeOnly decodes only the named fields of an object and the name and namespace in its metadata. A field is named
-// by one or two steps, such as data or spec.replicas. The function needs few fields of the objects that an API server
-// sends.
+// decodeOnly decodes only the named fields of an object, and the name and namespace in its metadata. The name of a
+// field consists of one or two steps, such as data or spec.replicas. The function needs only a few fields of the
+// objects that the API server sends.
 func decodeOnly(s *structpb.Struct, target any, names []string) error {
 	m := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for _, path := range append(names, "metadata.name", "metadata.namespace") {
@@ -92,7 +92,7 @@ func decodeFields(c *codec, s *structpb.Struct, v reflect.Value, strict bool) er
 }
 
 func decodeValue(c *codec, value *structpb.Value, v reflect.Value, strict bool) error {
-	// A type with its own decoding decides what null means, as in encoding/json.
+	// A type with its own JSON decoding handles null itself, as in encoding/json.
 	if _, null := value.GetKind().(*structpb.Value_NullValue); null && c.kind != custom {
 		return nil
 	}
@@ -160,8 +160,8 @@ func decodePlain(value *structpb.Value, v reflect.Value, strict bool) error {
 	return errors.Errorf("cannot read a %s", v.Type())
 }
 
-// decodeInt decodes a whole number. JSON numbers are floating-point numbers, so it refuses fractions and numbers that
-// do not fit the type.
+// decodeInt decodes an integer. JSON numbers are floating-point numbers, so it refuses fractions and numbers that do
+// not fit into the type.
 func decodeInt(value *structpb.Value, v reflect.Value) error {
 	n, ok := value.GetKind().(*structpb.Value_NumberValue)
 	if !ok || n.NumberValue != math.Trunc(n.NumberValue) || math.Abs(n.NumberValue) >= 1<<63 ||

@@ -17,8 +17,8 @@ func digest(v *structpb.Value) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// canonical appends the canonical text of a value: the kind, and each part with its length. JSON is not canonical,
-// because protojson inserts random spaces.
+// canonical appends the canonical form of a value, which contains the kind and length of each part. JSON is not
+// canonical, because protojson inserts spaces at random.
 func canonical(dst []byte, v *structpb.Value) []byte {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StructValue:

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// encodeObject converts a typed object to a protobuf struct, without the named fields.
+// encodeObject converts a typed object to a protobuf struct, and omits the fields in without.
 func encodeObject(o any, without ...string) (*structpb.Struct, error) {
 	v := reflect.ValueOf(o).Elem()
 	return encodeFields(codecOf(v.Type()), v, without)

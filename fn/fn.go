@@ -36,17 +36,16 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 		f.log.Debug("Refused", "tag", req.GetMeta().GetTag(), "error", err.Error())
 		return refused(req, out, err), nil
 	}
-	rsp.Meta.Ttl = durationpb.New(ttlOf(req, out, time.Now())) // The only thing that depends on a clock.
+	rsp.Meta.Ttl = durationpb.New(ttlOf(req, out, time.Now())) // Only the TTL depends on a clock.
 	f.log.Debug("Composed", "tag", req.GetMeta().GetTag(), "resources", len(out.Resources), "ready", out.Ready, "message",
 		out.Status.Message)
 	return rsp, nil
 }
 
-// These constants limit how long Crossplane waits before the next call. The first is the general limit. The second is
-// for an instance without changes whose required resources are all watched. The third is the minimum for an instance
-// that changes. The second limit is needed for changes that no watch reports, such as another release of this
-// function. The third one is needed because Crossplane drops events of an XR with many events, for example during a
-// start (circuitTime).
+// The TTL limits how long Crossplane waits before the next call. The general limit is ttl. For an instance without
+// changes whose required resources are all watched, it is ttlSettled. It is needed because no watch reports some
+// changes, such as a new release of this function. The minimum for an instance that changes is ttlMoving. It is
+// needed because Crossplane drops events of an XR with many events, for example during a start (circuitTime).
 const (
 	ttl        = time.Minute
 	ttlSettled = 10 * time.Minute
@@ -58,8 +57,8 @@ func ttlOf(req *fnv1.RunFunctionRequest, out *compose.Output, now time.Time) tim
 	switch {
 	case out.Settled && hearsAll(req, now):
 		return ttlSettled
-	// The TTL is the time since the last change, up to ttl. Many instances that cannot start then cause no more calls
-	// than other instances.
+	// The TTL grows with the time since the last change, up to ttl. Instances that can never start then cause no more
+	// calls than other instances.
 	case !out.Ready:
 		return min(max(now.Sub(lastChange(req, now)), ttlMoving), ttl)
 	}
@@ -108,9 +107,9 @@ func (f *Function) compose(req *fnv1.RunFunctionRequest) (*compose.Output, error
 	return compose.Compose(*in)
 }
 
-// refused returns the response that reports why an XR cannot be composed. Crossplane sets conditions that a Fatal
-// response omits to Unknown, so the conditions about the server are kept. The requirements are kept too, so that a
-// change of a required resource causes a new call.
+// refused returns a response that reports why an XR cannot be composed. It repeats the conditions of the server,
+// because Crossplane sets conditions that a Fatal response omits to Unknown. It also repeats the requirements, so
+// that a change of a required resource causes a new call.
 func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1.RunFunctionResponse {
 	rsp := respond(req)
 	reason := v1.ReasonNotSupported
@@ -125,21 +124,22 @@ func refused(req *fnv1.RunFunctionRequest, out *compose.Output, err error) *fnv1
 		condition(v1.ConditionStalled, fnv1.Status_STATUS_CONDITION_TRUE, reason, message),
 		condition(v1.ConditionReconciling, fnv1.Status_STATUS_CONDITION_FALSE, v1.ReasonReconciled, ""))
 	rsp.Requirements = requirements(req, out.Requirements)
-	// A Fatal result is an event of the XR only, and ends the list.
+	// A Fatal result must be the last one. It is an event only of the XR, so a warning also reports the error on the
+	// claim.
 	rsp.Results = append(rsp.Results, warningResult(reason, message),
 		&fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: message, Target: fnv1.Target_TARGET_COMPOSITE.Enum()})
 	return rsp
 }
 
-// circuitTime is how long hearsAll believes the condition Responsive. Crossplane's circuit breaker drops the events
-// of an XR for five minutes by default (--circuit-breaker-cooldown). The constant is twice that, in case the flag is
-// set to a higher value.
+// circuitTime is how long hearsAll considers the condition Responsive. Crossplane's circuit breaker drops the events
+// of an XR for five minutes by default (--circuit-breaker-cooldown). The constant is twice that time, in case the
+// flag has a higher value.
 const circuitTime = 10 * time.Minute
 
-// hearsAll reports whether Crossplane delivers all events of this XR. It drops events if there were many (condition
-// Responsive), and the function learns about the changes in the next periodic call. The condition remains until the
-// first event after the cooldown, and an idle instance has no events (RecordEvent in internal/circuit/token_bucket.go
-// of Crossplane). An old condition is therefore ignored.
+// hearsAll reports whether Crossplane delivers all events of this XR. If there are too many, Crossplane drops events
+// and sets the condition Responsive to False. The function then learns about changes only from the next periodic
+// call. The condition is not updated before the first event after the cooldown, and an idle instance has no events
+// (RecordEvent in internal/circuit/token_bucket.go of Crossplane). An old condition is therefore ignored.
 func hearsAll(req *fnv1.RunFunctionRequest, now time.Time) bool {
 	return !slices.ContainsFunc(conditionsOf(req), func(c map[string]*structpb.Value) bool {
 		return c["type"].GetStringValue() == "Responsive" && c["status"].GetStringValue() == "False" &&
@@ -158,14 +158,14 @@ func conditionsOf(req *fnv1.RunFunctionRequest) []map[string]*structpb.Value {
 	return out
 }
 
-// keptConditions returns the conditions of a refused XR except Accepted. Observed states of the server and its
-// backups are kept. Unknown conditions are included, so that `kubectl wait` finds them.
+// keptConditions returns all conditions of a refused XR except Accepted. It keeps the observed states of the server
+// and its backups. Conditions that are not observed are Unknown, so that `kubectl wait` finds them.
 func keptConditions(req *fnv1.RunFunctionRequest) []*fnv1.Condition {
 	observed := map[string]map[string]*structpb.Value{}
 	for _, c := range conditionsOf(req) {
 		observed[c["type"].GetStringValue()] = c
 	}
-	delete(observed, v1.ConditionBlocked) // What blocked the instance is not checked now.
+	delete(observed, v1.ConditionBlocked) // The cause of a block is not checked for a refused XR.
 	var out []*fnv1.Condition
 	for _, t := range []string{v1.ConditionRestored, v1.ConditionServing, v1.ConditionPendingRestart,
 		v1.ConditionLastBackupSucceeded, v1.ConditionBlocked} {

@@ -30,8 +30,8 @@ var (
 	marshal = protojson.MarshalOptions{UseProtoNames: true}
 )
 
-// TestExamples compares the response to each example with its golden file. It also checks that a caller of Crossplane
-// 1 gets the same response as a current one.
+// TestExamples compares the response to each example with its golden file. It also checks that a Crossplane 1 caller
+// gets the same response as a current one.
 func TestExamples(t *testing.T) {
 	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +68,8 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestStaleStatus checks that a status from a previous XR of the same name is refused. The function would otherwise
-// treat the instance as started or restored.
+// TestStaleStatus checks that the function refuses a status from a previous XR of the same name. Otherwise it would
+// assume that the instance was started or restored.
 func TestStaleStatus(t *testing.T) {
 	for _, example := range []string{"running", "restore-after", "restore-before"} {
 		c := load(t, example)
@@ -86,8 +86,8 @@ func TestStaleStatus(t *testing.T) {
 	}
 }
 
-// TestBackupNodes checks that a pod that first uses the data runs on a node that can use the backup volume. This does
-// not apply to a server whose data is deleted with its pod.
+// TestBackupNodes checks that the first pod that uses the data runs on a node that can use the backup volume. A
+// server whose data is deleted with its pod is not restricted.
 func TestBackupNodes(t *testing.T) {
 	nodes := map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{
 		map[string]any{"key": "topology.kubernetes.io/zone", "operator": "In", "values": []any{"a"}},
@@ -183,8 +183,9 @@ func TestEmptyDesired(t *testing.T) {
 	}
 }
 
-// controllersStatus returns the paths of the status fields that the controller writes, as documented at
-// v1.MySQLStatus and v1.InternalStatus. Server-side apply merges the structs that both write to.
+// controllersStatus returns the paths of the status fields that the controller writes, as documented in
+// v1.MySQLStatus and v1.InternalStatus. Server-side apply merges the structs that both the function and the
+// controller write.
 func controllersStatus() [][]string {
 	internal := []string{"previousBackup", "heldBackup", "restoreSource", "backupNumber", "firstBackupNumber",
 		"backupNeeds", "backupWarning", "outsideData", "backupNodes", "restoredBy", "blockedBy", "crossplaneWarning",
@@ -197,8 +198,8 @@ func controllersStatus() [][]string {
 	return append(out, []string{"backups", "recent"}, []string{"tls"}, []string{"deletion"})
 }
 
-// TestControllersStatus checks that the function writes no status field of the controller. The function would own
-// each field that it writes.
+// TestControllersStatus checks that the function writes no status field of the controller, because the function would
+// become the owner of that field.
 func TestControllersStatus(t *testing.T) {
 	for _, name := range []string{"running", "fenced", "restore-after"} {
 		_, rsp := load(t, name).run(t)
@@ -214,8 +215,8 @@ func TestControllersStatus(t *testing.T) {
 	}
 }
 
-// TestRefusedPods checks that the message contains the reason why pods of the server are rejected, such as a quota.
-// Kubernetes reports it in the Deployment's conditions.
+// TestRefusedPods checks that the message contains the reason why the server's pods are rejected, such as a quota.
+// The Deployment's conditions contain that reason.
 func TestRefusedPods(t *testing.T) {
 	c := load(t, "running")
 	c.observed = edit(c.observed, "Deployment", map[string]any{"conditions": []any{
@@ -232,7 +233,8 @@ func messageOf(rsp *fnv1.RunFunctionResponse) string {
 		GetFields()["message"].GetStringValue()
 }
 
-// TestMessagesArePrintable checks messages of webhooks and Jobs that contain line breaks and control characters.
+// TestMessagesArePrintable checks that messages of webhooks and Jobs are printable, even if they contain line breaks
+// and control characters.
 func TestMessagesArePrintable(t *testing.T) {
 	const text, want = "denied by policy:\n\x1b[2J\tno\u202esecond line", "denied by policy: [2J no second line"
 	cases := map[string]struct {
@@ -269,11 +271,11 @@ func TestMessagesArePrintable(t *testing.T) {
 	}
 }
 
-// TestRecordsMadeAgain checks that records with the same creation time are ordered by the time in their spec, as in
-// the controller.
+// TestRecordsMadeAgain checks that BackupRecords with the same creation time are ordered by the time in their spec,
+// as in the controller.
 func TestRecordsMadeAgain(t *testing.T) {
 	c := load(t, "restore-before")
-	name := "mysql-instance-00c0ffee" // The older of the two, by its creation time.
+	name := "mysql-instance-00c0ffee" // By creation time, this is the older one of the two.
 	c.xr = setIn(c.xr, name, "status", "internal", "previousBackup")
 	for i, d := range c.cluster {
 		created := "2025-01-01T00:00:00Z"
@@ -304,7 +306,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestFirstPass checks the first call, when the state of the cluster is unknown. The function must not create
+// TestFirstPass checks the first call, in which the state of the cluster is unknown. The function must not create
 // objects, and must keep all observed ones.
 func TestFirstPass(t *testing.T) {
 	f := newFunction()
@@ -340,8 +342,8 @@ func TestFirstPass(t *testing.T) {
 	}
 }
 
-// TestKeptConditions checks that a refused change of the spec does not set the conditions of a running server to
-// Unknown.
+// TestKeptConditions checks that the conditions of a running server do not become Unknown if a change of the spec is
+// refused.
 func TestKeptConditions(t *testing.T) {
 	c := load(t, "running").set("image", "")
 	status := maps.Clone(c.xr["status"].(map[string]any))
@@ -387,7 +389,7 @@ func TestConditionsExist(t *testing.T) {
 	}
 }
 
-// TestPublished checks that the connection details stay while the connection Secret cannot be read.
+// TestPublished checks that the connection details are kept while the connection Secret cannot be read.
 func TestPublished(t *testing.T) {
 	c := load(t, "running")
 	c.cluster = without(c.cluster, "Secret")
@@ -403,8 +405,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestConditionsAreOurs checks that no condition has the name of a condition of Crossplane. Crossplane ignores such a
-// condition of a function (IsSystemConditionType in apis/core/v2/condition.go and apiextensions/v1/conditions.go).
+// TestConditionsAreOurs checks that no condition has the name of one of Crossplane's conditions. Crossplane ignores a
+// function's condition with such a name (IsSystemConditionType in apis/core/v2/condition.go and
+// apiextensions/v1/conditions.go).
 func TestConditionsAreOurs(t *testing.T) {
 	for _, example := range []string{"running", "update-waits"} {
 		_, rsp := load(t, example).run(t)
@@ -416,8 +419,8 @@ func TestConditionsAreOurs(t *testing.T) {
 	}
 }
 
-// TestRestoredBy checks that the controller's report ends a restore whose Job never completes, but only if it names
-// this very Job.
+// TestRestoredBy checks that a restore is complete if its Job never completes but the controller reports its success.
+// The report must contain the UID of the same Job.
 func TestRestoredBy(t *testing.T) {
 	for job, want := range map[string]string{"job-1": "Succeeded", "job-0": "Running"} {
 		c := load(t, "restore-during")

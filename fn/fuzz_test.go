@@ -14,12 +14,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// fuzzed lists the examples to change. Each has another state.
+// fuzzed lists the examples that are changed. Each is in a different state.
 var fuzzed = []string{"fresh-instance", "running", "restore-before", "restore-during", "restore-after",
 	"restore-failed", "backup-unfinished", "backup-failed", "hostpath", "fenced", "restore-named", "volume-claim-vanished"}
 
-// FuzzRunFunction merges arbitrary JSON into the XR, the observed and the required resources of an example. It also
-// removes some of the resources: drop has a bit for each, in the order of their names.
+// FuzzRunFunction merges arbitrary JSON into an example's XR, observed resources and required resources. It also
+// removes some of the resources. drop has one bit for each of them, in the order of their names.
 //
 //	go test ./fn -fuzz FuzzRunFunction -fuzztime 5m
 func FuzzRunFunction(f *testing.F) {
@@ -111,7 +111,8 @@ func fuzzRequest(t *testing.T, base *fnv1.RunFunctionRequest, changes [3][]byte,
 	return req
 }
 
-// fuzzRequired returns the items, each merged into the previous one at the same position.
+// fuzzRequired returns the items as required resources. Each item is merged into the previous resource at the same
+// position.
 func fuzzRequired(t *testing.T, previous *fnv1.Resources, items []any) *fnv1.Resources {
 	t.Helper()
 	out := &fnv1.Resources{}
@@ -152,8 +153,8 @@ func sorted[T any](m map[string]T) []string {
 	return keys
 }
 
-// mayNotStart returns why invariants 3 and 9 forbid the server to run, or "". It reads the request itself and shares
-// no code with the function.
+// mayNotStart returns why invariants 3 and 9 forbid the server to run, or "". It evaluates the request without any
+// code of the function.
 func mayNotStart(req *fnv1.RunFunctionRequest) string {
 	xr := req.GetObserved().GetComposite().GetResource().AsMap()
 	observed := func(name string) map[string]any {

@@ -29,7 +29,7 @@ func cron(cron, timeZone string) map[string]any {
 	return scheduled(schedule)
 }
 
-// retention is a backup spec with one field of the retention.
+// retention is a backup spec that sets one field of the retention.
 func retention(field string, value any) map[string]any {
 	return map[string]any{"retention": map[string]any{field: value}}
 }
@@ -54,7 +54,7 @@ func setIn(m map[string]any, value any, path ...string) map[string]any {
 // kindOf returns the kind of a document.
 func kindOf(m map[string]any) string { s, _ := m["kind"].(string); return s }
 
-// without returns the documents that are not of a kind.
+// without returns the documents that are not of the given kind.
 func without(docs []map[string]any, kind string) []map[string]any {
 	return slices.DeleteFunc(slices.Clone(docs), func(d map[string]any) bool { return kindOf(d) == kind })
 }
@@ -80,7 +80,7 @@ func pullSecrets(names ...string) []any {
 }
 
 // TestBadInput checks that each invalid input causes a Fatal result, which leaves all existing objects unchanged. The
-// message must name the field and how to fix it.
+// message must name the field and say how to fix it.
 func TestBadInput(t *testing.T) {
 	spec := func(key string, value any) func(*caller) { return func(c *caller) { c.set(key, value) } }
 	config := func(key string, value any) func(*caller) { return spec("config", map[string]any{key: value}) }
@@ -467,15 +467,15 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// hostPathToClass moves a hostPath instance to the Composition for storage classes.
+// hostPathToClass changes a hostPath instance to the Composition for StorageClasses.
 func hostPathToClass(c *caller) {
 	c.observed = []map[string]any{{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": map[string]any{"name": "x",
 		"annotations": map[string]any{"crossplane.io/composition-resource-name": "data-volume"}}}}
 	c.input = setIn(c.input, "StorageClass", "volumes")
 }
 
-// TestRefusedOptions checks that all options are refused that would move the data or make writes less durable, in
-// each spelling that mysqld accepts.
+// TestRefusedOptions checks that the function refuses all options that would move the data or make writes less
+// durable, in each spelling that mysqld accepts.
 func TestRefusedOptions(t *testing.T) {
 	f := newFunction()
 	values := map[string]string{"log_bin": "/elsewhere/binlog", "innodb_flush_log_at_trx_commit": "2",

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 	"runtime/debug"
-	_ "time/tzdata" // Schedules have time zones, and the image has none.
+	_ "time/tzdata" // Schedules have time zones, and the image contains none.
 
 	"github.com/alecthomas/kong"
 	"github.com/crossplane/function-sdk-go"
@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// version is set when a package of another release is built.
+// version is set at build time for a package of another release.
 var version = v1.Release //nolint:gochecknoglobals // The linker sets it.
 
 // cli is the command line.
@@ -29,10 +29,10 @@ type cli struct {
 	MetricsAddress string `default:"" help:"Address to serve Prometheus metrics on, such as :8080. If empty, no metrics are served."`
 }
 
-// A call allocates much memory and keeps little. The heap may grow to five times its live size before a garbage
-// collection, up to a limit in bytes that keeps the process below 40 MiB. This allows a fifth more calls per second
-// than the runtime's defaults. The limit is soft: larger requests take more time and never fail. GOGC and GOMEMLIMIT
-// override both values.
+// A call allocates much memory and keeps little of it. The heap may therefore grow to five times its live size before
+// a garbage collection, but the limit in bytes keeps the process below 40 MiB. This allows a fifth more calls per
+// second than the runtime's defaults. The limit is soft: larger requests take longer, but never fail. GOGC and
+// GOMEMLIMIT override both values.
 const (
 	gcPercent   = 400
 	memoryLimit = 22 << 20

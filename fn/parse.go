@@ -33,7 +33,7 @@ func parseRequest(req *fnv1.RunFunctionRequest) (*compose.Input, error) {
 	return in, parseRequired(req, &in.Required)
 }
 
-// unsyncedMessage returns the message of Crossplane's condition Synced if that is False, or "".
+// unsyncedMessage returns the message of Crossplane's condition Synced if the condition is False, or "".
 func unsyncedMessage(req *fnv1.RunFunctionRequest) string {
 	for _, c := range conditionsOf(req) {
 		if c["type"].GetStringValue() == "Synced" && c["status"].GetStringValue() == "False" {
@@ -43,7 +43,7 @@ func unsyncedMessage(req *fnv1.RunFunctionRequest) string {
 	return ""
 }
 
-// parseSettings decodes the settings in strict mode, so that a typing error in a Composition is not ignored.
+// parseSettings decodes the settings in strict mode, so that a misspelled field in a Composition is refused.
 func parseSettings(s *structpb.Struct) (*v1.Settings, error) {
 	out := &v1.Settings{}
 	if s == nil {
@@ -97,7 +97,7 @@ func checkSettings(s *v1.Settings) error {
 	return nil
 }
 
-// parseXR decodes an XR of both APIs. An XDatabase is represented as an XMySQL of that kind.
+// parseXR decodes an XR of any of the APIs. An XDatabase is represented as an XMySQL of that kind.
 func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 	kind, apiVersion := s.GetFields()["kind"].GetStringValue(), s.GetFields()["apiVersion"].GetStringValue()
 	switch {
@@ -122,8 +122,8 @@ func parseXR(s *structpb.Struct) (*v1.XMySQL, v1.DatabaseType, error) {
 			kind, apiVersion)}
 }
 
-// parseObserved decodes the fields of observed resources that a decision needs. It returns an error for a resource of
-// an unexpected kind, so that nothing is changed.
+// parseObserved decodes the fields of observed resources that decisions depend on. It returns an error for a resource
+// of an unexpected kind, so that nothing is changed.
 func parseObserved(rs map[string]*fnv1.Resource, target *compose.Observed) error {
 	target.Template = parseTemplate(rs[v1.ResourceDeployment].GetResource())
 	return errors.Join(
@@ -177,13 +177,13 @@ func observed[T any](rs map[string]*fnv1.Resource, name, kind string, target **T
 	return errors.Wrapf(decodeOnly(r.GetResource(), *target, names), "cannot read the composed resource %q", name)
 }
 
-// parseRequired decodes the required resources, in the field that the caller supports.
+// parseRequired decodes the required resources, from the field of the request that the caller supports.
 func parseRequired(req *fnv1.RunFunctionRequest, target *compose.RequiredResources) error {
 	get := func(key string) (*fnv1.Resources, bool) {
 		if r, ok := req.GetRequiredResources()[key]; ok {
 			return r, true
 		}
-		r, ok := req.GetExtraResources()[key] //nolint:staticcheck // Deprecated, and all that Crossplane 1 sends.
+		r, ok := req.GetExtraResources()[key] //nolint:staticcheck // It is deprecated, but Crossplane 1 sends nothing else.
 		return r, ok
 	}
 	target.Existing = map[string]compose.Required[metav1.PartialObjectMetadata]{}
@@ -209,7 +209,7 @@ func parseRequired(req *fnv1.RunFunctionRequest, target *compose.RequiredResourc
 	)
 }
 
-// recordFields returns the fields of a BackupRecord that are decoded. Its spec is decoded completely.
+// recordFields returns the fields of a BackupRecord to decode, including its whole spec.
 func recordFields() []string {
 	return []string{"metadata.creationTimestamp", "metadata.deletionTimestamp", "status.phase", "spec"}
 }

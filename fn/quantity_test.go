@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// endless returns quantities with huge exponents or many digits. A usual parser would take seconds or more for each
-// of them, and much memory.
+// endless returns quantities with huge exponents or many digits. A usual parser would need much memory and at least
+// several seconds for each of them.
 func endless() []string {
 	var out []string
 	for digits := 3; digits <= 40; digits++ {
@@ -21,9 +21,9 @@ func endless() []string {
 	return append(out, strings.Repeat("9", 100_000)+"e-999", "1e"+strings.Repeat("0", 1000)+"9")
 }
 
-// allocated returns the bytes that a call allocates. The runtime counts small allocations later, by up to some
-// megabytes, so limits need a margin. Calculating with an endless number takes tens of megabytes. The duration of the
-// call is not a useful measure on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small allocations later, up to some
+// megabytes, so limits need a margin. A calculation with an endless number allocates tens of megabytes. The duration
+// of the call is not a reliable measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -33,7 +33,7 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// A placed quantity is put into a certain field of a request.
+// A placed quantity is inserted into a specific field of a request.
 type placed struct {
 	// named is the name of the field in the refusal. It is empty if the function may ignore the quantity.
 	named string
@@ -85,8 +85,8 @@ func placedInRequired(key string, path ...string) placed {
 }
 
 // TestQuantityAttack puts endless numbers into each field of a request that may contain a quantity. The function must
-// refuse the field by name or ignore the number, and must never calculate with it. The test counts allocated bytes,
-// because such a calculation needs many.
+// refuse the field by name or ignore the number, and must never calculate with it. The test measures this in
+// allocated bytes, because such a calculation needs many.
 func TestQuantityAttack(t *testing.T) {
 	cases := map[string]struct {
 		placed
@@ -133,7 +133,7 @@ func TestQuantityAttack(t *testing.T) {
 	}
 }
 
-// attacked returns the message of the refusal and the bytes that the function allocates.
+// attacked returns the message of the refusal and the number of bytes that the function allocates.
 func attacked(t *testing.T, base *fnv1.RunFunctionRequest, p placed, text string) (string, uint64) {
 	t.Helper()
 	req := proto.CloneOf(base)

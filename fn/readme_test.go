@@ -11,7 +11,7 @@ import (
 // excerpt matches an excerpt of a file in a page: a comment with the name of the file, and a code block.
 var excerpt = regexp.MustCompile("(?s)<!-- (\\S+) -->\n```[a-z]*\n(.*?)```")
 
-// These match targets of make, examples and links in a page.
+// These patterns match make targets, examples and links in a page.
 var (
 	target  = regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)")
 	example = regexp.MustCompile(`EXAMPLE=([a-z-]+)`)

@@ -15,8 +15,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestDefaults checks that an XR with the defaults of the schema and one without them have the same result. With
-// crossplane render, there is no API server that sets defaults.
+// TestDefaults checks that an XR gives the same result with and without the defaults of the schema. With crossplane
+// render, no API server sets the defaults.
 func TestDefaults(t *testing.T) {
 	for _, name := range examples(t) {
 		c := load(t, name)
@@ -59,7 +59,7 @@ func withDefaults(schema map[string]any, value any) any {
 	return value
 }
 
-// desiredBy returns the status and resources of a response, without fields that repeat the spec literally.
+// desiredBy returns the status and resources of a response, without fields that repeat the spec.
 func desiredBy(rsp *fnv1.RunFunctionResponse) map[string]any {
 	out := map[string]any{"message": fatal(rsp),
 		"composite": setIn(rsp.GetDesired().GetComposite().GetResource().AsMap(), nil, "status", "restore", "import")}
@@ -69,12 +69,12 @@ func desiredBy(rsp *fnv1.RunFunctionResponse) map[string]any {
 	return out
 }
 
-// lenient lists fields for which the function accepts values that the schema refuses. The API server refuses them in
-// the composed object.
+// lenient lists fields for which the function accepts values that the schema refuses. The API server refuses these
+// values in the composed object.
 var lenient = []string{"service.annotations[]", "storageClassName"}
 
-// TestRefusesWhatTheSchemaRefuses checks that the function refuses values of single fields that the schema refuses.
-// With crossplane render, there is no API server that validates them.
+// TestRefusesWhatTheSchemaRefuses checks that the function refuses the same values of single fields as the schema.
+// With crossplane render, no API server validates them.
 func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 	tried := 0
 	for example, xrd := range map[string]string{"fresh-instance": "xrd-xmysqls.yaml",
@@ -100,8 +100,8 @@ func TestRefusesWhatTheSchemaRefuses(t *testing.T) {
 	}
 }
 
-// refusedBy adds some values that a schema refuses. An empty value is not one of them, because the function cannot
-// distinguish it from an unset field.
+// refusedBy adds some values that a schema refuses. It does not add an empty value, because the function cannot
+// distinguish that from an unset field.
 func refusedBy(schema map[string]any, values []any) []any {
 	var out []any
 	if schema["enum"] != nil {

@@ -10,8 +10,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestSettled checks the TTL of a response. It is long for an instance without changes if Crossplane watches all its
-// dependencies, short for an instance that changes, and one minute otherwise.
+// TestSettled checks the TTL of a response. It is long for an instance without changes if Crossplane watches
+// everything that the instance depends on. It is short for an instance that changes, and one minute otherwise.
 func TestSettled(t *testing.T) {
 	watched := func(c *caller) *caller {
 		c.seeding = true
@@ -29,7 +29,8 @@ func TestSettled(t *testing.T) {
 			"lastTransitionTime": time.Now().Add(-ago).Format(time.RFC3339),
 		}}, "conditions")
 	}
-	// moving returns a change: a condition has changed recently, and the server is down if down is set.
+	// moving returns a change of an instance in which a condition has changed recently. If down is set, the server is
+	// down.
 	moving := func(condition string, ago time.Duration, down bool) func(*caller) *caller {
 		return func(c *caller) *caller {
 			c = status([]any{map[string]any{"type": condition, "status": "True", "reason": "Any",
@@ -92,9 +93,9 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestPasswordVersion checks that a changed Secret changes the status, so that the controller notices it without
-// permission to watch Secrets. The status contains no data of the Secret. It does not change if Crossplane does not
-// watch the Secret.
+// TestPasswordVersion checks that a changed Secret changes the status, so that the controller notices the change
+// without permission to watch Secrets. The status contains no data of the Secret. It does not change if Crossplane
+// does not watch the Secret.
 func TestPasswordVersion(t *testing.T) {
 	for _, watches := range []bool{true, false} {
 		c := load(t, "password-from-secret")
@@ -113,7 +114,7 @@ func TestPasswordVersion(t *testing.T) {
 }
 
 // TestUpdateWaits checks the example of a server that an earlier release started. The server keeps its pod, although
-// this release would create it with other resources and another my.cnf.
+// this release would create the pod with other resources and a different my.cnf.
 func TestUpdateWaits(t *testing.T) {
 	_, rsp := load(t, "update-waits").run(t)
 	i := slices.IndexFunc(rsp.GetConditions(), func(c *fnv1.Condition) bool { return c.GetType() == v1.ConditionPendingRestart })

@@ -9,8 +9,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestOthersRecord checks that a record with another instance in its spec is not restored. Its label and the status
-// of the XR name this instance.
+// TestOthersRecord checks that a BackupRecord is not restored if its spec names another instance, even if its label
+// and the XR's status name this instance.
 func TestOthersRecord(t *testing.T) {
 	c := load(t, "restore-before")
 	c.cluster = append(c.cluster, strangers()...)
@@ -21,9 +21,9 @@ func TestOthersRecord(t *testing.T) {
 	}
 }
 
-// TestNamesStayApart checks claims with hostile names, of both kinds and in namespaces with similar names. They must
-// have no object in common, except the Deployment and the Service of a MySQL and a Database with the same name. They
-// must not use volumes and Secrets that other users create for their instances.
+// TestNamesStayApart checks claims with hostile names, of both kinds and in namespaces with similar names. Their
+// objects must all be different, except for the Deployment and the Service of a MySQL and a Database with the same
+// name. They must not use volumes and Secrets that other users create for their instances.
 func TestNamesStayApart(t *testing.T) {
 	long := strings.Repeat("a", 52)
 	names := []string{

@@ -28,19 +28,19 @@ var odd = []any{
 	[]any{"x"}, map[string]any{"namespace": "other", "name": "x"},
 }
 
-// A reach describes what a field can influence, and values that would influence more.
+// A reach describes what a field can influence. It also contains values that try to influence more.
 type reach struct {
-	// target is a description for readers.
+	// target describes what the field can influence.
 	target string
 	// odd lists additional values for this field only.
 	odd []any
 	// keys are the keys of a map field. If empty, the odd values are used as keys.
 	keys []string
-	// form describes all accepted values, if none of them can contain arbitrary text.
+	// form describes the accepted values, if the field accepts no arbitrary text.
 	form string
 }
 
-// reaches has an entry for every field of both kinds of claims. Add an entry for each new field.
+// reaches has an entry for every field of both kinds of claims. Each new field needs an entry.
 var reaches = withCoreTypes(map[string]reach{
 	"backup.beforeUpgrade": {target: "whether this instance's server is stopped for a backup",
 		odd: []any{"Always", true}},
@@ -164,7 +164,7 @@ var reaches = withCoreTypes(map[string]reach{
 	"type": {target: "which of two servers it is", odd: []any{"mongo", "mysql", "postgres"}},
 })
 
-// withCoreTypes adds the fields of the core types of Kubernetes.
+// withCoreTypes adds the fields of Kubernetes core types.
 func withCoreTypes(out map[string]reach) map[string]reach {
 	word := func(target string, odd ...any) reach {
 		return reach{form: "a word of Kubernetes", target: target, odd: odd}
@@ -233,7 +233,7 @@ func fieldsOf(prefix string, schema map[string]any) map[string]map[string]any {
 		return out
 	}
 	for _, keyword := range []string{"items", "additionalProperties"} {
-		// A setting is never a list. The schema has items only to refuse them.
+		// A setting is never a list. Its schema has items only in order to refuse lists.
 		if child, ok := schema[keyword].(map[string]any); ok && fmt.Sprint(schema["maxItems"]) != "0" {
 			return fieldsOf(prefix+"[]", child)
 		}
@@ -241,7 +241,7 @@ func fieldsOf(prefix string, schema map[string]any) map[string]map[string]any {
 	return map[string]map[string]any{prefix: schema}
 }
 
-// claimFields returns the paths of the spec's fields in an XRD.
+// claimFields returns the paths of the fields of the spec in an XRD.
 func claimFields(t *testing.T, xrd string) []string {
 	t.Helper()
 	return slices.Sorted(maps.Keys(fieldsOf("", claimSchema(t, xrd))))
@@ -279,7 +279,7 @@ func (c *caller) with(field, key string, value any) *caller {
 		value = below(after, field, key, value)
 		steps = strings.Split(before, ".")
 	}
-	if kind, ok := strings.CutPrefix(field, "restore.import."); ok { // With exactly one source.
+	if kind, ok := strings.CutPrefix(field, "restore.import."); ok { // An import needs exactly one source.
 		kind, _, _ = strings.Cut(kind, ".")
 		c.xr = setIn(c.xr, map[string]any{"policy": "Latest", "import": map[string]any{kind: imports[kind]()}}, "spec",
 			"restore")
@@ -303,8 +303,8 @@ func (c *caller) with(field, key string, value any) *caller {
 // allowedTaint is the taint that claims may tolerate in this test.
 const allowedTaint = marker
 
-// siblings are fields that must be set next to another field, by the name of their parent. Without them, any value of
-// that field would be refused.
+// siblings are fields that must be set together with another field, by the name of their parent. Without them, any
+// value of that field would be refused.
 var siblings = map[string]map[string]any{
 	"matchExpressions": {"key": "disk", "operator": "In", "values": []any{"ssd"}},
 	"matchFields":      {"key": "metadata.name", "operator": "In", "values": []any{"node-1"}},
@@ -338,7 +338,7 @@ func giveSiblings(key string, value any) {
 		}
 		for name, child := range v {
 			if key == "nodeAffinity" || key == "podAffinity" || key == "podAntiAffinity" {
-				name = key + "." + name // Their terms have the same name, but different fields.
+				name = key + "." + name // These terms have the same name, but different fields.
 			}
 			giveSiblings(name, child)
 		}
@@ -356,7 +356,7 @@ var imports = map[string]func() any{
 	"dump":   func() any { return map[string]any{"storeRef": map[string]any{"name": "offsite"}, "name": "a.sql"} },
 }
 
-// below wraps a value in the rest of a field's path, after a [] in it.
+// below wraps a value in the rest of a field's path, which follows a [] in it.
 func below(path, field, key string, value any) any {
 	if path == "" && len(reaches[field].keys) > 0 {
 		return map[string]any{key: value}
@@ -375,7 +375,7 @@ func below(path, field, key string, value any) any {
 	return []any{value}
 }
 
-// strangers returns objects of other users that a claim must not reach. The test's cluster contains them.
+// strangers returns objects of other users in the test's cluster. A claim must not be able to reach them.
 func strangers() []map[string]any {
 	record := func(name, namespace, label string) map[string]any {
 		return map[string]any{
@@ -412,7 +412,7 @@ func strangers() []map[string]any {
 }
 
 // TestNoFieldReachesFurther sets each field of a claim to hostile values. The composed and required objects must stay
-// in the claim's namespace. The pods must have no more privileges than with any other value.
+// in the claim's namespace, and the pods must not get more privileges.
 func TestNoFieldReachesFurther(t *testing.T) {
 	bases := map[string]func(*caller){"StorageClass": func(*caller) {}, "HostPath": onHostPath}
 	examples := map[string]string{
@@ -437,7 +437,7 @@ func TestNoFieldReachesFurther(t *testing.T) {
 						}
 						_, rsp := c.run(t)
 						seen.count(base, rsp)
-						// A refused change leaves the server of that example running.
+						// If a change is refused, the server in the running example keeps running.
 						if _, ok := rsp.GetDesired().GetResources()[v1.ResourceDeployment]; ok && example != "running" {
 							seen.servers[field]++
 							seen.texts[field] += strings.Count(h.key+fmt.Sprint(h.value), marker)
@@ -474,7 +474,7 @@ func commandsOf(o map[string]any) []string {
 	return out
 }
 
-// letImport adds what this test's platform allows to the Platform.
+// letImport allows the test's import sources in the Platform.
 func (c *caller) letImport() {
 	for i, o := range c.cluster {
 		if kindOf(o) == v1.KindPlatform {
@@ -514,7 +514,7 @@ func hostile(field string) []hostileValue {
 	return out
 }
 
-// beyond checks all parts of a response for what exceeds the rights of its claim.
+// beyond checks all parts of a response for anything that exceeds the claim's permissions.
 func beyond(c *caller, rsp *fnv1.RunFunctionResponse) *guard {
 	g := &guard{caller: c, hostPath: at(c.input, "volumes") == "HostPath"}
 	ref := at(c.xr, "spec", "claimRef").(map[string]any)
@@ -560,7 +560,8 @@ func (g *guard) need(key string, s *fnv1.ResourceSelector) {
 	}
 }
 
-// isBeside reports whether a key belongs to the instance, or to the one in its namespace that it restores from.
+// isBeside reports whether a key belongs to the instance, or to another instance in its namespace that it restores
+// from.
 func (g *guard) isBeside(key string) bool {
 	other := g.instance
 	other.Name, _ = at(g.xr, "spec", "restore", "from").(string)
@@ -614,14 +615,15 @@ func (g *guard) object(name string, o map[string]any) {
 	}
 }
 
-// isObserved reports whether a pod is unchanged from an observed one. Such a pod is not checked.
+// isObserved reports whether a pod is the same as the observed one. Such a pod is not checked.
 func (g *guard) isObserved(pod map[string]any) bool {
 	return slices.ContainsFunc(g.observed, func(o map[string]any) bool {
 		return reflect.DeepEqual(at(o, "spec", "template", "spec"), any(pod))
 	})
 }
 
-// volume checks that a hostPath volume has its own directory below the platform's, and is reserved for this claim.
+// volume checks that a hostPath volume has its own directory below the platform's root directory, and is reserved for
+// this claim.
 func (g *guard) volume(o map[string]any) {
 	name, _ := at(o, "metadata", "name").(string)
 	root, _ := g.input["hostPathRoot"].(string)
@@ -653,7 +655,7 @@ func (g *guard) annotations(name string, meta map[string]any) {
 // outOfMeshes are annotations that exclude Jobs from service meshes.
 var outOfMeshes = map[string]string{"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
 
-// labels checks that labels and selectors are those of the instance, whatever its spec contains.
+// labels checks that an object has the labels and selectors of the instance, regardless of its spec.
 func (g *guard) labels(name string, o map[string]any) {
 	for _, path := range [][]string{{"metadata", "labels"}, {"spec", "template", "metadata", "labels"},
 		{"spec", "selector"}, {"spec", "selector", "matchLabels"}} {
@@ -681,7 +683,7 @@ func (g *guard) labels(name string, o map[string]any) {
 	}
 }
 
-// forbidden lists keys that no object may contain at any level.
+// forbidden lists keys that must not occur in any object at any level.
 var forbidden = []string{
 	"hostPID", "hostIPC", "hostNetwork", "hostUsers", "hostPort", "privileged", "procMount", "nodeName",
 	"serviceAccountName", "serviceAccount", "externalIPs", "externalName",
@@ -696,7 +698,7 @@ func (g *guard) walk(name, key string, value any) {
 	case map[string]any:
 		for k, child := range v {
 			if key == "data" || key == "annotations" || key == "labels" || key == "matchLabels" {
-				continue // These are texts, which other functions check.
+				continue // The values are texts, which other functions check.
 			}
 			if slices.Contains(forbidden, k) {
 				g.complainf("%s has %s: %v", name, k, child)
@@ -791,7 +793,7 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	case ours && user != nil && (!onNode || c["name"] != "own"):
 		g.complainf("container %v of %s runs as %v", c["name"], name, user)
 	}
-	// For any image of the server, the containers that use the backup have the job image.
+	// The containers that use the backup have the job image, regardless of the server's image.
 	if n := c["name"]; name == v1.ResourceRestore &&
 		!slices.Contains([]any{"version", "import-server", "import-dump"}, n) && !ours {
 		g.complainf("container %v of %s is %v", n, name, c["image"])
@@ -809,8 +811,8 @@ func (g *guard) container(name string, c map[string]any, onNode bool) {
 	g.mounts(name, c, ours)
 }
 
-// mounts checks the mounts of a container. Backups and imported volumes are read-only. Only containers with the job
-// image mount the files for access to a store.
+// mounts checks the mounts of a container. Backups and imported volumes must be read-only. Only containers with the
+// job image may mount the access to a store.
 func (g *guard) mounts(name string, c map[string]any, ours bool) {
 	mounts, _ := c["volumeMounts"].([]any)
 	for _, m := range mounts {
@@ -841,7 +843,7 @@ func (g *guard) resource(name, kind string) {
 	}
 }
 
-// mounted checks that a volume belongs to this instance or to a backup that it is restored from.
+// mounted checks that a volume belongs to this instance or to the backup that it is restored from.
 func (g *guard) mounted(name string, v map[string]any) {
 	delete(v, "name")
 	kind := slices.Sorted(maps.Keys(v))
@@ -860,7 +862,7 @@ func (g *guard) mounted(name string, v map[string]any) {
 	source := mapAt(v, kind[0])
 	if n, ok := at(g.xr, "spec", "restore", "import", "volume", "pvcRef", "name").(string); ok && source["claimName"] == n &&
 		source["readOnly"] == true && n != "" && !slices.Contains([]string{i.DataPVCName(), i.BackupPVCName()}, n) {
-		return // It is in the namespace, because a pod can only use PersistentVolumeClaims of its own namespace.
+		return // A pod can only use PersistentVolumeClaims of its own namespace.
 	}
 	if items, _ := source["items"].([]any); slices.Contains([]any{"ours", marker}, source["secretName"]) &&
 		len(items) == 3 {

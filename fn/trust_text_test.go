@@ -14,18 +14,18 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// marker is a text that is only in hostile values.
+// marker is a text that occurs only in hostile values.
 const marker = "zq7marker"
 
-// A place allows a claim's text at a path. It has the prefix of the path in a response, and the prefix of the names
-// of the fields whose text may be there.
+// A place is a path at which a claim's text is allowed. Its path is a prefix of the path in a response. Its field is
+// a prefix of the names of the fields whose text may occur there.
 type place struct{ path, field string }
 
 // anyField stands for all fields except the password.
 const anyField = ""
 
-// places lists all places. TestNoFieldReachesFurther fails if a field's text is at another place. If the text does no
-// harm there, add the place here.
+// places lists all places. TestNoFieldReachesFurther fails if a field's text occurs anywhere else. If the text does
+// no harm there, add a place.
 var places = []place{
 	{"config data.my.cnf", "config[]"},
 	{"settings-check spec.template.metadata.annotations.crossplane-mysql.io/config", "config[]"},
@@ -68,7 +68,7 @@ var places = []place{
 	{"status.restore.", "restore."},
 }
 
-// texts complains about a field's text at other places of a response, and marks the places that it uses.
+// texts reports an error if a field's text occurs at another place in a response. It marks the places that are used.
 func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[place]bool) {
 	for name, r := range rsp.GetDesired().GetResources() {
 		g.text(used, field, name+" ", r.GetResource().AsMap())
@@ -88,7 +88,7 @@ func (g *guard) texts(field string, rsp *fnv1.RunFunctionResponse, used map[plac
 	}
 }
 
-// text complains about a field's text in a value or below it.
+// text reports an error if a field's text occurs in a value or below it.
 func (g *guard) text(used map[place]bool, field, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -112,7 +112,7 @@ func (g *guard) text(used map[place]bool, field, path string, value any) {
 	}
 }
 
-// textAt complains about a field's text at a path, unless a place allows it.
+// textAt reports an error about a field's text at a path, unless a place allows it.
 func (g *guard) textAt(used map[place]bool, field, path string) {
 	if _, inPod, ok := strings.Cut(path, " spec.template.spec."); ok {
 		path = "pod " + inPod
@@ -155,19 +155,20 @@ func serverIn(rsp *fnv1.RunFunctionResponse) (wish string, pod *structpb.Value) 
 	return wish, d["spec"].GetStructValue().GetFields()["template"]
 }
 
-// cannotChange reports whether the API server refuses each change of a field. It does so for type, and for
-// storageSize, because the volume of a Database is fixed.
+// cannotChange reports whether the API server refuses each change of a field. These fields are type, and storageSize
+// of a Database, because the volume of a Database is fixed.
 func cannotChange(xrd, field string) bool {
 	return xrd == "xrd-xdatabases.yaml" && (field == "type" || field == "storageSize")
 }
 
 // A tally counts what TestNoFieldReachesFurther has checked.
 type tally struct {
-	// composed counts resources and commands of containers, each with the name of the base as a prefix.
+	// composed counts resources and container commands. Their names are prefixed with the name of the base example.
 	composed map[string]int
-	// servers counts servers that were composed with a hostile value, by field. texts counts texts in such values.
+	// servers counts the servers that were composed with a hostile value, by field. texts counts the texts in hostile
+	// values.
 	servers, texts map[string]int
-	// places are the places at which the test found a text.
+	// places contains the places at which the test found a text.
 	places map[place]bool
 }
 
@@ -210,9 +211,9 @@ func (c *tally) check(t *testing.T) {
 			least := 100
 			switch name {
 			case v1.ResourceServerPolicy:
-				least = 30 // Only the fields for a policy create one.
+				least = 30 // Only the fields for a network policy create one.
 			case v1.ResourceSettingsCheck:
-				least = 10 // Only new settings of the example with a running server create one.
+				least = 10 // Only new settings create one, in the example with a running server.
 			}
 			if n := c.composed[base+" "+name]; n < least && (base != "StorageClass" || name != v1.ResourceDataPV) &&
 				(base != "HostPath" || name != v1.ResourceSettingsCheck) {

@@ -10,21 +10,23 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// Crossplane watches required resources since v2.4, and only with realtime compositions. No capability indicates
-// this. v2.4 advertises the same capabilities as v2.2 (SupportedCapabilities in internal/xfn/capabilities.go). The
-// function detects it from how required resources arrive. With watches, Crossplane remembers the requirements and
-// sends these resources with the first call of the next reconcile (composition_functions.go, "Seed the resources").
-// Without watches, the first call contains none of them. Crossplane then fetches them and calls the function again
-// with the context that it returned (FetchingFunctionRunner in internal/xfn/required_resources.go, since v1.15). So
-// the function adds a key to the context if the request lacks a required resource.
+// Crossplane watches required resources since v2.4, but only with realtime compositions. No capability indicates
+// this, because v2.4 advertises the same capabilities as v2.2 (SupportedCapabilities in
+// internal/xfn/capabilities.go). The function therefore detects it from how required resources arrive. With watches,
+// Crossplane remembers the requirements and sends the resources with the first call of the next reconcile
+// (composition_functions.go, "Seed the resources"). Without watches, the first call contains none of them. Crossplane
+// then fetches them and calls the function again with the context that the function returned (FetchingFunctionRunner
+// in internal/xfn/required_resources.go, since v1.15). So the function adds a key to the context if the request lacks
+// a required resource.
 //
 // Each response still depends only on its request. After a restart of Crossplane, the first response contains the
 // key, and the next one does not.
 
-// fetchedKey is the key in the context of a reconcile in which the function had to require a missing resource.
+// fetchedKey is a key in the context of a reconcile. It is set if a required resource was missing in the first call.
 const fetchedKey = v1.Group + "/fetched"
 
-// hasFetched reports whether Crossplane fetched resources in this reconcile. It does not watch them yet.
+// hasFetched reports whether Crossplane fetched resources during this reconcile, and therefore does not watch them
+// yet.
 func hasFetched(req *fnv1.RunFunctionRequest) bool {
 	_, found := req.GetContext().GetFields()[fetchedKey]
 	return found
@@ -50,6 +52,6 @@ func hasRequired(req *fnv1.RunFunctionRequest, key string) bool {
 	if _, found := req.GetRequiredResources()[key]; found {
 		return true
 	}
-	_, found := req.GetExtraResources()[key] //nolint:staticcheck // Deprecated, and all that Crossplane 1 sends.
+	_, found := req.GetExtraResources()[key] //nolint:staticcheck // It is deprecated, but Crossplane 1 sends nothing else.
 	return found
 }

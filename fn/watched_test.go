@@ -10,8 +10,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// TestNoteFetched checks that the context has fetchedKey if the request lacks a required resource. Keys of other
-// functions must stay.
+// TestNoteFetched checks that the context contains fetchedKey if the request lacks a required resource. Keys of other
+// functions must be kept.
 func TestNoteFetched(t *testing.T) {
 	wanted := map[string]compose.Requirement{"platform": {}, "records": {}}
 	resources := func(keys ...string) map[string]*fnv1.Resources {

@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// writeOutput writes the composed resources of an instance to the response. Resources of earlier functions in the
-// pipeline stay.
+// writeOutput writes the composed resources of an instance to the response. It keeps the resources of earlier
+// functions in the pipeline.
 func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *compose.Output) error {
 	// The function must not change the request.
 	rsp.Desired = proto.CloneOf(rsp.GetDesired())
@@ -54,7 +54,7 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 	return writeXR(rsp, req, out)
 }
 
-// copyField copies a field from one object to another. The parents of its path must exist.
+// copyField copies the field at a path from one object to another. The parents of the field must exist in both.
 func copyField(dst, from *structpb.Struct, path []string) {
 	for len(path) > 1 {
 		dst, from, path = dst.GetFields()[path[0]].GetStructValue(), from.GetFields()[path[0]].GetStructValue(), path[1:]
@@ -96,9 +96,9 @@ func writeXR(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, out *c
 	return nil
 }
 
-// requirements returns the requirements in the field that the caller supports. A Crossplane without capability
-// advertisement (before v2.2) gets extra_resources only. Crossplane up to v1.16 treats the other field as unknown
-// bytes. The order of these bytes changes from call to call, so that the requirements would never become stable.
+// requirements returns the requirements in the field that the caller supports. Crossplane before v2.2, which does not
+// advertise capabilities, gets extra_resources only. Crossplane up to v1.16 treats the other field as unknown bytes,
+// whose order changes from call to call. The requirements would then never become stable.
 func requirements(req *fnv1.RunFunctionRequest, wanted map[string]compose.Requirement) *fnv1.Requirements {
 	selectors := make(map[string]*fnv1.ResourceSelector, len(wanted))
 	for key, n := range wanted {
@@ -131,7 +131,7 @@ func condition(t string, state fnv1.Status, reason, message string) *fnv1.Condit
 	return c
 }
 
-// warningResult returns an event of the XR and the claim about a problem that a user must fix.
+// warningResult returns a warning event for the XR and the claim about a problem that a user must fix.
 func warningResult(reason, message string) *fnv1.Result {
 	return &fnv1.Result{Severity: fnv1.Severity_SEVERITY_WARNING, Reason: &reason, Message: printableText(message),
 		Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum()}
@@ -144,10 +144,10 @@ func ready(r bool) fnv1.Ready {
 	return fnv1.Ready_READY_FALSE
 }
 
-// maxMessage is the maximum length in bytes of a condition, an event or the status. A claim can have errors in many
-// fields.
+// maxMessage is the maximum length of a message in a condition, an event or the status, in bytes. A claim can have
+// errors in many fields.
 const maxMessage = 8 << 10
 
-// printableText makes a text valid UTF-8, because the response could not be sent otherwise. It also removes control
-// sequences, because texts of a webhook, a kubelet or a claim may contain them.
+// printableText makes a text valid UTF-8, because otherwise the response could not be sent. It also removes control
+// sequences, which may occur in texts from a webhook, a kubelet or a claim.
 func printableText(s string) string { return v1.PrintableText(s, maxMessage) }

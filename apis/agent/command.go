@@ -9,8 +9,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Commands of the agent for Jobs and init containers. `controller COMMAND --help` describes the flags. A test of
-// the controller's program parses all commands.
+// These types and functions return the commands of the agent for Jobs and init containers. `controller COMMAND
+// --help` describes the flags. A test of the controller's program parses all of the commands.
 
 // A Backup contains the flags of `controller backup`.
 type Backup struct {
@@ -21,16 +21,16 @@ type Backup struct {
 	Record, Image string
 	Instance      v1.Instance
 	NamespaceUID  types.UID
-	// Version is the version that the server reported, or "" if it never answered.
+	// Version is the version that the server reported, or "" if it never responded.
 	Version string
-	// NeverServed is true if no client ever reached the server.
+	// NeverServed is true if no client ever connected to the server.
 	NeverServed bool
 	// WithoutOutside is true if a user has allowed the backup to omit data outside of the data directory.
 	WithoutOutside bool
 	// Announced is when the BackupRecord was created.
 	Announced time.Time
-	// Number is the number of the backup among those of its claim. StorageSize is the storage size that the
-	// instance requested. With both, the BackupRecord can be created again from the manifest.
+	// Number is the number of the backup among the backups of its claim. StorageSize is the storage size that the
+	// instance requested. The manifest contains both, so that the BackupRecord can be created again from it.
 	Number      int64
 	StorageSize string
 }
@@ -64,7 +64,7 @@ func (b Backup) Command() []string {
 	return out
 }
 
-// An Unpacking contains the flags for an archive to unpack. The command runs after a VersionContainer.
+// An Unpacking contains the flags of a command that unpacks an archive. The command runs after a VersionContainer.
 type Unpacking struct {
 	// Archive and Volume are paths in the container. For an archive in a store, Object is its name and Archive is
 	// empty. AccessFolder then contains the access to the store.
@@ -105,14 +105,14 @@ func placeOf(archive, object string) string {
 }
 
 // Initialize returns the command `controller initialize` for the data volume of an XR. secret is the directory with
-// the password. sockets is the directory to create for the socket.
+// the password. sockets is the directory that the command creates for the server's socket.
 func Initialize(xr types.UID, volume, secret, sockets string) []string {
 	return []string{CopiedProgram, "initialize", "--volume=" + volume, "--directory=" + v1.DataDirectory,
 		"--xr=" + string(xr), "--secret=" + secret, "--sockets=" + sockets}
 }
 
-// ValidateSettings returns the command `controller validate-settings` for a directory that is deleted with the pod.
-// tls is the directory with the server's certificate, or "" for a server without one.
+// ValidateSettings returns the command `controller validate-settings`. The directory volume is deleted with the pod.
+// tls is the directory with the server's certificate, or "".
 func ValidateSettings(volume, sockets, tls string) []string {
 	out := []string{CopiedProgram, "validate-settings", "--volume=" + volume, "--sockets=" + sockets}
 	if tls != "" {
@@ -129,14 +129,14 @@ func BootCheck(folder string) []string {
 	return []string{CopiedProgram, "bootcheck", "--folder=" + folder}
 }
 
-// Clone returns the command `controller clone`. It clones the server that the files of a Secret describe to a
-// directory.
+// Clone returns the command `controller clone`, which clones a running server to a directory. donor is the directory
+// of a Secret whose files describe that server.
 func Clone(folder, donor string) []string {
 	return []string{CopiedProgram, "clone", "--folder=" + folder, "--donor=" + donor}
 }
 
-// ImportSource is the mount path of a volume to import. ImportFolder is the directory in the root of the data
-// volume where the containers of an import prepare the data and store the dump. No server uses this directory.
+// ImportSource is the mount path of a volume to import. ImportFolder is a directory in the root of the data volume,
+// in which the containers of an import store the dump and prepare the data. No permanent server uses it.
 const (
 	ImportSource = "/source"
 	ImportFolder = ".restore-import"

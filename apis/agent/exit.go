@@ -2,8 +2,8 @@ package agent
 
 import "errors"
 
-// Exit codes of the agent's commands, such as `controller backup`. The pod failure policy of the restore Job ends
-// the Job on codes for which a retry cannot succeed. The Job's condition contains the code, so that the function
+// Exit codes of the agent's commands, such as `controller backup`. The pod failure policy of the restore Job stops
+// the Job after codes for which a retry cannot succeed. The Job's condition contains the code, so that the function
 // can report the cause without reading pods or logs.
 const (
 	// ExitVersion means that the version of the server's image cannot use the backup.
@@ -19,8 +19,8 @@ const (
 	ExitOccupied = 44
 	// ExitNoSpace means that the data does not fit on the volume.
 	ExitNoSpace = 45
-	// ExitBroken means that a server does not start from the backup or finds a broken table. Only the report of
-	// `controller bootcheck` contains it. No process exits with it.
+	// ExitBroken means that a server does not start from the backup or finds a broken table. No process exits with it,
+	// because only the report of `controller bootcheck` contains it.
 	ExitBroken = 46
 	// ExitNoData means that the volume of an instance has lost its data.
 	ExitNoData = 47
@@ -51,7 +51,7 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
-	// Lacks is the number of bytes that the volume lacks. It is 0 if the number is unknown or the error has another
+	// Lacks is how many bytes of space the volume is missing. It is 0 if the number is unknown or the error has another
 	// cause.
 	Lacks int64
 }

@@ -1,5 +1,5 @@
-// Package agent contains what the function, the controller and the Jobs share. This is the form of the product's Jobs,
-// the security contexts of their pods, and the paths of their programs.
+// Package agent contains code that the function, the controller and the Jobs share. It defines the form of the
+// product's Jobs, the security contexts of their pods, and the paths of their programs.
 package agent
 
 import (
@@ -15,15 +15,15 @@ import (
 const (
 	// Program is the path of the agent in its own image.
 	Program = "/controller"
-	// Memory is the memory request of the agent, which never needs all of it.
+	// Memory is the memory request of the agent, which never uses all of it.
 	Memory = "128Mi"
-	// cpu is the CPU request of the agent. It uses all available CPU.
+	// cpu is the CPU request of the agent, which uses all CPU time that it can get.
 	cpu = "50m"
 )
 
-// NewJob returns a Job for one XR of an instance. The Job runs once, and its creator retries it. Its pod has no API
-// credentials and no password. The platform specifies the resources. They are nil for the default. The pull secrets
-// are Secrets of the instance's namespace. A Job in another namespace gets none.
+// NewJob returns a Job for one XR of an instance. The Job runs once, unless its creator sets a number of retries. Its
+// pod has no API credentials and no password. The platform specifies the resources, which are nil for the default.
+// The pull secrets are in the instance's namespace, so a Job in another namespace gets none.
 func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.ResourceRequirements,
 	pull []v1.ImagePullSecret, pod corev1.PodSpec) *batchv1.Job {
 	labels := i.Labels()
@@ -48,8 +48,8 @@ func NewJob(i v1.Instance, namespace, name, component string, resources *corev1.
 	}
 }
 
-// A VolumeJob runs one command of the agent with volumes. Each volume is mounted under its name in the root,
-// read-only if the volume is.
+// A VolumeJob runs one command of the agent with volumes. Each volume is mounted at its name in the root directory,
+// read-only if its PVC is read-only.
 type VolumeJob struct {
 	Of                                v1.Instance
 	Namespace, Name, Component, Image string
@@ -57,8 +57,8 @@ type VolumeJob struct {
 	Resources *corev1.ResourceRequirements
 	// Nodes are the preferred nodes, or nil for any node.
 	Nodes *v1.NodePlacement
-	// PullSecrets are the pull secrets of the instance. If they are nil, the pod has the pull secrets of the
-	// namespace's ServiceAccount default.
+	// PullSecrets are the pull secrets of the instance. If they are nil, the pod has the pull secrets of the default
+	// ServiceAccount in its namespace.
 	PullSecrets []v1.ImagePullSecret
 	// OnNode is true if a volume is a directory of a node.
 	OnNode  bool
@@ -117,7 +117,8 @@ func Container(name, image, memory string, security *corev1.SecurityContext, mou
 	}
 }
 
-// Annotations returns the annotations that name the instance of an object, so that its events are reconciled.
+// Annotations returns the annotations that identify the instance of an object, so that the object's events cause a
+// reconcile of the instance.
 func Annotations(i v1.Instance) map[string]string {
 	return map[string]string{
 		v1.AnnotationClaimKind:      i.Kind,

@@ -25,13 +25,13 @@ const tick = 2 * time.Second
 
 const mebi = 1 << 20
 
-// A Progress is the progress of a run. It is printed as a line for users and for the controller.
+// A Progress is the progress of a run. It is printed as a line that users and the controller read.
 type Progress struct {
-	// Phase is a constant that begins with Phase.
+	// Phase is a constant whose name begins with Phase.
 	Phase string
 	// Percent is the completed part of the phase, from 0 to 100.
 	Percent int
-	// Done and Total are unpacked bytes, or bytes of tables. Rate is in bytes per second.
+	// Done and Total are bytes of unpacked data, or bytes of tables. Rate is in bytes per second.
 	Done, Total, Rate int64
 }
 
@@ -57,7 +57,7 @@ func ParseProgress(text string) (Progress, bool) {
 	return Progress{Phase: m[1], Percent: int(n[0]), Done: n[1] * mebi, Total: n[2] * mebi, Rate: n[3] * mebi}, true
 }
 
-// A Meter prints a progress line every few seconds until it is stopped. A nil Meter does nothing.
+// A Meter regularly prints a progress line until it is stopped. A nil Meter does nothing.
 type Meter struct {
 	phase string
 	total int64

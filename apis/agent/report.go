@@ -25,20 +25,20 @@ const (
 type Report struct {
 	// Command is the name of the command, such as backup, restore or bootcheck.
 	Command string `json:"command"`
-	// OK is true if the run succeeded. Examples are a verified archive, nothing to archive, restored data, an
+	// OK is true if the run succeeded. Examples of success are a verified archive, nothing to archive, restored data, an
 	// intact copy, and a new or existing database.
 	OK bool `json:"ok"`
-	// ExitCode is the exit code of the program, a constant of this package.
+	// ExitCode is the exit code of the program, which is a constant of this package.
 	ExitCode int `json:"exitCode"`
-	// Error is the error with the next step.
+	// Error is the error message with the next step.
 	Error string `json:"error,omitempty"`
 	// Empty is true if there was nothing to back up, because the volume never contained data.
 	Empty bool `json:"empty,omitempty"`
-	// Already is true if an earlier run had done the work: its archive was verified again, or its data already
-	// existed.
+	// Already is true if an earlier run had already done the work, so that its archive was verified again or its data
+	// already existed.
 	Already bool `json:"already,omitempty"`
 
-	// Lacks is the number of bytes that the volume lacks for a backup, or 0 if it is unknown.
+	// Lacks is how many bytes of space the volume is missing for a backup, or 0 if it is unknown.
 	Lacks int64 `json:"lacks,omitempty"`
 
 	// Archive is the name of the archive in its directory. Size is its size in bytes, and SHA256 its checksum. They
@@ -58,7 +58,7 @@ type Report struct {
 	// Version is the version of the server that wrote the data, as given to the program or found in the files. For
 	// a restore test, it is the version of the server that used the data.
 	Version string `json:"version,omitempty"`
-	// CleanShutdown is true if that server stopped cleanly. Shutdown is the evidence for that value.
+	// CleanShutdown is true if that server stopped cleanly. Shutdown describes how this was determined.
 	CleanShutdown bool   `json:"cleanShutdown"`
 	Shutdown      string `json:"shutdown,omitempty"`
 
@@ -66,8 +66,8 @@ type Report struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Printable returns the report with short texts without control sequences. The report is untrusted, because another
-// program may have written it.
+// Printable returns the report with shortened texts that contain no control sequences. The report is untrusted,
+// because another program may have written it.
 func (r *Report) Printable() *Report {
 	short := *r
 	short.Error = v1.PrintableText(r.Error, maxError)
@@ -101,7 +101,7 @@ func (r *Report) Save(path string) error {
 	if path != TerminationLog {
 		flags |= os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flags, 0o644) //nolint:gosec // The caller chooses the file, and it contains no secret.
+	f, err := os.OpenFile(path, flags, 0o644) //nolint:gosec // The caller specifies the file, which contains no secret.
 	if errors.Is(err, fs.ErrNotExist) && path == TerminationLog {
 		return nil
 	}

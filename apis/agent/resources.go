@@ -11,9 +11,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// requests returns the resources of a temporary container with this memory request. Its limit is twice the request.
-// Without a limit, it would get the default limit of a LimitRange, and a pod whose limit is below its request is
-// refused.
+// requests returns the resources of a temporary container with this memory request. The limit is twice the request.
+// Without a limit, the container would get the default limit of a LimitRange. If that is below the request, the pod
+// is refused.
 func requests(memory string) corev1.ResourceRequirements {
 	limit := resource.MustParse(memory)
 	limit.Mul(2)
@@ -24,7 +24,8 @@ func requests(memory string) corev1.ResourceRequirements {
 	}
 }
 
-// ReadResources returns the resources of a platform, or the first invalid amount. It returns nil if there are none.
+// ReadResources returns the resources that the platform sets, or the first invalid amount. It returns nil if there
+// are none.
 func ReadResources(r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // No resources are no error.
@@ -61,9 +62,9 @@ func ReadAmounts(amounts map[corev1.ResourceName]v1.Amount) (corev1.ResourceList
 	return out, wrong
 }
 
-// setResources sets the resources of containers with the default of a Job. A container that runs a server keeps its
-// larger memory request and gets the platform's CPU. If the platform limits memory, that container gets a memory
-// limit as well, because a quota may require one for each container.
+// setResources sets the platform's resources on the containers of a Job. A container that runs a server keeps its
+// larger memory request and gets only the platform's CPU. If the platform limits memory, that container gets a memory
+// limit, too, because a quota may require one for each container.
 func setResources(containers []corev1.Container, target *corev1.ResourceRequirements) {
 	for i := range containers {
 		c := &containers[i]
@@ -95,8 +96,8 @@ func limitMemory(source, target *corev1.ResourceRequirements) {
 	source.Limits = withAmount(source.Limits, corev1.ResourceMemory, limit)
 }
 
-// setProcessors sets the CPU of a container. If only a limit is set, the request equals the limit, as the API
-// server defaults it.
+// setProcessors sets the CPU of a container. If the platform sets only a limit, the request is removed, so that the
+// API server sets it to the limit.
 func setProcessors(source, target *corev1.ResourceRequirements) {
 	limit, isLimited := target.Limits[corev1.ResourceCPU]
 	request, isSaid := target.Requests[corev1.ResourceCPU]
@@ -109,7 +110,7 @@ func setProcessors(source, target *corev1.ResourceRequirements) {
 	}
 }
 
-// withAmount returns a list with an amount of a resource. The list may be nil.
+// withAmount returns a list in which a resource has this amount. The list may be nil.
 func withAmount(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
 	if list == nil {
 		list = corev1.ResourceList{}

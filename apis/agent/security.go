@@ -6,9 +6,9 @@ import corev1 "k8s.io/api/core/v1"
 // Dockerfiles).
 const ServerUID int64 = 999
 
-// PodSecurity returns the security context of a pod that accesses the server's files. It runs as the UID that owns
-// them, within the restricted Pod Security level. For hostPath, it runs as root, because the kubelet creates that
-// directory for root.
+// PodSecurity returns the security context of a pod that accesses the server's files. The pod runs as the UID that
+// owns the files, within the restricted Pod Security level. With hostPath, it runs as root, because the kubelet
+// creates that directory as root.
 func PodSecurity(hostPath bool) *corev1.PodSecurityContext {
 	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	if hostPath {
@@ -41,7 +41,7 @@ func ServerSecurity() *corev1.SecurityContext {
 	return c
 }
 
-// FileSecurity returns the security context of a container with the agent's image. For hostPath, it may read and
+// FileSecurity returns the security context of a container with the agent's image. With hostPath, it may read and
 // change files of other owners.
 func FileSecurity(hostPath bool) *corev1.SecurityContext {
 	c := Security()
@@ -51,7 +51,7 @@ func FileSecurity(hostPath bool) *corev1.SecurityContext {
 	return c
 }
 
-// UnpackSecurity returns the security context of a container that unpacks an archive. For hostPath, it may restore
+// UnpackSecurity returns the security context of a container that unpacks an archive. With hostPath, it may restore
 // the owners of files.
 func UnpackSecurity(hostPath bool) *corev1.SecurityContext {
 	c := FileSecurity(hostPath)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestSecurity checks that a container has only the privileges for its work, and none if it owns the files.
+// TestSecurity checks that a container has only the privileges that it needs, and none if it owns the files.
 func TestSecurity(t *testing.T) {
 	cases := map[string]struct {
 		reason  string

@@ -9,16 +9,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A Found is the result of a survey for one directory of a backup volume. Without a Problem, the archive was read
-// completely and matches its manifest. The owner in the manifest is untrusted, because any user with write access
-// to the volume can write a manifest.
+// A Found is the result of a survey for one directory of a backup volume. If Problem is empty, the archive was read
+// completely and matches its manifest. The owner in the manifest is untrusted, because any user with write access to
+// the volume can write a manifest.
 type Found struct {
 	// Folder is the name of the directory in the root of the volume.
 	Folder string `json:"folder"`
 	// Problem is why the archive cannot be restored, or "".
 	Problem string `json:"problem,omitempty"`
 
-	// Record and Spec are from the manifest. Fields that only a BackupRecord contains are missing.
+	// Record and Spec come from the manifest. They lack the fields that only a BackupRecord contains.
 	Record string              `json:"record,omitempty"`
 	Spec   v1.BackupRecordSpec `json:"spec"`
 	// FinishedAt is when the archive was written.
@@ -31,7 +31,7 @@ const foundPrefix = "found "
 // maxFound is the maximum length of such a line in bytes.
 const maxFound = 64 << 10
 
-// Line returns the log line.
+// Line returns the result as a log line.
 func (f *Found) Line() (string, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *Found) Line() (string, error) {
 	return foundPrefix + string(raw), nil
 }
 
-// ParseFound parses such a line. It returns false for other lines.
+// ParseFound parses a log line with a Found. It returns false for other lines.
 func ParseFound(line string) (Found, bool) {
 	text, ok := strings.CutPrefix(line, foundPrefix)
 	f := Found{}

@@ -34,8 +34,8 @@ func ToolsContainer(image string) corev1.Container {
 		"--to="+CopiedProgram)
 }
 
-// OwnContainer returns a container that makes the server's user the owner of a directory on the node, and denies
-// access to other users. The kubelet creates that directory for root.
+// OwnContainer returns a container that makes the server's user the owner of a hostPath directory, and denies access
+// to other users. The kubelet creates that directory as root.
 func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
 	security := UnpackSecurity(true)
 	security.RunAsUser, security.RunAsGroup, security.RunAsNonRoot = new(int64(0)), new(int64(0)), new(false)
@@ -45,7 +45,7 @@ func OwnContainer(image string, data corev1.VolumeMount) corev1.Container {
 // CloneContainerName is the name of the container that clones a running server in the Job of an online backup.
 const CloneContainerName = "clone"
 
-// Volume and mount path for the access to the server.
+// Volume and mount path with the access to the server.
 const (
 	donorVolume = "donor"
 	donorFolder = "/" + donorVolume
@@ -54,7 +54,7 @@ const (
 // ServerMemory is the memory request of a container that temporarily runs a server.
 const ServerMemory = "512Mi"
 
-// CloneContainer returns a container that clones a server to a volume. It runs a server of the same image.
+// CloneContainer returns a container that clones a server to a volume. It runs a server with the same image.
 func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 	ready := ToolsMount()
 	ready.ReadOnly = true
@@ -63,8 +63,8 @@ func CloneContainer(image string, target corev1.VolumeMount) corev1.Container {
 		Clone(target.MountPath, donorFolder)...)
 }
 
-// DonorVolume returns the volume with the access to the server. Its files are readable for all users, because that
-// container never runs as root.
+// DonorVolume returns the volume with the access to the server. All users can read its files, because that container
+// never runs as root.
 func DonorVolume(secret string) corev1.Volume { return secretVolume(donorVolume, secret, 0o444) }
 
 // VersionContainer returns a container that reads the version of the server's image.

@@ -24,10 +24,10 @@ const AccessVolumeName = "access"
 func AccessVolume(secret string) corev1.Volume { return secretVolume(AccessVolumeName, secret, 0o440) }
 
 // AccountVolume returns the volume with the login for a server to import. The container does not run as root. Only
-// the needed keys are mounted, because a tenant chooses the Secret and the image.
+// the required keys are mounted, because a tenant chooses the Secret and the image.
 func AccountVolume(name, secret string) corev1.Volume {
 	v := secretVolume(name, secret, 0o444)
-	v.Secret.Optional = new(true) // A program that needs a missing key reports it.
+	v.Secret.Optional = new(true) // A program that needs a missing key reports an error.
 	for _, key := range []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey,
 		corev1.ServiceAccountRootCAKey} {
 		v.Secret.Items = append(v.Secret.Items, corev1.KeyToPath{Key: key, Path: key})
@@ -35,15 +35,15 @@ func AccountVolume(name, secret string) corev1.Volume {
 	return v
 }
 
-// secretVolume returns a Secret as a volume of a pod. Its files have this mode.
+// secretVolume returns a Secret as a volume of a pod, whose files have this mode.
 func secretVolume(name, secret string, mode int32) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode},
 	}}
 }
 
-// Lifetimes of a Job's access to a store. The access of a backup is renewed while its Job runs, so that it expires
-// soon after the Job. The access of a Job that reads an archive lasts as long as that may take.
+// Lifetimes of a Job's access to a store. The access of a backup is renewed while its Job runs, and expires soon
+// after the Job ends. The access of a Job that reads an archive is valid for as long as the Job may take.
 const (
 	BackupAccessLife = 2 * time.Hour
 	ReadAccessLife   = 24 * time.Hour
@@ -58,15 +58,15 @@ func AccessSecret(instance v1.Instance, namespace, name string) *corev1.Secret {
 	}
 }
 
-// EmptyVolume returns a volume that is deleted with its pod. The kubelet evicts a pod that writes more than this
+// EmptyVolume returns a volume that is deleted with its pod. The kubelet evicts the pod if it writes more than this
 // size.
 func EmptyVolume(name string, size resource.Quantity) corev1.Volume {
 	return corev1.Volume{Name: name,
 		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}}
 }
 
-// ScratchVolume returns a volume that is deleted with its pod. It has the given StorageClass, or is a directory of
-// the node if there is none.
+// ScratchVolume returns a volume that is deleted with its pod. It has the given StorageClass. Without a StorageClass,
+// it is a directory on the node.
 func ScratchVolume(name, class string, size resource.Quantity, labels map[string]string) corev1.Volume {
 	if class == "" {
 		return EmptyVolume(name, size)

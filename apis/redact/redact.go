@@ -1,5 +1,4 @@
-// Package redact keeps secrets out of logs and messages. A struct that contains a secret embeds a type of this
-// package.
+// Package redact keeps secrets out of logs and messages. A struct that contains a secret embeds one of its types.
 //
 // Package fmt does not call methods of an unexported field's value. So a struct with an unexported field of such a
 // type must also embed a type of this package. TestNoSecretIsPrinted finds the structs that need it.
@@ -13,7 +12,7 @@ import (
 
 const text = "[redacted]"
 
-// All makes the struct that embeds it print, log and marshal as [redacted].
+// All is embedded in a struct that must be printed, logged and marshaled as [redacted].
 type All struct{}
 
 // Format implements fmt.Formatter for all verbs.
@@ -25,8 +24,8 @@ func (All) MarshalText() ([]byte, error) { return []byte(text), nil }
 // MarshalLog implements logr.Marshaler.
 func (All) MarshalLog() any { return text }
 
-// Logs makes the struct that embeds it print and log as [redacted]. Its JSON contains all fields, because the struct
-// is stored as JSON.
+// Logs is embedded in a struct that must be printed and logged as [redacted]. Its JSON contains all fields, because
+// the struct is stored as JSON.
 type Logs struct{}
 
 // Format implements fmt.Formatter for all verbs.

@@ -45,7 +45,8 @@ func APIOf(xr schema.GroupKind) (API, bool) {
 	return findAPI(func(a API) bool { return a.XR.GroupKind() == xr })
 }
 
-// APIOfInstances returns the API of a kind in the form of Instance.Kind. It returns false if no API has this kind.
+// APIOfInstances returns the API of an instance kind, in the form of Instance.Kind. It returns false if no API has
+// this kind.
 func APIOfInstances(kind string) (API, bool) {
 	return findAPI(func(a API) bool { return a.InstanceKind() == kind })
 }
@@ -59,8 +60,8 @@ func findAPI(matches func(API) bool) (API, bool) {
 	return all[n], true
 }
 
-// PluralMySQL is the plural of a MySQL without a claim, as in the name of its XRD. With the plural mysqls, kubectl would
-// find this group and not the group of the claims, which comes later in the alphabet.
+// PluralMySQL is the plural of a MySQL without a claim, as in the name of its XRD. With the plural mysqls, kubectl
+// would find this group instead of the group of the claims, which comes later in the alphabet.
 const PluralMySQL = "mysqlinstances"
 
 // ResourceOf returns the resource of a kind: its plural, as in the name of its CustomResourceDefinition, and its group.

@@ -159,7 +159,8 @@ const (
 	ReasonBackupFailed = "Failed"
 )
 
-// IsAnswered reports whether the backup was verified or has failed. The controller takes no backup for such an object.
+// IsAnswered reports whether the backup was verified or has failed. The controller takes no further backup for such
+// an object.
 func (b *Backup) IsAnswered() bool {
 	for _, c := range b.Status.Conditions {
 		if c.Type == ConditionComplete {
@@ -184,8 +185,8 @@ func (b *BackupRecord) DefaultLabels() map[string]string {
 	return out
 }
 
-// BackupName returns the name of the Backup object of a BackupRecord. It is the name of the Backup that requested the
-// backup, or else the name of the BackupRecord.
+// BackupName returns the name of the Backup that belongs to a BackupRecord. If no Backup requested the backup, it is
+// the name of the BackupRecord.
 func (b *BackupRecord) BackupName() string {
 	if b.Spec.Origin == OriginRequest && b.Spec.Request != "" {
 		return b.Spec.Request

@@ -192,8 +192,8 @@ const (
 // A BackupPhase is the progress of a backup.
 type BackupPhase string
 
-// Phases of a backup. The data may be released in BackupProven only: the archive was read back, and its checksums and
-// file list match.
+// Phases of a backup. The data may be released only in the phase BackupProven, in which the archive was read back and
+// its checksums and file list match.
 const (
 	BackupPending BackupPhase = "Pending"
 	BackupRunning BackupPhase = "Running"
@@ -255,14 +255,15 @@ type RestoreTest struct {
 	Concluded bool `json:"concluded,omitempty"`
 }
 
-// IsInDoubt reports whether a field could not be decoded that identifies the instance or the archive, or that holds the
-// phase or the restore test. The controller deletes and writes nothing because of such a BackupRecord.
+// IsInDoubt reports whether an essential field could not be decoded, such as the identity of the instance, the
+// archive, the phase or the restore test. The controller deletes and writes nothing on the basis of such a
+// BackupRecord.
 func (b *BackupRecord) IsInDoubt() bool {
 	return b.Unreadable.HasAny("spec", "status.phase", "status.restoreTest")
 }
 
-// WhyUnreadable returns a message that names the fields that could not be decoded, and how to repair them. It is empty
-// if all fields were decoded.
+// WhyUnreadable returns a message that names the fields that could not be decoded and says how to repair them. It is
+// empty if all fields were decoded.
 func (b *BackupRecord) WhyUnreadable() string {
 	if len(b.Unreadable) == 0 {
 		return ""
@@ -274,8 +275,8 @@ func (b *BackupRecord) WhyUnreadable() string {
 // IsProven reports whether the archive was read back and matches the data on the disk.
 func (b *BackupRecord) IsProven() bool { return b.Status.Phase == BackupProven }
 
-// Announced returns the time at which the backup was announced. The API server sets it, so it does not depend on the
-// controller's clock.
+// Announced returns the time at which the BackupRecord was first created. The API server sets that time, so it does
+// not depend on the controller's clock.
 func (b *BackupRecord) Announced() metav1.Time {
 	if announced := b.Spec.AnnouncedAt; announced != nil {
 		return *announced
@@ -283,9 +284,8 @@ func (b *BackupRecord) Announced() metav1.Time {
 	return b.CreationTimestamp
 }
 
-// After reports whether a backup is newer than another one. Backups with the same number are ordered by time, and
-// within a second by name. That order only makes sorting stable: it does not mean that either backup is the one to
-// restore.
+// After reports whether a backup is newer than another one. Backups with the same number are ordered by time, and by
+// name if the times are equal. This order only makes sorting stable, and does not decide which backup to restore.
 func (b *BackupRecord) After(other *BackupRecord) bool {
 	if b.Spec.Number != other.Spec.Number {
 		return b.Spec.Number > other.Spec.Number
@@ -298,7 +298,7 @@ func (b *BackupRecord) After(other *BackupRecord) bool {
 }
 
 // IsRivalOf reports whether two backups are from instances that existed at the same time, according to their numbers.
-// Neither backup contains the rows of the other, and their times do not decide which rows a user wants.
+// Neither backup contains the rows of the other, and their times do not show which rows a user wants.
 func (b *BackupRecord) IsRivalOf(other *BackupRecord) bool {
 	return b.Spec.Number > 0 && other.Spec.Number > 0 && b.Spec.Instance.XR != other.Spec.Instance.XR &&
 		b.since() <= other.Spec.Number && other.since() <= b.Spec.Number
@@ -334,8 +334,8 @@ func (b *BackupRecord) IsBeingTried() bool {
 	return b.Status.RestoreTest != nil && !b.Status.RestoreTest.Concluded
 }
 
-// MayDeleteArchive reports whether a user has annotated this BackupRecord, by its UID, so that its archive is deleted
-// with it.
+// MayDeleteArchive reports whether a user has allowed the deletion of the archive together with this BackupRecord.
+// The annotation must contain the BackupRecord's UID.
 func (b *BackupRecord) MayDeleteArchive() bool {
 	return b.UID != "" && b.Annotations[AnnotationDeleteArchive] == string(b.UID)
 }

@@ -22,8 +22,8 @@ type Schedule struct {
 // maxSchedule is the maximum length of a schedule, in bytes.
 const maxSchedule = 100
 
-// CheckSchedule validates a schedule in the format of a CronJob. It refuses @every, because such a schedule names no
-// minutes, and a time zone, because that has its own field.
+// CheckSchedule validates a schedule in the format of a CronJob. It refuses @every, which specifies no minutes, and a
+// time zone, which has its own field.
 func CheckSchedule(text string) error {
 	_, err := parseSchedule(text)
 	return err
@@ -85,9 +85,9 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return next.UTC()
 }
 
-// LastOf returns the last scheduled minute that is not after until. If no minute after from is due, it returns from,
-// which is a scheduled minute itself. It bisects the time in between, because a schedule can have half a million
-// minutes a year.
+// LastOf returns the last scheduled minute that is not after until. If no minute after from is scheduled, it returns
+// from, which is a scheduled minute itself. It bisects the time in between, because a schedule can have half a
+// million minutes a year.
 func (s *Schedule) LastOf(from, until time.Time) time.Time {
 	isFollowed := func(timestamp time.Time) bool {
 		next := s.Next(timestamp)
@@ -122,8 +122,8 @@ const (
 // firstDay is the day on which the calculations start. It is fixed, so that they do not depend on a clock.
 var firstDay = time.Date(2023, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// MostWithin returns an upper bound of the number of backups that a schedule has within a duration. The number of days
-// is exact. The rest of the duration, which is shorter than a day, is treated as part of a scheduled day.
+// MostWithin returns an upper bound for the number of backups that a schedule takes within a duration. The number of
+// days is exact. The rest of the duration, which is shorter than a day, is assumed to be on a scheduled day.
 func (s *Schedule) MostWithin(d time.Duration) int64 {
 	minutes, days := s.minutes(), s.days()
 	const day = minutesOfDay * time.Minute
@@ -179,7 +179,7 @@ func (s *Schedule) days() []int64 {
 	return out
 }
 
-// mostDays returns the largest number of scheduled days among a number of consecutive days.
+// mostDays returns the largest number of scheduled days within any period of this length, in days.
 func mostDays(days []int64, within time.Duration) int64 {
 	most, first := 0, 0
 	for last := range days {
@@ -191,14 +191,14 @@ func mostDays(days []int64, within time.Duration) int64 {
 	switch {
 	case within == 0:
 		return 0
-	case int64(within) > daysOfSchedule: // Decades, at most as dense.
+	case int64(within) > daysOfSchedule: // A longer period has at most the same density.
 		return int64(most) * (int64(within)/daysOfSchedule + 1)
 	}
 	return int64(most)
 }
 
-// mostMinutes returns the largest number of scheduled minutes among a number of consecutive minutes, which may include
-// midnight.
+// mostMinutes returns the largest number of scheduled minutes within any period of this length, in minutes. The
+// period may include midnight.
 func mostMinutes(minutes []int, within int) int64 {
 	most := 0
 	for i, from := range minutes {
@@ -218,19 +218,19 @@ func mostMinutes(minutes []int, within int) int64 {
 	return int64(most)
 }
 
-// PlannedName returns the name of the scheduled backup of a minute. It depends on nothing else, so that any controller
-// replica uses the same name.
+// PlannedName returns the name of the scheduled backup of a minute. It depends only on the minute, so that every
+// controller replica uses the same name.
 func PlannedName(minute time.Time) string { return minute.UTC().Format(plannedFormat) }
 
 const plannedFormat = "2006-01-02T15:04Z"
 
-// PlannedAt returns the minute of such a name. It is zero if the name is invalid.
+// PlannedAt returns the minute in the name of a scheduled backup. It is zero if the name is invalid.
 func PlannedAt(name string) time.Time {
 	planned, _ := time.Parse(plannedFormat, name) // The time is zero if parsing fails.
 	return planned
 }
 
-// ParseMinAge returns the minimum age at which a backup is deleted. It is zero if the text is empty or invalid.
+// ParseMinAge returns the minimum age of a backup before it is deleted. It is zero if the text is empty or invalid.
 func ParseMinAge(text string) time.Duration {
 	if text == "" {
 		return 0
@@ -240,7 +240,7 @@ func ParseMinAge(text string) time.Duration {
 	switch {
 	case err != nil || n < 0 || unit == 0:
 		return 0
-	case n > int64(math.MaxInt64/unit): // Centuries.
+	case n > int64(math.MaxInt64/unit): // A duration cannot be longer than some centuries.
 		return math.MaxInt64
 	}
 	return time.Duration(n) * unit

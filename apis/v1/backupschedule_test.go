@@ -60,7 +60,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestLastOf checks that only the last of several missed minutes is returned.
+// TestLastOf checks that LastOf returns only the last minute if several were missed.
 func TestLastOf(t *testing.T) {
 	s, err := ParseSchedule("*/10 * * * *", "")
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *countedSchedule) Next(after time.Time) time.Time {
 }
 
 // TestLastOfIsCheap checks that LastOf needs few steps, even if the first missed minute is years ago. The result must
-// be the same as with a loop over all minutes.
+// be the same as that of a loop over all minutes.
 func TestLastOfIsCheap(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for _, text := range []string{"* * * * *", "*/7 * * * *", "* * * 1 *", "0 3 * * *", "30 2 * * *", "0 0 29 2 *",
@@ -131,7 +131,7 @@ func TestLastOfIsCheap(t *testing.T) {
 	}
 }
 
-// TestIsPlanned checks that only minutes of the schedule are planned.
+// TestIsPlanned checks that IsPlanned is true only for minutes of the schedule.
 func TestIsPlanned(t *testing.T) {
 	s, err := ParseSchedule("0 3 * * *", "Europe/Berlin")
 	if err != nil {
@@ -155,8 +155,8 @@ func TestKeepFor(t *testing.T) {
 	}
 }
 
-// TestMostBackupsOfSchedule checks the maximum number of backups of a schedule within a duration, and the shortest
-// time between two backups.
+// TestMostBackupsOfSchedule checks the maximum number of backups that a schedule takes within a duration, and the
+// shortest time between two backups.
 func TestMostBackupsOfSchedule(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schedule, keepFor string

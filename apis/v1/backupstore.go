@@ -239,9 +239,9 @@ type AdoptionVerdict string
 
 // Results of an import.
 const (
-	// Adopted means that the backup is imported, or would be with a dry run.
+	// Adopted means that the backup is imported. In a dry run, it means that the backup would be imported.
 	Adopted AdoptionVerdict = "Adopted"
-	// AdoptedBefore means that the backup has a BackupRecord already.
+	// AdoptedBefore means that the backup already has a BackupRecord.
 	AdoptedBefore AdoptionVerdict = "Known"
 	// AdoptionUnnamed means that the request does not list the namespace of the backup.
 	AdoptionUnnamed AdoptionVerdict = "Unnamed"
@@ -289,7 +289,7 @@ const (
 	ReasonSettings = "Settings"
 	// ReasonPrefixHeld means that another cluster publishes and deletes backups below the prefix, or may do so.
 	ReasonPrefixHeld = "PrefixHeld"
-	// ReasonChallenge means that the controller waits for the proof that a user has the age identity.
+	// ReasonChallenge means that the controller waits for a proof that a user has the age identity.
 	ReasonChallenge = "Challenge"
 )
 

@@ -1,7 +1,7 @@
 package v1
 
-// Conditions of a composite resource and its claim, in addition to Crossplane's own Ready and Synced. The function sets
-// each of them from its first call on, so that `kubectl wait` for a condition or its opposite returns.
+// Conditions of a composite resource and its claim, in addition to Crossplane's own Ready and Synced. The function
+// sets all of them from its first call on, so that `kubectl wait` can wait for either value.
 const (
 	// ConditionAccepted is true if the spec is valid and allowed.
 	ConditionAccepted = "Accepted"
@@ -14,8 +14,8 @@ const (
 	// ConditionBlocked is true while something outside of the instance prevents its server, or its restore, from
 	// running. The message contains the original text of the kubelet, the scheduler or an admission controller.
 	ConditionBlocked = "Blocked"
-	// ConditionPendingRestart is true while the server runs with the pod template of an earlier release of the
-	// function, or with other settings than spec.config.
+	// ConditionPendingRestart is true while the server runs with the pod template of an earlier release of the function,
+	// or with settings other than those in spec.config.
 	ConditionPendingRestart = "PendingRestart"
 	// ConditionLastBackupSucceeded is true if the last requested or scheduled backup was verified. It is unknown until
 	// there is a backup.
@@ -39,7 +39,7 @@ const (
 // ReasonNotAccepted is the reason of each condition that is unknown because the spec was never accepted.
 const ReasonNotAccepted = "NotAccepted"
 
-// ReasonUnsynced is the reason of a status if the spec is accepted but Crossplane reports an error for it.
+// ReasonUnsynced is the reason in a status if the spec is accepted, but Crossplane reports an error.
 const ReasonUnsynced = "Unsynced"
 
 // Reasons of ConditionLastBackupSucceeded.
@@ -58,16 +58,16 @@ const (
 // Reasons of ConditionPendingRestart.
 const (
 	ReasonUpToDate = "UpToDate"
-	// ReasonUpdateWaits means that the update is applied at the next restart, which a user decides on.
+	// ReasonUpdateWaits means that the update is applied at the next restart. A user decides when to restart.
 	ReasonUpdateWaits = "UpdateWaits"
-	// ReasonValidatingSettings means that a Job first starts a server without data with the new settings.
+	// ReasonValidatingSettings means that a Job validates the new settings by starting a server without data.
 	ReasonValidatingSettings = "ValidatingSettings"
 	// ReasonSettingsRefused means that the server in that Job did not start or accept clients.
 	ReasonSettingsRefused = "SettingsRefused"
 	// ReasonSettingsOnTrial means that the server restarts with the new settings.
 	ReasonSettingsOnTrial = "SettingsOnTrial"
-	// ReasonSettingsTakenBack means that the server did not start with the new settings, and was rolled back to the
-	// last settings that worked.
+	// ReasonSettingsTakenBack means that the server did not start with the new settings, and was reverted to the last
+	// settings that worked.
 	ReasonSettingsTakenBack = "SettingsTakenBack"
 )
 

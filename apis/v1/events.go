@@ -6,32 +6,32 @@ type EventReason string
 
 // Events on the claim of an instance that is not being deleted.
 const (
-	// EventInstanceProtected is sent when the claim and the composite resource have got their finalizers. Neither is
-	// then deleted before a backup is verified.
+	// EventInstanceProtected is sent after the finalizers were added to the claim and the composite resource. From then
+	// on, neither is deleted before a backup is verified.
 	EventInstanceProtected EventReason = "InstanceProtected"
 	// EventBackupPVCCreated is sent when the PersistentVolumeClaim of the backups was created.
 	EventBackupPVCCreated EventReason = "BackupPVCCreated"
 	// EventBackupPVCReplaced is sent when that PersistentVolumeClaim is created again, because it requested too little
 	// space or conflicts with the backup volume of an earlier namespace.
 	EventBackupPVCReplaced EventReason = "BackupPVCReplaced"
-	// EventBackupVolumeAdopted is sent when this namespace has got the backup volume of an earlier namespace of the
-	// same name.
+	// EventBackupVolumeAdopted is sent when this namespace has taken over the backup volume of an earlier namespace of
+	// the same name.
 	EventBackupVolumeAdopted EventReason = "BackupVolumeAdopted"
-	// EventPreviousBackupFound is sent when the search for a backup of a previous instance has ended, with or without
-	// one.
+	// EventPreviousBackupFound is sent when the search for a backup of a previous instance is complete, even if none was
+	// found.
 	EventPreviousBackupFound EventReason = "PreviousBackupFound"
 	// EventNodeChosen is sent when hostPath data was bound to its node.
 	EventNodeChosen EventReason = "NodeChosen"
-	// EventVolumeRetained is sent when the data volume got the reclaim policy Retain, so that it outlives its
-	// PersistentVolumeClaim.
+	// EventVolumeRetained is sent when the reclaim policy of the data volume was set to Retain, so that the volume
+	// outlives its PersistentVolumeClaim.
 	EventVolumeRetained EventReason = "VolumeRetained"
 	// EventStepRefused is a warning. It is sent when the API server refuses an object that the controller writes for an
 	// instance, because of a quota or a policy.
 	EventStepRefused EventReason = "StepRefused"
 	// EventPodFailed is a warning. It is sent when a pod of the instance cannot run.
 	EventPodFailed EventReason = "PodFailed"
-	// EventPVCDeleted is sent when a user deleted the PersistentVolumeClaim of the data. The server is stopped until it
-	// is bound to its volume again. The event is a warning if the volume cannot be found.
+	// EventPVCDeleted is sent when a user deleted the PersistentVolumeClaim of the data. The server is stopped until the
+	// PersistentVolumeClaim is bound to its volume again. The event is a warning if the volume cannot be found.
 	EventPVCDeleted EventReason = "PVCDeleted"
 	// EventPVCRestored is sent when that PersistentVolumeClaim is bound to its volume again.
 	EventPVCRestored EventReason = "PVCRestored"
@@ -67,19 +67,19 @@ const (
 	EventOrphanDeleted EventReason = "OrphanDeleted"
 )
 
-// Events on the claim of an instance that is being deleted, in their order.
+// Events on the claim of an instance that is being deleted, in the order in which they occur.
 const (
 	// EventBackupAnnounced is sent when the BackupRecord was created.
 	EventBackupAnnounced EventReason = "BackupAnnounced"
-	// EventServerStopped is sent when the controller stops the server, and when the server has stopped.
+	// EventServerStopped is sent when the controller stops the server, and again when the server has stopped.
 	EventServerStopped EventReason = "ServerStopped"
-	// EventBackupStarted is sent when the data is being copied, and when the copy is being verified.
+	// EventBackupStarted is sent when the copy of the data starts, and again when its verification starts.
 	EventBackupStarted EventReason = "BackupStarted"
 	// EventBackupFailed is a warning. It is sent when the backup failed and is retried.
 	EventBackupFailed EventReason = "BackupFailed"
 	// EventBackupProven is sent when the archive was read back and verified.
 	EventBackupProven EventReason = "BackupProven"
-	// EventRestoreTestAwaited is sent when the release of the data waits for a restore test, because requireRestoreTest
+	// EventRestoreTestAwaited is sent when the data cannot be released before a restore test, because requireRestoreTest
 	// is true.
 	EventRestoreTestAwaited EventReason = "RestoreTestAwaited"
 	// EventDeletionHeld is a warning. It is sent when the deletion waits for manual action.
@@ -134,8 +134,8 @@ const (
 	EventStoreLost EventReason = "StoreLost"
 )
 
-// FunctionEvents returns the reasons of the warnings that Crossplane sends for the function. They describe a state, not
-// what has happened. Each is the reason of the condition Accepted or Restored when it is false.
+// FunctionEvents returns the reasons of the warnings that Crossplane sends for the function. They describe a state
+// instead of an occurrence. Each is the reason of the condition Accepted or Restored while that condition is false.
 func FunctionEvents() []string {
 	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonStaleStatus, ReasonNotSupported,
 		ReasonNoPlatform, ReasonNotAllowed, ReasonRestoreFailed}

@@ -102,7 +102,8 @@ type LocalReference struct {
 // DefaultPort is the port of a server if none is set.
 const DefaultPort int32 = 3306
 
-// importsFolder is the prefix of the dumps that the platform team stores for claims to import.
+// importsFolder is the prefix in a store for the dumps that claims may import. The platform team stores the dumps
+// there.
 const importsFolder = "imports"
 
 // Object returns the name of the dump in the store, for a claim in this namespace.
@@ -118,8 +119,8 @@ func (s *ImportedServer) Address() string {
 // ServerPort returns the port, or the default.
 func (s *ImportedServer) ServerPort() int32 { return cmp.Or(s.Port, DefaultPort) }
 
-// String returns the import as one word: volume/, server/ or dump/, and the imported source. The controller uses it to
-// recognize an import that was done before.
+// String returns the import as one word: volume/, server/ or dump/, followed by the source. The controller uses it to
+// recognize an import that is already done.
 func (i *Import) String() string {
 	switch {
 	case i.Volume != nil:

@@ -46,14 +46,15 @@ const (
 	ComponentWipe        = "wipe"
 	ComponentPrune       = "prune"
 	ComponentRestoreTest = "restore-test"
-	// ComponentRemoval is a Job that deletes an archive after a user has deleted its BackupRecord and agreed to that.
+	// ComponentRemoval is a Job that deletes an archive after a user has deleted its BackupRecord and allowed the
+	// deletion of the archive.
 	ComponentRemoval = "erase"
 	// ComponentSurvey is a Job that lists the content of a backup volume.
 	ComponentSurvey = "survey"
 	// ComponentSettings is a Job that validates new settings.
 	ComponentSettings = "settings-check"
-	// ComponentDatabase is the server of a Database. It differs from ComponentServer so that the Service of a MySQL
-	// never selects the server of a Database of the same name, and vice versa.
+	// ComponentDatabase is the server of a Database. It differs from ComponentServer, so that the Service of a MySQL
+	// never selects the server of a Database with the same name, and vice versa.
 	ComponentDatabase = "database"
 )
 
@@ -97,17 +98,15 @@ const (
 	AnnotationRestoreTest = Group + "/restore-test"
 	// AnnotationConfigHash of a server's pod is the hash of its my.cnf, so that a change of my.cnf restarts the server.
 	AnnotationConfigHash = Group + "/config-hash"
-	// AnnotationSettings of a Job is the ID of the settings that it validates. AnnotationConfig of its pod is the
-	// my.cnf of these settings, which the pod mounts as a file. A Job therefore never validates other settings than its
-	// own.
+	// AnnotationSettings of a Job is the ID of the settings that it validates. AnnotationConfig of its pod is the my.cnf
+	// with these settings, which the pod mounts as a file. A Job therefore never validates any other settings.
 	AnnotationSettings = Group + "/settings"
 	AnnotationConfig   = Group + "/config"
-	// AnnotationRevision of a Deployment contains two digests: of the input of its pod template, and of the template
-	// itself. The function reads them back, so that a newer release does not restart servers.
+	// AnnotationRevision of a Deployment contains the digest of the input of its pod template, and the digest of the
+	// template itself. The function reads them, so that a newer release does not restart servers.
 	AnnotationRevision = Group + "/revision"
-	// AnnotationStarted of a Deployment, with the UID of the composite resource as its value, means that the function
-	// has allowed the server to start. The number of replicas does not prove that, because users can scale a
-	// Deployment.
+	// AnnotationStarted of a Deployment means that the function has allowed the server to start. Its value contains the
+	// UID of the composite resource. The number of replicas does not prove this, because users can scale a Deployment.
 	AnnotationStarted = Group + "/started"
 	// AnnotationSkipBackup on a composite resource, a claim or a volume allows the deletion of the instance without a
 	// backup. Its value is the UID of the composite resource.
@@ -116,8 +115,8 @@ const (
 	// stored outside of the data directory. That data is lost. Its value is the UID of the composite resource.
 	AnnotationWithoutOutside = Group + "/without-outside-data"
 	// AnnotationNothingToLose on a composite resource or a PersistentVolumeClaim means that a Job found no database on
-	// its volume after the fence. Its value is the UID of the composite resource. The controller writes it, so that the
-	// result remains when the Job is deleted.
+	// its volume after the server was fenced. Its value is the UID of the composite resource. The controller writes it,
+	// so that the result is kept when the Job is deleted.
 	AnnotationNothingToLose = Group + "/nothing-to-lose"
 	// AnnotationRetainedPV of a backup PersistentVolumeClaim names its volume, which the controller retains.
 	AnnotationRetainedPV = Group + "/retained-volume"
@@ -143,32 +142,32 @@ const (
 	AnnotationRemoves = Group + "/erases"
 	// AnnotationPublished identifies the archive that this cluster is about to publish in a store. It is on the
 	// composite resource, its data volume and the PersistentVolumeClaim of that volume. Its value is
-	// BackupNote.PublishedArchive. The controller writes it before it writes the backup metadata. Different metadata in
-	// the store was written by another cluster, or before this cluster was restored from an etcd snapshot.
+	// BackupNote.PublishedArchive. The controller writes it before it writes the backup metadata. If the metadata in the
+	// store differs, it was written by another cluster, or before this cluster was restored from an etcd snapshot.
 	AnnotationPublished = Group + "/published-archive"
-	// AnnotationReclaimPolicy of a volume is the reclaim policy that it had before the controller set it to Retain. The
-	// controller restores it when the volume is released.
+	// AnnotationReclaimPolicy of a volume is its reclaim policy before the controller set it to Retain. The controller
+	// restores that policy when the volume is released.
 	AnnotationReclaimPolicy = Group + "/reclaim-policy"
 	// AnnotationMarkedUID of a retained volume and of its PersistentVolumeClaim is the UID of the object that it was
 	// written on. If the object's own UID differs, the object was cloned, or restored from a backup of a cluster's
 	// objects. The labels of such an object may be outdated, or belong to another cluster.
 	AnnotationMarkedUID = Group + "/marked-uid"
-	// AnnotationTakeOver on such an object adopts it: its data is backed up and its volume is released. Its value is
-	// the object's own UID.
+	// AnnotationTakeOver on such an object makes the controller adopt it: the data is backed up and the volume is
+	// released. Its value is the object's own UID.
 	AnnotationTakeOver = Group + "/take-over"
 	// AnnotationLeaveAlone on such an object makes the controller ignore it. The object is kept, and the controller
 	// removes its own finalizer and label from it. Its value is the object's own UID.
 	AnnotationLeaveAlone = Group + "/leave-alone"
-	// AnnotationNamespaceUID of a volume is the UID of the namespace that its data or its backups are from. A later
-	// namespace of the same name can have another owner.
+	// AnnotationNamespaceUID of a volume is the UID of the namespace of its data or its backups. A later namespace of
+	// the same name may have a different owner.
 	AnnotationNamespaceUID = Group + "/namespace-uid"
 	// AnnotationEarlierNamespaces of a backup volume contains the UIDs of earlier namespaces of the same name whose
 	// backups it also contains, separated by commas.
 	AnnotationEarlierNamespaces = Group + "/earlier-namespace-uids"
 )
 
-// Annotations of a backup volume. They are valid without a BackupRecord, too, because they require the permission to
-// change a PersistentVolume.
+// Annotations of a backup volume. They apply even without a BackupRecord, because setting them requires the
+// permission to change PersistentVolumes.
 const (
 	// AnnotationBackupPrefix, followed by the name of a BackupRecord, contains the metadata of its backup: a
 	// BackupNote, as JSON. It is written before the phase of the BackupRecord becomes BackupProven, and remains as long
@@ -182,34 +181,34 @@ const (
 	AnnotationMakeRecord = Group + "/make-record"
 )
 
-// A BackupStore can have two of these annotations as well. AnnotationForgetPrefix has the same meaning for a backup in
-// the store. The value of AnnotationMakeRecord is the prefix of the backup, as StoreFolder returns it, because another
-// cluster can have written a backup of the same name.
+// A BackupStore can have two of these annotations as well. AnnotationForgetPrefix has the same meaning for a backup
+// in the store. The value of AnnotationMakeRecord is the prefix that StoreFolder returns, because another cluster may
+// have written a backup with the same name.
 
-// AnnotationTakeOverPrefix on a BackupStore names the holder of its bucket and prefix that this cluster replaces. A
-// user sets it after verifying that no other cluster writes there. The condition Reachable contains the ID of the
-// holder.
+// AnnotationTakeOverPrefix on a BackupStore names the current holder of its bucket and prefix, which this cluster is
+// to replace. A user sets it after verifying that no other cluster writes there. The condition Reachable contains the
+// ID of the holder.
 const AnnotationTakeOverPrefix = Group + "/take-over-prefix"
 
 // MakeAllRecords as the value of AnnotationMakeRecord requests the BackupRecords of all backups on a volume.
 const MakeAllRecords = "all"
 
-// AnnotationDeleteArchive on a BackupRecord makes the controller delete the archive when the BackupRecord is deleted.
-// Its value is the BackupRecord's own UID. Without it the archive is kept.
+// AnnotationDeleteArchive on a BackupRecord makes the controller delete the archive together with the BackupRecord.
+// Its value is the BackupRecord's own UID. Without the annotation, the archive is kept.
 const AnnotationDeleteArchive = Group + "/delete-archive"
 
-// AnnotationIssuer of the Secret with a server's certificate is the issuer that signed the certificate, or the issuer
-// before it. Clients trust certificate authorities of that issuer.
+// AnnotationIssuer of the Secret with a server's certificate is the issuer that signed the certificate or the
+// previous one. Clients trust the certificate authorities of that issuer.
 const AnnotationIssuer = Group + "/issuer"
 
 // Annotations of the connection Secret and of the pending Secret. They are not published to clients, unlike the keys.
 const (
-	// AnnotationPasswordChangedAt of the connection Secret is the time at which it got its password.
+	// AnnotationPasswordChangedAt of the connection Secret is the time at which its password was last changed.
 	AnnotationPasswordChangedAt = Group + "/password-changed-at"
 	// AnnotationPasswordStagedAt of the pending Secret is the time at which a password change started.
 	AnnotationPasswordStagedAt = Group + "/password-staged-at"
-	// AnnotationPasswordWindow of the connection Secret is the longest time for which its password was refused during
-	// the last change. It is set for servers without dual passwords.
+	// AnnotationPasswordWindow of the connection Secret is the longest time for which the server refused its password
+	// during the last change. It is set for servers without dual passwords.
 	AnnotationPasswordWindow = Group + "/password-window"
 )
 
@@ -217,11 +216,11 @@ const (
 // once a backup is verified, and from a BackupRecord once its archive is deleted or kept.
 const Finalizer = Group + "/protect-data"
 
-// Key returns the value of LabelInstance. All instances of a claim name share it.
+// Key returns the value of LabelInstance, which is the same for all instances of a claim name.
 func (i Instance) Key() string { return hash(i.Kind, i.Namespace, i.Name) }
 
-// OlderKey returns the value of LabelInstance for BackupRecords that the function does not request. The size of a
-// request to a function is limited, and a new instance never starts from one of these backups.
+// OlderKey returns the value of LabelInstance for BackupRecords that the function does not need. A new instance never
+// starts from one of these backups, and the size of a request to a function is limited.
 func (i Instance) OlderKey() string { return i.Key() + ".older" }
 
 // BackupKey returns the value of LabelBackup for the BackupRecord of a Backup.

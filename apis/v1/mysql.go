@@ -542,12 +542,12 @@ type RestoreSpec struct {
 	InsteadOf *string `json:"insteadOf,omitempty"`
 }
 
-// Source returns the instance that From names, for an instance with this spec.
+// Source returns the instance that From names. reader is the instance with this spec.
 func (r *RestoreSpec) Source(reader Instance) Instance {
 	return Instance{Kind: cmp.Or(r.FromKind, reader.Kind), Namespace: reader.Namespace, Name: *r.From}
 }
 
-// FromText returns From, with FromKind and a slash before it if FromKind is set.
+// FromText returns From. If FromKind is set, FromKind and a slash precede it.
 func (r *RestoreSpec) FromText() string {
 	if r.FromKind == "" {
 		return *r.From
@@ -555,15 +555,15 @@ func (r *RestoreSpec) FromText() string {
 	return r.FromKind + "/" + *r.From
 }
 
-// ChoiceFrom and ChoiceImport are prefixes of a restore source: of the name of another claim, and of the text of an
-// Import.
+// ChoiceFrom and ChoiceImport are prefixes of a restore source. The name of another claim, or the text of an Import,
+// follows them.
 const (
 	ChoiceFrom   = "from/"
 	ChoiceImport = "import/"
 )
 
-// Choice returns the restore source as one word: the name of a backup, Never, or ChoiceFrom or ChoiceImport and the
-// text after them. It is empty for the newest backup.
+// Choice returns the restore source as one word: the name of a backup, Never, or a text with the prefix ChoiceFrom or
+// ChoiceImport. It is empty for the newest backup.
 func (r *RestoreSpec) Choice() string {
 	switch {
 	case r.Backup != nil:
@@ -592,8 +592,8 @@ func (x *XMySQL) Instance() Instance {
 	return Instance{Kind: kind, Namespace: x.Namespace, Name: x.Name, XR: x.UID}
 }
 
-// Size returns the size of the data volume in either spelling, and the field that contains it. The size is empty if
-// neither field is set.
+// Size returns the size of the data volume, and the name of the field that contains it. The size is empty if neither
+// storageSize nor storage_size is set.
 func (s *MySQLSpec) Size() (size, field string) {
 	if s.StorageSizeLegacy != nil {
 		return *s.StorageSizeLegacy, "storage_size"

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Instances outlive releases. A test therefore ensures that the names in this file never change.
+// Instances outlive releases, so the names in this file must never change. A test checks this.
 
 // MaxNameLength is the maximum length of a name that is derived from the name of a claim, in bytes. It is the limit for
 // the name of a Service, which is a DNS label.
@@ -37,28 +37,28 @@ const (
 
 // Names and paths inside the server's pod.
 const (
-	// Port and PortName are the port of a MySQL server and its name in the container and in the Service.
+	// Port is the port of a MySQL server, and PortName is the name of this port in the container and in the Service.
 	Port          = 3306
 	PortName      = "mysql"
 	PortMongo     = 27017
 	PortNameMongo = "mongo"
-	// DataDirectory is the directory of the data volume that contains the database. It is never the root of the volume.
-	// Some file systems have lost+found there, and a restore renames its result to this name.
+	// DataDirectory is the directory of the data volume that contains the database. It is never the root of the volume,
+	// because some file systems have lost+found there, and a restore renames its result to this name.
 	DataDirectory = "data"
 	// RestoreTestFolder is a directory in the root of the backup volume. Its DataDirectory contains the copy of a
 	// backup during a restore test. It can be deleted at any time.
 	RestoreTestFolder = ".crossplane-mysql-restore-test"
 	// PasswordKey is the key of the password in the root password Secret.
 	PasswordKey = "password"
-	// InitializeKey is a key of the root password Secret. It exists while a new database may be initialized, which is
-	// until the controller has logged in to the server for the first time.
+	// InitializeKey is a key of the root password Secret. It exists as long as a new database may be initialized: until
+	// the controller's first login to the server.
 	InitializeKey = "initialize"
 	// CAKey is the key of CA certificates, in the Secrets of certificate authorities and in the connection Secret.
 	CAKey = "ca.crt"
 	// ConfigKey is the key of my.cnf in the ConfigMap.
 	ConfigKey = "my.cnf"
-	// ServedConfigKey is the key in the same ConfigMap of the last my.cnf with which the server accepted clients, if
-	// that differs. mysqld reads only files whose names end in .cnf.
+	// ServedConfigKey is the key of the last my.cnf with which the server accepted clients, if it differs from the
+	// current one. mysqld reads only files whose names end in .cnf.
 	ServedConfigKey = "my.cnf.served"
 )
 
@@ -116,13 +116,13 @@ func (i Instance) ConnectionSecretName() string {
 	return derived("", i.Name, i.mark()+"-connection")
 }
 
-// PendingSecretName returns the name of the Secret that contains a new password until the server accepts it. The
-// password is not a key of the connection Secret, because Crossplane publishes all of its keys. It is not an
+// PendingSecretName returns the name of the Secret that contains a new password until the server accepts it. The new
+// password is not in the connection Secret, because Crossplane publishes all keys of that Secret. It is not in an
 // annotation, because many tools print annotations.
 func (i Instance) PendingSecretName() string { return i.ConnectionSecretName() + "-pending" }
 
-// GeneratedSecretName returns the name of the Secret with the password that the controller generates if the spec names
-// none. A MySQL with a claim has no such Secret.
+// GeneratedSecretName returns the name of the Secret with the password that the controller generates if the spec
+// contains none. A MySQL with a claim has no such Secret.
 func (i Instance) GeneratedSecretName() string { return derived("", i.Name, i.mark()+"-password") }
 
 // mayGeneratePassword reports whether the spec of the instance may omit the password.
@@ -171,7 +171,7 @@ func (i Instance) Accesses() AccessNames { return AccessNames{i} }
 func (n AccessNames) Backup() string { return accessName(n.instance, "backup") }
 
 // Rescue returns the name of the Secret of the recovery Job, which backs up an instance that lost its composite
-// resource or its namespace. It differs for each instance and for each namespace.
+// resource or its namespace. The name is different for each instance and namespace.
 func (n AccessNames) Rescue() string {
 	return uniqueName("", n.instance, n.instance.XR, "-backup-access")
 }
@@ -216,11 +216,11 @@ func (n JobNames) Prune() string { return jobName(n.instance, "prune") }
 func (n JobNames) RestoreTest() string { return jobName(n.instance, "restoretest") }
 
 // ImageChange returns the name of the Job that takes the backup before a version upgrade. It differs from Backup, so
-// that a deletion does not use this Job as its own.
+// that a deletion does not mistake this Job for its own.
 func (n JobNames) ImageChange() string { return jobName(n.instance, "imagechange") }
 
 // Request returns the name of the Job that takes an on-demand or scheduled backup. It differs from Backup, so that a
-// deletion does not use this Job as its own.
+// deletion does not mistake this Job for its own.
 func (n JobNames) Request() string { return jobName(n.instance, "request") }
 
 // SettingsCheck returns the name of the Job that validates new settings before they are applied to a running server.
@@ -229,15 +229,15 @@ func (n JobNames) SettingsCheck() string { return jobName(n.instance, "settings"
 // RemovalJobName returns the name of the Job that deletes the archive of a BackupRecord.
 func RemovalJobName(record string) string { return derived("erase-", record, "") }
 
-// RecordName returns the name of the BackupRecord of the final backup of this instance. The password Secret of the
-// backup and its directory on the backup volume have the same name. The name is fixed, so that the controller finds
-// these objects after a crash.
+// RecordName returns the name of the BackupRecord of this instance's final backup. The backup's password Secret and
+// its directory on the backup volume have the same name. The name is fixed, so that the controller finds these
+// objects after a crash.
 func (i Instance) RecordName() string {
 	return uniqueName("", i, i.XR, "")
 }
 
-// RecordNameInLife returns the name of the BackupRecord of a backup that is taken before the deletion of the instance,
-// by its number.
+// RecordNameInLife returns the name of the BackupRecord of the backup with this number, which is taken before the
+// deletion of the instance.
 func (i Instance) RecordNameInLife(number int64) string {
 	return uniqueName("", i, types.UID(fmt.Sprintf("%s/%d", i.XR, number)), "")
 }
@@ -247,7 +247,7 @@ func (i Instance) RecordNameInLife(number int64) string {
 const RescueNamespace = "crossplane-mysql-rescue"
 
 // RescueName returns the name of an object for the recovery of an instance that lost its composite resource or its
-// namespace. It differs for each instance and for each namespace.
+// namespace. The name is different for each instance and namespace.
 func (i Instance) RescueName(component string) string {
 	return uniqueName(component+"-", i, i.XR, "")
 }
@@ -258,24 +258,24 @@ func StoreFolder(i BackedUpInstance, record string) string {
 	return path.Join(StoreLayout, string(i.NamespaceUID), string(i.XR), record)
 }
 
-// StoreLayout is the version of the layout of objects in a store. A later layout has a different name.
+// StoreLayout is the version of the layout of objects in a store. A later layout has a different version.
 const StoreLayout = "v1"
 
-// BackupPVName returns the name of the hostPath PersistentVolume of the backups, and of its directory. All instances of
-// a claim name share it, except for those in a later namespace of the same name.
+// BackupPVName returns the name of the hostPath PersistentVolume of the backups, and of its directory. It is the same
+// for all instances of a claim name, except for those in a later namespace of the same name.
 func (i Instance) BackupPVName(namespace types.UID) string {
 	return uniqueName("backup-", i, namespace, "")
 }
 
 // uniqueName returns a cluster-scoped name. It contains the namespace and the name, for users, and a hash of both, of
-// the kind, and of a UID.
+// the kind and of a UID.
 func uniqueName(prefix string, i Instance, uid types.UID, suffix string) string {
 	return derived(prefix, i.Namespace+"-"+strings.ReplaceAll(i.Name, ".", "-"),
 		"-"+hash(string(uid), i.Kind, i.Namespace, i.Name)+suffix)
 }
 
-// DataPVName returns the name of the hostPath PersistentVolume of the data, and of its directory. It differs for each
-// instance, so that it never conflicts with a previous instance.
+// DataPVName returns the name of the hostPath PersistentVolume of the data, and of its directory. It is different for
+// each instance, so that it never conflicts with a previous instance.
 func (i Instance) DataPVName() string {
 	prefix := "mysql-"
 	if isDatabase(i.Kind) {

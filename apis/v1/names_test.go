@@ -230,7 +230,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesAreAllFrozen checks that TestNames includes all annotations and conditions. It includes labels by value.
+// TestNamesAreAllFrozen checks that TestNames includes all annotations and conditions. It does not check labels,
+// which TestNames includes by their values.
 func TestNamesAreAllFrozen(t *testing.T) {
 	frozen, err := os.ReadFile("names_test.go")
 	if err != nil {
@@ -289,7 +290,7 @@ func namesAreValid(t *testing.T, kind string, valid func(string) []string) {
 	}
 }
 
-// TestLives checks that each instance of a claim name has its own volume, and that all of them share a key.
+// TestLives checks that each instance of a claim name has its own volume, and that all of them have the same key.
 func TestLives(t *testing.T) {
 	one, two := Instance{Kind: "MySQL", Namespace: "a", Name: "b", XR: "1"}, Instance{Kind: "MySQL", Namespace: "a",
 		Name: "b", XR: "2"}
@@ -305,8 +306,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestKindsShareNothing checks that the names of volumes, Jobs and Secrets contain the mark of the kind. The name of
-// a claim cannot contain the dot of the mark. Two instances of different kinds therefore never share such a name.
+// TestKindsShareNothing checks that the names of volumes, Jobs and Secrets contain the mark of the kind. Because of
+// the dot in the mark, no claim can have such a name, so two instances of different kinds never share one.
 func TestKindsShareNothing(t *testing.T) {
 	for kind, mark := range map[string]string{KindDatabase: ".database-", kindNamespaced: ".mysql-"} {
 		for _, name := range []string{"a", "a-database", "a-mysql", "backup-a", strings.Repeat("x", 60)} {
@@ -326,9 +327,9 @@ func TestKindsShareNothing(t *testing.T) {
 	}
 }
 
-// TestNamesInCommon checks that an instance without a claim shares only the names that clients use with a claim of
-// the same name. A server has the same address with or without a claim. The function refuses to start a second server
-// with the same name.
+// TestNamesInCommon checks that an instance without a claim and a claim of the same name share only the names that
+// clients use. A server therefore has the same address with and without a claim. The function refuses to start a
+// second server with the same name.
 func TestNamesInCommon(t *testing.T) {
 	claim := names(Instance{Kind: KindMySQL, Namespace: "default", Name: "shop", XR: "uid"})
 	var common []string

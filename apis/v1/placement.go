@@ -50,7 +50,7 @@ type Scheduling struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// NodePlacement returns the part of the scheduling that specifies nodes. It is nil for nil.
+// NodePlacement returns the part of the scheduling that specifies nodes, or nil if the scheduling is nil.
 func (s *Scheduling) NodePlacement() *NodePlacement {
 	if s == nil {
 		return nil
@@ -85,7 +85,7 @@ type NodePlacement struct {
 // TaintsOfTrouble is the prefix of the keys of taints that Kubernetes sets on unhealthy nodes.
 const TaintsOfTrouble = "node.kubernetes.io/"
 
-// IsOfControlPlane reports whether a taint keeps other pods from the nodes of the control plane.
+// IsOfControlPlane reports whether a taint reserves nodes for the control plane.
 func IsOfControlPlane(taint string) bool {
 	return taint == "node-role.kubernetes.io/control-plane" || taint == "node-role.kubernetes.io/master"
 }
@@ -109,7 +109,7 @@ func (p *NodePlacement) OfJobs() *NodePlacement {
 	return out
 }
 
-// Prefer makes a pod that reads a volume prefer these nodes. They are never required, because the pod must run on a
+// Prefer makes a pod that reads a volume prefer these nodes. It never requires them, because the pod must run on a
 // node that can mount the volume. The existing affinity of the pod is kept, except for its node affinity.
 func (p *NodePlacement) Prefer(pod *corev1.PodSpec) {
 	if p == nil {
@@ -149,7 +149,7 @@ func AffinityOf(pod *corev1.PodSpec) *corev1.Affinity {
 	return pod.Affinity
 }
 
-// Annotation returns the value of AnnotationNodes. It is empty for nil.
+// Annotation returns the value of AnnotationNodes, or "" if the placement is nil.
 func (p *NodePlacement) Annotation() string {
 	if p == nil {
 		return ""

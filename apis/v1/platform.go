@@ -280,7 +280,7 @@ func (s *PlatformSpec) AllowsPlaintext(image string) bool {
 	return isListed(s.AllowedPlaintextImages, image)
 }
 
-// isListed reports whether a list contains an image, or a prefix of it.
+// isListed reports whether a list contains an image or a prefix of the image.
 func isListed(list []string, image string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		rest, begins := strings.CutPrefix(image, entry)
@@ -290,7 +290,8 @@ func isListed(list []string, image string) bool {
 		case strings.HasSuffix(entry, "/"):
 			return true
 		}
-		// The text after mysql: is a tag, or a port if a path follows: mysql:5000/other is in another registry.
+		// The text after mysql: is a tag, or a port if a path follows it. For example, mysql:5000/other is in another
+		// registry.
 		return (strings.HasSuffix(entry, ":") || strings.HasSuffix(entry, "@")) && !strings.Contains(rest, "/")
 	})
 }
@@ -314,15 +315,15 @@ func (s *PlatformSpec) AllowsToleration(key string) bool {
 	return hasKey(s.AllowedTolerations, key)
 }
 
-// hasKey reports whether a list contains a key, or a prefix of it.
+// hasKey reports whether a list contains a key or a prefix of the key.
 func hasKey(list []string, key string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		return entry == key || strings.HasSuffix(entry, "/") && strings.HasPrefix(key, entry)
 	})
 }
 
-// BackupStore returns the store of a spec: the one that it sets, or the default. It is empty for a volume. It returns
-// false if the spec sets a store that is not allowed.
+// BackupStore returns the store that a spec sets, or the default. It is empty for a volume. It returns false if the
+// platform does not allow the store in the spec.
 func (s *PlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed bool) {
 	switch {
 	case spec.StoreRef != nil:
@@ -333,14 +334,14 @@ func (s *PlatformSpec) BackupStore(spec *BackupSpec) (store string, allowed bool
 	return s.DefaultBackupStore, true
 }
 
-// Limits for the backups of a claim. A PersistentVolume can have 256 KiB of annotations, and the entry of a backup
-// takes up to 870 bytes.
+// Limits for the number of a claim's backups. A PersistentVolume can have 256 KiB of annotations, and the entry of a
+// backup takes up to 870 bytes.
 const (
 	maxBackupsInStore  = 1000
 	maxBackupsOnVolume = 250
 )
 
-// MostBackups returns how many backups a claim may keep by its schedule, in a store or on a volume.
+// MostBackups returns how many scheduled backups a claim may retain, either in a store or on a volume.
 func (s *PlatformSpec) MostBackups(inStore bool) int64 {
 	most := int64(maxBackupsOnVolume)
 	if inStore {

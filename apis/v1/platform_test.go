@@ -2,7 +2,7 @@ package v1
 
 import "testing"
 
-// TestAllowed checks which values match the platform's lists, including values that only look similar.
+// TestAllowed checks which values match the platform's lists, including values that are merely similar.
 func TestAllowed(t *testing.T) {
 	list := func(entries ...string) *[]string { return &entries }
 	image := func(list *[]string, image string) bool {

@@ -39,8 +39,8 @@ const (
 	ReasonFunctionUnknown = "FunctionUnknown"
 )
 
-// SetReleases sets the releases of the controller and the function, and returns the condition that results from them.
-// If function is empty, its release is unknown, and why is the cause.
+// SetReleases sets the releases of the controller and the function, and returns the resulting condition. If function
+// is empty, its release is unknown, and why explains the cause.
 func (s *PlatformStatus) SetReleases(controller, function, why string) metav1.Condition {
 	s.ControllerRelease, s.FunctionRelease = controller, function
 	switch {

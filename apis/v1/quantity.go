@@ -20,14 +20,14 @@ const (
 
 var quantityPattern = regexp.MustCompile(QuantityPattern)
 
-// ParseQuantity parses a quantity in a claim, a composite resource, a BackupRecord or a Composition. All code must use
-// it, because it refuses extreme quantities before it calculates with them.
+// ParseQuantity parses a quantity from a claim, a composite resource, a BackupRecord or a Composition. All code must
+// use it, because it refuses extreme quantities before it calculates with them.
 func ParseQuantity(text string) (resource.Quantity, error) {
 	if len(text) > MaxQuantityLength || !quantityPattern.MatchString(text) {
 		return resource.Quantity{}, fmt.Errorf(
 			"%.40q is not a quantity, or is too large or too precise: use a number with a unit, such as 1Gi or 0.5", text)
 	}
-	q, err := resource.ParseQuantity(text) //nolint:forbidigo // This is the guard that the others are sent to.
+	q, err := resource.ParseQuantity(text) //nolint:forbidigo // This function is the guard that all other code must use.
 	if err != nil {
 		return resource.Quantity{}, fmt.Errorf("%q is not a quantity: use a number with a unit, such as 1Gi or 0.5", text)
 	}
@@ -35,11 +35,11 @@ func ParseQuantity(text string) (resource.Quantity, error) {
 }
 
 // StorageOf returns the capacity of a volume, or the request of a PersistentVolumeClaim. It returns false for an
-// extreme quantity, because users can write one into a PersistentVolumeClaim and the API server keeps it.
+// extreme quantity, because users can set one in a PersistentVolumeClaim and the API server stores it.
 func StorageOf(l corev1.ResourceList) (resource.Quantity, bool) {
 	q, ok := l[corev1.ResourceStorage]
 	if _, whole := q.AsInt64(); whole || !ok {
-		return q, ok // A number of bytes is never extreme.
+		return q, ok // A quantity that fits into a number of bytes is never extreme.
 	}
 	q, err := ParseQuantity(q.String())
 	return q, err == nil

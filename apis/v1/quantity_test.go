@@ -97,8 +97,8 @@ func TestAmount(t *testing.T) {
 	}
 }
 
-// TestNothingDecodesQuantities checks that no API type contains a resource.Quantity. The JSON decoder would calculate
-// with it before any check.
+// TestNothingDecodesQuantities checks that no API type contains a resource.Quantity, because the JSON decoder would
+// calculate with it before any check.
 func TestNothingDecodesQuantities(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var visit func(path string, typ reflect.Type)
@@ -129,9 +129,9 @@ func TestNothingDecodesQuantities(t *testing.T) {
 	}
 }
 
-// allocated returns the bytes that a call allocates. The runtime counts small allocations later, by up to some
-// megabytes, so limits need a margin. Calculating with an endless number takes tens of megabytes. The duration of the
-// call is not a useful measure on a busy machine.
+// allocated returns the number of bytes that a call allocates. The runtime counts small allocations later, up to some
+// megabytes, so limits need a margin. A calculation with an endless number allocates tens of megabytes. The duration
+// of the call is not a reliable measure on a busy machine.
 func allocated(f func()) uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
@@ -141,8 +141,8 @@ func allocated(f func()) uint64 {
 	return s[0].Value.Uint64() - before
 }
 
-// FuzzQuantity checks that parsing a text, and calculating with the result, is cheap. The Kubernetes library must be
-// able to parse all texts that the check accepts, because rules in the schemas rely on it.
+// FuzzQuantity checks that parsing a text and calculating with the result is cheap. The Kubernetes library must be
+// able to parse all texts that the check accepts, because rules in the schemas depend on this.
 //
 //	go test ./apis/v1 -fuzz FuzzQuantity -fuzztime 1m
 func FuzzQuantity(f *testing.F) {

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Release is the version of the sources. To build another version, set the variable version of the program with
+// Release is the version of the source code. To build another version, set the program's variable version with
 // -ldflags.
 const Release = "v0.1.0"
 
-// productImage contains the controller, and the programs of Jobs and init containers.
+// productImage contains the controller, and the programs for Jobs and init containers.
 const productImage = "ghcr.io/crossplane-mysql/crossplane-mysql"
 
 // AgentImage returns the image of a release.
@@ -22,8 +22,9 @@ var releasePattern = regexp.MustCompile(`^v(\d{1,6})\.(\d{1,6})\.\d{1,6}(-[0-9A-
 // IsRelease reports whether a text is the version of a release, such as v0.1.0 or v0.2.0-rc.1.
 func IsRelease(text string) bool { return releasePattern.MatchString(text) }
 
-// ReleasesFit reports whether the function of one release works with the controller of another one. The major versions
-// must be equal, and before 1.0 the minor versions, too, because such a change can change the API.
+// ReleasesFit reports whether the function of one release works with the controller of another one. The major
+// versions must be equal. Before 1.0, the minor versions must be equal as well, because a new minor version may
+// change the API.
 func ReleasesFit(function, controller string) bool {
 	f, c := releasePattern.FindStringSubmatch(function), releasePattern.FindStringSubmatch(controller)
 	if f == nil || c == nil || f[1] != c[1] {

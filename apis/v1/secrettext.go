@@ -8,10 +8,10 @@ import (
 // hiddenText replaces a text that may be a secret.
 const hiddenText = "…"
 
-// Patterns for texts of servers, clients and entrypoints that may contain a secret or a row. After "near" a server
-// quotes the statement that it cannot parse, which may set a password. Values of a row follow "entry", "value" or
-// "string". A value can contain quotes, so each pattern matches up to the last quote that the rest of the message
-// allows.
+// Patterns for texts of servers, clients and entrypoints that may contain a secret or a row. After "near", a server
+// quotes a statement that it cannot parse, and the statement may set a password. Values of a row follow words such as
+// "entry", "value" or "string". A value can contain quotes, so each pattern matches up to the last quote that can
+// belong to the value.
 var (
 	nearStatement = regexp.MustCompile(`(?s)\bnear ['"].*?(['"] at line \d+\S*\s*)?$`)
 	nearEnd       = regexp.MustCompile(` at line \d+\S*\s*$`)
@@ -25,11 +25,11 @@ var (
 	passwordInURL = regexp.MustCompile(`(://[^\s:/@]*:)[^\s@]+@`)
 )
 
-// isNoSecret matches the text after "password:" in a message about a login.
+// isNoSecret matches the text after "password:" in a message about a failed login.
 var isNoSecret = regexp.MustCompile(`^(YES|NO)\)`)
 
-// WithoutSecrets returns the output of a server or another program with passwords and rows of tables removed. The rest
-// is kept, because it contains the cause of an error.
+// WithoutSecrets removes passwords and table rows from the output of a server or another program. It keeps the rest,
+// which contains the cause of an error.
 func WithoutSecrets(text string) string {
 	text = nearStatement.ReplaceAllStringFunc(text, func(near string) string {
 		return "near " + hiddenText + nearEnd.FindString(near)

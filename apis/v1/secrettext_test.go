@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutSecrets checks that a text keeps the cause of an error, but no passwords and no rows.
+// TestWithoutSecrets checks that a text keeps the cause of an error, but contains no passwords and table rows.
 func TestWithoutSecrets(t *testing.T) {
 	const secret = "s3cr3t"
 	cases := map[string]struct{ text, want string }{

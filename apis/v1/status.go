@@ -428,8 +428,8 @@ type ListedBackup struct {
 	Size string `json:"size,omitempty"`
 }
 
-// ListBackups returns the newest backups in the form of a status. It lists a name only once, because the API server
-// refuses duplicates.
+// ListBackups returns the newest backups in the form of a status. It lists each name only once, because the API
+// server refuses duplicates.
 func ListBackups(newestFirst []BackupRecord) []ListedBackup {
 	out := make([]ListedBackup, 0, min(len(newestFirst), MaxListedBackups))
 	for i := range newestFirst {
@@ -473,8 +473,8 @@ func (s *MySQLStatus) NewestListed() *LastBackup {
 // name of a BackupRecord, because such a name has no capital letter.
 const PreviousNone = "None"
 
-// PreviousHeld is the value of status.internal.previousBackup if a volume or a store contains a newer backup than all
-// BackupRecords. No server starts until a user has decided what to do with that backup.
+// PreviousHeld is the value of status.internal.previousBackup if a volume or a store contains a newer backup than any
+// BackupRecord. No server starts until a user has decided what to do with that backup.
 const PreviousHeld = "Held"
 
 // A RestoreSourceStatus is the result of the search for backups of another claim in the namespace. The controller
@@ -560,7 +560,7 @@ type RestoreStatus struct {
 // IsRunning reports whether the restore is in progress. A nil restore is not.
 func (r *RestoreStatus) IsRunning() bool { return r != nil && r.Phase == RestoreRunning }
 
-// What names the restore in a sentence.
+// What describes the restore as part of a sentence.
 func (r *RestoreStatus) What() string {
 	if r.Import != nil {
 		return "the import of " + r.Import.String()
@@ -620,8 +620,8 @@ type TLSStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// End returns the expiration time of the certificate that the server presents. If that is unknown, it returns the
-// expiration time of the newest certificate. It is nil if there is none.
+// End returns the expiration time of the certificate that the server presents. If that certificate is unknown, it
+// returns the expiration time of the newest certificate, or nil if there is none.
 func (s *TLSStatus) End() *metav1.Time {
 	if s == nil {
 		return nil
@@ -754,7 +754,7 @@ func (s *MySQLStatus) BackupUnderWay() *LastBackupStatus {
 	return nil
 }
 
-// WhatIsTaken names a backup in a sentence.
+// WhatIsTaken describes a backup as part of a sentence.
 func (s *MySQLStatus) WhatIsTaken(b *LastBackupStatus) string {
 	if b == s.ScheduledBackup {
 		return ScheduledBackupText(b.Request)
@@ -762,10 +762,10 @@ func (s *MySQLStatus) WhatIsTaken(b *LastBackupStatus) string {
 	return BackupText(b.Request)
 }
 
-// BackupText names a Backup in a sentence.
+// BackupText describes a Backup as part of a sentence.
 func BackupText(name string) string { return fmt.Sprintf("backup %q", name) }
 
-// ScheduledBackupText names the scheduled backup of a minute in a sentence.
+// ScheduledBackupText describes the scheduled backup of a minute as part of a sentence.
 func ScheduledBackupText(minute string) string { return "the scheduled backup of " + minute }
 
 // A LastBackupStatus reports the progress of the last on-demand backup, or of the last scheduled backup.
@@ -825,5 +825,5 @@ func (s *LastBackupStatus) IsUnderWay() bool {
 	return s != nil && (s.Phase == LastBackupRunning || s.Phase == LastBackupFailing)
 }
 
-// IsStale reports whether the status describes another composite resource than the one with this UID.
+// IsStale reports whether the status describes a composite resource with a different UID.
 func (s *MySQLStatus) IsStale(xr types.UID) bool { return s.UID != "" && xr != "" && s.UID != xr }

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxForeignText is the maximum length in a message of a text from elsewhere, such as a database server, a kubelet or a
-// Job, in bytes.
+// MaxForeignText is the maximum length, in bytes, of a text in a message that comes from a database server, a kubelet
+// or a Job.
 const MaxForeignText = 300
 
-// PrintableText returns a text in a form that is safe in a status, an event or a log. It is a single line with a
-// maximum number of bytes, and without terminal control characters. Consecutive characters that are not printable
-// become one space. A text that is too long ends in an ellipsis.
+// PrintableText makes a text safe for a status, an event or a log. The result is a single line of limited length
+// without terminal control characters. Consecutive characters that are not printable become one space. A text that is
+// too long ends in an ellipsis.
 func PrintableText(text string, most int) string {
 	var b strings.Builder
 	blank := false

@@ -68,8 +68,8 @@ func (u UnreadableFields) String() string {
 	return strings.Join(named, "; ")
 }
 
-// Repair returns the command that removes the first unreadable field. The object is named as kubectl accepts it, such
-// as "mysql db --namespace shop". The command is empty if all fields were decoded.
+// Repair returns the command that removes the first unreadable field. object names the object for kubectl, such as
+// "mysql db --namespace shop". The command is empty if all fields were decoded.
 func (u UnreadableFields) Repair(object string) string {
 	if len(u) == 0 {
 		return ""
@@ -96,8 +96,8 @@ func (u UnreadableFields) Edit(object string) string {
 	return "kubectl edit " + object
 }
 
-// ReadObject decodes JSON into a struct as far as possible. A field that cannot be decoded keeps its zero value and is
-// returned. All other fields are decoded. It returns an error only if the text is not a JSON object.
+// ReadObject decodes JSON into a struct as far as possible. It returns the fields that cannot be decoded, which keep
+// their zero values, and decodes all others. It returns an error only if the text is not a JSON object.
 func ReadObject(raw []byte, target any) (UnreadableFields, error) {
 	v := reflect.ValueOf(target).Elem()
 	if readWhole(raw, v) == nil {
@@ -143,7 +143,7 @@ func (r *lenientReader) read(raw []byte, v reflect.Value, path []string) bool {
 		return false
 	}
 	if !v.Addr().Type().Implements(unmarshaler) {
-		switch v.Kind() { //nolint:exhaustive // The others have no parts.
+		switch v.Kind() { //nolint:exhaustive // The other kinds have no parts.
 		case reflect.Struct:
 			return r.readStruct(raw, v, path)
 		case reflect.Map:
@@ -166,7 +166,7 @@ func reason(err error, v reflect.Value) string {
 	if v.Addr().Type().Implements(unmarshaler) && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return err.Error()
 	}
-	switch v.Kind() { //nolint:exhaustive // The others have their own errors.
+	switch v.Kind() { //nolint:exhaustive // The other kinds have their own errors.
 	case reflect.String:
 		return "it must be a string"
 	case reflect.Bool:
@@ -232,8 +232,8 @@ func (r *lenientReader) readSlice(raw []byte, v reflect.Value, path []string) bo
 	return true
 }
 
-// UnmarshalJSON decodes a BackupRecord as far as possible, so that one invalid object does not prevent a list from
-// being decoded.
+// UnmarshalJSON decodes a BackupRecord as far as possible, so that one invalid object does not make a whole list
+// unreadable.
 func (b *BackupRecord) UnmarshalJSON(raw []byte) (err error) {
 	type plain BackupRecord
 	out := plain{}
@@ -242,8 +242,8 @@ func (b *BackupRecord) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// UnmarshalJSON decodes a BackupStore as far as possible, so that one invalid object does not prevent a list from being
-// decoded.
+// UnmarshalJSON decodes a BackupStore as far as possible, so that one invalid object does not make a whole list
+// unreadable.
 func (s *BackupStore) UnmarshalJSON(raw []byte) (err error) {
 	type plain BackupStore
 	out := plain{}

@@ -3,14 +3,14 @@ package bufferpool
 
 import "fmt"
 
-// These constants are in MiB, except percent. The pool leaves at least rest for the other parts of the server:
-// connections, temporary tables and the performance schema.
+// All sizes are in MiB. The pool gets percent of the memory limit, but leaves at least rest for connections,
+// temporary tables and the performance schema.
 const (
 	percent = 70
 	rest    = 512
 	// chunk is the default of innodb_buffer_pool_chunk_size. It is also the default size of the pool.
 	chunk = 128
-	// leastInstance is the minimum memory of each buffer pool instance.
+	// leastInstance is the minimum size of a buffer pool instance if there are several.
 	leastInstance = 1024
 	mostInstances = 8
 )
@@ -21,17 +21,18 @@ func Settings() []string {
 		"innodb_dedicated_server"}
 }
 
-// Config returns the lines of my.cnf for a memory limit in bytes. The prefix loose_ distinguishes them from lines of
-// a claim. A server ignores loose_ options that it does not have, such as the instances in MariaDB since 10.6.
+// Config returns the lines of my.cnf for a memory limit in bytes. The prefix loose_ distinguishes them from the
+// claim's settings. It also makes a server ignore options that it does not support, such as
+// innodb_buffer_pool_instances in MariaDB since 10.6.
 func Config(limit int64) string {
 	size, instances := sizeOf(limit >> 20)
 	return fmt.Sprintf("loose_innodb_buffer_pool_size = %dM\nloose_innodb_buffer_pool_instances = %d\n", size, instances)
 }
 
 // sizeOf returns the size of the pool for a memory limit, and the number of its instances. MySQL rounds the size up
-// to a multiple of the chunk size times the number of instances. It also chooses that number if it is not set. MySQL
-// 8.0 would choose 8 instances and round 1408 MiB up to 2 GiB. So this function sets the number and rounds the size
-// down.
+// to a multiple of the chunk size times the number of instances, and chooses that number if it is not set. MySQL 8.0
+// would choose 8 instances and round 1408 MiB up to 2 GiB. This function therefore sets the number, and rounds the
+// size down.
 func sizeOf(limit int64) (size, instances int64) {
 	size = max(min(limit*percent/100, limit-rest), chunk)
 	for instances = 1; instances < mostInstances && size >= 2*instances*leastInstance; {

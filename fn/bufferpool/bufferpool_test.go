@@ -23,8 +23,8 @@ func TestSizeOf(t *testing.T) {
 			}
 		})
 	}
-	// MySQL rounds up to whole chunks of all instances (buf_pool_size_align in buf0buf.h). It must not change these
-	// sizes.
+	// MySQL rounds the size up to whole chunks of all instances (buf_pool_size_align in buf0buf.h). This must not change
+	// the sizes that sizeOf returns.
 	for limit := int64(640); limit < 64<<10; limit += 37 {
 		size, instances := sizeOf(limit)
 		switch whole := instances * 128; {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The server's certificate has an ECDSA key. The controller must be able to log in, and supports TLS 1.2 and 1.3
+// The server's certificate has an ECDSA key. The controller, which supports TLS 1.2 and 1.3, must be able to log in
 // (controller/internal/certificate and controller/internal/mysqld/sql).
 
 // servedSuites are the cipher suites of TLS 1.3 that the controller supports (crypto/tls in Go).
@@ -43,12 +43,12 @@ func hasToken(list, separator, token string) bool {
 	})
 }
 
-// otherKeys are keywords of OpenSSL for ciphers that do not work with an ECDSA key (openssl-ciphers(1)).
+// otherKeys are OpenSSL keywords for ciphers that do not work with an ECDSA key (openssl-ciphers(1)).
 var otherKeys = []string{"", "rsa", "arsa", "krsa", "dss", "adss", "psk", "apsk", "kpsk", "anull", "enull", "null",
 	"adh", "aecdh", "srp", "kdhe", "dhe", "edh", "kedh"}
 
-// fitsKey reports whether a list of ciphers may contain one for an ECDSA key. A keyword of OpenSSL for a group of
-// ciphers is assumed to contain one, unless it is in otherKeys.
+// fitsKey reports whether a list of ciphers may contain a cipher that works with an ECDSA key. An OpenSSL keyword for
+// a group of ciphers is assumed to include one, unless the keyword is in otherKeys.
 func fitsKey(list string) bool {
 	tokens := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(":, ", r) })
 	if slices.ContainsFunc(tokens,

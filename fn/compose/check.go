@@ -39,23 +39,23 @@ func checkIdentity(r *resolved) field.ErrorList {
 	return nil
 }
 
-// backupPrefix is the prefix of backup volumes' names. The data volume of a claim backup-a would have the name of the
-// backup volume of a claim a.
+// backupPrefix begins the names of backup volumes. A claim's name must not begin with it: the data volume of claim
+// backup-a would have the name of the backup volume of claim a.
 const backupPrefix = "backup-"
 
-// imagePattern roughly matches an image reference. The container runtime reports details of a wrong one.
+// imagePattern roughly matches an image reference. The container runtime reports the exact error in an invalid one.
 var imagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`)
 
 // databasePattern matches the allowed names of a database (MySQL manual, 11.2). It excludes characters that a shell,
-// the environment of a container or a quoted name would change. It also excludes invisible characters: spaces,
-// control and format characters, and fillers. The server's own tables cannot store characters outside of the basic
-// plane (utf8mb3). U+FFFD replaces invalid Unicode.
+// a container's environment or a quoted name would change. It also excludes invisible characters: spaces, control and
+// format characters, and fillers. The server's own tables cannot store characters outside of the Basic Multilingual
+// Plane (utf8mb3). U+FFFD replaces invalid Unicode.
 var databasePattern = regexp.MustCompile(
 	`^[^\x00-,./:-@\x5B-^\x60{-\x{9F}\p{Z}\p{C}\x{34F}\x{115F}\x{1160}\x{2800}\x{3164}\x{FE00}-\x{FE0F}\x{FFA0}\x{FFFC}-\x{10FFFF}]+$`)
 
-// maxFileName is the maximum length in bytes of a file name on Linux. encodedBytes is the length of a character in a
-// file name that is not an ASCII letter, an ASCII digit or '_'. The server writes it as @ and four hexadecimal digits
-// (MySQL manual, 11.2.4 Mapping of Identifiers to File Names). Some letters take fewer bytes.
+// maxFileName is the maximum length in bytes of a file name on Linux. encodedBytes is the length of a character that
+// is written as @ and four hexadecimal digits. The server does so in file names, except for ASCII letters, ASCII
+// digits and '_' (MySQL manual, 11.2.4). Some letters take fewer bytes.
 const (
 	maxFileName  = 255
 	encodedBytes = 5
@@ -195,7 +195,7 @@ func checkSchedule(s *v1.BackupSchedule, path *field.Path) field.ErrorList {
 }
 
 // checkBounds refuses a schedule that is more frequent, or a retention that is longer, than the platform allows. The
-// catalog on a volume has a limited size, and the backup of a deletion needs space in it.
+// catalog on a volume has a limited size, and must have room for the final backup of a deletion.
 func checkBounds(r *resolved, fldPath *field.Path) field.ErrorList {
 	b := r.spec.Backup
 	schedule, err := v1.ParseSchedule(b.Cron(), b.TimeZone())
@@ -284,7 +284,7 @@ func clipText(s string) string {
 	return s
 }
 
-// checkFromKind checks the kind in spec.restore, which requires spec.restore.from and is only valid for a MySQL.
+// checkFromKind validates spec.restore.fromKind, which requires spec.restore.from and is supported only for a MySQL.
 func checkFromKind(r *resolved, path *field.Path) field.ErrorList {
 	kind := r.spec.Restore.FromKind
 	_, known := v1.APIOfInstances(kind)

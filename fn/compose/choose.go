@@ -9,10 +9,10 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// checkController is the last sentence of a message about a fact that the controller has not reported.
+// checkController is the last sentence of a message about information that the controller has not reported yet.
 const checkController = "Check that the controller is running"
 
-// chooseStart returns what a new instance starts from.
+// chooseStart decides what a new instance starts from: a backup, an import or an empty database.
 func chooseStart(r *resolved, password string) (start, error) {
 	if r.ephemeral {
 		return startEmpty(r, password), nil
@@ -44,9 +44,9 @@ func chooseStart(r *resolved, password string) (start, error) {
 	return chooseLatest(r, own)
 }
 
-// isChoiceUsed reports whether the instance of the newest backup started with the same restore source as in the spec.
-// The source was written for that instance, and the manifest may not have been edited since. A claim must not return
-// to older data unless a user requests it again.
+// isChoiceUsed reports whether the restore source in the spec was already applied to the instance of the newest
+// backup. The manifest may not have been edited since then, and a claim must not return to older data unless a user
+// requests it again.
 func isChoiceUsed(spec *v1.RestoreSpec, last *v1.BackupRecord) bool {
 	choice := spec.Choice()
 	switch {
@@ -58,8 +58,7 @@ func isChoiceUsed(spec *v1.RestoreSpec, last *v1.BackupRecord) bool {
 	return last.Spec.Choice == choice
 }
 
-// withUsedChoice adds to a message that the restore source is ignored because it was already applied, and how to
-// apply it again.
+// withUsedChoice adds to a message why the restore source is ignored, and how to apply it again.
 func withUsedChoice(message string, spec *v1.RestoreSpec, last *v1.BackupRecord) string {
 	field := "spec.restore.policy: Never"
 	switch {
@@ -95,8 +94,8 @@ func waitForPassword(r *resolved) start {
 	return holdServer(v1.ReasonWaiting, "Waiting for Crossplane to read the Secret with the password")
 }
 
-// waitsForProtection reports whether a MySQL without a claim must wait because its status may not be protected. If
-// users of the namespace could write the status, they could start an empty server although backups exist.
+// waitsForProtection reports whether a MySQL without a claim must wait because users of its namespace may be able to
+// write its status. With a changed status, they could start an empty server although backups exist.
 func waitsForProtection(r *resolved) (start, bool) {
 	const remedy = "Ask the platform team to apply controller/deploy/controller of this release"
 	policy, binding := r.Required.Policy.firstItem(), r.Required.Binding.firstItem()
@@ -123,7 +122,7 @@ func waitsForProtection(r *resolved) (start, bool) {
 	return start{}, false
 }
 
-// waitsForChoice reports whether the function must wait for facts before it can choose a restore source.
+// waitsForChoice reports whether the function needs more information before it can choose a restore source.
 func waitsForChoice(r *resolved, password string) (start, bool) {
 	if s, ok := waitsForProtection(r); ok {
 		return s, true
@@ -148,14 +147,14 @@ func waitsForChoice(r *resolved, password string) (start, bool) {
 	return start{}, false
 }
 
-// leavesHeldAside reports whether the spec explicitly overrides the backup whose BackupRecord is missing. Without the
-// BackupRecord, it is unknown whether an instance already used the same restore source.
+// leavesHeldAside reports whether the spec explicitly overrides the backup whose BackupRecord is missing. Without
+// that BackupRecord, the function does not know whether an instance was already restored from the same source.
 func leavesHeldAside(r *resolved) bool {
 	restore := &r.spec.Restore
 	return restore.Choice() != "" && restore.InsteadOf != nil && *restore.InsteadOf == r.XR.Status.HeldBackup
 }
 
-// chooseNamed restores the backup that the spec names. It may belong to another claim of the namespace.
+// chooseNamed restores the backup that the spec names. The backup may belong to another claim in the namespace.
 func chooseNamed(r *resolved, name string) (start, error) {
 	const field = "spec.restore.backup"
 	b := v1.LatestBackup(r.Required.Named.Items, func(b *v1.BackupRecord) bool {
@@ -291,8 +290,8 @@ func chooseLatest(r *resolved, own []v1.BackupRecord) (start, error) {
 	return startFrom(r, b)
 }
 
-// rivalOf returns the newest verified backup of an instance that ran at the same time as the given backup's instance,
-// or nil.
+// rivalOf returns the newest verified backup of another instance that existed at the same time as the backup's, or
+// nil.
 func rivalOf(b *v1.BackupRecord, among []v1.BackupRecord) *v1.BackupRecord {
 	return v1.LatestBackup(among, func(r *v1.BackupRecord) bool { return r.IsProven() && r.IsRivalOf(b) })
 }
@@ -326,8 +325,7 @@ func startFrom(r *resolved, b *v1.BackupRecord) (start, error) {
 	}), nil
 }
 
-// checkFits refuses a volume that is smaller than the volume of the backup. On hostPath, the size of the node's disk
-// counts.
+// checkFits refuses a volume that is smaller than the volume of the backup. A hostPath volume has no size of its own.
 func checkFits(r *resolved, b *v1.BackupRecord) error {
 	current, err := v1.ParseSize(b.Spec.StorageSize)
 	if err != nil || r.hostPath || r.size.Cmp(current) >= 0 {

@@ -8,9 +8,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Compose composes an instance. An error is a *Refusal. The caller must not change existing objects then, and the
-// Output contains only the requirements that led to it. While a required resource is unknown, Compose adds no
-// resource that is not observed yet.
+// Compose composes an instance. Every error is a *Refusal. In that case, the Output contains only the requirements,
+// and the caller must not change existing objects. While a required resource is unknown, Compose adds no resource
+// that is not observed yet.
 func Compose(in Input) (*Output, error) {
 	r, err := resolve(in)
 	if err != nil {
@@ -38,7 +38,7 @@ func Compose(in Input) (*Output, error) {
 	return out, nil
 }
 
-// build returns the wanted resources that may be created.
+// build returns the desired resources, without those that must not be created yet.
 func build(r *resolved, s storage, begin start, rev revision, password string) map[string]Resource {
 	out := map[string]Resource{
 		v1.ResourceDataPVC:      {Object: dataPVC(r, s), Ready: pvcReady(r.Observed.DataPVC)},
@@ -77,8 +77,8 @@ func build(r *resolved, s storage, begin start, rev revision, password string) m
 	return out
 }
 
-// mayMake reports whether the name of a resource is known to be free. It only delays creation. It never removes a
-// resource.
+// mayMake reports whether a resource may be created now, for example because its name is known to be free. It does
+// not affect resources that already exist.
 func mayMake(r *resolved, name, password string) bool {
 	if !mayHave(r, name) || !r.Required.Platform.Known || name == v1.ResourceRootPassword && password == "" {
 		return false
@@ -86,8 +86,9 @@ func mayMake(r *resolved, name, password string) bool {
 	return r.Required.Existing[name].Known && checkName(r, name) == nil
 }
 
-// unlessStarted refuses an instance that has not started. A started instance continues with a warning. For example, a
-// Secret that a user deleted must not prevent a server from stopping or a volume from growing.
+// unlessStarted returns the error if the instance has not started, and nil if it has. A started instance continues
+// with a warning. For example, a Secret that a user deleted must not prevent a server from stopping or a volume from
+// growing.
 func (r *resolved) unlessStarted(err error) error {
 	if refusal := (*Refusal)(nil); r.started && errors.As(err, &refusal) {
 		return nil

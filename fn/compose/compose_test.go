@@ -154,8 +154,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRootPassword checks that the root Secret keeps the password that the server was started with. The server's
-// initial password is then always known.
+// TestRootPassword checks that the root Secret keeps the password that the server was first started with, so that the
+// server's initial password is always known.
 func TestRootPassword(t *testing.T) {
 	observed := func(in *Input) {
 		in.Observed.RootPassword = &corev1.Secret{Data: map[string][]byte{v1.PasswordKey: []byte("first")}}
@@ -192,7 +192,7 @@ func fromSecret(in *Input) {
 	in.XR.Spec.Password, in.XR.Spec.PasswordSecretRef = nil, &v1.SecretKeySelector{Name: "s", Key: "k"}
 }
 
-// TestStorage checks that an existing data volume never changes to another class, kind or smaller size.
+// TestStorage checks that an existing data volume never changes its class or its kind, and never shrinks.
 func TestStorage(t *testing.T) {
 	class := func(expands bool) func(*Input) {
 		return func(in *Input) {
@@ -302,8 +302,8 @@ func TestOwns(t *testing.T) {
 	}
 }
 
-// TestLargerBackup checks that a user can follow the advice of a refusal, even if the PVC was created too small and
-// cannot be resized.
+// TestLargerBackup checks that a user can resolve a refusal by following its advice, even if the PVC was created too
+// small and cannot be resized.
 func TestLargerBackup(t *testing.T) {
 	larger := record("b1", 1, v1.BackupProven, func(r *v1.BackupRecord) { r.Spec.StorageSize = "2Gi" })
 	small := func(in *Input) {
@@ -322,7 +322,8 @@ func TestLargerBackup(t *testing.T) {
 	}
 }
 
-// TestWarning checks that an error in one part does not stop other changes after the server has started.
+// TestWarning checks that an error in one part of the spec does not prevent other changes after the server has
+// started.
 func TestWarning(t *testing.T) {
 	missing := func(in *Input) { fromSecret(in); in.Required.Password.Known = true }
 	foreign := func(in *Input) {
@@ -369,8 +370,8 @@ func generatedSecret(password string) Required[corev1.Secret] {
 	}}}
 }
 
-// TestEphemeralPassword checks that an ephemeral server gets the wanted password with the next pod. With a volume,
-// the root Secret keeps the password of the first start.
+// TestEphemeralPassword checks that an ephemeral server gets a new password with its next pod. With a volume, the
+// root Secret keeps the password of the first start.
 func TestEphemeralPassword(t *testing.T) {
 	cases := map[string]struct {
 		reason string

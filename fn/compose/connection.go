@@ -9,7 +9,7 @@ import (
 )
 
 // connectionOf returns the connection details of the instance from the controller's Secret. If the Secret cannot be
-// read, the published details stay.
+// read, it returns the details that are already published.
 func connectionOf(r *resolved) map[string][]byte {
 	if s := connectionSecret(r); s != nil {
 		return s.Data
@@ -32,7 +32,7 @@ func connectionSecret(r *resolved) *corev1.Secret {
 // isConnected reports whether clients can get the credentials.
 func isConnected(r *resolved) bool { return !r.engine.password || connectionSecret(r) != nil }
 
-// bindingOf returns the name of the connection Secret for the status. Once it is set, it stays.
+// bindingOf returns the name of the connection Secret for the status. The name is kept once it is set.
 func bindingOf(r *resolved) *v1.Binding {
 	if connectionSecret(r) == nil {
 		return r.XR.Status.Binding

@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// gracePeriod is the time in seconds in which InnoDB can flush its buffer pool. A server that was killed cannot
-	// be upgraded from its backup.
+	// gracePeriod is how many seconds InnoDB has to flush its buffer pool. A backup of a server that was killed cannot
+	// be upgraded.
 	gracePeriod int64 = 600
-	// startupProbes is the maximum number of probes, one per second, during a start: a day. The recovery of a large
-	// redo log can take long, and a restart would start it again.
+	// startupProbes is the maximum number of probes during a start: a day of one probe per second. Recovery of a large
+	// redo log can take long, and a restart would begin it again.
 	startupProbes int32 = 86400
 )
 
-// usualDisk is the space on the node's disk for the temporary files of a server, and for the data of a server without
-// a volume.
+// usualDisk is how much of the node's disk a server may use for temporary files, or for data without a volume.
 var usualDisk = resource.MustParse("20Gi")
 
 // deployment returns the Deployment of one server. With the strategy Recreate, a rollout never runs two servers on
-// the same files. A pod that is evicted or deleted can run concurrently with its successor. InnoDB's own lock on the
-// files stops the second server in this case.
+// the same files. The pod of an evicted or deleted server can still run when its successor starts. InnoDB's lock on
+// the files stops the second server in this case.
 func deployment(s *serverInput, begin start, rev revision) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
@@ -63,8 +62,8 @@ func serverTemplate(s *serverInput) corev1.PodTemplateSpec {
 }
 
 // serverPod returns the server's pod, whose containers share a process namespace. Otherwise the image's entrypoint
-// would be the first process and ignore SIGTERM until the server replaces it. A deletion in that minute would wait
-// for the whole grace period.
+// would be the first process, and would ignore SIGTERM until the server replaces it. A deletion during this time
+// would wait for the whole grace period.
 func serverPod(s *serverInput) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		ShareProcessNamespace:         new(true),
@@ -87,8 +86,8 @@ func serverPod(s *serverInput) corev1.PodSpec {
 }
 
 // serverContainer returns the server's container without a liveness probe. The kubelet restarts a server that exits,
-// and killing a busy server would only make it worse. The probes open a TCP connection, which needs neither a shell
-// in the image nor a password. my.cnf has skip_name_resolve, so that the probes do not block their host.
+// and killing a busy server would only make it worse. The probes open a TCP connection, which requires neither a
+// shell in the image nor a password. my.cnf has skip_name_resolve, so that the server does not block their host.
 func serverContainer(s *serverInput) corev1.Container {
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(s.engine.portName)}}
 	c := corev1.Container{
@@ -173,7 +172,7 @@ func dataMount(s *serverInput) mounted {
 }
 
 // diskOf returns how much of the node's disk a pod may use. A pod that uses more is evicted before the disk is full.
-// It does not depend on the size of the data, which can grow while the server runs.
+// The amount does not depend on the size of the data, which can grow while the server runs.
 func diskOf(s *serverInput) resource.Quantity {
 	if limit, ok := s.resources.Limits[corev1.ResourceEphemeralStorage]; ok {
 		return limit

@@ -16,17 +16,17 @@ type engine struct {
 	name string
 	// example is an example of an image.
 	example string
-	// port is the port of the server, and portName its name.
+	// port is the port of the server, and portName is the name of the port.
 	port     int32
 	portName string
 	// data is the path of the server's data.
 	data string
 	// config is the directory of my.cnf, or "" for a server without it.
 	config string
-	// scratch are the other directories that the server and the image's entrypoint write to. The rest of the image is
+	// scratch lists the other directories that the server and the image's entrypoint write to. The rest of the image is
 	// read-only.
 	scratch []scratchFolder
-	// stored is true if restoring its backups was tested, so that it may have a volume.
+	// stored is true if the engine may have a volume, because restores of its backups are tested.
 	stored bool
 	// password is true if the server requires a password, which the controller sets. The controller also reads the
 	// version of such a server.
@@ -49,8 +49,7 @@ var engines = map[v1.DatabaseType]engine{
 	},
 }
 
-// engineOf returns the engine of an Input. A missing or wrong type is refused later, and is treated as MySQL until
-// then.
+// engineOf returns the engine of an Input. A missing or wrong type is treated as MySQL until it is refused later.
 func engineOf(in Input) engine {
 	if e, ok := engines[in.Type]; ok && isDatabase(in.XR) {
 		return e

@@ -21,12 +21,12 @@ const (
 )
 
 // withoutGTIDs are the option groups of servers without GTIDs. MySQL 5.6 does not start with gtid_mode = ON and no
-// binary log, and 5.7 writes no binary log by default. mysqld reads the group of its own release series (MySQL
-// manual, 6.2.2.2 Using Option Files). The first line of the first group also marks a my.cnf with GTIDs.
+// binary log, and 5.7 writes no binary log by default. mysqld reads only the group of its own release series (MySQL
+// manual, 6.2.2.2 Using Option Files). The first of these groups also marks a my.cnf with GTIDs.
 var withoutGTIDs = []string{"[mysqld-5.6]", "[mysqld-5.7]"}
 
 // serverID returns the server_id of an instance. It depends only on the UID of the XR, and must stay the same in
-// every release. A server ignores 0, and 1 is the default of every server without a server_id.
+// every release. It is never 0, which a server ignores, or 1, which is the default.
 func serverID(xr types.UID) uint32 {
 	sum := sha256.Sum256([]byte("server_id " + string(xr)))
 	return max(binary.BigEndian.Uint32(sum[:4]), 2)
@@ -40,7 +40,7 @@ func identityConfig(xr types.UID, settings map[string]v1.Setting) string {
 	return fmt.Sprintf("%s = %d\n", settingServerID, serverID(xr))
 }
 
-// settingOf returns the value of a setting of the claim, however its name is spelled.
+// settingOf returns the value of a setting of the claim, in any spelling of its name.
 func settingOf(settings map[string]v1.Setting, name string) (value string, set bool) {
 	for key, v := range settings {
 		if plain, _ := mycnf.OptionName(key); plain == name {
@@ -51,8 +51,8 @@ func settingOf(settings map[string]v1.Setting, name string) (value string, set b
 }
 
 // startsWithGTIDs reports whether the server of an instance has GTIDs by default. An instance that first started
-// without GTIDs stays without them, even with a newer release of this function. The observed my.cnf also shows
-// whether it has them, in case the status was never written.
+// without GTIDs stays without them, even with a newer release of this function. If the status was never written, the
+// observed my.cnf shows whether the server has them.
 func startsWithGTIDs(in Input, started bool) bool {
 	if !started || in.XR.Status.GTIDs {
 		return true
@@ -62,8 +62,8 @@ func startsWithGTIDs(in Input, started bool) bool {
 }
 
 // gtidConfig returns the last lines of my.cnf, which turn GTIDs on unless the claim sets gtid_mode. MariaDB has its
-// own GTIDs and ignores these settings because of loose_. A server does not start with only gtid_mode = ON, which is
-// the default of MySQL 9.7.
+// own GTIDs, and ignores these lines because of the prefix loose_. With only gtid_mode = ON, which is the default of
+// MySQL 9.7, a server does not start.
 func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
 	mode, isModeSet := settingOf(settings, settingGTIDMode)
 	consistency, isConsistencySet := settingOf(settings, settingConsistency)
@@ -89,7 +89,7 @@ func gtidConfig(byDefault bool, settings map[string]v1.Setting) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// isOn reports whether a value of a setting is ON, or the number that stands for it.
+// isOn reports whether the value of a setting means ON. The number is another spelling of ON.
 func isOn(value, number string) bool {
 	return slices.Contains([]string{"on", "true", number}, strings.ToLower(value))
 }

@@ -44,7 +44,7 @@ func TestServerID(t *testing.T) {
 	}
 }
 
-// TestIdentityInConfig checks that a server_id in the claim takes precedence, in each spelling.
+// TestIdentityInConfig checks that a server_id in the claim takes precedence in any spelling.
 func TestIdentityInConfig(t *testing.T) {
 	own := fmt.Sprintf("server_id = %d\n", serverID(testLife))
 	for key, want := range map[string]bool{"max_connections": true, "server_id": false, "server-id": false,
@@ -63,8 +63,8 @@ const (
 		"OFF\n[mysqld-5.7]\nloose_gtid_mode = OFF\nloose_enforce_gtid_consistency = OFF\n"
 )
 
-// TestGTIDsOfSettings checks that settings for GTIDs in the claim take precedence, and that the server starts with
-// every combination.
+// TestGTIDsOfSettings checks that the claim's settings for GTIDs take precedence, and that every combination results
+// in a configuration with which the server starts.
 func TestGTIDsOfSettings(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
@@ -101,7 +101,7 @@ func TestGTIDsOfSettings(t *testing.T) {
 }
 
 // TestGTIDsFromTheFirstStart checks that a new or restored instance has GTIDs. An instance that first started without
-// them stays without them, even if it restarts with the current my.cnf.
+// GTIDs does not get them, even if it restarts with the current my.cnf.
 func TestGTIDsFromTheFirstStart(t *testing.T) {
 	stopped := func(in *Input) {
 		inUse(in)

@@ -9,15 +9,15 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An imageChange describes how a server gets another image than the one that last accepted clients.
+// An imageChange describes how a server changes to a different image than the one that last accepted clients.
 type imageChange struct {
 	// image is the image of the server now. It is the image of the spec, or the previous one while the change waits.
 	image string
-	// served is the image of the server that last accepted clients. It is empty before the first server did, and for
-	// an instance without stored data.
+	// served is the image of the server that last accepted clients. It is empty if no server ever did, and for an
+	// instance without stored data.
 	served string
-	// pending is the image of the spec, if it belongs to another release series than served and has not accepted
-	// clients. A backup is required before it starts.
+	// pending is the image of the spec, if it belongs to a different release series than served and has not accepted
+	// clients yet. A backup is required before it starts.
 	pending string
 	// waits is true if this backup does not exist yet.
 	waits bool
@@ -31,7 +31,7 @@ type imageChange struct {
 //	other ──── no backup ────▶ the previous image, until the controller stops the server.
 //	       ├─ in progress ───▶ no server.
 //	       └─ verified ──────▶ the image of the spec, pending until it accepts clients.
-//	reverted ────────────────▶ no server until the controller has ended the backup, which lacks later changes.
+//	reverted ────────────────▶ no server until the controller has finished the backup, which lacks later changes.
 func decideImage(r *resolved, wanted string) imageChange {
 	out := imageChange{image: wanted}
 	if r.ephemeral || !r.engine.stored {
@@ -53,7 +53,7 @@ func decideImage(r *resolved, wanted string) imageChange {
 	return out
 }
 
-// servedImage returns the image of the server that accepts clients now, or last did.
+// servedImage returns the image of the server that accepts clients now, or that was the last one to accept them.
 func servedImage(r *resolved) string {
 	d, t := r.Observed.Deployment, r.Observed.Template
 	if r.started && t != nil && deploymentReady(d) && d.Spec.Replicas != nil && *d.Spec.Replicas > 0 &&
@@ -63,7 +63,7 @@ func servedImage(r *resolved) string {
 	return r.XR.Status.ServedImage
 }
 
-// seriesPattern matches a version in a tag. A release series is the first two numbers.
+// seriesPattern matches a version in a tag, and captures its first two numbers, the release series.
 var seriesPattern = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)($|[.+_-])`)
 
 // isOtherSeries reports whether two images may belong to different release series. It ignores registries and
@@ -87,7 +87,7 @@ func seriesOf(image string) (name, series string) {
 	return name, series
 }
 
-// whyStopped returns what a server waits for that was stopped for an image change.
+// whyStopped explains why a server is stopped for an image change.
 func (change imageChange) whyStopped(c *v1.ImageChangeStatus) string {
 	if !change.waits {
 		return fmt.Sprintf("Waiting for the controller to finish the previous image change. The server then starts with "+

@@ -9,7 +9,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ready adds a ready server of an image, with data that was last used by that image.
+// ready adds a ready server with this image, which was also the last one to use the data.
 func ready(image string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)
@@ -19,7 +19,7 @@ func ready(image string) func(*Input) {
 	}
 }
 
-// starting adds a starting server of an image, with data that was last used by the image served.
+// starting adds a starting server with this image. The data was last used by the image served.
 func starting(image, served string) func(*Input) {
 	return func(in *Input) {
 		ready(image)(in)
@@ -34,8 +34,8 @@ func changing(c v1.ImageChangeStatus) func(*Input) {
 	return func(in *Input) { in.XR.Status.ImageChange = &c }
 }
 
-// TestImageChange checks that a server of another release series does not start before a backup exists. The current
-// server runs until the backup starts.
+// TestImageChange checks that no server of another release series starts before a backup exists. The current server
+// keeps running until the backup starts.
 func TestImageChange(t *testing.T) {
 	const old, next, later = "mysql:8.0.36", "mysql:8.4", "mysql:9.7"
 	fence := changing(v1.ImageChangeStatus{From: old, Fence: true, Message: "Backing up the data, 50%"})

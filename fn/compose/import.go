@@ -31,7 +31,7 @@ func chooseImport(r *resolved) (start, error) {
 	if err := cmp.Or(mayUseAccount(r, from.Server), mayMount(r, from.Volume)); err != nil {
 		return start{}, err
 	}
-	// The server that loads the dump uses the my.cnf, which contains the path of the certificate.
+	// The server that loads the dump reads the my.cnf, which contains the path of the certificate.
 	if from.Dump != nil && mayBeCertified(r.serverInput) && !r.hasCertificate {
 		return holdUntilCertified(r, start{replicas: 1}), nil
 	}
@@ -78,7 +78,7 @@ func mayUseAccount(r *resolved, server *v1.ImportedServer) error {
 }
 
 // mayMount returns an error if a volume must not be mounted and copied. The volume must exist and must not belong to
-// another instance. The pods of that instance would count as users of its volume, and restore.from can copy its data.
+// another instance, whose backup would wait for the import's pod. restore.from can copy the data of an instance.
 func mayMount(r *resolved, volume *v1.ImportedVolume) error {
 	if volume == nil {
 		return nil
@@ -98,8 +98,7 @@ func mayMount(r *resolved, volume *v1.ImportedVolume) error {
 	return nil
 }
 
-// importUnderWay returns the import that an instance starts from. It returns nil if the import has ended or is not
-// allowed.
+// importUnderWay returns the import that an instance starts from, or nil if it has finished or is not allowed.
 func importUnderWay(r *resolved) *v1.Import {
 	switch from := r.XR.Status.Restore; {
 	case r.started:
@@ -112,8 +111,8 @@ func importUnderWay(r *resolved) *v1.Import {
 	return r.spec.Restore.Import
 }
 
-// toTheSource allows connections to the imported server at any address. The Job only has the account of that server,
-// and the platform has allowed its host.
+// toTheSource allows connections to the port of the imported server at any address. The platform allows the server's
+// host, and the Job has only the account for that server.
 func toTheSource(server *v1.ImportedServer) []networkingv1.NetworkPolicyEgressRule {
 	port, dns, udp := intstr.FromInt32(server.ServerPort()), intstr.FromInt32(53), corev1.ProtocolUDP
 	return []networkingv1.NetworkPolicyEgressRule{
@@ -122,15 +121,15 @@ func toTheSource(server *v1.ImportedServer) []networkingv1.NetworkPolicyEgressRu
 	}
 }
 
-// Paths and volumes in the Job of an import.
+// Paths and volumes in an import Job.
 const (
 	importSourceVolume  = "source"
 	importAccountVolume = "account"
 	importAccountPath   = "/" + importAccountVolume
 )
 
-// importPod returns the pod that imports the data and puts it into the data directory. Containers with the server's
-// image run before the product's container, which verifies the result.
+// importPod returns the pod that imports the data into the data directory. Containers with the server's image run
+// before the product's own container, which verifies the result.
 func importPod(r *resolved, from *v1.Import) corev1.PodSpec {
 	importing := agent.Importing{Volume: dataPath, XR: r.instance.XR, Name: from.String()}
 	data := corev1.VolumeMount{Name: "data", MountPath: dataPath}
@@ -183,7 +182,7 @@ func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, p
 		[]corev1.VolumeMount{
 			data, {Name: agent.AccessVolumeName, MountPath: agent.AccessFolder, ReadOnly: true},
 		}, importing.Fetch(object, from.SHA256)...)
-	// The socket is in the directory of the tools.
+	// The socket is created in the directory with the agent's program.
 	load := agent.Container("import-dump", r.wish.Image, agent.ServerMemory, agent.ServerSecurity(),
 		[]corev1.VolumeMount{agent.ToolsMount(), data},
 		importing.Dump(object, r.spec.Database, socketsPath, from.SHA256 != "")...)
@@ -199,8 +198,7 @@ func importDump(r *resolved, from *v1.ImportedDump, importing agent.Importing, p
 	pod.InitContainers = append(append(append(pod.InitContainers, fetch), ownData(r, data)...), load)
 }
 
-// lay applies the resources of the server's container to a container that runs a server temporarily, because both
-// have the same my.cnf.
+// lay applies the resources of the server's container to a container that temporarily runs a server.
 func lay(over *corev1.ResourceRequirements, defaults corev1.ResourceRequirements) {
 	own := defaults.DeepCopy()
 	usual := over.Limits[corev1.ResourceMemory]
@@ -213,8 +211,8 @@ func lay(over *corev1.ResourceRequirements, defaults corev1.ResourceRequirements
 	limitMemory(over, usual)
 }
 
-// limitMemory sets the memory limit of a container that runs a server, if it has none. The default limit of a
-// LimitRange may be lower than the request.
+// limitMemory sets the memory limit of a container that runs a server, if it has none. Otherwise the container could
+// get the default limit of a LimitRange, which may be lower than its request.
 func limitMemory(resources *corev1.ResourceRequirements, usual resource.Quantity) {
 	request := resources.Requests[corev1.ResourceMemory]
 	switch limit, isLimited := resources.Limits[corev1.ResourceMemory]; {
@@ -231,7 +229,7 @@ func limitMemory(resources *corev1.ResourceRequirements, usual resource.Quantity
 	resources.Limits = limits
 }
 
-// ownData makes the server's user the owner of a directory of the node, for containers with the server's image.
+// ownData makes the server's user the owner of a hostPath directory, for containers with the server's image.
 func ownData(r *resolved, data corev1.VolumeMount) []corev1.Container {
 	if !r.hostPath {
 		return nil
@@ -239,7 +237,7 @@ func ownData(r *resolved, data corev1.VolumeMount) []corev1.Container {
 	return []corev1.Container{agent.OwnContainer(r.platform.AgentImage, data)}
 }
 
-// importFailure returns what a failed Job means, and what to do.
+// importFailure explains why an import Job failed, and how to fix the cause.
 func importFailure(code int, subject, reason, job, retry string) string {
 	switch code {
 	case agent.ExitVersion:

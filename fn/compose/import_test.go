@@ -24,7 +24,7 @@ func ofVolume(in *Input) {
 	found("old", nil)(in)
 }
 
-// ofServer imports a server that the platform allows, with an account.
+// ofServer sets an import from a server that the platform allows, with an account.
 func ofServer(in *Input) {
 	importing(v1.Import{Server: &v1.ImportedServer{Host: "db.old.example", SecretRef: v1.LocalReference{Name: "account"}}})(in)
 	platform(func(s *v1.PlatformSpec) { s.AllowedImportServers = []string{"*.old.example"} })(in)
@@ -54,7 +54,7 @@ func importChosen(in *Input) {
 		Phase: v1.RestoreRunning}
 }
 
-// importJob adds the restore Job with a choice that a user may have changed.
+// importJob adds a restore Job whose annotation contains this choice. A user may have changed the annotation.
 func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
 	return func(in *Input) {
 		job(conditions...)(in)
@@ -64,7 +64,7 @@ func importJob(choice string, conditions ...batchv1.JobCondition) func(*Input) {
 
 const volumeChoice = `{"import":{"volume":{"pvcRef":{"name":"old"}}},"phase":"Running"}`
 
-// TestChooseImport specifies when a database is imported, and which one.
+// TestChooseImport specifies when an instance imports a database, and from which source.
 func TestChooseImport(t *testing.T) {
 	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
 	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue,
@@ -194,8 +194,8 @@ func TestChooseImport(t *testing.T) {
 	}
 }
 
-// TestImportPod checks the containers of the Job and their mounts. The product's own container is the last one. A
-// container with the tenant's image may only access the imported data.
+// TestImportPod checks the containers of the Job and their mounts. The last container is the product's own. A
+// container with the tenant's image has access only to the imported data.
 func TestImportPod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in         Input
@@ -252,7 +252,7 @@ func TestImportPod(t *testing.T) {
 
 func onHostPath(in *Input) { in.Settings.Volumes = v1.VolumesHostPath }
 
-// TestImportPolicy checks that a Job may connect to the imported server, but no longer after the instance started.
+// TestImportPolicy checks that a Job may connect to the imported server until the instance has started.
 func TestImportPolicy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   Input
@@ -275,7 +275,7 @@ func TestImportPolicy(t *testing.T) {
 	}
 }
 
-// TestImportFailure checks that each exit code of the job image has its own message.
+// TestImportFailure checks that there is a specific message for each exit code of the job image.
 func TestImportFailure(t *testing.T) {
 	for code, want := range map[int]string{
 		agent.ExitVersion: "from an unknown version", agent.ExitUnclean: "did not shut down cleanly",

@@ -7,21 +7,21 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// isInitialized reports whether a client has logged in to the server, or its data was restored. An empty volume is
-// the wrong volume after that. Ephemeral data is initialized again with each pod.
+// isInitialized reports whether a client has logged in to the server, or its data was restored. If the volume is
+// empty after that, it is the wrong volume. Ephemeral data is initialized again with each pod.
 func isInitialized(r *resolved, from *v1.RestoreStatus) bool {
 	return !r.ephemeral && (r.XR.Status.Initialized || from != nil && from.Phase == v1.RestoreSucceeded || r.started &&
 		connectionSecret(r) != nil)
 }
 
-// mayInitialize reports whether a start may initialize a new database. It must not if a restore is still to be done,
+// mayInitialize reports whether a start may initialize a new database. It may not if data must be restored first,
 // even if the volume is empty.
 func mayInitialize(r *resolved, from *v1.RestoreStatus) bool {
 	return !isInitialized(r, from) && from == nil
 }
 
-// initContainers returns the containers that run before the server. One initializes the database or checks that the
-// data exists. On hostPath, another one makes the server's user the owner of the directory.
+// initContainers returns the containers that run before the server. One of them initializes the database, or checks
+// that the data exists. With hostPath, another one makes the server's user the owner of the directory.
 func initContainers(s *serverInput) []corev1.Container {
 	tools := agent.ToolsContainer(s.platform.AgentImage)
 	initialize := agent.Container("initialize", s.wish.Image, agent.Memory, agent.ServerSecurity(),
@@ -31,13 +31,13 @@ func initContainers(s *serverInput) []corev1.Container {
 			{Name: "root-password", MountPath: passwordPath, ReadOnly: true},
 			{Name: "config", MountPath: s.engine.config, ReadOnly: true},
 		}, scratchMounts(s).mounts...), agent.Initialize(s.instance.XR, dataPath, passwordPath, socketsPath)...)
-	if isCertified(s) { // The my.cnf contains its path.
+	if isCertified(s) { // The my.cnf contains the path of the certificate.
 		initialize.VolumeMounts = append(initialize.VolumeMounts, tlsMount(s).mounts...)
 	}
 	if s.wish.Database != "" {
 		initialize.Env = []corev1.EnvVar{{Name: "MYSQL_DATABASE", Value: s.wish.Database}}
 	}
-	// These containers end before the server starts, and can use the server's resources.
+	// These containers finish before the server starts, so they can use the server's resources.
 	tools.Resources, initialize.Resources = s.resources, s.resources
 	if !s.hostPath {
 		return []corev1.Container{tools, initialize}

@@ -24,13 +24,13 @@ func hasPVC(in *Input) {
 	}
 }
 
-// TestInitialize checks that a database may be initialized until a client has logged in to it, and never for a
-// restore.
+// TestInitialize checks that a database may be initialized until a client has logged in to it, but never if data is
+// restored.
 func TestInitialize(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		in     Input
-		// may is true if a database may be initialized. hasDatabase is true if the status reports one.
+		// may is true if a database may be initialized. hasDatabase is true if the status reports that one exists.
 		may, hasDatabase bool
 	}{
 		"Fresh":    {reason: "There is nothing yet.", in: given(), may: true},
@@ -59,8 +59,8 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// TestServerNeverInitializes checks that the server's own container gets no variables for initialization. Its
-// entrypoint then never initializes an empty directory.
+// TestServerNeverInitializes checks that the server's own container gets no variables that would make its entrypoint
+// initialize an empty directory.
 func TestServerNeverInitializes(t *testing.T) {
 	c := container(t, composed(t, given(server(1))))
 	taken := make([]string, 0, len(c.Env))
@@ -70,7 +70,7 @@ func TestServerNeverInitializes(t *testing.T) {
 		}
 		taken = append(taken, e.Name)
 	}
-	for _, prefix := range []string{"MYSQL_", "MARIADB_"} { // Variables in the image are overridden with empty ones.
+	for _, prefix := range []string{"MYSQL_", "MARIADB_"} { // Empty values override the variables in the image.
 		for _, choice := range []string{"ROOT_PASSWORD", "ROOT_PASSWORD_FILE", "ROOT_PASSWORD_HASH",
 			"ROOT_PASSWORD_HASH_FILE", "RANDOM_ROOT_PASSWORD", "ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD"} {
 			if !slices.Contains(taken, prefix+choice) {

@@ -23,7 +23,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An Input contains everything that an instance depends on.
+// An Input contains all data from which an instance is composed.
 type Input struct {
 	redact.All
 
@@ -42,13 +42,13 @@ type Input struct {
 	Release string
 	// Watched is true if Crossplane watches the required resources and calls the function again when they change.
 	Watched bool
-	// Unsynced is the message of the XR's condition Synced if its status is False. It contains what Crossplane could
-	// not do in the last reconcile.
+	// Unsynced is the message of the XR's condition Synced if its status is False. It describes what failed in
+	// Crossplane's last reconcile.
 	Unsynced string
 }
 
-// Observed contains the existing composed resources. A resource that does not exist is nil. Only fields that a
-// decision reads need to be set.
+// Observed contains the existing composed resources. A resource that does not exist is nil. Only the fields that
+// decisions depend on must be set.
 type Observed struct {
 	redact.All
 
@@ -69,13 +69,13 @@ type Observed struct {
 
 // A Template is the observed pod template of a Deployment.
 type Template struct {
-	// Digest is the digest of the whole template, including changes by others.
+	// Digest is the digest of the whole template, including changes by other clients.
 	Digest string
-	// ConfigHash is the digest of the my.cnf that it was created with.
+	// ConfigHash is the digest of the my.cnf that the template was created with.
 	ConfigHash string
 	// Images are the images of its containers by name.
 	Images map[string]string
-	// Certified is true if the template has the server's certificate.
+	// Certified is true if the template mounts the server's certificate.
 	Certified bool
 }
 
@@ -106,7 +106,8 @@ func (o Observed) hasResource(name string) bool {
 	return false
 }
 
-// Required contains the required resources of one key. If Known is false, they have not been read yet, and may exist.
+// Required contains the required resources of one key. If Known is false, Crossplane has not read them yet, and they
+// may exist.
 type Required[T any] struct {
 	Known bool
 	Items []T
@@ -120,7 +121,7 @@ func (a Required[T]) firstItem() *T {
 	return &a.Items[0]
 }
 
-// RequiredResources are the required resources of an instance. Only fields that a decision reads need to be set.
+// RequiredResources are the required resources of an instance. Only the fields that decisions depend on must be set.
 type RequiredResources struct {
 	redact.All
 
@@ -132,26 +133,24 @@ type RequiredResources struct {
 	Named Required[v1.BackupRecord]
 	// Connection is the Secret with the password that the server accepts now.
 	Connection Required[corev1.Secret]
-	// Import is the Secret with the account of a server that is imported, or the PersistentVolumeClaim of a volume
-	// that is imported.
+	// Import is the Secret with the account of an imported server, or the PersistentVolumeClaim of an imported volume.
 	Import Required[metav1.PartialObjectMetadata]
 	// Password is the Secret that spec.passwordSecretRef names.
 	Password Required[corev1.Secret]
 	// Namespace is the namespace of the instance.
 	Namespace Required[metav1.PartialObjectMetadata]
-	// Policy prevents users of a namespace from writing the status of a MySQL without a claim. Binding is its
-	// binding.
+	// Policy and its Binding prevent users of a namespace from writing the status of a MySQL without a claim.
 	Policy  Required[metav1.PartialObjectMetadata]
 	Binding Required[admissionv1.ValidatingAdmissionPolicyBinding]
 	// Volume is the volume with the data.
 	Volume Required[corev1.PersistentVolume]
 	// Class is the StorageClass of a volume that is to be expanded.
 	Class Required[storagev1.StorageClass]
-	// Existing contains existing objects with the name of a composed resource, by the name of that resource.
+	// Existing contains the objects that already have the name of a composed resource, by the name of that resource.
 	Existing map[string]Required[metav1.PartialObjectMetadata]
 }
 
-// A Requirement selects objects that an instance depends on, either one by name or all with labels.
+// A Requirement selects objects that an instance depends on, either by name or by labels.
 type Requirement struct {
 	APIVersion, Kind string
 	Namespace, Name  string
@@ -180,8 +179,7 @@ type Output struct {
 type Resource struct {
 	Object runtime.Object
 	Ready  bool
-	// AsObserved is the path of a part that must stay as observed, including fields of others. It is nil if there is
-	// none.
+	// AsObserved is the path of a part that must stay as observed, including fields that other clients set, or nil.
 	AsObserved []string
 }
 
@@ -195,14 +193,14 @@ type Condition struct {
 
 func (c Condition) isFalse() bool { return !c.True && !c.Unknown }
 
-// A Refusal is why an instance cannot be composed, and what to do. Existing objects are not changed.
+// A Refusal explains why an instance cannot be composed, and how to fix it. Existing objects are not changed.
 type Refusal struct {
 	// Reason is the reason of the condition Accepted.
 	Reason string
 	Err    error
 }
 
-// Error returns the field and what to do.
+// Error returns a message with the field and the next step.
 func (r *Refusal) Error() string { return r.Err.Error() }
 
 // Unwrap returns the cause.

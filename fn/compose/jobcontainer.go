@@ -2,7 +2,7 @@ package compose
 
 import "github.com/crossplane-mysql/crossplane-mysql/apis/agent"
 
-// Places inside the pods in which the agent runs.
+// Paths in the pods in which the agent runs.
 const (
 	dataPath    = "/data"
 	archivePath = "/backup"

@@ -36,8 +36,8 @@ func namesOf(r *resolved) map[string]Requirement {
 	return out
 }
 
-// checkNames refuses to adopt existing objects. Crossplane silently adopts an object without a controller that has
-// the name of a composed resource.
+// checkNames refuses an instance if another object already has the name of one of its composed resources. Crossplane
+// would silently adopt such an object if it has no controller.
 func checkNames(r *resolved) error {
 	for _, name := range ResourceNames() {
 		if err := checkName(r, name); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // jobPolicy returns the NetworkPolicy of Jobs, which have access to the data. Jobs may connect only to the backup
-// gateway, and to the server if they clone it. They may run an image that a tenant has chosen, for a restore test.
+// gateway, and to a server that they clone. For a restore test, they may run an image that a tenant has chosen.
 func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	p := networkPolicy(r, r.instance.JobPolicyName(), metav1.LabelSelector{
 		MatchLabels: map[string]string{v1.LabelInstance: r.instance.Key()},
@@ -35,7 +35,7 @@ func jobPolicy(r *resolved) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// isCloned reports whether Jobs clone the server, or a Job has started to.
+// isCloned reports whether scheduled Jobs clone the server, or a Job is cloning it now.
 func isCloned(r *resolved) bool {
 	return r.spec.Backup.ScheduledMethod() == v1.MethodOnline || r.XR.Status.BackupUnderWay().IsOnline()
 }
@@ -95,7 +95,7 @@ func theController() networkingv1.NetworkPolicyPeer {
 	}
 }
 
-// checkNetworkPolicy refuses what the API server would permanently refuse in the NetworkPolicy.
+// checkNetworkPolicy refuses peers that the API server would always refuse in the NetworkPolicy.
 func checkNetworkPolicy(r *resolved, path *field.Path) field.ErrorList {
 	if r.spec.NetworkPolicy == nil {
 		return nil

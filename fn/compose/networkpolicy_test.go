@@ -74,8 +74,8 @@ func TestNetworkPolicyOnline(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyOfStore checks that Jobs may connect to the gateway if a backup is in a store, even if the next
-// backup is written to a volume. A restore test needs it.
+// TestNetworkPolicyOfStore checks that Jobs may connect to the gateway if there is a backup in a store, because its
+// restore test needs the gateway. The next backup may be written to a volume.
 func TestNetworkPolicyOfStore(t *testing.T) {
 	inStore := func(r *v1.BackupRecord) { r.Spec.Archive = &v1.Archive{Store: "offsite", Path: "p", SHA256: testSum} }
 	for name, tc := range map[string]struct {
@@ -97,8 +97,8 @@ func TestNetworkPolicyOfStore(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyIsWrong checks that a peer is refused with the name of its field if the API server would always
-// refuse it.
+// TestNetworkPolicyIsWrong checks that the function refuses a peer that the API server would always refuse, and names
+// its field.
 func TestNetworkPolicyIsWrong(t *testing.T) {
 	all := &metav1.LabelSelector{}
 	for name, tc := range map[string]struct {

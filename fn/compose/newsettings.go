@@ -13,12 +13,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// maxConfig is the maximum size of a my.cnf in bytes. The Job that validates it has it in an annotation, and the
+// maxConfig is the maximum size of a my.cnf in bytes. The Job that validates it stores it in an annotation, and the
 // annotations of an object are limited to 256 KiB (apimachinery, pkg/api/validation/objectmeta.go).
 const maxConfig = 128 << 10
 
-// checkNewSettings refuses settings with which the server would not start or accept clients. It accepts settings that
-// the server already has, because a newer release of the function must not stop a running server.
+// checkNewSettings refuses settings with which the server would not start or accept clients. It accepts the settings
+// that the server already has, because a newer release of the function must not stop a running server.
 func checkNewSettings(r *resolved, path *field.Path) field.ErrorList {
 	if r.engine.config == "" || r.started && isAsMade(r) {
 		return nil
@@ -37,8 +37,8 @@ func checkNewSettings(r *resolved, path *field.Path) field.ErrorList {
 }
 
 // fixedOptions are options that can only be set when the data directory is initialized, with their defaults. With
-// another value, a server does not start on the data, or does not find its tables. An empty default is unknown,
-// because releases differ.
+// another value, a server does not start on the data, or does not find its tables. The default is empty if it differs
+// between releases.
 var fixedOptions = map[string]string{
 	"aria_block_size":         "8192",
 	"innodb_fast_checksum":    "0",
@@ -64,7 +64,7 @@ func fixedSettings(settings map[string]v1.Setting) map[string]string {
 	return out
 }
 
-// suffixes are the multipliers of numbers in my.cnf.
+// suffixes are the multipliers that a number in my.cnf can end with.
 var suffixes = map[string]uint64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 // fixedValue returns a normalized value, so that 16K and 16384 are equal.
@@ -82,9 +82,9 @@ func fixedValue(value string) string {
 	return strconv.FormatUint(n*factor, 10)
 }
 
-// fixedInForce returns the fixed settings of the data, and reports whether they are known. Before the server has
-// accepted clients, they come from the claim, and the user has to set the values of a restored backup. For a server
-// that an earlier release started, they are in its my.cnf, if it accepts clients with it.
+// fixedInForce returns the fixed settings of the data, and reports whether they are known. Until the server has
+// accepted clients, they come from the claim, and a user must set the values of a restored backup there. If an
+// earlier release started the server, they come from its my.cnf, provided that it accepts clients.
 func fixedInForce(r *resolved) (settings map[string]string, known bool) {
 	switch {
 	case r.engine.config == "":

@@ -22,7 +22,7 @@ func config(pairs ...string) func(*Input) {
 	}
 }
 
-// serves adds a server that accepts clients with this my.cnf.
+// serves adds a server that accepts clients and runs with this my.cnf.
 func serves(text string) func(*Input) {
 	return func(in *Input) {
 		inUse(in)
@@ -42,8 +42,8 @@ func madeWith(pairs ...string) func(*Input) {
 	}
 }
 
-// TestFixedSettings checks options that can only be set when the data directory is initialized. For an instance with
-// data, a change is refused with the name of the option, and the value of the data is kept.
+// TestFixedSettings checks options that can only be set when the data directory is initialized. If an instance has
+// data, a change of such an option is refused by name, and the status keeps the value of the data.
 func TestFixedSettings(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
@@ -102,8 +102,8 @@ func TestFixedSettings(t *testing.T) {
 	}
 }
 
-// TestNewSettingsStopNoServer checks that a running server keeps settings that a newer release of the function
-// refuses.
+// TestNewSettingsStopNoServer checks that a running server keeps its settings, even if a newer release of the
+// function would refuse them.
 func TestNewSettingsStopNoServer(t *testing.T) {
 	pairs := []string{"relay_log", "OFF", "tls_version", ""}
 	if _, err := tryCompose(t, given(config(pairs...))); err == nil || !strings.Contains(err.Error(), "relay_log") ||

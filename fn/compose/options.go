@@ -16,7 +16,7 @@ const (
 	stopsServer    = "would prevent the server from running. Remove it"
 )
 
-// refusedOptions are options that must not be set, without modifiers such as skip_.
+// refusedOptions maps options that must not be set, without modifiers such as skip_, to the reason.
 var refusedOptions = map[string]string{
 	"aria_log_dir_path":            movesData,
 	"basedir":                      notYours,
@@ -77,8 +77,8 @@ var refusedOptions = map[string]string{
 // An optionCheck returns why a value of an option is refused, or "".
 type optionCheck func(value string) string
 
-// checkedOptions are options with allowed values. mysqld accepts numbers and unique prefixes for the words of an
-// enumeration, so the allowed values are listed and not the refused ones.
+// checkedOptions are options of which only some values are allowed. The allowed values are listed instead of the
+// refused ones, because mysqld also accepts numbers and unique prefixes for the words of an enumeration.
 var checkedOptions = map[string]optionCheck{
 	"debug_no_sync":                  only(losesWrites, "off", "0", "false"),
 	"default_storage_engine":         only(losesWrites, "innodb"),
@@ -115,9 +115,9 @@ func noPath(v string) string {
 	return ""
 }
 
-// refusedOption returns why an option cannot be set to a value, or "". A prefix of a refused name is also refused,
-// unless it is the name of another option. The reason is that mysqld accepts an unambiguous prefix of a name (MySQL
-// manual, 6.2.2.4).
+// refusedOption returns why an option cannot be set to a value, or "". It also refuses a prefix of a refused name,
+// unless the prefix is the name of another option, because mysqld accepts unambiguous prefixes (MySQL manual,
+// 6.2.2.4).
 func refusedOption(name, value string, modified bool) string {
 	if reason, ok := refusedOptions[name]; ok {
 		return reason

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// outsideWarning returns problems outside of the server, such as a load balancer without an address, or "". The
-// server is ready in spite of them.
+// outsideWarning returns problems outside of the server, such as a load balancer without an address, or "". They do
+// not prevent the server from being ready.
 func outsideWarning(r *resolved) string {
 	var all []string
 	if refused := refusedService(r); refused != nil {
@@ -44,18 +44,18 @@ func awaitsAddress(r *resolved) bool {
 	return s != nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && loadBalancerAddress(s) == ""
 }
 
-// serviceRefused matches Crossplane's message if the API server refuses the Service. It is written in
-// internal/controller/apiextensions/composite of Crossplane v2.4.0. With any other error than "invalid", Crossplane
-// applies nothing more, not even the status.
+// serviceRefused matches the message in which Crossplane reports that the API server refused the Service. It is
+// written in internal/controller/apiextensions/composite of Crossplane v2.4.0. After any error other than "invalid",
+// Crossplane applies nothing else, not even the status.
 var serviceRefused = regexp.MustCompile(`cannot apply composed resource "` + v1.ResourceService + `": (.*)`)
 
-// serviceInvalid matches Crossplane's message if the Service is invalid for the API server. Only an event contains
-// the reason.
+// serviceInvalid matches Crossplane's message about an invalid Service. Only an event contains the reason.
 var serviceInvalid = regexp.MustCompile(`^Unsynced resources: (?:.*[ ,])?` + v1.ResourceService + `(?:,|$)`)
 
 // refusedService returns why the Service differs from the spec, or nil. The server must not wait for a type or an
-// annotation that the API server has refused. Otherwise a quota for load balancers would stop all that Crossplane
-// does for the instance. The controller removes the status field periodically, so that the Service is tried again.
+// annotation that the API server has refused. Otherwise a quota for load balancers would prevent Crossplane from
+// changing anything else of the instance. The controller regularly removes the status field, so that the Service is
+// tried again.
 func refusedService(r *resolved) *v1.RefusedService {
 	wanted := r.spec.Service
 	if len(wanted.Annotations) == 0 && wanted.Type != v1.ServiceNodePort && wanted.Type != v1.ServiceLoadBalancer {
@@ -75,8 +75,8 @@ func refusedService(r *resolved) *v1.RefusedService {
 	return nil
 }
 
-// withoutRefused changes a Service to the type and annotations of the observed Service, or to a plain Service of type
-// ClusterIP. A headless Service stays headless, because that cannot change later.
+// withoutRefused changes a Service to the type and annotations of the observed Service. If none is observed, it
+// changes the Service to type ClusterIP. A headless Service stays headless, because this cannot change later.
 func withoutRefused(r *resolved, s *corev1.Service) {
 	s.Spec.Type, s.Annotations = corev1.ServiceTypeClusterIP, nil
 	observed := r.Observed.Service
@@ -96,7 +96,7 @@ func withoutRefused(r *resolved, s *corev1.Service) {
 	}
 }
 
-// checkOwnSecret refuses a Secret that the instance itself creates. The instance would wait for it forever.
+// checkOwnSecret refuses a Secret that the instance itself creates, because the instance would wait for it forever.
 func checkOwnSecret(r *resolved, path, name string) error {
 	if name != "" && r.instance.IsOwnSecret(name) {
 		return newRefusal(v1.ReasonInvalid,

@@ -47,8 +47,8 @@ func conditionServing(t *testing.T, out *Output) Condition {
 	return out.Conditions[n]
 }
 
-// TestOutsideDoesNotStopServing checks that the message contains problems outside of the server, and that the
-// instance stays Serving and Ready.
+// TestOutsideDoesNotStopServing checks that problems outside of the server are in the message, and that the instance
+// stays Serving and Ready.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	const quota = `cannot compose resources: cannot apply composed resource "service": services "db" is forbidden: exceeded quota: q`
 	waits := "Running. Service default/db has no address yet"
@@ -111,8 +111,8 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 	}
 }
 
-// TestRefusedServiceIsRemembered checks that the server starts with a plain Service. The refused one is retried only
-// if the spec changes or the controller removes the status field.
+// TestRefusedServiceIsRemembered checks that the server starts with a plain Service if the API server refuses the
+// wanted one. The wanted Service is retried only after the spec changes or the controller removes the status field.
 func TestRefusedServiceIsRemembered(t *testing.T) {
 	const quota = `cannot compose resources: cannot apply composed resource "service": no`
 	request := func(in *Input) {
@@ -151,7 +151,7 @@ func TestRefusedServiceIsRemembered(t *testing.T) {
 	}
 }
 
-// TestWaitingSaysCrossplane checks that the message of a server that waits contains the warning about Crossplane.
+// TestWaitingSaysCrossplane checks that the message of a waiting server contains the warning about Crossplane.
 func TestWaitingSaysCrossplane(t *testing.T) {
 	out := composed(t, given(previous(""),
 		func(in *Input) { in.XR.Status.CrossplaneWarning = "Crossplane cannot do its part" }))
@@ -160,7 +160,7 @@ func TestWaitingSaysCrossplane(t *testing.T) {
 	}
 }
 
-// TestOwnSecretIsRefused checks that a spec must not name a Secret that the instance itself creates.
+// TestOwnSecretIsRefused checks that a spec cannot name a Secret that the instance itself creates.
 func TestOwnSecretIsRefused(t *testing.T) {
 	i := given().XR.Instance()
 	own := []string{i.ConnectionSecretName(), i.PendingSecretName(), i.RootSecretName(), i.TLSSecretName(),

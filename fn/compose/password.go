@@ -8,8 +8,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolvePassword returns the wanted password from the spec or a Secret. It is empty while the password is unknown or
-// not created. A server that has started no longer needs it.
+// resolvePassword returns the wanted password from the spec or a Secret. It returns "" while the password is unknown
+// or not generated yet. A server that has started no longer needs it.
 func resolvePassword(r *resolved) (string, error) {
 	switch {
 	case r.password.Secret == nil:
@@ -51,8 +51,8 @@ func passwordOf(r *resolved, ref *v1.SecretKeySelector) (string, error) {
 	return allowedPassword(r, path, clean, s.Labels)
 }
 
-// passwordVersion returns the resourceVersion of the Secret that the spec names if Crossplane watches this Secret, or
-// "". It reveals nothing about the content.
+// passwordVersion returns the resourceVersion of the Secret that the spec names, or "" if Crossplane does not watch
+// that Secret. The resourceVersion reveals nothing about the content.
 func passwordVersion(r *resolved) string {
 	ref := r.spec.PasswordSecretRef
 	if ref == nil || !r.Watched {

@@ -121,7 +121,7 @@ func TestResolvePassword(t *testing.T) {
 	}
 }
 
-// namespaced replaces the XR of an input by one without a claim.
+// namespaced replaces the XR of an input with an XR that has no claim.
 func namespaced(in *Input) {
 	in.XR.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.KindMySQL))
 	in.XR.Namespace, in.XR.Name, in.XR.Spec.ClaimRef = "default", "db", nil
@@ -132,8 +132,8 @@ func namespaced(in *Input) {
 			PolicyName: v1.ProtectionPolicy, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}}}
 }
 
-// TestUnprotected checks that a MySQL without a claim does not start for the first time if users of its namespace
-// could write its status. An instance that has started continues to run. Claims are not affected, because users
+// TestUnprotected checks that a MySQL without a claim does not start for the first time while users of its namespace
+// could write its status. An instance that has already started keeps running. Claims are not affected, because users
 // cannot write the status of their XR.
 func TestUnprotected(t *testing.T) {
 	cases := map[string]struct {
@@ -187,8 +187,8 @@ func TestUnprotected(t *testing.T) {
 	}
 }
 
-// TestGeneratedPasswordIsAwaited checks that the function creates neither the root Secret nor a server before the
-// controller has generated the password. It does not refuse the XR.
+// TestGeneratedPasswordIsAwaited checks that the function creates neither the root Secret nor a server until the
+// controller has generated the password. Meanwhile it does not refuse the XR.
 func TestGeneratedPasswordIsAwaited(t *testing.T) {
 	bare := func(in *Input) { in.XR.Spec.Password, in.Required.Password.Known = nil, true }
 	out := composed(t, given(namespaced, bare))
@@ -210,8 +210,8 @@ func TestGeneratedPasswordIsAwaited(t *testing.T) {
 	}
 }
 
-// TestNoHostPathInANamespace checks that the function refuses hostPath volumes for an XR in a namespace, whether it
-// has started or not.
+// TestNoHostPathInANamespace checks that the function refuses hostPath volumes for a namespaced XR, even if the
+// instance has started.
 func TestNoHostPathInANamespace(t *testing.T) {
 	for _, in := range []Input{given(onHostPath, namespaced), given(onHostPath, namespaced, server(1))} {
 		out, err := tryCompose(t, in)

@@ -15,14 +15,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// schedulingOf returns the scheduling of the claim or else of the platform. It is never nil.
+// schedulingOf returns the scheduling of the claim, or the platform's default if the claim has none. It is never nil.
 func schedulingOf(s *serverInput) *v1.Scheduling {
 	return cmp.Or(s.wish.Scheduling, s.defaultScheduling, &v1.Scheduling{})
 }
 
-// schedule sets the scheduling of a pod that may be the first to use the data volume, because the volume is
-// provisioned near this pod. These are the server's pod and the restore Job's pod. The backup Job mounts the data
-// volume and the backup volume, so the data volume must be on a node that can use both.
+// schedule sets the scheduling of the server's pod or the restore Job's pod. These may be the first pods to use the
+// data volume, which is then provisioned near them. The backup Job mounts both volumes, so the data volume must be on
+// a node that can also use the backup volume.
 func schedule(s *serverInput, pod *corev1.PodSpec) {
 	scheduling := schedulingOf(s)
 	pod.NodeSelector, pod.Tolerations, pod.PriorityClassName =
@@ -39,8 +39,8 @@ func schedule(s *serverInput, pod *corev1.PodSpec) {
 }
 
 // nodesOfJobs returns the nodes for the controller's Jobs, or nil if the scheduler may choose. These are the nodes on
-// which the server last ran. The data can then be backed up even if a user requests nodes that cannot use its volume
-// and the server cannot be scheduled.
+// which the server last ran. A backup can then run even if a user requests nodes that cannot use the data volume, and
+// the server cannot be scheduled.
 func nodesOfJobs(r *resolved, rev revision) *v1.NodePlacement {
 	d := r.Observed.Deployment
 	switch {
@@ -53,8 +53,8 @@ func nodesOfJobs(r *resolved, rev revision) *v1.NodePlacement {
 	return schedulingOf(r.serverInput).NodePlacement().OfJobs()
 }
 
-// spread returns the constraints of the server's pod. Without a selector, a constraint spreads the servers of the
-// namespace.
+// spread returns the topology spread constraints of the server's pod. A constraint without a selector spreads all
+// servers of the namespace.
 func spread(s *serverInput, constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	out := slices.Clone(constraints)
 	for i := range out {
@@ -66,8 +66,8 @@ func spread(s *serverInput, constraints []corev1.TopologySpreadConstraint) []cor
 	return out
 }
 
-// sparesJobs excludes the pods of the product's Jobs from the terms. A server must not keep the Jobs that back it up
-// from its node.
+// sparesJobs excludes the pods of the product's Jobs from the anti-affinity terms, so that a server does not keep its
+// own backup Jobs away from its node.
 func sparesJobs(a *corev1.PodAntiAffinity) {
 	if a == nil {
 		return
@@ -87,8 +87,8 @@ func sparesJobs(a *corev1.PodAntiAffinity) {
 	}
 }
 
-// within restricts a node affinity to nodes. The terms of a selector are alternatives, so each term of one selector
-// is combined with each term of the other one.
+// within restricts a node affinity to the nodes of a selector. The terms of a selector are alternatives, so each term
+// of one selector is combined with each term of the other.
 func within(a *corev1.NodeAffinity, nodes *corev1.NodeSelector) *corev1.NodeAffinity {
 	if nodes == nil {
 		return a
@@ -113,7 +113,7 @@ func within(a *corev1.NodeAffinity, nodes *corev1.NodeSelector) *corev1.NodeAffi
 	return out
 }
 
-// checkScheduling refuses what the API server would permanently refuse in the Deployment.
+// checkScheduling refuses scheduling that the API server would always refuse in the Deployment.
 func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
@@ -135,11 +135,11 @@ func checkScheduling(s *v1.Scheduling, path *field.Path) field.ErrorList {
 	return clipped(errs)
 }
 
-// longestNodes is the maximum length of the nodes as JSON. They are stored in annotations of volumes, once for each
-// backup.
+// longestNodes is the maximum length of the nodes as JSON, in bytes. Annotations of volumes contain the nodes once
+// for each backup.
 const longestNodes = 2048
 
-// clipped shortens the values in errors of Kubernetes.
+// clipped shortens the values in validation errors of Kubernetes.
 func clipped(errs field.ErrorList) field.ErrorList {
 	for _, e := range errs {
 		if text, ok := e.BadValue.(string); ok {
@@ -180,8 +180,8 @@ func checkPodTerms(required []corev1.PodAffinityTerm, preferred []corev1.Weighte
 	return errs
 }
 
-// checkPodTerm applies the rules of the API server. In addition, it refuses terms about pods of other namespaces,
-// because anti-affinity would keep these pods away from a node as well.
+// checkPodTerm applies the rules of the API server. It also refuses terms about pods of other namespaces, because
+// anti-affinity would keep those pods away from a node, too.
 func checkPodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
 	errs := checkSelector(t.LabelSelector, path.Child("labelSelector"))
 	if t.LabelSelector == nil || len(t.LabelSelector.MatchLabels)+len(t.LabelSelector.MatchExpressions) == 0 {
@@ -252,8 +252,8 @@ func checkInclusion(p *corev1.NodeInclusionPolicy, path *field.Path) field.Error
 	return checkEnum(path, *p, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
 }
 
-// checkToleration applies the rules of the API server. In addition, it requires a key, because Jobs that read the
-// data also get the toleration and must not run on arbitrary nodes.
+// checkToleration applies the rules of the API server. It also requires a key, because Jobs that read the data get
+// the toleration, too, and must not run on arbitrary nodes.
 func checkToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
@@ -299,7 +299,8 @@ func checkNodeAffinity(a *corev1.NodeAffinity, path *field.Path) field.ErrorList
 			errs = append(errs, field.Required(fldPath, "set a term that selects nodes"))
 		}
 		for i, t := range s.NodeSelectorTerms {
-			// Kubernetes matches no node with such a term, and combined with another term it would match each node.
+			// With such a term alone, Kubernetes matches no node. Combined with a term of another selector, it would match
+			// every node that the other term matches.
 			if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
 				errs = append(errs, field.Required(fldPath.Index(i), "set matchExpressions or matchFields"))
 			}

@@ -125,7 +125,8 @@ func TestScheduling(t *testing.T) {
 	}
 }
 
-// TestNodesOfJobs checks that Jobs get the nodes on which the server last ran, even if the spec has changed since.
+// TestNodesOfJobs checks that Jobs get the nodes on which the server last ran, even if the spec has changed since
+// then.
 func TestNodesOfJobs(t *testing.T) {
 	ran := &v1.NodePlacement{NodeSelector: map[string]string{"disk": "old"}}
 	wanted := scheduling().NodePlacement().OfJobs()
@@ -207,8 +208,8 @@ func TestWithinNodes(t *testing.T) {
 	}
 }
 
-// TestCheckScheduling checks that scheduling is refused with the name of the field if the API server would refuse it
-// in the Deployment.
+// TestCheckScheduling checks that the function refuses scheduling that the API server would refuse in the Deployment,
+// and names the field.
 func TestCheckScheduling(t *testing.T) {
 	toleration := func(toleration corev1.Toleration) func(*v1.Scheduling) {
 		return func(s *v1.Scheduling) { s.Tolerations = []corev1.Toleration{toleration} }

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolvePlatform returns the policy of the platform. Before it is known, nothing is created or deleted.
+// resolvePlatform returns the platform policy. Until the policy is known, nothing is created or deleted.
 func resolvePlatform(in Input) (v1.PlatformSpec, error) {
 	if !in.Required.Platform.Known {
 		return v1.PlatformSpec{}, nil
@@ -35,8 +35,8 @@ func resolvePlatform(in Input) (v1.PlatformSpec, error) {
 	return out, nil
 }
 
-// checkAllowed refuses what the platform does not allow. A started instance keeps what it already has, with a
-// warning.
+// checkAllowed refuses values that the platform does not allow. A started instance keeps the values that it already
+// uses, with a warning.
 func checkAllowed(r *resolved) (kept, err error) {
 	if !r.Required.Platform.Known {
 		return nil, nil
@@ -55,7 +55,7 @@ func checkAllowed(r *resolved) (kept, err error) {
 			forbid(notAllowed(path, value, list), inUse)
 		}
 	}
-	// A field of the wish is in use if the server's pod was created with this wish.
+	// A field of the wish is in use if the server's pod was created from this wish.
 	spec, p, asMade := field.NewPath("spec"), &r.platform, isAsMade(r)
 	ask(spec.Child("image"), r.wantedImage, p.AllowsImage(r.wantedImage), *cmp.Or(p.AllowedImages, &[]string{}),
 		r.wantedImage == r.XR.Status.Image)

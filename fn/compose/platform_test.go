@@ -12,7 +12,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestNotAllowed checks that a value that the platform no longer allows is kept if it is in use, and refused if not.
+// TestNotAllowed checks that an instance keeps a value that the platform no longer allows if the value is in use.
+// Otherwise the value is refused.
 func TestNotAllowed(t *testing.T) {
 	const key = "example.org/key"
 	forbids := platform(func(s *v1.PlatformSpec) {
@@ -97,8 +98,8 @@ func TestNotAllowed(t *testing.T) {
 	}
 }
 
-// TestPlatformMissing checks that nothing is created before the Platform is known, and that nothing changes if there
-// is none.
+// TestPlatformMissing checks that nothing is created before the Platform is known, and that nothing changes if it
+// does not exist.
 func TestPlatformMissing(t *testing.T) {
 	unknown := given(func(in *Input) { in.Required.Platform = Required[v1.Platform]{} })
 	out, err := tryCompose(t, unknown)
@@ -113,8 +114,8 @@ func TestPlatformMissing(t *testing.T) {
 	}
 }
 
-// TestLimitResources checks that a server gets no more resources than the platform allows, with or without its own
-// limit.
+// TestLimitResources checks that a server never gets more resources than the platform allows, whether it sets a limit
+// or not.
 func TestLimitResources(t *testing.T) {
 	amounts := func(memory string) map[corev1.ResourceName]v1.Amount {
 		return map[corev1.ResourceName]v1.Amount{corev1.ResourceMemory: v1.Amount(memory)}

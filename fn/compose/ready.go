@@ -14,7 +14,7 @@ func pvcReady(c *corev1.PersistentVolumeClaim) bool {
 	return c != nil && c.Status.Phase == corev1.ClaimBound
 }
 
-// deploymentReady reports whether the pod of the newest template accepts clients.
+// deploymentReady reports whether a pod with the newest template accepts clients.
 func deploymentReady(d *appsv1.Deployment) bool {
 	return d != nil && d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas > 0 && d.Status.ReadyReplicas > 0
@@ -25,14 +25,13 @@ func deploymentReady(d *appsv1.Deployment) bool {
 // or two seconds after each restart.
 const minReadySeconds = 10
 
-// deploymentAvailable reports whether the pod of the newest template has been ready for minReadySeconds.
+// deploymentAvailable reports whether a pod with the newest template has been ready for minReadySeconds.
 func deploymentAvailable(d *appsv1.Deployment) bool {
 	return deploymentReady(d) && d.Status.AvailableReplicas > 0
 }
 
-// serviceReady reports whether the Service exists. Clients in the cluster do not need the address of a load balancer,
-// so the address is not part of readiness. Crossplane copies connection details to the claim's Secret only while the
-// XR is Ready.
+// serviceReady reports whether the Service exists. It ignores the address of a load balancer, which clients in the
+// cluster do not need. Crossplane copies connection details to the claim's Secret only while the XR is Ready.
 func serviceReady(s *corev1.Service) bool { return s != nil }
 
 func jobComplete(j *batchv1.Job) bool { return jobCondition(j, batchv1.JobComplete) != nil }

@@ -11,7 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// ownBackups returns the BackupRecords whose spec names the instance. Labels only select candidates.
+// ownBackups returns the BackupRecords whose spec names the instance. A label alone does not prove that a
+// BackupRecord belongs to it.
 func ownBackups(i v1.Instance, all []v1.BackupRecord) []v1.BackupRecord {
 	own := make([]v1.BackupRecord, 0, len(all))
 	for _, r := range all {
@@ -32,7 +33,7 @@ func phaseOf(r *v1.BackupRecord) v1.BackupPhase {
 	return r.Status.Phase
 }
 
-// inSentence returns the message of a BackupRecord as the end of a sentence.
+// inSentence returns a message in a form that can be appended to another sentence.
 func inSentence(message string) string {
 	if message == "" {
 		return ""
@@ -50,7 +51,7 @@ func (r *resolved) backupName(record string) string {
 	return record
 }
 
-// describeRestore names a restore or an import in a sentence.
+// describeRestore describes a restore or an import as part of a sentence.
 func (r *resolved) describeRestore(from *v1.RestoreStatus) string {
 	named := *from
 	named.Backup = r.backupName(from.Backup)

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestMessagesNameTheBackup checks that messages contain the name of the Backup that a user created, because a user
-// cannot set the name of its BackupRecord in spec.restore.backup.
+// TestMessagesNameTheBackup checks that messages contain the name of the Backup that a user created. A user can set
+// that name in spec.restore.backup, but not the name of the BackupRecord.
 func TestMessagesNameTheBackup(t *testing.T) {
 	backup := func(record string) string { return "nightly-of-" + record }
 	asked := func(r *v1.BackupRecord) { r.Spec.Origin, r.Spec.Request = v1.OriginRequest, backup(r.Name) }
@@ -59,5 +59,5 @@ func TestMessagesNameTheBackup(t *testing.T) {
 	}
 }
 
-// foundOther is the status of a controller that found another newest backup than the function.
+// foundOther sets the status of a controller that found a different newest backup than the function.
 func foundOther(in *Input) { in.XR.Status.RestoreSource.NewestBackup = "other" }

@@ -12,12 +12,12 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A state is the state of an instance, from which its report is made.
+// A state is the state of an instance that is reported.
 type state struct {
 	*resolved
 
 	begin start
-	// warning is what cannot be done for an instance that has started, although the rest can.
+	// warning is the part of the spec that cannot be applied to an instance that has started, or nil.
 	warning  *Refusal
 	revision revision
 	// volume is the volume that the PVC must be bound to.
@@ -75,14 +75,14 @@ func report(r *resolved, s storage, begin start, rev revision, resources map[str
 	}
 }
 
-// isSettled reports whether a healthy instance has no change in progress, and Crossplane watches the objects that it
-// depends on.
+// isSettled reports whether no change is in progress, and Crossplane watches the objects that the instance depends
+// on.
 func isSettled(r *resolved) bool {
 	return r.Watched && r.change.pending == "" && r.XR.Status.ImageChange == nil &&
 		r.XR.Status.BackupUnderWay() == nil && blockerOf(r) == nil
 }
 
-// choiceAtBegin returns the restore source in the spec, or the restore source at the creation of the instance.
+// choiceAtBegin returns the restore source that the instance started with, or the one in the spec before the start.
 func choiceAtBegin(r *resolved) string {
 	if r.XR.Status.Started || r.XR.Status.Restore != nil {
 		return r.XR.Status.Choice
@@ -90,7 +90,7 @@ func choiceAtBegin(r *resolved) string {
 	return r.spec.Restore.Choice()
 }
 
-// seenVolume returns the data volume for the status. Once it is set, it stays.
+// seenVolume returns the data volume for the status. It is kept once it is set.
 func seenVolume(r *resolved) string {
 	if c := r.Observed.DataPVC; c != nil && c.Spec.VolumeName != "" &&
 		(c.Status.Phase == corev1.ClaimBound || !r.hostPath) {
@@ -108,8 +108,7 @@ func allReady(rs map[string]Resource) bool {
 	return true
 }
 
-// message returns one or two sentences for users. After a restore, it contains the same text as the original
-// operators.
+// message returns one or two sentences for users. After a restore, it begins with the original operators' message.
 func (s state) message() string {
 	switch {
 	case s.change.stopped:
@@ -131,7 +130,7 @@ func (s state) message() string {
 		inSentence(s.settingsMessage()) + s.change.waitsFor(s.XR.Status.ImageChange) + s.updateWaiting()
 }
 
-// reason returns the reason that matters most.
+// reason returns the most important reason.
 func (s state) reason() string {
 	blocker, serving := blockerOf(s.resolved), s.servingCondition()
 	switch {
@@ -153,8 +152,8 @@ func (s state) reason() string {
 	return serving.Reason
 }
 
-// observedGeneration returns the generation of an object that a user created. A composite resource has a different
-// generation than its claim, which gets a copy of this status.
+// observedGeneration returns the generation of the object that a user created, or 0 for a claim. The generation of
+// the composite resource differs from that of its claim, which gets a copy of this status.
 func observedGeneration(r *resolved) int64 {
 	if a, ok := v1.APIOf(r.XR.GroupVersionKind().GroupKind()); ok && !a.HasClaims() {
 		return r.XR.Generation
@@ -162,7 +161,7 @@ func observedGeneration(r *resolved) int64 {
 	return 0
 }
 
-// requestWarning returns why an on-demand or scheduled backup failed, or its progress.
+// requestWarning returns why an on-demand or scheduled backup failed, or the progress of a running one.
 func requestWarning(status *v1.MySQLStatus) string {
 	out := ""
 	if b := status.BackupUnderWay(); b != nil && b.Message != "" {
@@ -202,14 +201,14 @@ func backupsStatus(r *resolved) *v1.BackupsStatus {
 	return &out
 }
 
-// backupsMessage returns what is wrong with the backups, or "".
+// backupsMessage returns the problems with the backups, or "".
 func backupsMessage(r *resolved) string {
 	status := &r.XR.Status
 	return strings.Join(slices.DeleteFunc([]string{status.OutsideData, scheduleWarning(status.BackupSchedule),
 		status.BackupWarning}, func(text string) bool { return text == "" }), ". ")
 }
 
-// lastBackupCondition reports whether the last backup succeeded. Data that no backup can contain has priority.
+// lastBackupCondition reports whether the last backup succeeded. Data that no backup can contain takes precedence.
 func lastBackupCondition(r *resolved) Condition {
 	status, out := &r.XR.Status, Condition{Type: v1.ConditionLastBackupSucceeded}
 	missed := ""
@@ -232,7 +231,7 @@ func lastBackupCondition(r *resolved) Condition {
 	return out
 }
 
-// lastFinished returns the backup of the running instance that began last and has ended, or nil.
+// lastFinished returns the most recent finished backup of the running instance, or nil.
 func lastFinished(status *v1.MySQLStatus) (last *v1.LastBackupStatus) {
 	for _, b := range []*v1.LastBackupStatus{status.RequestedBackup, status.ScheduledBackup} {
 		if b != nil && !b.IsUnderWay() && (last == nil || last.BegunAt.Before(&b.BegunAt)) {
@@ -252,7 +251,7 @@ func (s state) afterRestore() string {
 	return ""
 }
 
-// pvcWarning returns what is wrong with the data PVC, or "".
+// pvcWarning returns the problem with the data PVC, or "".
 func (s state) pvcWarning() string {
 	c, name := s.Observed.DataPVC, qualifiedName(s.instance.Namespace, s.instance.DataPVCName())
 	switch {
@@ -324,8 +323,7 @@ func acceptedCondition(warning *Refusal) Condition {
 	return Condition{Type: v1.ConditionAccepted, True: true, Reason: v1.ReasonAccepted}
 }
 
-// loginPending returns why a running server is not ready yet: the controller has not logged in with the password that
-// clients would get.
+// loginPending explains why clients cannot log in to a running server yet.
 func loginPending(c *v1.CredentialsStatus) string {
 	if c != nil && c.State == v1.CredentialsFailed {
 		return "The server is running, but clients cannot log in: " + c.Message
@@ -333,8 +331,7 @@ func loginPending(c *v1.CredentialsStatus) string {
 	return "The server is running. Waiting for the controller to log in and publish the connection Secret"
 }
 
-// passwordWarning returns the controller's message about the password of the running server, if it is not the wanted
-// password.
+// passwordWarning returns the controller's message about a password change that failed or is in progress.
 func passwordWarning(c *v1.CredentialsStatus) string {
 	switch {
 	case c == nil:
@@ -347,8 +344,7 @@ func passwordWarning(c *v1.CredentialsStatus) string {
 	return ""
 }
 
-// blockerOf returns what blocks the server's pod, or nil. The source is the controller's report about the pod, or the
-// status of the Deployment.
+// blockerOf returns what blocks the server's pod, or nil. The controller or the Deployment's status reports it.
 func blockerOf(r *resolved) *v1.Blocker {
 	if r.XR.Status.BlockedBy != nil || r.Observed.Deployment == nil {
 		return r.XR.Status.BlockedBy
@@ -375,7 +371,7 @@ func inBrackets(blocker *v1.Blocker) string {
 	return " (" + blocker.Message + ")"
 }
 
-// whereReached returns the server's port, for users who requested nothing but a server.
+// whereReached returns the NodePort of a Database, and a warning if its data is lost with the pod.
 func whereReached(r *resolved) string {
 	e := endpointOf(r)
 	if !r.database || e == nil || e.NodePort == 0 {

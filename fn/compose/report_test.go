@@ -11,7 +11,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestBlocked checks that the cause of a blocked server is in its message and in the condition Blocked.
+// TestBlocked checks that the message of a blocked server and its condition Blocked contain the cause.
 func TestBlocked(t *testing.T) {
 	cases := map[string]struct {
 		reason string

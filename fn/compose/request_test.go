@@ -13,8 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestRequestedBackup checks that the server is stopped during an on-demand backup and runs again afterwards. A
-// failure is in the message.
+// TestRequestedBackup checks that the server is stopped during an on-demand backup and starts again afterwards. If
+// the backup fails, the message contains the error.
 func TestRequestedBackup(t *testing.T) {
 	const request = "one"
 	answered := func(b v1.LastBackupStatus) func(*Input) {
@@ -66,8 +66,8 @@ func TestRequestedBackup(t *testing.T) {
 	}
 }
 
-// TestPlannedBackup checks that the message contains since when a scheduled backup has been overdue, and the progress
-// of one that runs.
+// TestPlannedBackup checks that the message reports since when a scheduled backup has been overdue, and the progress
+// of a running one.
 func TestPlannedBackup(t *testing.T) {
 	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
 	planned := func(change func(*v1.MySQLStatus)) func(*Input) {
@@ -127,7 +127,7 @@ func TestPlannedBackup(t *testing.T) {
 	}
 }
 
-// TestLastBackup checks that the condition and the status report the result of the last backup, also without a
+// TestLastBackup checks that the condition and the status report the result of the last backup, with and without a
 // schedule.
 func TestLastBackup(t *testing.T) {
 	timestamp := metav1.NewTime(v1.PlannedAt("2026-11-26T03:00Z"))
@@ -184,8 +184,8 @@ func TestLastBackup(t *testing.T) {
 	}
 }
 
-// TestUnplanned checks that an invalid schedule does not prevent a started server from starting or stopping. It is
-// refused before the first start.
+// TestUnplanned checks that an invalid schedule is refused before the first start, but does not prevent a started
+// server from starting or stopping.
 func TestUnplanned(t *testing.T) {
 	nowhere := func(in *Input) {
 		in.XR.Spec.Backup = v1.BackupSpec{Schedule: &v1.BackupSchedule{Cron: "0 3 * * *", TimeZone: "Europe/Berln", Method: v1.MethodCold}}

@@ -22,12 +22,12 @@ const (
 	RequiredImport     = "import"
 	RequiredPolicy     = "protection-policy"
 	RequiredBinding    = "protection-binding"
-	// RequiredExisting is followed by the name of a composed resource.
+	// RequiredExisting is a prefix that is followed by the name of a composed resource.
 	RequiredExisting = "existing-"
 )
 
-// requirementsOf returns the required resources of an instance. They do not depend on required resources, so that two
-// calls are enough.
+// requirementsOf returns the required resources of an instance. They do not depend on other required resources, so
+// that two calls are enough.
 func requirementsOf(r *resolved, s storage) map[string]Requirement {
 	ns := r.instance.Namespace
 	out := map[string]Requirement{RequiredPlatform: platformRequirement()}
@@ -56,12 +56,12 @@ func requirementsOf(r *resolved, s storage) map[string]Requirement {
 	return out
 }
 
-// platformRequirement returns the requirement of each instance.
+// platformRequirement returns the requirement for the Platform, which every instance has.
 func platformRequirement() Requirement {
 	return Requirement{APIVersion: v1.GroupVersion.String(), Kind: v1.KindPlatform, Name: v1.PlatformName}
 }
 
-// historyRequirements returns the requirements of the first start.
+// historyRequirements returns the required resources that are needed only until the first start.
 func historyRequirements(r *resolved) map[string]Requirement {
 	gv := v1.GroupVersion.String()
 	out := map[string]Requirement{

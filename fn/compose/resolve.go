@@ -12,7 +12,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A resolved instance contains the validated settings of its XR and of the platform, and its state. It is immutable.
+// A resolved instance contains its state, and the validated settings of its XR and of the platform. It is immutable.
 type resolved struct {
 	Input
 
@@ -21,19 +21,19 @@ type resolved struct {
 
 	// spec contains the spec with its defaults.
 	spec v1.MySQLSpec
-	// wantedImage is the image of the spec. change describes how the server gets it.
+	// wantedImage is the image in the spec. change describes how the server changes to it.
 	wantedImage string
 	change      imageChange
 	// size is the size of the volume in the spec.
 	size resource.Quantity
-	// password is the place of the wanted password. statedPassword is the password in the spec, or "" if a Secret
-	// contains it.
+	// password is the source of the wanted password. statedPassword is the password in the spec, or "" if it is in a
+	// Secret.
 	password       v1.PasswordSource
 	statedPassword string
-	// store is the BackupStore, or "" for a volume. storeRefused is why it is not the store in the spec.
+	// store is the BackupStore in use, or "" for a volume. storeRefused is why the store in the spec is not used.
 	store        string
 	storeRefused *field.Error
-	// unplanned is why a started instance has no scheduled backups although its spec has a schedule.
+	// unplanned is why a started instance takes no scheduled backups although its spec has a schedule.
 	unplanned error
 	// jobResources are the resources of the containers of Jobs, or nil for the default.
 	jobResources *corev1.ResourceRequirements
@@ -42,8 +42,8 @@ type resolved struct {
 	database bool
 }
 
-// resolve validates an Input. For callers without an API server, it refuses what the schema refuses. It also checks
-// rules that a schema cannot express, and reports all errors.
+// resolve validates an Input. It also refuses what the schema refuses, for callers without an API server, and checks
+// rules that a schema cannot express. It reports all errors.
 func resolve(in Input) (*resolved, error) {
 	r, errs, err := readInput(in)
 	if err != nil {
@@ -77,7 +77,7 @@ func resolve(in Input) (*resolved, error) {
 	return r, nil
 }
 
-// readInput decodes an Input, and returns which fields are unreadable.
+// readInput decodes an Input, and returns the errors of fields that cannot be decoded.
 func readInput(in Input) (*resolved, field.ErrorList, error) {
 	if s := in.XR.Status; s.IsStale(in.XR.Instance().XR) {
 		return nil, nil, newRefusal(v1.ReasonStaleStatus,
@@ -106,7 +106,7 @@ func readInput(in Input) (*resolved, field.ErrorList, error) {
 	return r, slices.Concat(badImage, badPassword, badSize, badServer), nil
 }
 
-// withDefaults sets the defaults that the API server sets, for callers without one.
+// withDefaults sets the defaults that the API server would set, for callers without an API server.
 func withDefaults(s v1.MySQLSpec) v1.MySQLSpec {
 	if s.Service.Type == "" {
 		s.Service.Type = v1.ServiceClusterIP
@@ -131,11 +131,11 @@ func isMarkedStarted(d *appsv1.Deployment, i v1.Instance) bool {
 	return d != nil && d.Annotations[v1.AnnotationStarted] == startedMark(i)
 }
 
-// startedMark returns a mark that is unique for this XR.
+// startedMark returns the value of AnnotationStarted for this XR.
 func startedMark(i v1.Instance) string { return "started-" + string(i.XR) }
 
-// resolveImage returns the image of an instance. If the spec has no image, the instance keeps the image from its
-// creation, even if the platform's default changes.
+// resolveImage returns the image of an instance. If the spec has no image, the instance keeps the image that it was
+// created with, even if the platform's default changes.
 func resolveImage(r *resolved, path *field.Path) (string, field.ErrorList) {
 	image := defaultImage(r)
 	switch {
@@ -182,7 +182,7 @@ func resolveSize(r *resolved, spec *field.Path) (resource.Quantity, field.ErrorL
 	text, name := r.spec.Size()
 	path := spec.Child(name)
 	if r.ephemeral || !r.engine.stored {
-		return resource.Quantity{}, nil // There is no volume, or a volume is refused.
+		return resource.Quantity{}, nil // Either there is no volume, or another check refuses it.
 	}
 	if text == "" {
 		return resource.Quantity{}, field.ErrorList{

@@ -14,9 +14,9 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// usualResources returns the default resources of a server. A node that runs out of memory first evicts pods without
-// a memory request. Without a limit, a server could use the memory of other pods. MySQL takes about 400 MiB with its
-// own defaults. The cache of mongod is half of the limit minus 1 GiB, but at least 256 MiB.
+// usualResources returns the default resources of a server. With a memory request, the server is not among the first
+// pods that are evicted when the node runs out of memory. With a limit, it cannot use the memory of other pods. MySQL
+// needs about 400 MiB with its own defaults. mongod's cache is half of the limit minus 1 GiB, but at least 256 MiB.
 func usualResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"),
@@ -25,8 +25,8 @@ func usualResources() corev1.ResourceRequirements {
 	}
 }
 
-// defaultResources returns the resources of a server whose claim has none. They come from the Composition, the
-// Platform, or the product's defaults. The product's defaults are reduced to what the Platform allows, so that a
+// defaultResources returns the resources of a server whose claim sets none. They come from the Composition, the
+// Platform, or else the product's defaults. The product's defaults are reduced to the Platform's maximum, so that a
 // claim without resources is not refused.
 func defaultResources(ofComposition, ofPlatform *v1.Resources, most corev1.ResourceList) (corev1.ResourceRequirements,
 	error) {
@@ -55,7 +55,7 @@ func valueOrZero[T any](p *T) (out T) {
 	return out
 }
 
-// noResourceClaims is the error for resource claims.
+// noResourceClaims is the error message if a spec contains resource claims.
 const noResourceClaims = "resource claims are not supported. Remove them"
 
 // resolveResources returns the resources in the spec, or the defaults if the spec has none.
@@ -89,8 +89,8 @@ func maxResources(most map[corev1.ResourceName]v1.Amount) (corev1.ResourceList, 
 	return out, nil
 }
 
-// limitResources checks the resources of a server against the platform's maximum, and reports which exceed it. A
-// resource without a limit gets the maximum as its limit.
+// limitResources checks the resources of a server against the platform's maximum, and returns an error for each
+// resource that exceeds it. A resource without a limit gets the maximum as its limit.
 func limitResources(resources corev1.ResourceRequirements, allowed corev1.ResourceList,
 	path *field.Path) (corev1.ResourceRequirements, field.ErrorList) {
 	errs := make(field.ErrorList, 0, len(allowed))
@@ -118,7 +118,7 @@ func checkLimit(path *field.Path, amounts corev1.ResourceList, name corev1.Resou
 	return nil
 }
 
-// platformResources parses the resources in a field of the platform team. It returns nil if the field is not set.
+// platformResources parses resources that the platform team has set. It returns nil if the field is not set.
 func platformResources(place, name string, r *v1.Resources) (*corev1.ResourceRequirements, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // There are none, and that is no error.
@@ -168,8 +168,8 @@ func checkAmounts(path *field.Path, amounts corev1.ResourceList) field.ErrorList
 	return errs
 }
 
-// ordinary reports whether every node has a resource. Other resources give a container access to devices of a device
-// plugin, such as /dev/kvm.
+// ordinary reports whether every node has a resource. Other resources give a container access to a device, such as
+// /dev/kvm, through a device plugin.
 func ordinary(name corev1.ResourceName) bool {
 	everywhere := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	return slices.Contains(everywhere, name) || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)

@@ -11,11 +11,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// exitCode matches the exit code in the message of a Job that a pod failure policy has ended (matchesFailJob in
+// exitCode matches the exit code in the message of a Job that its pod failure policy has stopped (matchesFailJob in
 // pkg/controller/job/pod_failure_policy.go of Kubernetes).
 var exitCode = regexp.MustCompile(`failed with exit code (\d+)`)
 
-// restoreFailure returns what a failed restore Job means, and what to do. The backup is the name of the Backup.
+// restoreFailure explains why a restore Job failed, and how to fix the cause. backup is the name of the Backup.
 func restoreFailure(j *batchv1.Job, from *v1.RestoreStatus, backup string) string {
 	retry := fmt.Sprintf("Then delete Job %s to retry",
 		qualifiedName(j.Namespace, j.Name))

@@ -10,13 +10,13 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// restoreRetries is how often a restore is retried after a temporary fault, such as a node that is removed.
+// restoreRetries is how often a restore is retried after a temporary failure, such as the loss of its node.
 const restoreRetries int32 = 6
 
-// restoreKept is how long a finished restore Job is kept, in seconds: a day. A failed restore is retried after that.
+// restoreKept is how many seconds a finished restore Job is kept: a day. After that, a failed restore is retried.
 const restoreKept int32 = 24 * 60 * 60
 
-// wantsRestoreJob reports whether a restore is required. An observed Job stays. A Job that has succeeded and was
+// wantsRestoreJob reports whether the restore Job is required. An observed Job is kept. A Job that succeeded and was
 // deleted is not created again.
 func wantsRestoreJob(r *resolved, begin start) bool {
 	if r.Observed.Restore != nil {
@@ -58,8 +58,8 @@ func newRestoreJob(r *resolved, pod corev1.PodSpec) *batchv1.Job {
 		r.wish.ImagePullSecrets, pod)
 }
 
-// restoreFailurePolicy ends the Job immediately on errors that a retry cannot fix, and ignores external disruptions
-// of the pod. For an import it applies to each container, because the last one does only a small part of the work.
+// restoreFailurePolicy stops the Job at once after errors that a retry cannot fix, and ignores external disruptions
+// of the pod. For an import, it applies to every container, because the last one does only a small part of the work.
 func restoreFailurePolicy(from *v1.RestoreStatus) *batchv1.PodFailurePolicy {
 	container := new(v1.ComponentRestore)
 	if from.Import != nil {
@@ -82,7 +82,7 @@ func restoreFailurePolicy(from *v1.RestoreStatus) *batchv1.PodFailurePolicy {
 	}}
 }
 
-// restorePod returns a pod that reads the version of the server's image, and then restores the backup. The backup is
+// restorePod returns a pod that determines the version of the server's image and then restores the backup, which is
 // mounted read-only.
 func restorePod(r *resolved, from *v1.RestoreStatus) corev1.PodSpec {
 	tools := agent.ToolsMount()

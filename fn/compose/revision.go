@@ -10,14 +10,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A revision contains what the server's pod is created from: the template of its Deployment, and the my.cnf. They
-// change together, because the my.cnf of a release may name files that only its own template mounts.
+// A revision contains everything that determines the server's pod: the template of its Deployment, and the my.cnf.
+// They change together, because a release's my.cnf may name files that only its own template mounts.
 type revision struct {
-	// mark is the mark of the Deployment: the digest of the wish, a dot, and the digest of the template.
+	// mark is the Deployment's revision annotation: the digests of the wish and of the template, separated by a dot.
 	mark     string
 	template corev1.PodTemplateSpec
 	config   string
-	// certified is true if the server's pod has its certificate.
+	// certified is true if the server's pod mounts its certificate.
 	certified bool
 	// observed is true if the template must stay as observed.
 	observed bool
@@ -25,7 +25,7 @@ type revision struct {
 	seen string
 	// settings are new settings that are not in use yet, or nil.
 	settings *newSettings
-	// served is the last my.cnf that has accepted clients, if it is stored next to another one.
+	// served is the last my.cnf that accepted clients, if the ConfigMap must contain it in addition to config.
 	served string
 }
 
@@ -37,8 +37,8 @@ func (rev revision) asObserved() []string {
 	return []string{"spec", "template"}
 }
 
-// chooseRevision returns the revision of the server and its new settings. Settings that were reverted are replaced by
-// the last settings that accepted clients.
+// chooseRevision returns the revision of the server with its new settings. If the settings in the spec were reverted,
+// it uses the last settings that accepted clients instead.
 func chooseRevision(r *resolved, begin start) revision {
 	back, isBack := takenBack(r)
 	effective := *r
@@ -58,9 +58,9 @@ func chooseRevision(r *resolved, begin start) revision {
 	return out
 }
 
-// decideRevision returns the current revision, except for a running server. A change of its template restarts the
-// server, and neither a newer release of this function nor new platform settings may cause a restart. The server
-// keeps its revision until one of these events:
+// decideRevision returns the current revision, unless a running server must keep the observed one. A changed template
+// restarts the server, and neither a newer release of this function nor new platform settings may restart it. The
+// server keeps its revision until one of these events:
 //
 // - its own spec changes; new settings are validated first
 // - another client changes the template, which restarts it anyway (such as `kubectl rollout restart`)
@@ -110,7 +110,7 @@ func isAsMade(r *resolved) bool {
 	return made == digestOf(r.wish)
 }
 
-// isInUse reports whether a server runs and a client has logged in, if this can be known. If no client ever has, a
+// isInUse reports whether a server runs and a client has logged in, as far as this is known. If no client ever has, a
 // newer release may change the server's pod to fix it.
 func isInUse(r *resolved, begin start) bool {
 	current := r.Observed.Deployment.Spec.Replicas
@@ -118,8 +118,7 @@ func isInUse(r *resolved, begin start) bool {
 		(!r.engine.password || connectionSecret(r) != nil || isInitialized(r, begin.restore))
 }
 
-// configOf returns the my.cnf of the observed template. It is the current one if both are equal, or else the observed
-// one if the template was created with it.
+// configOf returns the my.cnf that the observed template was created with, or false if it is unknown.
 func configOf(r *resolved, t *Template) (string, bool) {
 	if r.engine.config == "" || digest(r.config) == t.ConfigHash {
 		return r.config, true
@@ -132,7 +131,7 @@ func configOf(r *resolved, t *Template) (string, bool) {
 	return "", false
 }
 
-// digestOf returns the digest of a value's JSON, in which the keys of a map are sorted.
+// digestOf returns the digest of a value's JSON, in which the keys of maps are sorted.
 func digestOf(v any) string {
 	text, _ := json.Marshal(v) //nolint:errchkjson // Strings, numbers, quantities and booleans only.
 	return digest(string(text))

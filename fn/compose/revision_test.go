@@ -14,7 +14,7 @@ import (
 // seen is the digest of the observed template.
 const seen = "0123456789abcdef0123456789abcdef"
 
-// earlierConfig is a my.cnf of an earlier release.
+// earlierConfig is a my.cnf that an earlier release wrote.
 const earlierConfig = "[mysqld]\nearlier = ON\n"
 
 // inUse adds a running server to which a client has logged in.
@@ -26,8 +26,7 @@ func inUse(in *Input) {
 	hasPVC(in)
 }
 
-// madeEarlier returns a change that adds a server with the same spec, created with the template of an earlier
-// release.
+// madeEarlier returns a change that adds a server with the same spec. Its template is from an earlier release.
 func madeEarlier(t *testing.T) func(*Input) {
 	t.Helper()
 	wish, _, _ := strings.Cut(markOf(t, given(inUse)), ".")
@@ -116,7 +115,8 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// TestRevisionIsSeen checks that the status stores the digest of the observed template, for the next release.
+// TestRevisionIsSeen checks that the status contains the digest of the observed template, which the next release
+// needs.
 func TestRevisionIsSeen(t *testing.T) {
 	mark := markOf(t, given(inUse))
 	in := given(inUse, func(in *Input) { in.Observed.Deployment.Annotations[v1.AnnotationRevision] = mark })

@@ -7,8 +7,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// rootPassword returns the Secret with the password for the first start of a server, and whether a database may be
-// created. Later starts ignore it. The Secret keeps the password of the first start, so that the server's initial
+// rootPassword returns the Secret that a server reads at its first start. It contains the password, and whether a
+// database may be initialized. Later starts ignore it. The Secret keeps this password, so that the server's initial
 // password is always known. The controller sets later passwords in the running server. If the data is deleted with
 // the pod, each pod initializes a new database.
 func rootPassword(r *resolved, begin start, wanted string) *corev1.Secret {
@@ -23,7 +23,7 @@ func rootPassword(r *resolved, begin start, wanted string) *corev1.Secret {
 		Data:       map[string][]byte{v1.PasswordKey: password},
 		Type:       corev1.SecretTypeOpaque,
 	}
-	// A user who scales up a Deployment that waits must not initialize a database.
+	// If a user scales up a Deployment that must wait, the server must not initialize a database.
 	if mayInitialize(r, begin.restore) && (begin.replicas > 0 || r.started) {
 		s.Data[v1.InitializeKey] = []byte("true")
 	}

@@ -7,12 +7,11 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish restarts
-// the server and applies the current platform policy. Its digest must stay the same in every release, because another
-// digest restarts every server. So each new field needs omitempty.
+// A wish is the part of a claim's spec that determines the server's pod and option file. A change of the wish
+// restarts the server and applies the current platform policy. A wish must have the same digest in every release,
+// because a different digest restarts every server. Each new field therefore needs omitempty.
 type wish struct {
-	// Image is the image that the server runs. It differs from the image of the spec while an image change waits for
-	// a backup.
+	// Image is the image that the server runs. It differs from the spec while an image change waits for a backup.
 	Image      string                `json:"image"`
 	Database   string                `json:"database,omitempty"`
 	Config     map[string]v1.Setting `json:"config,omitempty"`
@@ -23,7 +22,7 @@ type wish struct {
 	ImagePullSecrets []v1.ImagePullSecret `json:"imagePullSecrets,omitempty"`
 }
 
-// wishOf returns the wish of a spec and the image that the server runs.
+// wishOf returns the wish of a spec with the image that the server runs.
 func wishOf(s v1.MySQLSpec, image string) wish {
 	return wish{
 		Image: image, Database: s.Database, Config: s.Config, Resources: s.Resources, RequireTLS: s.RequireTLS,
@@ -37,9 +36,9 @@ func wishOf(s v1.MySQLSpec, image string) wish {
 type facts struct {
 	engine   engine
 	instance v1.Instance
-	// platform is the policy for claims. It is empty before it is known.
+	// platform is the policy for claims. It is empty until it is known.
 	platform v1.PlatformSpec
-	// defaultResources, defaultScheduling and requireTLS are for an empty field of the wish.
+	// defaultResources, defaultScheduling and requireTLS apply if the field of the wish is empty.
 	defaultResources  corev1.ResourceRequirements
 	defaultScheduling *v1.Scheduling
 	requireTLS        bool
@@ -52,8 +51,8 @@ type facts struct {
 	// hostPath is true if the data is in a directory of the node.
 	hostPath bool
 	// started is true once the function has set the replicas to 1. An annotation of the Deployment also records this, in
-	// case the status was never written. The replicas themselves do not count, because a user may scale up a Deployment
-	// that waits, and no empty server may start then.
+	// case the status was never written. The number of replicas proves nothing, because a user may scale up a Deployment
+	// that must wait, and no empty server may start in that case.
 	started bool
 	// hasCertificate is true if the controller has created the server's certificate.
 	hasCertificate bool
@@ -63,8 +62,8 @@ type facts struct {
 	backupNodes *corev1.NodeSelector
 }
 
-// readFacts returns the facts of an Input. From the spec, it reads only whether a Database has a volume, which is
-// immutable.
+// readFacts returns the facts of an Input. The only part of the spec that it reads is whether a Database has a
+// volume, which is immutable.
 func readFacts(in Input) (facts, error) {
 	f := facts{engine: engineOf(in), instance: in.XR.Instance(), backupNodes: in.XR.Status.BackupNodes}
 	var err error
@@ -91,15 +90,16 @@ func readFacts(in Input) (facts, error) {
 	return f, nil
 }
 
-// A serverInput contains the wish and the facts, from which the server's pod is built. It does not contain the spec.
-// A field of the spec must therefore be in the wish to affect the pod.
+// A serverInput contains the wish and the facts, which determine the server's pod. It does not contain the spec, so a
+// field of the spec can affect the pod only through the wish.
 type serverInput struct {
 	facts
 
 	wish wish
 	// config is the text of my.cnf.
 	config string
-	// resources are the resources of the server's container. tooMuch are errors for those above the platform's maximum.
+	// resources are the resources of the server's container. tooMuch are errors about values above the platform's
+	// maximum.
 	resources corev1.ResourceRequirements
 	tooMuch   field.ErrorList
 }

@@ -16,7 +16,7 @@ import (
 type leaf struct {
 	// name is the path of the field in JSON, such as scheduling.tolerations[].key.
 	name string
-	// change sets the leaf of a value to another value.
+	// change sets the leaf in a value to another value.
 	change func(reflect.Value)
 }
 
@@ -87,7 +87,7 @@ func serverOf(t *testing.T, in Input) *serverInput {
 
 // TestWish changes each field of a spec. A field that changes the server's pod must be in the wish. Otherwise a
 // running server would ignore the change, and the platform's policy would not apply to it. Any other field must not
-// be in the wish, because its change would restart the server unnecessarily.
+// be in the wish, because a change would restart the server unnecessarily.
 func TestWish(t *testing.T) {
 	for name, instance := range map[string]func(*Input){"New": func(*Input) {}, "InUse": inUse,
 		"Database": func(in *Input) { inUse(in); asDatabase(in) }} {
@@ -118,9 +118,9 @@ func TestWish(t *testing.T) {
 	}
 }
 
-// TestJobsFollowTheServer changes each field of a spec. A change of the scheduling or the pull secrets of the
-// server's pod must apply to each Job of the function as well. The Jobs run the same image, and some of them use the
-// data volume first.
+// TestJobsFollowTheServer changes each field of a spec. A change of the server pod's scheduling or pull secrets must
+// also apply to each Job of the function. These Jobs run the same image, and some of them are the first to use the
+// data volume.
 func TestJobsFollowTheServer(t *testing.T) {
 	// podsOf returns the pods without the fields that differ between a server and a Job.
 	podsOf := func(in Input) map[string]string {

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// service returns the Service, which is the address of all servers of this name.
+// service returns the Service, whose address is the same for all instances of this name.
 func service(r *resolved) *corev1.Service {
 	s := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

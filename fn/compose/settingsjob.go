@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// settingsRetries is how often a Job without a result is retried.
+	// settingsRetries is how often a Job that failed without a verdict is retried.
 	settingsRetries int32 = 2
-	// settingsKept is how long a failed Job is kept, in seconds. The settings are validated again after that.
+	// settingsKept is how many seconds a failed Job is kept. After that, the settings are validated again.
 	settingsKept int32 = 60 * 60
 )
 
-// settingsJob returns a Job that starts a server with new settings, without the data and the password of the
-// instance. The Job contains the my.cnf, so that the ConfigMap of the running server does not change.
+// settingsJob returns a Job that starts a server with the new settings, but without the instance's data and password.
+// The Job contains the my.cnf, so that the ConfigMap of the running server does not change.
 func settingsJob(r *resolved) *batchv1.Job {
 	observed, pod := r.Observed.SettingsCheck, corev1.PodSpec{}
 	if observed == nil {
@@ -50,7 +50,7 @@ func settingsJob(r *resolved) *batchv1.Job {
 	return j
 }
 
-// settingsPod returns the server's pod without its data and its password.
+// settingsPod returns a pod like the server's, but without its data and password.
 func settingsPod(r *resolved) corev1.PodSpec {
 	scratch, tls := scratchMounts(r.serverInput), ""
 	mounts := append([]corev1.VolumeMount{
@@ -84,9 +84,10 @@ func settingsPod(r *resolved) corev1.PodSpec {
 	return pod
 }
 
-// limitAsServer gives a container the limits of the server, so that the Job fails for settings that need more memory
-// than the server may use, and for no others. The container requests less, because the server also has its requests.
-// If the server has no limit, the container has no request, which could exceed the default limit of a LimitRange.
+// limitAsServer sets the server's limits on a container. The Job then fails if, and only if, the settings need more
+// memory than the server may use. The container requests less than the server, which still has its own requests. If
+// the server has no limit, the container has no request, because a request could exceed the default limit of a
+// LimitRange.
 func limitAsServer(r *resolved, c *corev1.Container) {
 	limits, requests := r.resources.Limits, corev1.ResourceList{}
 	for name, least := range map[corev1.ResourceName]string{corev1.ResourceMemory: agent.ServerMemory,

@@ -16,11 +16,11 @@ type start struct {
 	// replicas is the number of replicas of the Deployment: 0 or 1.
 	replicas int32
 	// restore is the backup that this instance is restored from. It is nil if the instance starts empty, or if the
-	// choice has not been made.
+	// restore source has not been chosen yet.
 	restore *v1.RestoreStatus
 	// reason is the reason of the condition Restored, ReasonFenced or ReasonSuspended.
 	reason string
-	// message is why the server may not run, and what to do.
+	// message explains why the server may not run, and what to do.
 	message string
 }
 
@@ -29,8 +29,8 @@ func holdServer(reason, format string, args ...any) start {
 	return start{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// decideStart decides whether the server may run. What the server starts from is chosen once. Afterwards, the choice
-// is read from the restore Job or the status.
+// decideStart decides whether the server may run. The restore source is chosen only once. After that, it is read from
+// the restore Job or the status.
 //
 //	fenced, or stopped for a backup ───▶ 0.
 //	suspended, and no backup runs ─────▶ 0.
@@ -54,7 +54,7 @@ func decideStart(r *resolved, password string) (start, error) {
 	return out, err
 }
 
-// decideWith decides with the backup that was chosen earlier, or nil.
+// decideWith decides whether the server may run, given the restore source that was chosen earlier, or nil.
 func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, error) {
 	switch {
 	case isFenced(r):
@@ -83,8 +83,8 @@ func decideWith(r *resolved, chosen *v1.RestoreStatus, password string) (start, 
 	return chooseStart(r, password)
 }
 
-// suspend stops a suspended server. A suspended instance that has not started chooses its restore source later. A
-// restore that was chosen before continues to its end.
+// suspend stops a suspended server. An instance that has not started yet chooses its restore source after it is
+// resumed. A restore that has already begun continues.
 func suspend(r *resolved, chosen *v1.RestoreStatus) start {
 	switch {
 	case r.started:
@@ -104,20 +104,20 @@ func isFenced(r *resolved) bool {
 	return r.XR.Status.PVCDeleted
 }
 
-// isStoppedForRequest reports whether an on-demand backup is running for which the server must stop.
+// isStoppedForRequest reports whether the server must be stopped for an on-demand or scheduled backup in progress.
 func isStoppedForRequest(r *resolved) bool {
 	b := r.XR.Status.BackupUnderWay()
 	return b != nil && b.Fence
 }
 
-// isVolumeUnseen reports whether it is unknown whether the data volume exists, and no server runs on it yet.
+// isVolumeUnseen reports whether Crossplane has not read the data volume yet, and no server runs on it.
 func isVolumeUnseen(r *resolved) bool {
 	d := r.Observed.Deployment
 	runs := d != nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0
 	return (!runs || !r.started) && r.XR.Status.Volume != "" && r.Observed.DataPV == nil && !r.Required.Volume.Known
 }
 
-// earlierChoice returns the backup that was chosen earlier, with the phase of its Job, or nil.
+// earlierChoice returns the restore source that was chosen earlier, with the phase of its Job, or nil.
 func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 	out, j := r.XR.Status.Restore.DeepCopy(), r.Observed.Restore
 	if j != nil {
@@ -144,9 +144,9 @@ func earlierChoice(r *resolved) (*v1.RestoreStatus, error) {
 	return out, checkArchive(out.Backup, &out.Archive)
 }
 
-// chosenByJob returns the choice in a Job, which is used if the status could not be written. It returns nil if it is
-// unknown whether the choice is allowed. Users of the claim's namespace can create Jobs there, so the Job is trusted
-// only for backups of this namespace.
+// chosenByJob returns the restore source in a Job's annotation, which is used if the status could not be written. It
+// returns nil if it is unknown whether the source is allowed. Users of the claim's namespace can create Jobs there,
+// so the Job is trusted only for backups of this namespace.
 func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	out, job := &v1.RestoreStatus{}, qualifiedName(j.Namespace, j.Name)
 	if err := json.Unmarshal([]byte(j.Annotations[v1.AnnotationRestore]), out); err != nil || out.Backup == "" &&
@@ -159,7 +159,7 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 		return out, nil
 	}
 	if !r.Required.Records.Known || !r.Required.Namespace.Known {
-		return nil, nil //nolint:nilnil // The Job stays, and is read again when these facts are known.
+		return nil, nil //nolint:nilnil // The Job is kept, and its annotation is read again when these resources are known.
 	}
 	if out.Import != nil {
 		if errs := checkImportOf(r, out.Import, field.NewPath("import")); len(errs) > 0 {
@@ -180,15 +180,15 @@ func chosenByJob(r *resolved, j *batchv1.Job) (*v1.RestoreStatus, error) {
 	return out, nil
 }
 
-// mayRestore reports whether a backup belongs to this namespace, or the platform allows backups of others.
+// mayRestore reports whether a backup is from this namespace, or the platform allows backups of earlier namespaces.
 func mayRestore(r *resolved, b *v1.BackupRecord) bool {
 	ns := r.Required.Namespace.firstItem()
 	return r.platform.AllowsReuse(r.instance.Namespace) || ns != nil && ns.UID != "" &&
 		ns.UID == b.Spec.Instance.NamespaceUID
 }
 
-// restorePhase returns the phase of a restore from its Job. If the Job does not end, the controller reports the
-// success of its container.
+// restorePhase returns the phase of a restore from its Job. If the Job never completes, the controller reports that
+// its container succeeded.
 func restorePhase(r *resolved, j *batchv1.Job) v1.RestorePhase {
 	switch {
 	case jobComplete(j), j.UID != "" && j.UID == r.XR.Status.RestoredBy:
@@ -199,7 +199,7 @@ func restorePhase(r *resolved, j *batchv1.Job) v1.RestorePhase {
 	return v1.RestoreRunning
 }
 
-// startAfter decides whether the server may run after a restore was chosen.
+// startAfter decides whether the server may run once the restore source is chosen.
 func startAfter(r *resolved, from *v1.RestoreStatus) start {
 	out := start{restore: from, reason: v1.ReasonRestoring,
 		message: fmt.Sprintf("Restoring backup %q. The server starts when every row is restored", r.backupName(from.Backup))}

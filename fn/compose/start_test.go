@@ -58,7 +58,7 @@ func previous(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup = name }
 }
 
-// record adds a BackupRecord of a previous instance, created on the given day.
+// record adds a BackupRecord of a previous instance, which was created on the given day.
 func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		r := v1.BackupRecord{
@@ -78,19 +78,19 @@ func record(name string, day int, phase v1.BackupPhase, changes ...func(*v1.Back
 	}
 }
 
-// announced sets an earlier day in the spec of a BackupRecord that was created again.
+// announced sets an earlier day in the spec, as in a BackupRecord that was deleted and created again.
 func announced(day int) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) {
 		r.Spec.AnnouncedAt = &metav1.Time{Time: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
 	}
 }
 
-// nth sets the number of the claim's backup, and the instance that it belongs to.
+// nth sets the number of the backup among the claim's backups, and the instance that it belongs to.
 func nth(number int64, uid types.UID) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Number, r.Spec.Instance.XR = number, uid }
 }
 
-// named names a backup in the spec and adds its BackupRecord.
+// named sets spec.restore.backup to this name, and adds the BackupRecord.
 func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
@@ -100,7 +100,7 @@ func named(name string, changes ...func(*v1.BackupRecord)) func(*Input) {
 	}
 }
 
-// from names another claim in the spec and adds its BackupRecords.
+// from sets spec.restore.from to the name of another claim, and adds that claim's BackupRecords.
 func from(name string, changes ...func(*Input)) func(*Input) {
 	return func(in *Input) {
 		one := Input{}
@@ -131,8 +131,8 @@ func asDatabase(in *Input) {
 	in.XR.Kind, in.Type, in.XR.Spec.ClaimRef.Kind = v1.KindXDatabase, v1.TypeMySQL, v1.KindDatabase
 }
 
-// TestRestoreFromKnowsVolumesAndStores checks that no older backup of another claim is restored if its newest
-// BackupRecord was deleted.
+// TestRestoreFromKnowsVolumesAndStores checks that no older backup of another claim is restored if the BackupRecord
+// of its newest backup was deleted.
 func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 	newest := record("o2", 2, v1.BackupProven, nth(2, "b"))
 	older := record("o1", 1, v1.BackupProven, nth(1, "a"))
@@ -175,7 +175,7 @@ func TestRestoreFromKnowsVolumesAndStores(t *testing.T) {
 	}
 }
 
-// ofNobody changes the spec of a BackupRecord to another claim. Its label stays.
+// ofNobody changes the spec of a BackupRecord to another claim, but keeps its label.
 func ofNobody(r *v1.BackupRecord) { r.Spec.Instance.Name = "third" }
 
 func ofEarlier(r *v1.BackupRecord) { r.Spec.Instance.NamespaceUID = "earlier" }
@@ -220,17 +220,17 @@ func server(replicas int32) func(*Input) {
 	}
 }
 
-// held sets the controller's report about a backup without a BackupRecord.
+// held sets the controller's report about a backup that has no BackupRecord.
 func held(name string) func(*Input) {
 	return func(in *Input) { in.XR.Status.PreviousBackup, in.XR.Status.HeldBackup = v1.PreviousHeld, name }
 }
 
-// began sets the restore source that the instance of the backup started with.
+// began sets the restore source that the backup's instance started with.
 func began(marker string) func(*v1.BackupRecord) {
 	return func(r *v1.BackupRecord) { r.Spec.Choice = marker }
 }
 
-// aside overrides backup b2 in the spec.
+// aside sets spec.restore.insteadOf to backup b2.
 func aside(in *Input) { in.XR.Spec.Restore.InsteadOf = new("b2") }
 
 func never(in *Input) { in.XR.Spec.Restore.Policy = v1.RestoreNever }
@@ -589,7 +589,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestRestoreFailure checks that each exit code of the job image has its own message.
+// TestRestoreFailure checks that there is a specific message for each exit code of the job image.
 func TestRestoreFailure(t *testing.T) {
 	cases := map[string]struct {
 		message string

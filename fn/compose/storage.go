@@ -7,20 +7,20 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A storage contains the volume of an instance and the request of its PVC.
+// A storage contains the volume of an instance and the size that its PVC requests.
 type storage struct {
 	// volume is the volume that the PVC is or must be bound to, or "" if Kubernetes chooses one.
 	volume string
-	// size is the wanted size of the volume. request is what the PVC requests in the meantime.
+	// size is the wanted size of the volume. request is what the PVC requests until the volume can have that size.
 	size, request resource.Quantity
 	// growsWith is the StorageClass that decides whether the volume can be expanded, or "" if no expansion is needed.
 	growsWith string
-	// cannotGrow is why the volume cannot be expanded. It stops nothing else.
+	// cannotGrow is why the volume cannot be expanded. It prevents no other change.
 	cannotGrow error
 }
 
-// resolveStorage refuses changes that would lose the data: another volume, no volume, a smaller volume, another
-// StorageClass or another kind of volume. Its result is valid even if it returns an error.
+// resolveStorage refuses changes that would lose the data: a different volume, no volume, a smaller volume, a
+// different StorageClass or a different kind of volume. Its result is valid even if it returns an error.
 func resolveStorage(r *resolved) (storage, error) {
 	if r.ephemeral {
 		return storage{}, nil
@@ -46,8 +46,8 @@ func resolveStorage(r *resolved) (storage, error) {
 	return s, err
 }
 
-// checkComposition refuses a Composition that does not fit the volumes of an instance. An instance with a hostPath
-// volume needs a Composition with hostPath volumes. An XR in a namespace cannot have one, because it owns its
+// checkComposition refuses a Composition that does not match the volumes of an instance. An instance with a hostPath
+// volume needs a Composition with hostPath volumes. A namespaced XR cannot have such a volume, because it owns its
 // composed resources, and a namespaced object cannot own a PersistentVolume.
 func checkComposition(r *resolved) error {
 	if r.hostPath && r.instance.IsNamespaced() {
@@ -63,7 +63,7 @@ func checkComposition(r *resolved) error {
 	return nil
 }
 
-// checkPVC compares the observed PVC with the wanted one.
+// checkPVC refuses an observed PVC that is lost, or whose volume or StorageClass differs from the wanted one.
 func checkPVC(r *resolved, volume string) error {
 	c := r.Observed.DataPVC
 	if c.Status.Phase == corev1.ClaimLost {
@@ -92,8 +92,8 @@ func checkPVC(r *resolved, volume string) error {
 	return nil
 }
 
-// resolveVolumeSize refuses to shrink a volume. A hostPath volume cannot be resized and need not be, because its size
-// is the size of the node's disk. A PVC that is created again is bound first and expanded afterwards.
+// resolveVolumeSize refuses to shrink a volume. A hostPath volume cannot be resized and need not be, because it has
+// the size of the node's disk. A PVC that is created again is bound first and expanded afterwards.
 func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 	if c := r.Observed.DataPVC; c != nil {
 		current, ok := c.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -118,7 +118,7 @@ func resolveVolumeSize(r *resolved) (resource.Quantity, error) {
 	return r.size, nil
 }
 
-// boundVolume returns the volume with the instance's data, or nil if there is none or it was not read.
+// boundVolume returns the volume with the instance's data, or nil if there is none or it has not been read.
 func boundVolume(r *resolved) *corev1.PersistentVolume {
 	switch {
 	case r.XR.Status.Volume == "":
@@ -154,8 +154,8 @@ func checkVolume(r *resolved) error {
 	return nil
 }
 
-// checkUnseenVolume refuses to create a new data PVC for a server that is ready or was restored. Its data is on a
-// volume whose name was never recorded.
+// checkUnseenVolume refuses to create a new data PVC for a server that is ready or was restored. The data of that
+// server is on a volume whose name was never recorded.
 func checkUnseenVolume(r *resolved) error {
 	d, restore := r.Observed.Deployment, r.XR.Status.Restore
 	ready, restored := d != nil && d.Status.ReadyReplicas > 0, restore != nil && restore.Phase == v1.RestoreSucceeded
@@ -168,9 +168,9 @@ func checkUnseenVolume(r *resolved) error {
 		qualifiedName(r.instance.Namespace, r.instance.DataPVCName()))
 }
 
-// resolveGrowth returns what the data PVC may request, the StorageClass that this depends on, and why the PVC cannot
-// be expanded. The API server refuses every change of the size if the StorageClass does not allow expansion, so the
-// PVC keeps its size in this case.
+// resolveGrowth returns the size that the data PVC may request, the StorageClass that decides about it, and why the
+// PVC cannot be expanded. If the StorageClass does not allow expansion, the PVC keeps its size, because the API
+// server would refuse any change.
 func resolveGrowth(r *resolved, size resource.Quantity) (request resource.Quantity, class string, cannot error) {
 	c := r.Observed.DataPVC
 	if c == nil || r.hostPath || c.Spec.StorageClassName == nil || *c.Spec.StorageClassName == "" {

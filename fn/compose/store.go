@@ -13,8 +13,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// resolveStore returns the BackupStore, or "" for a volume or an instance without backups. A store that is not
-// allowed changes nothing.
+// resolveStore returns the BackupStore, or "" for a volume or an instance without backups. If the store in the spec
+// is not allowed, the previous one is kept.
 func resolveStore(r *resolved, path *field.Path) (string, *field.Error) {
 	if r.ephemeral || r.spec.DeletionPolicy == v1.DeletionDiscard {
 		return "", nil
@@ -41,7 +41,7 @@ func usesStore(r *resolved) bool {
 }
 
 // toTheGateway allows connections to the backup gateway as it is installed (controller/deploy/gateway). The rule
-// selects its pods, and Jobs connect to its address.
+// selects the gateway's pods, although Jobs connect to the address of its Service.
 func toTheGateway() []networkingv1.NetworkPolicyEgressRule {
 	port, protocol := intstr.FromInt32(agent.GatewayPort), corev1.ProtocolTCP
 	return []networkingv1.NetworkPolicyEgressRule{{
@@ -54,8 +54,8 @@ func toTheGateway() []networkingv1.NetworkPolicyEgressRule {
 	}}
 }
 
-// whereArchiveIs returns the volume with the archive, or with the access to its store, and adds the location to the
-// command.
+// whereArchiveIs returns the volume that contains the archive, or the access to its store. It also adds the location
+// to the command.
 func whereArchiveIs(r *resolved, a *v1.Archive, u *agent.Unpacking) (corev1.Volume, corev1.VolumeMount) {
 	if a.Store != "" {
 		u.Object = a.Path

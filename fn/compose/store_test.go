@@ -10,7 +10,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestResolveStore checks where the next backup is stored.
+// TestResolveStore checks in which store or volume the next backup is stored.
 func TestResolveStore(t *testing.T) {
 	asks := func(name string) func(*Input) {
 		return func(in *Input) {
@@ -83,8 +83,8 @@ func TestResolveStore(t *testing.T) {
 	}
 }
 
-// TestRestoreFromStore checks that the Job can read only one archive of the store, and mounts no backup volume. It
-// may connect to the gateway, even if the next backup is written to a volume.
+// TestRestoreFromStore checks that the Job can read only one archive in the store, and mounts no backup volume. It
+// may connect to the gateway even if the next backup is written to a volume.
 func TestRestoreFromStore(t *testing.T) {
 	in := given()
 	r, err := resolve(in)

@@ -13,24 +13,24 @@ import (
 const (
 	// TLSVolume is the name of the volume with the server's certificate.
 	TLSVolume = "tls"
-	// tlsPath is the path of this volume.
+	// tlsPath is the mount path of this volume.
 	tlsPath = "/etc/crossplane-mysql/tls"
 )
 
-// isCertified reports whether a new pod has a certificate. A server that has never started is not started without a
-// certificate. Its template has the certificate from the beginning, so that it does not change later.
+// isCertified reports whether a new pod mounts a certificate. The template of a new server mounts it from the
+// beginning, so that the template does not change later. Such a server does not start before it has a certificate.
 func isCertified(s *serverInput) bool {
 	return mayBeCertified(s) && (!s.started || s.hasCertificate)
 }
 
-// hasCertificate reports whether the controller has created a certificate, or the running pod was created with one. A
-// lost status must not remove it.
+// hasCertificate reports whether the controller has created a certificate, or the running pod was created with one.
+// The pod keeps its certificate even if the status is lost.
 func hasCertificate(in Input, started bool) bool {
 	t := in.Observed.Template
 	return in.XR.Status.Authorities != "" || started && t != nil && t.Certified
 }
 
-// mayBeCertified reports whether clients may log in to a server only after they have verified its certificate.
+// mayBeCertified reports whether the server needs a certificate, which clients must verify before they log in.
 func mayBeCertified(s *serverInput) bool {
 	return s.engine.password && !s.platform.AllowsPlaintext(s.wish.Image)
 }
@@ -58,7 +58,7 @@ func requiresTLS(s *serverInput) bool {
 	return s.requireTLS && mayBeCertified(s)
 }
 
-// checkRequireTLS refuses settings that would lock out all clients, and settings that contradict requireTLS.
+// checkRequireTLS refuses requireTLS if it would lock out all clients, and settings that contradict it.
 func checkRequireTLS(r *resolved, spec *field.Path) (errs field.ErrorList) {
 	if !requiresTLS(r.serverInput) {
 		return nil
@@ -78,9 +78,9 @@ func checkRequireTLS(r *resolved, spec *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// tlsFiles are the keys of the Secret by the settings that name them. A server does not reload a certificate that it
-// cannot verify with ssl_ca (sql/ssl_init_callback.cc in MySQL). It does not require client certificates because of
-// ssl_ca.
+// tlsFiles maps each setting to the key of the Secret with its file. A server does not reload a certificate that it
+// cannot verify with ssl_ca (sql/ssl_init_callback.cc in MySQL). Setting ssl_ca does not make it require client
+// certificates.
 var tlsFiles = []struct{ setting, key string }{{"ssl_ca", v1.CAKey}, {"ssl_cert", corev1.TLSCertKey},
 	{"ssl_key", corev1.TLSPrivateKeyKey}}
 
@@ -99,8 +99,8 @@ func tlsConfig(s *serverInput) string {
 	return strings.Join(out, "")
 }
 
-// tlsMount mounts the certificate and its key, which only the server's group can read. The Secret may also contain
-// the key of a requested certificate.
+// tlsMount mounts the certificate and its key, which only the server's group can read. It mounts no other key of the
+// Secret, which may also contain the key of a requested certificate.
 func tlsMount(s *serverInput) mounted {
 	items := make([]corev1.KeyToPath, 0, len(tlsFiles))
 	for _, f := range tlsFiles {
@@ -114,7 +114,7 @@ func tlsMount(s *serverInput) mounted {
 	}
 }
 
-// tlsWarning returns what is wrong with the server's certificate, or "".
+// tlsWarning returns the problem with the server's certificate, or "".
 func tlsWarning(r *resolved) string {
 	if r.engine.password && !mayBeCertified(r.serverInput) {
 		return "root's password is sent to this server without encryption and without verifying the server. An attacker " +

@@ -13,15 +13,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// uncertified removes the controller's certificate of the instance.
+// uncertified sets the status of an instance without a certificate.
 func uncertified(in *Input) { in.XR.Status.Authorities = "" }
 
-// plaintext allows plaintext connections for the image of the tests.
+// plaintext allows plaintext connections for the tests' image.
 func plaintext(in *Input) {
 	platform(func(s *v1.PlatformSpec) { s.AllowedPlaintextImages = []string{"mysql:"} })(in)
 }
 
-// TestCertificate checks that a server has a certificate from its first start on, and that this start waits for it.
+// TestCertificate checks that a server has a certificate from its first start on, and that the first start waits for
+// it.
 func TestCertificate(t *testing.T) {
 	requires := func(required bool) func(*Input) { return func(in *Input) { in.XR.Spec.RequireTLS = new(required) } }
 	usually := func(in *Input) { in.Settings.RequireTLS = true }
@@ -89,7 +90,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestCertificateWaits checks that the choice of a backup stays while the instance waits for a certificate.
+// TestCertificateWaits checks that the chosen backup is kept while the instance waits for a certificate.
 func TestCertificateWaits(t *testing.T) {
 	out := composed(t, given(uncertified, chosenBefore(v1.RestoreSucceeded), hasPVC))
 	if out.Status.Started || out.Status.Restore == nil || out.Status.Restore.Backup != "chosen" {
@@ -97,7 +98,7 @@ func TestCertificateWaits(t *testing.T) {
 	}
 }
 
-// TestCertificateIsRefused checks that the message contains why the controller cannot create a certificate.
+// TestCertificateIsRefused checks that the message says why the controller cannot create a certificate.
 func TestCertificateIsRefused(t *testing.T) {
 	out := composed(t, given(uncertified, func(in *Input) {
 		in.XR.Status.Credentials = &v1.CredentialsStatus{State: v1.CredentialsFailed, Message: "it is not let in"}

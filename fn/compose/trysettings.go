@@ -10,8 +10,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// New settings restart a running server only after a Job has started a server of the same image with them, without
-// data:
+// A running server restarts with new settings only after a Job has started a server of the same image with them. That
+// server has no data:
 //
 //	spec.config ─▶ Job ── fails ────────▶ refused: the server keeps the old settings.
 //	                  └── succeeds ─────▶ on trial: the server restarts with them.
@@ -25,12 +25,12 @@ type newSettings struct {
 	phase v1.SettingsPhase
 	// validate is true if the Job is required.
 	validate bool
-	// message is the message of the phase, if the controller has none.
+	// message is the message about the phase, if the controller reports none.
 	message string
 }
 
-// settingsID identifies settings and everything else that decides whether a server starts with them. Settings that
-// were refused or reverted are tried again with another image or other resources.
+// settingsID identifies the settings, and everything else on which a successful start with them depends. Settings
+// that were refused or reverted are therefore tried again with a different image or different resources.
 func settingsID(r *resolved) string {
 	return digestOf(struct {
 		Image     string                `json:"image"`
@@ -39,14 +39,13 @@ func settingsID(r *resolved) string {
 	}{r.wish.Image, r.wish.Config, r.wish.Resources})
 }
 
-// mayValidate reports whether the spec has settings that the server was not created with.
+// mayValidate reports whether the spec contains settings that the server was not created with.
 func mayValidate(r *resolved) bool {
 	return r.started && r.engine.password && r.engine.config != "" && len(r.spec.Config) > 0 &&
 		r.Observed.Template != nil && !isAsMade(r)
 }
 
-// validateSettings returns the settings that must be withheld from a running server, or nil if it can use the
-// settings of the spec.
+// validateSettings returns the new settings that a running server must not use yet, or nil if there are none.
 func validateSettings(r *resolved, begin start) *newSettings {
 	t := r.Observed.Template
 	if !mayValidate(r) || !hasServed(r) || !isInUse(r, begin) || t.Images[r.engine.name] == r.wish.Image &&
@@ -86,7 +85,7 @@ func takenBack(r *resolved) (config string, ok bool) {
 	return configHeader + platformConfig(r.serverInput) + ofClaim(r, kept), kept != ""
 }
 
-// ofClaim returns a my.cnf with the claim's lines of the given one and the platform's current lines.
+// ofClaim returns the lines of a my.cnf that the platform does not set.
 func ofClaim(r *resolved, config string) string {
 	own := readLines(configHeader + platformConfig(r.serverInput))
 	var out strings.Builder
@@ -98,8 +97,8 @@ func ofClaim(r *resolved, config string) string {
 	return out.String()
 }
 
-// servedConfig returns the last my.cnf that accepted clients, if the server gets another one or must revert one.
-// Otherwise it returns "".
+// servedConfig returns the last my.cnf that accepted clients, if the server gets a different one or its settings are
+// reverted. Otherwise it returns "".
 func servedConfig(r *resolved, rev revision, isBack bool) string {
 	kept := observedConfig(r, v1.ServedConfigKey)
 	if isBack || !r.Required.Platform.Known {
@@ -112,8 +111,8 @@ func servedConfig(r *resolved, rev revision, isBack bool) string {
 	return last
 }
 
-// lastServed returns the my.cnf with which the server accepts clients. While it accepts none, it returns the stored
-// one. If none is stored, the server has accepted clients with its current one.
+// lastServed returns the last my.cnf with which the server accepted clients. If the server does not accept clients
+// now, this is the stored one. If none is stored, it is the current one.
 func lastServed(r *resolved, kept string) string {
 	t, now := r.Observed.Template, observedConfig(r, v1.ConfigKey)
 	if t == nil || !hasServed(r) {
@@ -136,7 +135,7 @@ func settingsStatus(r *resolved, rev revision) *v1.SettingsStatus {
 	return &v1.SettingsStatus{ID: settingsID(r), Phase: rev.settings.phase, ConfigHash: digest(r.config)}
 }
 
-// whatBecame returns what happened to new settings, from the controller or from Kubernetes.
+// whatBecame returns what happened to the new settings, as reported by the controller or by the validating Job.
 func (s state) whatBecame() string {
 	if v := s.XR.Status.SettingsVerdict; v.IsOf(settingsID(s.resolved)) {
 		return v.Message
@@ -144,7 +143,7 @@ func (s state) whatBecame() string {
 	return s.revision.settings.message
 }
 
-// settingsMessage returns what happened to new settings as a sentence, or "" if all are in use.
+// settingsMessage describes what happened to the new settings, or returns "" if all settings are in use.
 func (s state) settingsMessage() string {
 	if s.revision.settings == nil {
 		return ""
@@ -184,7 +183,7 @@ func joined(one, other map[string]string) map[string]string {
 	return out
 }
 
-// readLines returns the lines of a my.cnf by the names of the settings.
+// readLines returns the lines of a my.cnf by setting.
 func readLines(text string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -204,7 +203,7 @@ func keyOf(line string) string {
 	return key
 }
 
-// settingsReasons are the reasons of the condition.
+// settingsReasons maps the phases of new settings to the reasons of the condition PendingRestart.
 var settingsReasons = map[v1.SettingsPhase]string{
 	v1.SettingsValidating: v1.ReasonValidatingSettings,
 	v1.SettingsRefused:    v1.ReasonSettingsRefused,

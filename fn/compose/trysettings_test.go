@@ -13,14 +13,14 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// A rig simulates Crossplane: the desired resources of a call are the observed resources of the next one.
+// A rig simulates Crossplane, so that the desired resources of a call are the observed resources of the next one.
 type rig struct {
 	t   *testing.T
 	in  Input
 	out *Output
 }
 
-// newRig returns an instance that accepts clients with these settings.
+// newRig returns an instance that accepts clients and runs with these settings.
 func newRig(t *testing.T, pairs ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, in: given(inUse, config(pairs...))}
@@ -76,7 +76,7 @@ func (r *rig) ready(ready bool) {
 	}
 }
 
-// ends finishes the Job that validates the settings.
+// ends sets the result of the Job that validates the settings.
 func (r *rig) ends(change batchv1.JobConditionType) {
 	r.t.Helper()
 	if r.in.Observed.SettingsCheck == nil {
@@ -93,7 +93,7 @@ func (r *rig) set(pairs ...string) {
 
 func (r *rig) configMap() map[string]string { return r.in.Observed.Config.Data }
 
-// is checks the phase of the settings, and that the server runs with a setting.
+// is checks the phase of the settings, and that the server runs with the given setting.
 func (r *rig) is(phase v1.SettingsPhase, runsWith string) {
 	r.t.Helper()
 	got := v1.SettingsPhase("")
@@ -124,7 +124,7 @@ func (r *rig) says(want string) {
 	}
 }
 
-// TestNewSettingsAreValidatedFirst checks that a running server gets new settings only after a Job has started
+// TestNewSettingsAreValidatedFirst checks that a running server uses new settings only after a Job has started
 // another server with them.
 func TestNewSettingsAreValidatedFirst(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
@@ -155,8 +155,8 @@ func TestNewSettingsAreValidatedFirst(t *testing.T) {
 	}
 }
 
-// TestRefusedSettingsStopNoServer checks that the server keeps the old settings, and that the message contains the
-// reason, until the settings change again.
+// TestRefusedSettingsStopNoServer checks that the server keeps the old settings until the settings change again, and
+// that the message contains the reason.
 func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6", "no_such_setting", "1")
@@ -191,8 +191,8 @@ func TestRefusedSettingsStopNoServer(t *testing.T) {
 	r.is("", "max_connections = 7")
 }
 
-// TestSettingsAreTakenBack checks a server that keeps exiting with the new settings. It gets the last settings that
-// accepted clients, until the settings change again.
+// TestSettingsAreTakenBack checks a server that keeps exiting with the new settings. It returns to the last settings
+// that accepted clients until the settings change again.
 func TestSettingsAreTakenBack(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.set("max_connections", "6", "bad", "1")
@@ -200,7 +200,7 @@ func TestSettingsAreTakenBack(t *testing.T) {
 	r.pass()
 	r.is(v1.SettingsOnTrial, "bad = 1")
 	r.in.Observed.Deployment.Status = appsv1.DeploymentStatus{UpdatedReplicas: 1, ReadyReplicas: 1}
-	r.pass() // The server listens for a moment after each start.
+	r.pass() // The server listens on its port for a moment after each start.
 	r.is(v1.SettingsOnTrial, "bad = 1")
 	trial := *r.out.Status.Settings
 	if trial.ConfigHash != r.in.Observed.Template.ConfigHash {
@@ -216,13 +216,13 @@ func TestSettingsAreTakenBack(t *testing.T) {
 		r.pass()
 		r.is(v1.SettingsTakenBack, "max_connections = 5")
 	}
-	r.in.Required.Platform.Known = false // Nothing is removed while required resources are unknown.
+	r.in.Required.Platform.Known = false // No stored settings are removed while required resources are unknown.
 	r.pass()
 	r.in.Required.Platform.Known = true
 	r.pass()
 	r.is(v1.SettingsTakenBack, "max_connections = 5")
 	r.in.XR.Spec.RequireTLS = new(false)
-	r.pass() // The server restarts for another reason.
+	r.pass() // The server restarts for a different reason.
 	r.is(v1.SettingsTakenBack, "max_connections = 5")
 	r.ready(true)
 	r.set("max_connections", "7")
@@ -235,8 +235,8 @@ func TestSettingsAreTakenBack(t *testing.T) {
 	r.is("", "max_connections = 7")
 }
 
-// TestLastSettingsSurviveSeveralTrials checks several settings on trial that never accept clients. None of them
-// becomes the settings to revert to.
+// TestLastSettingsSurviveSeveralTrials checks several new settings in a row that never accept clients. The server
+// does not revert to any of them.
 func TestLastSettingsSurviveSeveralTrials(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	for _, bad := range []string{"1", "2", "3"} {
@@ -251,8 +251,8 @@ func TestLastSettingsSurviveSeveralTrials(t *testing.T) {
 	}
 }
 
-// TestValidationDelaysNothingElse checks that a server waits for the Job only if it runs and the new settings change
-// it.
+// TestValidationDelaysNothingElse checks that only a running server waits for the Job, and only if the new settings
+// affect it.
 func TestValidationDelaysNothingElse(t *testing.T) {
 	cases := map[string]struct {
 		reason string
@@ -296,7 +296,7 @@ func TestValidationDelaysNothingElse(t *testing.T) {
 	}
 }
 
-// TestSettingsJob checks that the Job has the limits of the server, but neither the data nor the password.
+// TestSettingsJob checks that the Job has the server's limits, but neither its data nor its password.
 func TestSettingsJob(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.in.XR.Spec.Resources = &v1.Resources{Limits: map[corev1.ResourceName]v1.Amount{"memory": "256Mi"}}
@@ -317,8 +317,8 @@ func TestSettingsJob(t *testing.T) {
 	}
 }
 
-// TestForeignJobIsNotTaken checks that a Job with that name from another owner stays unchanged. The message reports
-// it.
+// TestForeignJobIsNotTaken checks that a Job with this name is not changed if it has another owner. The message
+// reports it.
 func TestForeignJobIsNotTaken(t *testing.T) {
 	r := newRig(t, "max_connections", "5")
 	r.in.Required.Existing[v1.ResourceSettingsCheck] = Required[metav1.PartialObjectMetadata]{Known: true,

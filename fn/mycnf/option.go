@@ -29,11 +29,11 @@ func isFlag(name string) bool {
 
 // An option is the parsed key of a setting.
 type option struct {
-	// name is without modifiers, in lower case and with underscores.
+	// name is the name without modifiers, in lower case and with underscores.
 	name string
 	// turned is true if the key has a modifier that turns the option on or off: skip_, disable_ or enable_.
 	turned bool
-	// negated is true if these modifiers turn the option off.
+	// negated is true if the modifiers turn the option off.
 	negated bool
 	// bounded is true if the key has the modifier maximum_.
 	bounded bool
@@ -42,8 +42,8 @@ type option struct {
 // modifiers are the prefixes that mysqld accepts before the name of an option (MySQL manual, 6.2.2.4).
 var modifiers = []string{"loose_", "skip_", "disable_", "enable_", "maximum_"}
 
-// readOption parses a key as mysqld does. '-' is the same as '_', and modifiers are not part of the name. The name of
-// skip_grant_tables is grant_tables. Upper case is converted to lower case, so that no spelling evades a check.
+// readOption parses a key as mysqld does. It ignores case, treats '-' as '_', and removes modifiers from the name, so
+// that no spelling evades a check. For example, the name of skip_grant_tables is grant_tables.
 func readOption(key string) option {
 	name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, m := range modifiers {
@@ -66,13 +66,13 @@ func readOption(key string) option {
 }
 
 // OptionName returns the name of the option in a key. It also reports whether a modifier changes the meaning of the
-// value. All modifiers except loose_ do.
+// value, as all modifiers except loose_ do.
 func OptionName(key string) (name string, modified bool) {
 	o := readOption(key)
 	return o.name, o.turned || o.bounded
 }
 
-// boolean parses a boolean value of my.cnf. A setting without a value turns its option on.
+// boolean parses a boolean value of my.cnf. An empty value turns the option on.
 func boolean(value string) (on, ok bool) {
 	switch strings.ToLower(value) {
 	case "", "1", "on", "true", "yes":
@@ -83,8 +83,8 @@ func boolean(value string) (on, ok bool) {
 	return false, false
 }
 
-// defaultLogName is the base name of the binary log if the setting has no name. mysqld would use the host name. That
-// name differs in each pod, so each pod would begin a new log.
+// defaultLogName is the base name of the binary log if the setting contains no name. By default, mysqld uses the host
+// name, which differs in each pod. Each pod would then begin a new log.
 const defaultLogName = "binlog"
 
 // SettingLine returns the line of my.cnf for a setting.
@@ -108,7 +108,8 @@ func SettingLine(key, value string) string {
 	return key + " = " + quoted(value)
 }
 
-// binaryLogLine turns the binary log on or off. The value of log_bin is a name, so log_bin = OFF would not work.
+// binaryLogLine returns a line that turns the binary log on or off. log_bin = OFF would not work, because the value
+// of log_bin is a name.
 func binaryLogLine(on bool) string {
 	if on {
 		return "log_bin = " + defaultLogName
@@ -130,8 +131,8 @@ var namedFiles = []string{
 	"ssl_crlpath", "tmpdir",
 }
 
-// RefusedNewSetting returns why a setting is refused, or "". It applies only to settings that a claim did not have
-// before. A running server keeps its settings.
+// RefusedNewSetting returns why a setting is refused, or "". It is only called for settings that are new in a claim,
+// so a running server keeps its settings.
 func RefusedNewSetting(key, value string) string {
 	o := readOption(key)
 	_, isBoolean := boolean(value)
@@ -145,8 +146,7 @@ func RefusedNewSetting(key, value string) string {
 	return ""
 }
 
-// quoted returns a value for an option file. It adds quotes if they are needed to keep spaces and '#', which begins a
-// comment.
+// quoted returns a value for an option file, in quotes if it contains spaces, or '#', which would begin a comment.
 func quoted(value string) string {
 	if strings.ContainsAny(value, "#'; ") {
 		return `"` + value + `"`

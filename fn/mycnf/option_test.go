@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestSettingIsWrittenAsMeant checks that empty and boolean values keep their meaning in each spelling of a claim.
+// TestSettingIsWrittenAsMeant checks that empty and boolean values of a claim keep their meaning in each spelling.
 func TestSettingIsWrittenAsMeant(t *testing.T) {
 	cases := map[string]struct{ key, value, want string }{
 		"EmptyMode":         {"sql_mode", "", "sql_mode ="},
@@ -49,8 +49,8 @@ func TestSettingIsWrittenAsMeant(t *testing.T) {
 	}
 }
 
-// TestBooleanIsNoName checks that a boolean is refused for an option whose value is a name. mysqld would use OFF as
-// the name of a file.
+// TestBooleanIsNoName checks that a boolean is refused for an option whose value is a name, because mysqld would use
+// OFF as the name of a file.
 func TestBooleanIsNoName(t *testing.T) {
 	cases := map[string]struct {
 		key, value string

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// killAfter is how long a command may clean up after SIGINT before it is killed.
+// killAfter is how long a command may take to clean up after SIGINT before it is killed.
 const killAfter = 10 * time.Second
 
-// A builder builds all packages. If one fails, it changes none.
+// A builder builds all packages. If one build fails, no existing package is changed.
 type builder struct {
 	options
 
@@ -22,7 +22,8 @@ type builder struct {
 	start time.Time
 }
 
-// Build works in a directory inside the output directory, because a rename is atomic only within one file system.
+// Build builds the packages in a directory inside the output directory, because a rename is atomic only within one
+// file system.
 func (b *builder) Build(ctx context.Context) error {
 	if err := os.MkdirAll(b.out, 0o750); err != nil {
 		return fmt.Errorf("cannot create the output directory: %w", err)
@@ -31,7 +32,7 @@ func (b *builder) Build(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot create a working directory: %w", err)
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftovers do no harm.
+	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftover files do no harm.
 
 	for _, p := range b.packages() {
 		if err := b.pack(ctx, p, tmp); err != nil {
@@ -67,8 +68,9 @@ func (b *builder) pack(ctx context.Context, p pkg, tmp string) error {
 	return nil
 }
 
-// packWithCLI builds a package as a user would. By default, the CLI includes the directory examples in the current
-// directory. The examples of this repository are test cases, not samples.
+// packWithCLI builds a package as a user would. It sets the directory of the examples, because the CLI would
+// otherwise include the directory examples in the current directory. In this repository, these are test cases and not
+// samples.
 func (b *builder) packWithCLI(ctx context.Context, c content) error {
 	args := []string{
 		"xpkg", "build", "--package-root", c.root, "--examples-root", c.examples(), "--package-file", c.file,
@@ -89,7 +91,7 @@ func (b *builder) runtime(ctx context.Context, p pkg, tmp string) (string, error
 	cmd := b.command(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags=-s -w -X=main.version="+b.version, "-o", bin, "./fn")
 	cmd.Dir = b.root
-	// When the go command is interrupted, it leaves temporary files. In tmp, they are deleted with the other files.
+	// An interrupted go command leaves temporary files. In tmp, they are deleted together with the other files.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+p.arch, "GOWORK=off", "GOTMPDIR="+tmp)
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("cannot compile the function for linux/%s: %w", p.arch, err)

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// write creates files below a directory, with their parents.
+// write creates files below a directory, with their parent directories.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -119,8 +119,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestDependencies checks the dependencies between packages of a release. They accept the same version and later
-// versions of the same API, by the rules with which Crossplane resolves dependencies.
+// TestDependencies checks which versions the dependencies between packages of a release accept, by the rules with
+// which Crossplane resolves them. They must accept the same version, and later versions with the same API.
 func TestDependencies(t *testing.T) {
 	cases := map[string]struct {
 		reason            string
@@ -162,7 +162,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// A dependency of a package.
+// A dependency is a dependency in a package's metadata.
 type dependency struct {
 	Package string `yaml:"package"`
 	Version string `yaml:"version"`
@@ -189,7 +189,8 @@ func dependenciesOf(t *testing.T, p pkg, version string) []dependency {
 	return meta.Spec.DependsOn
 }
 
-// TestBuildAllOrNothing checks builds that fail early or late. The go command replaces a CLI without xpkg.
+// TestBuildAllOrNothing checks builds that fail early or late. The go command is used as a CLI that does not have the
+// command xpkg.
 func TestBuildAllOrNothing(t *testing.T) {
 	gocmd, err := exec.LookPath("go")
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubeVersion is the Kubernetes version for helm. A helm that is built from its module has no default version.
+// kubeVersion is the Kubernetes version for helm, which has no default version if it is built from its module.
 const kubeVersion = "1.36.0"
 
-// An object is an object of a manifest.
+// An object is a Kubernetes object in a manifest.
 type object = map[string]any
 
 func keyOf(o object) string {
@@ -64,7 +64,7 @@ func helm(t *testing.T, args ...string) (out []byte, err error) {
 	c := exec.CommandContext(t.Context(), fromEnv(t, "HELM"), args...)
 	c.Dir = repository
 	var complaint strings.Builder
-	c.Stderr = &complaint // For each symbolic link, helm reports that it follows it.
+	c.Stderr = &complaint // Helm reports each symbolic link that it follows.
 	out, err = c.Output()
 	if err != nil {
 		err = errors.Join(err, errors.New(complaint.String()))
@@ -108,8 +108,8 @@ func helmLabels() []string {
 	return []string{"helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/version"}
 }
 
-// withoutHelm removes the chart's metadata from an object, and reports whether Helm keeps the object on
-// uninstallation. Only some objects of the manifests have the label app.kubernetes.io/name.
+// withoutHelm removes the metadata that the chart adds to an object. It reports whether Helm keeps the object on
+// uninstallation. Only some objects in the manifests have the label app.kubernetes.io/name.
 func withoutHelm(t *testing.T, o, manifest object) (isKept bool) {
 	t.Helper()
 	meta, _ := o["metadata"].(map[string]any)
@@ -134,7 +134,7 @@ func withoutHelm(t *testing.T, o, manifest object) (isKept bool) {
 	return isKept
 }
 
-// manifests returns the objects that kubectl applies, without the namespace that Helm creates for the release.
+// manifests returns the objects that kubectl applies, except the namespace, which Helm creates for the release.
 func manifests(t *testing.T) map[string]object {
 	t.Helper()
 	out := readObjects(t, mustRead(t, filepath.Join(repository, "package", "install.yaml")))
@@ -220,12 +220,12 @@ const (
 	functionRuntime      = "DeploymentRuntimeConfig//crossplane-mysql-function-mysql"
 )
 
-// A component is a part of the chart that shares values with the others.
+// A component is a part of the chart. Some of its values exist for each component.
 type component struct {
-	name   string // In the values.
+	name   string // The name in the values.
 	object string
 	budget string
-	pod    []any // Path of the pod template.
+	pod    []any // The path of the pod template.
 }
 
 func components() []component {
@@ -238,7 +238,7 @@ func components() []component {
 	}
 }
 
-// ofEach returns a value for each component.
+// ofEach returns the same value for each component.
 func ofEach(value string) []string {
 	out := make([]string, 0, len(components()))
 	for _, c := range components() {
@@ -247,12 +247,12 @@ func ofEach(value string) []string {
 	return out
 }
 
-// TestChartComponents checks that the values that all components share have an effect on each of them.
+// TestChartComponents checks that each value that all components have affects each of them.
 func TestChartComponents(t *testing.T) {
 	container := []any{"spec", "containers", 0}
 	cases := map[string]struct {
-		value string // Of the component.
-		path  []any  // In the pod template.
+		value string // A value of the component.
+		path  []any  // The path in the pod template.
 		want  any
 	}{
 		"Args":          {"args={--debug}", append(slices.Clone(container), "args", -1), "--debug"},
@@ -323,8 +323,8 @@ func TestChartBudgets(t *testing.T) {
 	}
 }
 
-// TestChartUserIDs checks pinUserIDs=false. No pod then sets a field that OpenShift's SCC restricted-v2 assigns. Each
-// pod still has the fields that this SCC and the Pod Security Standard "restricted" require.
+// TestChartUserIDs checks pinUserIDs=false. In this case, no pod sets a field that OpenShift's SCC restricted-v2
+// assigns. Each pod still has the fields that this SCC and the Pod Security Standard "restricted" require.
 func TestChartUserIDs(t *testing.T) {
 	pods := func(values ...string) map[string]object {
 		out := map[string]object{}
@@ -359,7 +359,7 @@ func TestChartUserIDs(t *testing.T) {
 }
 
 // TestChartCommon checks that common labels and annotations are on each object. Common labels are also on each pod,
-// but in no selector.
+// but not in selectors.
 func TestChartCommon(t *testing.T) {
 	all := mustRender(t, append(everything(), "commonLabels.team=db", "commonAnnotations.owner=me",
 		`commonLabels.app\.kubernetes\.io/name=other`, "controller.podDisruptionBudget.enabled=true")...)
@@ -399,7 +399,7 @@ func TestChartNetworkPolicies(t *testing.T) {
 	}
 }
 
-// TestChartCrossplaneNamespace checks that no object contains the default namespace of Crossplane if another one is
+// TestChartCrossplaneNamespace checks that no object contains Crossplane's default namespace if a different one is
 // set.
 func TestChartCrossplaneNamespace(t *testing.T) {
 	moved := 0
@@ -421,7 +421,7 @@ func TestChartCrossplaneNamespace(t *testing.T) {
 	}
 }
 
-// TestChartValues checks that each of the other values has an effect.
+// TestChartValues checks that each of the other values affects an object.
 func TestChartValues(t *testing.T) {
 	image := []any{"spec", "template", "spec", "containers", 0, "image"}
 	digest := "sha256:" + strings.Repeat("0a", 32)
@@ -521,7 +521,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// TestChartRefuses checks that an invalid value is refused with its name.
+// TestChartRefuses checks that the chart refuses an invalid value with an error that names it.
 func TestChartRefuses(t *testing.T) {
 	for value, says := range map[string]string{
 		"imgae=x": "imgae", "image=x": "image", "image.repository=a b": "repository", "image.repository=a@b": "repository",
@@ -546,7 +546,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// TestChartLint checks that helm lint has no complaints about the chart with all its parts.
+// TestChartLint checks that helm lint reports no problem in the chart with all its parts.
 func TestChartLint(t *testing.T) {
 	out, err := helm(t, append([]string{"lint", "package/chart", "--strict", "--namespace", systemNamespace, "--kube-version",
 		kubeVersion, "--set"}, strings.Join(everything(), ","))...)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// packageImage returns an image as from a registry: it has one annotated layer with the package.
+// packageImage returns an image as it is in a registry, with one annotated layer that contains the package.
 func packageImage(t *testing.T, annotation, yaml string) v1.Image {
 	t.Helper()
 	l, err := layer("/"+xpkgFile, []byte(yaml))
@@ -25,7 +25,7 @@ func packageImage(t *testing.T, annotation, yaml string) v1.Image {
 	return img
 }
 
-// TestCheckContent checks that checkContent, which the push tests use, finds differences.
+// TestCheckContent checks that checkContent finds differences. The push tests use checkContent.
 func TestCheckContent(t *testing.T) {
 	const (
 		meta = "---\nkind: Configuration\nmetadata: {name: c}\nspec: {crossplane: {version: \">=v2\"}}\n"

@@ -24,7 +24,7 @@ const (
 	xpkgFile       = "package.yaml"
 )
 
-// machine returns the machine in an ELF header for an architecture of Go.
+// machine returns the machine in the ELF header of a program for a Go architecture.
 func machine(arch string) elf.Machine {
 	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]
 }
@@ -51,7 +51,7 @@ func platforms(idx v1.ImageIndex) (map[string]v1.Image, error) {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// checkRuntime returns an error if the kubelet could not run an image on a node of an architecture.
+// checkRuntime returns an error if the kubelet could not run an image on a node with this architecture.
 func checkRuntime(img v1.Image, arch string) error {
 	c, err := img.ConfigFile()
 	if err != nil {
@@ -91,7 +91,7 @@ func checkBinary(bin []byte, arch string) error {
 	return nil
 }
 
-// checkContent compares the package in an image with its source files, as YAML and in any order.
+// checkContent compares the package in an image with its source files. It compares them as YAML, in any order.
 func checkContent(img v1.Image, sources []string) error {
 	var want []map[string]any
 	for _, s := range sources {
@@ -139,7 +139,7 @@ func decode(b []byte) ([]map[string]any, error) {
 	}
 }
 
-// byName groups objects by name. A duplicate object is therefore a difference.
+// byName groups objects by name, so that a duplicate object is a difference.
 func byName(objects []map[string]any) map[string][]map[string]any {
 	m := map[string][]map[string]any{}
 	for _, o := range objects {
@@ -150,7 +150,7 @@ func byName(objects []map[string]any) map[string][]map[string]any {
 	return m
 }
 
-// dropEmptyStatus removes an empty status. The CLI adds it, because it writes Go structs.
+// dropEmptyStatus removes an empty status, which the CLI adds because it writes Go structs.
 func dropEmptyStatus(o map[string]any) {
 	if status, ok := o["status"]; ok && allZero(status) {
 		delete(o, "status")
@@ -170,7 +170,7 @@ func allZero(v any) bool {
 	return true
 }
 
-// packageYAML reads the package as Crossplane does, by the annotation of its layer.
+// packageYAML reads the package as Crossplane does, from the layer with the annotation.
 func packageYAML(img v1.Image) ([]byte, error) {
 	m, err := img.Manifest()
 	if err != nil {

@@ -23,7 +23,7 @@ var (
 	deploy = filepath.Join(repository, "controller", "deploy")
 )
 
-// hasContent compares a generated file of the chart with its expected content, or writes it with -update.
+// hasContent compares a generated file of the chart with its expected content, or writes the file with -update.
 func hasContent(t *testing.T, path, want string) {
 	t.Helper()
 	if *update {
@@ -37,8 +37,8 @@ func hasContent(t *testing.T, path, want string) {
 	}
 }
 
-// generated lists the kinds whose templates are generated from a manifest, and their files. All other templates
-// contain values, and TestChartIsManifests compares their output.
+// generated lists the files that are generated from a manifest, with the kinds that they contain. All other templates
+// contain values. TestChartIsManifests compares the output of those.
 var generated = []struct {
 	part string
 	kind string
@@ -116,7 +116,8 @@ func templateOf(t *testing.T, o object, document string, isKept bool) string {
 	return strings.TrimSuffix(metadata.ReplaceAllLiteralString(document, out.String()), "\n")
 }
 
-// TestGeneratedSchema checks that platform.spec in the schema is the spec of the CRD, and that each value has a type.
+// TestGeneratedSchema checks that platform.spec in the schema matches the spec in the CRD, and that each value has a
+// type.
 func TestGeneratedSchema(t *testing.T) {
 	path := filepath.Join(chart, "values.schema.json")
 	var schema map[string]any
@@ -152,7 +153,7 @@ func TestGeneratedSchema(t *testing.T) {
 	}
 }
 
-// jsonSchemaOf converts a schema of a CRD to JSON Schema. It removes the extensions of Kubernetes and refuses unknown
+// jsonSchemaOf converts a CRD schema to JSON Schema. It removes the extensions of Kubernetes and refuses unknown
 // fields.
 func jsonSchemaOf(in map[string]any) map[string]any {
 	out := map[string]any{}
@@ -176,7 +177,7 @@ func jsonSchemaOf(in map[string]any) map[string]any {
 	return out
 }
 
-// holes returns values without a type, and objects of the chart that accept any key.
+// holes returns the values without a type, and the objects that accept any key.
 func holes(path string, node any) (out []string) {
 	schema, _ := node.(map[string]any)
 	switch {
@@ -199,7 +200,7 @@ func holes(path string, node any) (out []string) {
 	return out
 }
 
-// TestGeneratedReadme checks that the table of values in the chart's README contains the comments of values.yaml.
+// TestGeneratedReadme checks that the table of values in the chart's README matches the comments in values.yaml.
 func TestGeneratedReadme(t *testing.T) {
 	const begin, end = "<!-- values: generated from values.yaml -->\n", "<!-- end of values -->\n"
 	path := filepath.Join(chart, "README.md")
@@ -220,8 +221,8 @@ func TestGeneratedReadme(t *testing.T) {
 	hasContent(t, path, before+begin+"\n| value | default | meaning |\n|---|---|---|\n"+strings.Join(rows, "")+"\n"+end+after)
 }
 
-// rowsOf returns the table rows of the values in a mapping, and the values without a comment. A mapping whose first
-// value has no comment is one value.
+// rowsOf returns the table rows of the values in a mapping, and the names of the values without a comment. A mapping
+// is treated as a single value if its first value has no comment.
 func rowsOf(prefix string, mapping *yaml.Node) (rows, undescribed []string) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]

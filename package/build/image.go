@@ -21,16 +21,17 @@ const (
 	entrypoint = "/usr/local/bin/function"
 	port       = "9443/tcp"
 
-	// nonroot is numeric. Crossplane runs functions with runAsNonRoot, and the kubelet cannot resolve user names.
+	// nonroot is a numeric user, because Crossplane runs functions with runAsNonRoot and the kubelet cannot resolve user
+	// names.
 	nonroot = "65532:65532"
 
 	versionLabel = "org.opencontainers.image.version"
 )
 
-// epoch is the modification time of all files in an image, so that the same source gives the same digest.
+// epoch returns the modification time of all files in an image, so that the same source results in the same digest.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// writeImage writes an image with a static binary as a tarball in the format of docker.
+// writeImage writes an image with a static binary as a tarball in Docker's format.
 func writeImage(target, bin, arch, version string) error {
 	b, err := os.ReadFile(bin)
 	if err != nil {
@@ -40,7 +41,7 @@ func writeImage(target, bin, arch, version string) error {
 	if err != nil {
 		return err
 	}
-	// This name is only in the tarball. The package gets its own name when it is pushed.
+	// This name is used only in the tarball. The package gets its own name when it is pushed.
 	tag, err := name.NewTag("function-mysql:" + version)
 	if err != nil {
 		return fmt.Errorf("cannot create a tag for the image: %w", err)
@@ -51,8 +52,8 @@ func writeImage(target, bin, arch, version string) error {
 	return nil
 }
 
-// image returns an image with one file. The function is static and makes no connections, so it needs no shell, no
-// passwd and no certificates.
+// image returns an image with one file. The function is a static binary that opens no connections, so it needs no
+// shell, no passwd and no certificates.
 func image(bin []byte, arch, version string) (v1.Image, error) {
 	l, err := layer(entrypoint, bin)
 	if err != nil {

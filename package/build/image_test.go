@@ -39,7 +39,8 @@ func mustImage(t *testing.T, bin []byte, arch string) v1.Image {
 	return img
 }
 
-// TestCheckRuntime checks that the image is correct, and that checkRuntime, which the push tests use, finds errors.
+// TestCheckRuntime checks that the image is correct, and that checkRuntime finds errors. The push tests use
+// checkRuntime.
 func TestCheckRuntime(t *testing.T) {
 	amd64, arm64 := program(t, elf.EM_X86_64), program(t, elf.EM_AARCH64)
 	cases := map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKustomization checks that the kustomization contains the objects of all parts. Its annotations must make Flux
-// and Argo CD keep the same objects as the chart.
+// TestKustomization checks that the kustomization contains the objects of all parts. Because of its annotations, Flux
+// and Argo CD must keep the same objects as the chart.
 func TestKustomization(t *testing.T) {
 	want := readObjects(t, mustRead(t, filepath.Join(repository, "package", "install.yaml")))
 	for _, part := range []string{"records", "controller", "platform"} {
@@ -55,8 +55,8 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestKustomizationOrder checks the order of the objects, because `kubectl delete` deletes them in the order of the
-// kustomization. The policy that prevents the deletion of the CRD of the records must come after that CRD.
+// TestKustomizationOrder checks the order of the objects, because `kubectl delete` deletes them in this order. The
+// policy that prevents the deletion of the BackupRecords' CRD must come after that CRD.
 func TestKustomizationOrder(t *testing.T) {
 	raw := rawKustomization(t, "package")
 	policy := bytes.Index(raw, []byte("kind: ValidatingAdmissionPolicy\n"))

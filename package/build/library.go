@@ -16,15 +16,16 @@ import (
 	"github.com/spf13/afero"
 )
 
-// content describes a package: the directory with its YAML files, the tarball of the function's image if it is a
-// function, and the file to write.
+// content describes a package. root is the directory with its YAML files. runtime is the tarball with the image of a
+// function. file is the file to write.
 type content struct{ root, runtime, file string }
 
-// examples returns a directory that does not exist, because the examples of this repository are test cases.
+// examples returns a directory that does not exist, so that the package contains no examples. The examples of this
+// repository are test cases.
 func (c content) examples() string { return filepath.Join(c.root, "examples") }
 
-// packWithLibrary calls the library that the CLI calls, with the same options. A local cluster therefore does not
-// need the CLI, which takes minutes to build. TestLibraryPacksLikeCLI compares both.
+// packWithLibrary calls the same library as the CLI, with the same options. A local cluster therefore does not need
+// the CLI, which takes minutes to build. TestLibraryPacksLikeCLI compares the results.
 func (c content) packWithLibrary(ctx context.Context) error {
 	objects, err := yaml.New()
 	if err != nil {
@@ -57,7 +58,7 @@ func (c content) packWithLibrary(ctx context.Context) error {
 	return f.Close()
 }
 
-// pushAll pushes the packages to a registry, as crossplane xpkg push does for one file. It supports only one
+// pushAll pushes the packages to a registry, as crossplane xpkg push does for a single file. It supports only one
 // architecture.
 func (b *builder) pushAll(ctx context.Context) error {
 	for _, p := range b.packages() {

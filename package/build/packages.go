@@ -16,8 +16,8 @@ type pkg struct {
 	// meta is the directory below package/ with the metadata.
 	meta string
 
-	// objects are generated files in the repository. They are copied when a package is built, so that there is no second
-	// copy in the repository.
+	// objects are generated files of the repository. They are copied into the package, so that the repository needs only
+	// one copy.
 	objects []string
 
 	// arch is the architecture of the runtime image, or "" for packages without one.
@@ -25,11 +25,11 @@ type pkg struct {
 }
 
 // inputCRD is the CRD of the function's input. Crossplane installs it with the function. Editors and `crossplane
-// resource validate` use it to check the input of a Composition.
+// resource validate` use it to validate the input in a Composition.
 const inputCRD = "package/input/crossplane-mysql.io_settings.yaml"
 
-// packages returns all packages of this repository. None contains the CRD of the backups. A Configuration must not
-// contain a CRD, and BackupRecords must outlive the uninstallation of a Function.
+// packages returns all packages of this repository. None of them contains the CRD of the BackupRecords. A
+// Configuration cannot contain a CRD, and BackupRecords must outlive the uninstallation of a Function.
 func packages() []pkg {
 	return []pkg{
 		{file: "function-mysql-amd64.xpkg", meta: "function", arch: "amd64", objects: []string{inputCRD}},
@@ -45,7 +45,7 @@ func packages() []pkg {
 	}
 }
 
-// repository returns the name of the package's repository in a registry.
+// repository returns the name of the repository of a package in a registry.
 func (p pkg) repository() string {
 	return strings.TrimSuffix(strings.TrimSuffix(p.file, ".xpkg"), "-"+p.arch)
 }
@@ -76,19 +76,20 @@ func (p pkg) sources(root string) []string {
 	return s
 }
 
-// thisVersion is the version of the sources. Dependencies between packages in the sources have its range.
+// thisVersion is the version of the source code. The dependencies between packages in the source code have the range
+// of this version.
 const thisVersion = "v0.1.0"
 
-// dependencyRange returns the versions of a dependency that fit a package of a version. The range starts with the
-// same version and ends before the next version that may change the API. Before 1.0, that is the next minor version.
-// From 1.0 on, it is the next major version.
+// dependencyRange returns the versions of a dependency that are compatible with a package of this version. The range
+// starts with the same version and ends before the next version that may change the API. That is the next minor
+// version before 1.0, and the next major version from 1.0 on.
 //
 // Crossplane accepts a prerelease for a range only if each end of the range names a prerelease. A release therefore
 // never installs a prerelease, and a prerelease accepts later prereleases and the release.
 func dependencyRange(version string) string {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "v%d.%d.", &major, &minor); err != nil {
-		return version // options.check has refused it.
+		return version // options.check has already refused it.
 	}
 	next := fmt.Sprintf("v%d.0.0", major+1)
 	if major == 0 {
@@ -100,8 +101,8 @@ func dependencyRange(version string) string {
 	return fmt.Sprintf(">=%s <%s", version, next)
 }
 
-// stage creates the package root for the CLI: one directory with exactly the files of the package. It sets the ranges
-// of the dependencies for the version.
+// stage creates the package root for the CLI, a directory that contains exactly the files of the package. It sets the
+// version ranges of the dependencies.
 func (p pkg) stage(root, dir, version string) error {
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("cannot create the package root: %w", err)
@@ -121,7 +122,7 @@ func (p pkg) stage(root, dir, version string) error {
 	return nil
 }
 
-// dependencyLine returns the line with the range in a package's metadata.
+// dependencyLine returns the line with the version range in a package's metadata.
 func dependencyLine(version string) []byte {
 	return fmt.Appendf(nil, "version: %q\n", dependencyRange(version))
 }

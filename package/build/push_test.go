@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// The push tests use real packages and the real CLI. Without them, the tests fail, because a skipped test looks like
-// success.
+// The push tests use real packages and the real CLI. If these are missing, the tests fail instead of being skipped,
+// because a skipped test looks like a success.
 const howTo = `make the packages and run the tests again, in the repository:
     go run -C package/build . --cli "$(go run ./test/tools cli)"
     CROSSPLANE_CLI="$(go run ./test/tools cli)" DIST="$PWD/dist" go test -C package/build ./...`
@@ -42,7 +42,7 @@ func fromEnv(t *testing.T, key string) string {
 	return path
 }
 
-// A target is a registry for the duration of a test, and the real CLI that pushes to it.
+// A target is a registry that exists during a test, and the real CLI that pushes to it.
 type target struct {
 	host string
 	cli  string
@@ -164,7 +164,7 @@ func TestPushConfigurations(t *testing.T) {
 	}
 }
 
-// TestReadmePush runs the commands of docs/how-to/private-registry.md with a local registry as REGISTRY.
+// TestReadmePush runs the commands of docs/how-to/private-registry.md, with a local registry as REGISTRY.
 func TestReadmePush(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "private-registry.md"))
@@ -195,7 +195,7 @@ func TestReadmePush(t *testing.T) {
 	}
 }
 
-// TestPushRefusesHalf checks that a truncated package is not pushed. A copy or download may have been interrupted.
+// TestPushRefusesHalf checks that a truncated package is not pushed, as after an interrupted copy or download.
 func TestPushRefusesHalf(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	for _, p := range packages() {
@@ -215,7 +215,7 @@ func TestPushRefusesHalf(t *testing.T) {
 			if _, err := remote.Head(tag); err == nil {
 				t.Errorf("half of %s is in the registry", p.file)
 			}
-			// The complete file must be accepted in the same way. Otherwise the refusal would prove nothing.
+			// The complete file must be accepted by the same command. Otherwise the refusal would prove nothing.
 			r.mustPush(t, tag, filepath.Join(dist, p.file))
 		})
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReproducible checks that the same source gives the same packages and the same program for the controller's
-// image. It builds in different directories, with empty caches, and with files that are an hour older.
+// TestReproducible checks that builds of the same source result in the same packages and in the same program for the
+// controller's image. The builds run in different directories, with empty caches, and one of them with files that are
+// an hour older.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("ALL") == "" {
 		t.Skip("make test-all runs it: it takes two builds from empty caches, 12 min; here, TestImageIsReproducible has " +
@@ -30,7 +31,7 @@ func TestReproducible(t *testing.T) {
 		t.Fatalf("cannot list the source: %v", err)
 	}
 	dirs := []string{filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "in", "some", "other", "folder")}
-	for i, dir := range dirs { // Users may edit the source during the first build.
+	for i, dir := range dirs { // Copy all first, because a user may edit the source code during a build.
 		for name := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
 			copySource(t, filepath.Join("..", "..", name), filepath.Join(dir, name), time.Now().Add(-time.Hour*time.Duration(i)))
 		}
@@ -48,7 +49,7 @@ func copySource(t *testing.T, from, target string, modified time.Time) {
 	t.Helper()
 	raw, err := os.ReadFile(from)
 	if os.IsNotExist(err) {
-		return // The file is deleted, but the deletion is not committed yet.
+		return // The file was deleted, but the deletion is not committed yet.
 	}
 	if err != nil {
 		t.Fatal(err)

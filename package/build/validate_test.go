@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// coreSchemas is the path in the CLI's cache for the schemas of Crossplane's own kinds. With an entry there, the CLI
-// downloads none, and does not check the Composition around the input.
+// coreSchemas is the path of the schemas of Crossplane's own kinds in the CLI's cache. If the entry exists, the CLI
+// downloads no schemas, and does not validate the Composition that contains the input.
 const coreSchemas = "xpkg.crossplane.io/crossplane/crossplane@stable"
 
 // acceptedInput is the CLI's output for an input that it accepts.
 const acceptedInput = "[✓] crossplane-mysql.io/v1alpha1, Kind=Settings"
 
-// TestValidateInput checks that the real CLI reads the CRD of the input from the function's package in a registry. It
-// must accept the Compositions of this repository and refuse invalid ones.
+// TestValidateInput checks that the real CLI reads the CRD of the input from the function's package in a registry.
+// The CLI must accept the Compositions of this repository and refuse invalid ones.
 func TestValidateInput(t *testing.T) {
 	dist, r := fromEnv(t, "DIST"), newTarget(t)
 	tag := r.tag(t, "function-mysql")

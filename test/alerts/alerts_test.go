@@ -12,14 +12,14 @@ import (
 
 var deploy = filepath.Join("..", "..", "controller", "deploy", "monitoring") //nolint:gochecknoglobals // A constant path.
 
-// A rule is an alerting rule of Prometheus.
+// A rule is a Prometheus alerting rule.
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
 	Annotations map[string]string `json:"annotations"`
 }
 
-// A ruleFile is a rule file of Prometheus, which is also the spec of a PrometheusRule.
+// A ruleFile is a Prometheus rule file. The spec of a PrometheusRule has the same format.
 type ruleFile struct {
 	Groups []struct {
 		Name  string `json:"name"`
@@ -52,7 +52,7 @@ func rules(t *testing.T) []rule {
 
 const runbooks = "https://github.com/crossplane-mysql/crossplane-mysql/blob/main/docs/troubleshoot/by-alert.md#"
 
-// TestRunbooks checks that each alert has a section in the runbook, and that no section is about another alert.
+// TestRunbooks checks that the runbook has a section for each alert, and no sections for alerts that do not exist.
 func TestRunbooks(t *testing.T) {
 	page, all := read(t, filepath.Join("..", "..", "docs", "troubleshoot", "by-alert.md")), rules(t)
 	for _, r := range all {
@@ -69,8 +69,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestMetricsAreOurs checks that docs/reference/metrics.md contains each metric of the product that an alert uses.
-// Another test compares that page with the controller's metrics.
+// TestMetricsAreOurs checks that docs/reference/metrics.md documents each of the product's metrics that an alert
+// uses. Another test compares that page with the controller's metrics.
 func TestMetricsAreOurs(t *testing.T) {
 	page, used := read(t, filepath.Join("..", "..", "docs", "reference", "metrics.md")), 0
 	for _, r := range rules(t) {
@@ -85,7 +85,8 @@ func TestMetricsAreOurs(t *testing.T) {
 	}
 }
 
-// TestEachIsTried checks that each alert is tested in a case in which it fires and in one in which it does not.
+// TestEachIsTried checks that there are two test cases for each alert: one in which it fires and one in which it does
+// not.
 func TestEachIsTried(t *testing.T) {
 	tried := read(t, "rules_test.yaml")
 	for _, r := range rules(t) {

@@ -1,2 +1,2 @@
-// Package alerts tests the alerts of controller/deploy/monitoring: when each of them fires, and when it does not.
+// Package alerts tests when the alerts of controller/deploy/monitoring fire, and when they do not.
 package alerts

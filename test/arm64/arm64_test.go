@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An agent is the program for one architecture, and the emulator that runs it if necessary.
+// An agent is the agent's program for one architecture, and the emulator that runs it if necessary.
 type agent struct {
 	program string
 	wrapper []string
@@ -39,8 +39,8 @@ func (a *agent) run(t *testing.T, args ...string) {
 	}
 }
 
-// TestAcross checks that the agent of one architecture verifies and restores an archive of the other one, byte for
-// byte.
+// TestAcross checks that an agent verifies and restores an archive that was written on the other architecture. The
+// restored data must be identical.
 func TestAcross(t *testing.T) {
 	amd64, arm64 := build(t, "amd64"), build(t, "arm64", "qemu-aarch64-static")
 	for name, tc := range map[string]struct{ from, target *agent }{"ToArm64": {amd64, arm64}, "ToAmd64": {arm64, amd64}} {
@@ -52,7 +52,7 @@ func TestAcross(t *testing.T) {
 			for file, size := range map[string]int{"ibdata1": 3 << 20, "mysql.ibd": 1 << 20, "shop/orders.ibd": 5<<20 + 17,
 				"shop/empty.ibd": 0} {
 				content := make([]byte, size)
-				_, _ = noise.Read(content[:size/2]) // The rest remains zero, as in tablespaces.
+				_, _ = noise.Read(content[:size/2]) // The rest consists of zeros, as in tablespaces.
 				write(t, inDir("volume/data/"+file), content)
 				want[file] = string(content)
 			}

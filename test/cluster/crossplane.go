@@ -15,14 +15,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// A helmClient also runs helm on a cluster.
+// A helmClient is a Client that also runs helm on the cluster.
 type helmClient struct {
 	client.Client
 
 	helm string
 }
 
-// installCrossplane installs the chart of the same version that the image was built from.
+// installCrossplane installs Crossplane's chart in the version that the image was built from.
 func installCrossplane(ctx context.Context, c state.Cluster, p *client.Progress) error {
 	tools, err := client.BuildTools(ctx, c.Root, p, "kube", "helm")
 	if err != nil {
@@ -68,7 +68,7 @@ func (k *helmClient) install(ctx context.Context, version, chart string) error {
 	cmd := exec.CommandContext(ctx, k.helm, "upgrade", "--install", "crossplane", chart,
 		"--kubeconfig", k.Cluster.Kubeconfig(), "--namespace", "crossplane-system", "--create-namespace",
 		"--set", "image.tag="+version,
-		// The default requests would reserve most of the two CPUs of a small machine.
+		// The default requests would reserve most of a small machine's two CPUs.
 		"--set", "resourcesCrossplane.requests.cpu=10m", "--set", "resourcesRBACManager.requests.cpu=10m",
 		"--set", "resourcesCrossplane.limits.cpu=null", "--set", "resourcesRBACManager.limits.cpu=null",
 		"--wait", "--timeout", "5m")

@@ -30,7 +30,8 @@ func (d *downCmd) run(ctx context.Context, c state.Cluster) error {
 	return nil
 }
 
-// clean kills the cluster and removes its files. It ignores a cancelled context, because an interrupt calls it, too.
+// clean kills the cluster and removes its files. It ignores a cancelled context, because it also runs after an
+// interrupt.
 func clean(ctx context.Context, c state.Cluster) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
@@ -43,7 +44,8 @@ func clean(ctx context.Context, c state.Cluster) error {
 	return removeFiles(c)
 }
 
-// removeFiles removes all files but the logs, which are needed after a failure. The next boot appends to them.
+// removeFiles removes all files except the logs, which may be needed after a failure. The next boot appends to the
+// logs.
 func removeFiles(c state.Cluster) error {
 	entries, err := os.ReadDir(c.Dir())
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// TestKilled boots a real cluster and kills it in different ways. It checks that the next command cleans up each time
-// and leaves nothing.
+// TestKilled boots a real cluster and kills it in different ways. After each of them, it checks that the next command
+// cleans up and leaves nothing behind.
 func TestKilled(t *testing.T) {
 	c := newTestCluster(t, "killed")
 	c.killLauncher(t)
@@ -113,7 +113,7 @@ func (c *testCluster) killLauncher(t *testing.T) {
 	}
 }
 
-// gone waits until the processes of the cluster have ended by themselves.
+// gone waits until the cluster's processes have exited by themselves.
 func (c *testCluster) gone(t *testing.T) {
 	t.Helper()
 	for range 100 {

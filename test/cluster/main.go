@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command cluster boots a real Kubernetes with Crossplane on one Linux machine, without a container engine.
+// Command cluster boots a real Kubernetes cluster with Crossplane on one Linux machine, without a container engine.
 package main
 
 import (
@@ -32,7 +32,7 @@ type cli struct {
 	Exec   execCmd   `cmd:"" help:"Run a command in the network of the cluster's control plane, or of one of its nodes."`
 }
 
-// insides are the processes of a cluster. They are not commands for users.
+// insides are the commands of the processes in a cluster. They are not for users.
 var insides = map[string]func(inside.Config) error{
 	inside.CommandFirst:   inside.First,
 	inside.CommandControl: inside.Control,
@@ -81,7 +81,7 @@ func (c *cli) run(ctx context.Context, command string) error {
 		return c.Down.run(ctx, cluster)
 	case "status":
 		return c.Status.run(cluster)
-	default: // kong accepts no other command.
+	default: // kong accepts no other commands.
 		return c.Exec.run(ctx, cluster)
 	}
 }

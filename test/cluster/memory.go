@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// memory returns the memory in bytes of all processes of a cluster. Shared memory is counted once (Pss of
+// memory returns the memory that all processes of a cluster use, in bytes. Shared memory is counted once (Pss in
 // proc_pid_smaps(5)).
 func memory(first int) (bytes int64, processes int, err error) {
 	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", first))
@@ -27,7 +27,7 @@ func memory(first int) (bytes int64, processes int, err error) {
 		}
 		pss, err := proportional(filepath.Join(filepath.Dir(filepath.Dir(l)), "smaps_rollup"))
 		if err != nil {
-			continue // The process has ended.
+			continue // The process has exited.
 		}
 		bytes += pss
 		processes++

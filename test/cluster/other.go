@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Command cluster needs Linux.
+// Command cluster supports only Linux.
 package main
 
 import (

@@ -48,7 +48,7 @@ func (u *upCmd) run(ctx context.Context, c state.Cluster) error {
 	return sayHow(os.Stdout, c)
 }
 
-// start boots the cluster. If it fails, it leaves nothing running.
+// start boots the cluster. If the boot fails, no process is left.
 func (u *upCmd) start(ctx context.Context, c state.Cluster, p *client.Progress) error {
 	if c.Used() {
 		p.Sayf("an earlier run of cluster %q ended without cleaning up: doing it now", c.Name)
@@ -98,7 +98,7 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, k
 	if err != nil {
 		return err
 	}
-	defer launch.Lifeline.Close() //nolint:errcheck // The cluster waits for its end.
+	defer launch.Lifeline.Close() //nolint:errcheck // The cluster notices that it is closed.
 	if err := c.Save(state.Process{PID: launch.PID, Nodes: u.Nodes, API: api, Registry: registry}); err != nil {
 		return err
 	}
@@ -112,12 +112,12 @@ func (u *upCmd) boot(ctx context.Context, c state.Cluster, p *client.Progress, k
 	if err := state.WriteFile(c.Kubeconfig(), kubeconfig); err != nil {
 		return err
 	}
-	// From now on the cluster runs without this program.
+	// From now on, the cluster does not depend on this program.
 	_, err = launch.Lifeline.WriteString("\n")
 	return err
 }
 
-// follow starts the boot and prints its progress until it has ended.
+// follow starts the boot and prints its progress until the boot is complete.
 func follow(ctx context.Context, launch *inside.Launch, p *client.Progress) error {
 	defer launch.Reports.Close() //nolint:errcheck // It was read to its end.
 	stop := context.AfterFunc(ctx, func() { _ = launch.Reports.Close() })

@@ -18,20 +18,20 @@ const (
 	apiNamespaced = "namespaced"
 )
 
-// An api is one of the two APIs that offer a MySQL server.
+// An api is one of the two APIs for a MySQL server.
 type api struct {
-	// file is the manifest that the demo applies, and image its image.
+	// file is the manifest that the demo applies, and image is the image in the manifest.
 	file, image string
-	// resource is the name of the API in kubectl commands, and noun is the word for one of its objects in a sentence.
+	// resource is the name of the API in kubectl commands, and noun is the word for one of its objects in sentences.
 	resource, noun string
-	// instanceKind is the kind of its instances, as in the name of a volume and in a BackupRecord.
+	// instanceKind is the kind of its instances, as it appears in the names of volumes and in BackupRecords.
 	instanceKind string
-	// configuration is the package that contains the API, and xrd is its XRD. offered is the condition of the XRD
-	// that is true once users can create objects.
+	// configuration is the package that contains the API. xrd is its XRD, and offered is the condition of the XRD that
+	// is true once users can create objects.
 	configuration, xrd, offered string
-	// base is the package whose absence means that package/install.yaml is not installed.
+	// base is a package from package/install.yaml. If it does not exist, package/install.yaml is not installed.
 	base string
-	// stated is true if the manifest contains the password. If it is false, the controller generates one.
+	// stated is true if the manifest contains the password. Otherwise the controller generates the password.
 	stated bool
 }
 
@@ -51,7 +51,7 @@ func apis() map[string]*api {
 	}
 }
 
-// apiOf returns the API with this name. An empty name means the claim.
+// apiOf returns the API with this name. An empty name selects the API with claims.
 func apiOf(name string) (*api, error) {
 	if name == "" {
 		name = apiClaim
@@ -99,7 +99,7 @@ func (d *demo) passwordCommand() command {
 		"--output=go-template={{.data." + passwordKey + " | base64decode}}"}}
 }
 
-// learnPassword reads the generated password into the shell variable that the SQL commands use.
+// learnPassword reads the generated password into the shell variable that the demo's SQL commands use.
 func (d *demo) learnPassword(ctx context.Context) error {
 	if d.api.stated {
 		return nil
@@ -116,7 +116,7 @@ func (d *demo) learnPassword(ctx context.Context) error {
 	})
 }
 
-// shownPassword returns the password as commands show it. A generated password is shown as a shell variable.
+// shownPassword returns the password as it appears in commands. A generated password appears as a shell variable.
 func (d *demo) shownPassword(password string) string {
 	if !d.api.stated && password == d.originalPassword {
 		return `"$password"`
@@ -141,8 +141,8 @@ func (d *demo) patchCommand(patch string) command {
 	return c
 }
 
-// configurationObject returns the manifest of the API's package. In package/install.yaml it is commented out, because
-// not every platform needs it.
+// configurationObject returns the manifest of the API's package. In package/install.yaml, it is commented out,
+// because not every platform needs it.
 func (a *api) configurationObject() (string, error) {
 	raw, err := os.ReadFile(packagesFile)
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *api) configurationObject() (string, error) {
 	_, name, _ := strings.Cut(a.configuration, "/")
 	plain := strings.ReplaceAll("\n"+string(raw), "\n# ", "\n")
 	for document := range strings.SplitSeq(plain, "\n---\n") {
-		// Remove the comment on the next document.
+		// Remove the comment about the next document.
 		document, _, _ = strings.Cut(document, "\nOnly ")
 		if strings.Contains(document, "\n  name: "+name+"\n") {
 			return strings.TrimSpace(document) + "\n", nil

@@ -14,7 +14,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Files of the original operator's example: the claim and the SQL session.
+// Files of the original operator's example: the claim and an SQL session.
 const (
 	claimFile   = "examples/original-claim/claim.yaml"
 	sessionFile = "examples/original-claim/session.sql"
@@ -33,7 +33,7 @@ type claim struct {
 	} `json:"status"`
 }
 
-// line returns one line about the state of the claim. For a deletion it contains the phase and the progress.
+// line describes the state of the claim in one line. During a deletion, the line contains the phase and the progress.
 func (c claim) line() string {
 	d := c.Status.Deletion
 	if c.DeletionTimestamp == nil || d == nil || d.Phase == "" {
@@ -52,7 +52,7 @@ func (c claim) ready() bool {
 	return false
 }
 
-// An event is a watch event in the output of kubectl.
+// An event is a watch event in kubectl's output.
 type event struct {
 	Type   string `json:"type"`
 	Object claim  `json:"object"`
@@ -70,7 +70,7 @@ func (d *demo) follow(ctx context.Context, done func(claim) bool) error {
 		if finished || err != nil {
 			return err
 		}
-		// The API server ends each watch after a while.
+		// The API server closes each watch after a while.
 		if err := pause(ctx); err != nil {
 			return fmt.Errorf("the %s is not as it should be after %s: %w", d.api.noun, d.timeout, err)
 		}
@@ -93,7 +93,7 @@ func (d *demo) watch(ctx context.Context, done func(claim) bool) (finished bool,
 	}
 	finished, err = d.read(out, done)
 	stop()
-	_ = cmd.Wait() // It was stopped, or its error output has the reason.
+	_ = cmd.Wait() // It was stopped, or its standard error contains the reason.
 	if strings.Contains(complaint.String(), "(NotFound)") {
 		return true, errGone
 	}

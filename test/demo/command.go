@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// goodbye is how long an interrupted program may take to clean up.
+// goodbye is how long an interrupted program may take to clean up before it is killed.
 const goodbye = 90 * time.Second
 
-// program returns a program to run in a process group of its own. Ctrl-C then reaches the program and its children
+// program returns a command that runs in its own process group, so that Ctrl-C reaches the program and its children
 // exactly once.
 func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -30,11 +30,11 @@ func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 type command struct {
 	args  []string
 	stdin string
-	// text is an equivalent shell command, if it is not simply kubectl with the arguments.
+	// text is an equivalent shell command, if that is not just kubectl with the arguments.
 	text string
 }
 
-// quote quotes a word for a shell if necessary.
+// quote quotes a word for a shell, if necessary.
 func quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
@@ -47,17 +47,17 @@ func quote(word string) string {
 
 // A kubectl runs kubectl commands and shows them.
 type kubectl struct {
-	// path is the program, and first are the arguments before those of the command.
+	// path is the program, and first contains the arguments that precede the arguments of each command.
 	path  string
 	first []string
 	env   []string
-	// namespace is the namespace of the commands, unless it is that of the context.
+	// namespace is the namespace of the commands. If it is empty, they use the namespace of the context.
 	namespace string
 
 	screen *screen
 }
 
-// findKubectl returns the user's kubectl, or the one that is built from this repository.
+// findKubectl returns the user's kubectl. If there is none, it builds kubectl from this repository.
 func findKubectl(ctx context.Context, s *screen, kubeconfig, cache string) (*kubectl, error) {
 	k := &kubectl{screen: s, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+cache)}
 	path, err := exec.LookPath("kubectl")
@@ -92,7 +92,7 @@ func (k *kubectl) words(c command) []string {
 	return append([]string{"-n", k.namespace}, c.args...)
 }
 
-// shell returns the text of an equivalent shell command.
+// shell returns an equivalent shell command as text.
 func (k *kubectl) shell(c command) string {
 	if c.text != "" {
 		return c.text
@@ -109,7 +109,7 @@ func (k *kubectl) say(c command, printed string) {
 	k.screen.show("$ " + k.shell(c) + "\n" + printed)
 }
 
-// enter shows a command, runs it and shows its output immediately.
+// enter shows a command, runs it and shows its output as it is printed.
 func (k *kubectl) enter(ctx context.Context, args ...string) error {
 	return k.enterCommand(ctx, command{args: args})
 }
@@ -124,7 +124,7 @@ func (k *kubectl) ask(ctx context.Context, args ...string) (string, error) {
 	return k.answer(ctx, command{args: args})
 }
 
-// answer runs a command and returns its output. Its error output is part of the error.
+// answer runs a command and returns its output. If the command fails, the error contains its standard error.
 func (k *kubectl) answer(ctx context.Context, c command) (string, error) {
 	var out, complaint bytes.Buffer
 	err := k.run(ctx, c, &out, &complaint)
@@ -149,7 +149,7 @@ func (k *kubectl) run(ctx context.Context, c command, out, complaint io.Writer) 
 	return ended(ctx, "kubectl "+c.args[0], cmd.Run())
 }
 
-// ended returns the error of a program. If the program was interrupted, the error is that of the context.
+// ended returns the error of a program. If the program was interrupted, it returns the error of the context instead.
 func ended(ctx context.Context, name string, err error) error {
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
@@ -169,7 +169,7 @@ func (k *kubectl) process(ctx context.Context, c command) *exec.Cmd {
 	return cmd
 }
 
-// goRun runs a program of this repository and shows its error output.
+// goRun runs a program of this repository and shows its standard error.
 func goRun(ctx context.Context, s *screen, env []string, args ...string) error {
 	cmd := program(ctx, "go", append([]string{"run"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// newPassword is the password after the change.
+// newPassword is the password to which the demo changes the server's password.
 const newPassword = "n3w-password"
 
 // A demo is one run of the demo.
@@ -16,7 +16,7 @@ type demo struct {
 	screen  *screen
 	timeout time.Duration
 
-	// own is true if the demo boots a cluster.
+	// own is true if the demo boots its own cluster.
 	own                        bool
 	cluster, kubeconfig, cache string
 	kube                       *kubectl
@@ -26,21 +26,21 @@ type demo struct {
 	// api is the API that the demo uses.
 	api            *api
 	name, database string
-	// image is the server image. If empty, the image of the manifest is used.
+	// image is the server image, or "" for the image in the manifest.
 	image string
-	// originalPassword is the password after the manifest was applied. password is the one that the server currently
+	// originalPassword is the password when the manifest is applied. password is the password that the server currently
 	// accepts.
 	originalPassword, password string
 
-	// applied is true as soon as the demo has created its object. last is the last printed status line.
+	// applied is true once the demo has created its object. last is the last status line that was printed.
 	applied bool
 	last    string
 	// rows contains the rows of the table before the deletion.
 	rows string
-	// withStore is true if the demo shows a store, too. certificate is the certificate of the store's server.
+	// withStore is true if the demo also shows a store. certificate is the certificate of the store's server.
 	withStore   bool
 	certificate string
-	// left contains the commands that delete what the demo leaves.
+	// left contains the commands that delete the objects of the demo that are left.
 	left []string
 }
 
@@ -74,7 +74,7 @@ func newDemo(c *cli, s *screen) (*demo, error) {
 	return d, err
 }
 
-// A step is a step of the demo.
+// A step is one step of the demo.
 type step struct {
 	title string
 	run   func(context.Context) error
@@ -120,7 +120,7 @@ func (d *demo) play(ctx context.Context) (err error) {
 	return nil
 }
 
-// failed reports the failure and what is left.
+// failed reports the failure, and how to delete the objects that are left.
 func (d *demo) failed(ctx context.Context, place, title string, err error) {
 	d.screen.show("\n")
 	if ctx.Err() != nil {
@@ -151,15 +151,15 @@ func (d *demo) end() {
 	d.goOn()
 }
 
-// stays records a command that deletes something of the demo from an existing cluster. A cluster that the demo has
-// booted is deleted with everything in it.
+// stays records a command that deletes an object of the demo from an existing cluster. If the demo has booted its own
+// cluster, all objects are deleted with the cluster.
 func (d *demo) stays(end string) {
 	if !d.own {
 		d.left = append(d.left, end)
 	}
 }
 
-// goOn prints commands for further experiments, and the commands that delete what is left.
+// goOn prints commands for further experiments, and commands that delete the objects that are left.
 func (d *demo) goOn() {
 	var lines []string
 	if d.applied {
@@ -191,7 +191,7 @@ func (d *demo) goOn() {
 	d.screen.show(strings.Join(lines, "\n") + "\n")
 }
 
-// wherePassword returns the password, or the Secret that contains the generated one.
+// wherePassword returns the password, or the name of the Secret that contains the generated password.
 func (d *demo) wherePassword() string {
 	if !d.api.stated && d.password == d.originalPassword {
 		return ", which Secret " + d.connectionSecret() + " has"
@@ -199,7 +199,7 @@ func (d *demo) wherePassword() string {
 	return ": " + d.password
 }
 
-// poll repeats check until it returns no error. After the timeout it returns the last error.
+// poll repeats check until it returns no error. After the timeout, it returns the last error.
 func (d *demo) poll(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()

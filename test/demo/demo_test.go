@@ -20,7 +20,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// TestShownIsDone runs the shown commands in a real shell and compares the calls of kubectl with those of the demo.
+// TestShownIsDone runs the shown commands in a real shell. Their kubectl calls must be the same as those of the demo.
 func TestShownIsDone(t *testing.T) {
 	for _, tc := range []struct{ api, namespace, image string }{
 		{api: apiClaim, namespace: defaultNamespace}, {api: apiClaim, namespace: "other"},
@@ -56,7 +56,7 @@ func TestShownIsDone(t *testing.T) {
 	}
 }
 
-// testDemo returns a demo in the root of the repository. Its kubectl records its calls.
+// testDemo returns a demo that runs in the root directory of the repository. Its kubectl records its calls.
 func testDemo(t *testing.T, name string) *demo {
 	t.Helper()
 	t.Chdir("../..")
@@ -79,7 +79,7 @@ func testDemo(t *testing.T, name string) *demo {
 	return d
 }
 
-// TestAPI checks the commands for each of the two APIs, and that another name is refused.
+// TestAPI checks the commands for each of the two APIs, and that any other name is refused.
 func TestAPI(t *testing.T) {
 	for name, want := range map[string][]string{
 		apiClaim:      {"mysql/mysql-instance", "backup-mysql-instance-pvc", "MySQL", `{"spec":{"password":"n3w-password"}}`},
@@ -102,7 +102,8 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestConfiguration checks that the demo installs the package of the namespaced API as package/install.yaml names it.
+// TestConfiguration checks that the demo installs the package of the namespaced API under the name in
+// package/install.yaml.
 func TestConfiguration(t *testing.T) {
 	log := fake(t)
 	d := testDemo(t, apiNamespaced)
@@ -265,7 +266,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestStamper checks that the lines of another program are printed whole and with the demo's time.
+// TestStamper checks that another program's lines are printed completely, and with the demo's own time.
 func TestStamper(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out)
@@ -286,7 +287,7 @@ func TestStamper(t *testing.T) {
 	}
 }
 
-// TestInstall checks that the packages have the names that the Composition and Crossplane use, and one version.
+// TestInstall checks that the packages have the names that the Composition and Crossplane use, and the same version.
 func TestInstall(t *testing.T) {
 	t.Chdir("../..")
 	b, err := os.ReadFile(packagesFile)
@@ -314,7 +315,7 @@ func TestInstall(t *testing.T) {
 	want := map[string]string{
 		functionName:      "ghcr.io/crossplane-mysql/function-mysql:v0.1.0",
 		configurationName: "ghcr.io/crossplane-mysql/configuration-mysql:v0.1.0",
-		// The runtime of the function, and the clients that may call it.
+		// The runtime of the function, and the clients that may call the function.
 		"deploymentruntimeconfig.pkg.crossplane.io/crossplane-mysql-function-mysql": "",
 		"networkpolicy.networking.k8s.io/crossplane-mysql-function-mysql":           "",
 	}
@@ -327,7 +328,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestRemind checks that a program without output is reported to be running, and one with output is not.
+// TestRemind checks that a program is reported as still running only if it prints nothing.
 func TestRemind(t *testing.T) {
 	for name, line := range map[string]string{"Quiet": "", "Speaks": "hello\n"} {
 		t.Run(name, func(t *testing.T) {

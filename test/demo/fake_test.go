@@ -12,14 +12,16 @@ import (
 	"time"
 )
 
-// The test binary also runs as another process: as the demo itself, or as a kubectl that records its calls.
+// With these environment variables, the test binary runs as another process: as the demo itself, or as a kubectl that
+// records its calls.
 const (
 	mainVariable = "DEMO_TEST_MAIN"
 	logVariable  = "DEMO_TEST_LOG"
-	// failVariable is the first argument with which this kubectl fails, and hangVariable the one with which it hangs.
+	// failVariable contains the first argument with which this kubectl fails. hangVariable contains the first argument
+	// with which it hangs.
 	failVariable = "DEMO_TEST_FAIL"
 	hangVariable = "DEMO_TEST_HANG"
-	// answerVariable is the output of this kubectl.
+	// answerVariable contains the output of this kubectl.
 	answerVariable = "DEMO_TEST_ANSWER"
 )
 
@@ -67,7 +69,7 @@ func fakeKubectl(args []string) int {
 	return 0
 }
 
-// fake puts a fake kubectl into PATH, and returns the file in which it records its calls.
+// fake adds a fake kubectl to PATH, and returns the file in which it records its calls.
 func fake(t *testing.T) (log string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -84,7 +86,7 @@ func fake(t *testing.T) (log string) {
 	return log
 }
 
-// calls returns the calls since the last time, and removes them.
+// calls returns the calls that were recorded since the previous call of this function.
 func calls(t *testing.T, log string) []call {
 	t.Helper()
 	b, err := os.ReadFile(log)
@@ -105,7 +107,7 @@ func calls(t *testing.T, log string) []call {
 	return all
 }
 
-// self returns a command that runs the demo as a process.
+// self returns a command that runs the demo as a separate process.
 func self(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// grace is how long old passwords remain valid in a cluster that the demo has booted, so that the reader does not
-// wait.
+// grace is how long an old password remains valid in a cluster that the demo has booted. It is short, so that users
+// do not have to wait.
 const grace = 10 * time.Second
 
-// Names and files of the product's parts.
+// Names and files of the parts of the product.
 const (
 	controllerNamespace = "crossplane-mysql-system"
 	controllerName      = "deployment/crossplane-mysql"
@@ -28,7 +28,7 @@ const (
 	platformFolder      = "controller/deploy/platform"
 )
 
-// boot boots a cluster on this machine, or checks that the existing one is reachable.
+// boot boots a cluster on this machine, or checks that the existing cluster can be reached.
 func (d *demo) boot(ctx context.Context) error {
 	if d.own {
 		if err := d.bootOwn(ctx); err != nil {
@@ -49,12 +49,12 @@ func (d *demo) boot(ctx context.Context) error {
 	return err
 }
 
-// bootOwn boots a cluster with the images that the demo needs. Their packages are downloaded while Kubernetes is
-// compiled.
+// bootOwn boots a cluster with the images that the demo needs. The packages for these images are downloaded while
+// Kubernetes is compiled.
 func (d *demo) bootOwn(ctx context.Context) error {
 	d.left = append(d.left, d.make("cluster-down")+"   # ends the cluster and leaves nothing")
 	run := func(ctx context.Context, args ...string) error { return goRun(ctx, d.screen, d.clusterEnv(), args...) }
-	// This runs alone: two processes that install Debian packages block each other.
+	// This runs alone, because two processes that install Debian packages block each other.
 	if err := run(ctx, "-C", "test/cluster", ".", "check"); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (d *demo) bootOwn(ctx context.Context) error {
 	go func() {
 		err := run(both, "-C", "test/images", ".", "make", "mysql")
 		if err != nil {
-			cancel(err) // The boot is cancelled, because it would be useless.
+			cancel(err) // The boot is cancelled, because it is useless without the images.
 		}
 		made <- err
 	}()
@@ -110,7 +110,7 @@ func (d *demo) install(ctx context.Context) error {
 	return d.installed(ctx)
 }
 
-// ensureConfiguration installs the package of the API if package/install.yaml does not contain it.
+// ensureConfiguration installs the package of the API if it is not part of package/install.yaml.
 func (d *demo) ensureConfiguration(ctx context.Context) error {
 	if d.api.base == d.api.configuration {
 		return nil
@@ -127,7 +127,7 @@ func (d *demo) ensureConfiguration(ctx context.Context) error {
 	return d.kube.enterCommand(ctx, c)
 }
 
-// exists reports whether an object exists, and prints that it does.
+// exists reports whether an object exists. If it does, it also prints that.
 func (d *demo) exists(ctx context.Context, name string, flags ...string) (bool, error) {
 	out, err := d.kube.ask(ctx, append([]string{"get", name, "--ignore-not-found", "--output=name"}, flags...)...)
 	if err != nil || strings.TrimSpace(out) == "" {
@@ -137,7 +137,7 @@ func (d *demo) exists(ctx context.Context, name string, flags ...string) (bool, 
 	return true, nil
 }
 
-// ensure creates an object with a command if it does not exist.
+// ensure runs a command that creates an object, unless the object already exists.
 func (d *demo) ensure(ctx context.Context, name string, apply []string, flags ...string) error {
 	there, err := d.exists(ctx, name, flags...)
 	if err != nil || there {

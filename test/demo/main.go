@@ -1,6 +1,6 @@
-// Package main demonstrates the product on a real cluster. A MySQL, with or without a claim, is created, deleted and
-// created again, and every row is there. Then its password is changed. The demo shows the commands that it runs, as a
-// user would type them.
+// Package main demonstrates the product on a real cluster. The demo creates a MySQL, with or without a claim, deletes
+// it and creates it again, and shows that no row is lost. Then it changes the password. It shows each command as a
+// user would type it.
 package main
 
 import (
@@ -62,7 +62,7 @@ func main() {
 	}
 }
 
-// run runs the demo in the root of the repository, from any directory in it.
+// run runs the demo in the root directory of the repository, which is the working directory or one of its parents.
 func (c *cli) run(ctx context.Context) error {
 	s := newScreen(os.Stdout)
 	d, err := newDemo(c, s)
@@ -73,7 +73,8 @@ func (c *cli) run(ctx context.Context) error {
 	return d.play(ctx)
 }
 
-// enterRepository changes to the root of the repository, which is the working directory or one of its parents.
+// enterRepository changes to the root directory of the repository, which is the working directory or one of its
+// parents.
 func enterRepository() error {
 	for range 32 {
 		if _, err := os.Stat(claimFile); err == nil {

@@ -12,7 +12,7 @@ import (
 // defaultNamespace is the namespace that kubectl uses by default.
 const defaultNamespace = "default"
 
-// choose chooses a namespace without an object and without a backup of this name.
+// choose selects a namespace that contains neither an object nor a backup with the demo's name.
 func (d *demo) choose(ctx context.Context) error {
 	home, err := d.kube.ask(ctx, "config", "view", "--minify", "--output=jsonpath={..namespace}")
 	if err != nil {
@@ -52,7 +52,7 @@ func candidate(asked string, n int) string {
 	return fmt.Sprintf("demo-%d", n)
 }
 
-// taken returns the object or backup that is in the way, or an empty string.
+// taken returns an object or a backup that already has the demo's name, or "".
 func (d *demo) taken(ctx context.Context) (string, error) {
 	instance := v1.Instance{Kind: d.api.instanceKind, Namespace: d.namespace, Name: d.name}
 	out, err := d.kube.ask(ctx, "get", d.api.resource+"/"+d.name, "pvc/"+instance.BackupPVCName(), "--ignore-not-found",

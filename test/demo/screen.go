@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A screen prints text, and lines with the seconds since the start.
+// A screen prints text. It can begin a line with the seconds since the start.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -26,7 +26,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sayf prints a line with the time. A failed write does not stop the demo.
+// sayf prints a line with the time. It ignores errors, because the demo must continue if a line cannot be printed.
 func (s *screen) sayf(format string, a ...any) {
 	s.show(fmt.Sprintf("[%5.1fs] %s\n", s.elapsed().Seconds(), fmt.Sprintf(format, a...)))
 }
@@ -39,13 +39,13 @@ func (s *screen) show(text string) {
 	_, _ = io.WriteString(s.out, text)
 }
 
-// stamp matches the time that another program prints in front of its lines.
+// stamp matches the time at the beginning of another program's line.
 var stamp = regexp.MustCompile(`^\[ *[0-9.]+s\] `)
 
 // silence is how long a program may print nothing before the demo reports that it is still running.
 const silence = 15 * time.Second
 
-// A stamper prints the lines of another program with the demo's time.
+// A stamper prints another program's lines with the demo's own time.
 type stamper struct {
 	screen *screen
 	rest   []byte
@@ -68,8 +68,8 @@ func (p *stamper) Write(b []byte) (int, error) {
 	}
 }
 
-// remind prints that a program is still running, whenever it has printed nothing for a while, until stop is called.
-// The go command prints nothing while it compiles.
+// remind repeatedly prints that a program is still running if it has printed nothing for a while. For example, the go
+// command prints nothing while it compiles. The returned function stops this.
 func (p *stamper) remind(program string, every time.Duration) (stop func()) {
 	done := make(chan struct{})
 	start := time.Now()

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// mysql is the name of the server's container, and of the client in it.
+// mysql is the name of the server's container, and the name of the client program in it.
 const mysql = "mysql"
 
-// login is an option file of mysql for root, so that no password is on a command line.
+// login is an option file for the mysql client with root's login, so that no password is on a command line.
 const login = "[client]\nuser=root\npassword=\"%s\"\nhost=127.0.0.1\n"
 
 func (d *demo) deployment() string { return "deployment/" + d.name }
@@ -21,7 +21,7 @@ func (d *demo) client(statement string) command {
 	}}
 }
 
-// sql returns a command that runs a statement. It is shown as a call of the shell function sql.
+// sql returns a command that runs a statement. The demo shows it as a call of the shell function sql.
 func (d *demo) sql(password, statement string) command {
 	c := d.client(statement)
 	c.stdin = fmt.Sprintf(login, password)

@@ -24,7 +24,8 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// Settings of the demo's store. A real store is outside of the cluster, but this one is deleted with its pod.
+// Settings of the demo's store. A real store would be outside of the cluster. The data of this one is deleted with
+// its pod.
 const (
 	storeAccess = "access"
 	storeSecret = "secret-of-the-demo"
@@ -35,10 +36,10 @@ const (
 	gatewayFolder = "controller/deploy/gateway"
 )
 
-// storeName is the name of the BackupStore, its Secrets and the namespace of its server.
+// storeName returns the name of the BackupStore, which is also the name of its Secrets and of its server's namespace.
 func (d *demo) storeName() string { return "demo-store-" + d.namespace }
 
-// store writes the next backup to a store and restores the rows from it.
+// store writes the next backup to a store, and restores the rows from it.
 func (d *demo) store(ctx context.Context) error {
 	for _, run := range []func(context.Context) error{d.startStore, d.addStore, d.chooseStore, d.removeToStore} {
 		if err := run(ctx); err != nil {
@@ -48,14 +49,14 @@ func (d *demo) store(ctx context.Context) error {
 	return d.again(ctx)
 }
 
-// everywhere returns a kubectl without the namespace of the demo.
+// everywhere returns a kubectl that does not use the demo's namespace.
 func (d *demo) everywhere() *kubectl {
 	k := *d.kube
 	k.namespace = ""
 	return &k
 }
 
-// startStore starts an S3 server with a bucket, in a namespace of its own.
+// startStore starts an S3 server with a bucket, in its own namespace.
 func (d *demo) startStore(ctx context.Context) error {
 	k := d.everywhere()
 	if err := k.enter(ctx, "apply", "--server-side", "-k", gatewayFolder); err != nil {
@@ -74,7 +75,7 @@ func (d *demo) startStore(ctx context.Context) error {
 		"--timeout="+d.timeout.String())
 }
 
-// addStore creates the keys and the BackupStore.
+// addStore creates the BackupStore and its keys.
 func (d *demo) addStore(ctx context.Context) error {
 	k, name := d.everywhere(), d.storeName()
 	file := filepath.Join(d.cache, "store-key.yaml")
@@ -103,7 +104,7 @@ func (d *demo) addStore(ctx context.Context) error {
 	return d.allowStore(ctx)
 }
 
-// allowStore allows claims to use the store, if the platform does not allow it yet.
+// allowStore allows claims to use the store, unless the platform already does.
 func (d *demo) allowStore(ctx context.Context) error {
 	k := d.everywhere()
 	out, err := k.ask(ctx, "get", platformName, "--output=jsonpath={.spec.allowedBackupStores[*]}")
@@ -128,7 +129,7 @@ func (d *demo) chooseStore(ctx context.Context) error {
 		"--timeout="+d.timeout.String())
 }
 
-// removeToStore deletes the object and checks that its final backup is in the store.
+// removeToStore deletes the object, and checks that its final backup is in the store.
 func (d *demo) removeToStore(ctx context.Context) error {
 	if err := d.delete(ctx); err != nil {
 		return err
@@ -141,11 +142,11 @@ func (d *demo) removeToStore(ctx context.Context) error {
 	if newest == nil || !newest.InStore() || newest.Spec.Archive.Store != d.storeName() {
 		return errors.New("the newest backup is not in the store")
 	}
-	d.password = d.originalPassword // The manifest is applied again.
+	d.password = d.originalPassword // The manifest is then applied again.
 	return nil
 }
 
-// recipientOf reads the recipient from the first lines of a key file.
+// recipientOf reads the recipient from the comments at the beginning of a key file.
 func recipientOf(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -171,13 +172,13 @@ func (d *demo) backupStore(recipient string) string {
 			Recipients: []string{recipient},
 		},
 	}
-	raw, _ := yaml.Marshal(s) // It contains no type that cannot be marshalled.
+	raw, _ := yaml.Marshal(s) // All of its types can be marshaled.
 	return string(raw)
 }
 
 func (d *demo) storeHost() string { return "s3." + d.storeName() + ".svc" }
 
-// storeServer returns the objects of an S3 server as YAML, with a certificate and a bucket.
+// storeServer returns the objects of an S3 server with a certificate and a bucket, as YAML.
 func (d *demo) storeServer() (string, error) {
 	name := d.storeName()
 	certificate, key, err := selfSigned(d.storeHost())
@@ -238,7 +239,7 @@ func (d *demo) storeServer() (string, error) {
 	return out.String(), nil
 }
 
-// selfSigned returns a self-signed certificate of a host, and its key, as PEM.
+// selfSigned returns a self-signed certificate for a host, and its key, as PEM.
 func selfSigned(host string) (certificate, private string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// selectRows is the query before and after the re-creation.
+// selectRows is the query that is run before the deletion and after the re-creation.
 const selectRows = "SELECT id, name FROM test"
 
-// accessDenied is the client's error for a wrong password.
+// accessDenied is part of the client's error for a wrong password.
 const accessDenied = "ERROR 1045"
 
-// restoredWord is a message of the original operators that the product has kept.
+// restoredWord is a status message of the original operators, which the product has kept.
 const restoredWord = "Restoring DB have succeed"
 
-// create creates the object in a namespace without one of this name.
+// create creates the object in a namespace that has no object with this name.
 func (d *demo) create(ctx context.Context) error {
 	if err := d.choose(ctx); err != nil {
 		return err
@@ -28,8 +28,8 @@ func (d *demo) create(ctx context.Context) error {
 	return d.apply(ctx)
 }
 
-// applyCommand returns a command that applies the manifest. Only its namespace is changed, and its image if the user
-// specified one.
+// applyCommand returns a command that applies the manifest. It changes only the namespace, and the image if the user
+// has specified one.
 func (d *demo) applyCommand() (command, error) {
 	b, err := os.ReadFile(d.api.file)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *demo) applyCommand() (command, error) {
 	return c, nil
 }
 
-// apply applies the manifest and waits until the server serves clients.
+// apply applies the manifest and waits until the server accepts clients.
 func (d *demo) apply(ctx context.Context) error {
 	c, err := d.applyCommand()
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *demo) session(ctx context.Context) error {
 	return err
 }
 
-// remove deletes the object and shows what is left.
+// remove deletes the object and shows the backup that is left.
 func (d *demo) remove(ctx context.Context) error {
 	if err := d.delete(ctx); err != nil {
 		return err
@@ -120,7 +120,8 @@ func (d *demo) remove(ctx context.Context) error {
 	return nil
 }
 
-// showBackups lists the backups, with more kubectl arguments, and returns the BackupRecords of the demo's instance.
+// showBackups lists the backups with additional kubectl arguments. It returns the BackupRecords of the demo's
+// instance.
 func (d *demo) showBackups(ctx context.Context, args ...string) ([]v1.BackupRecord, error) {
 	if err := d.kube.enter(ctx, append([]string{"get", "msb"}, args...)...); err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (d *demo) showBackups(ctx context.Context, args ...string) ([]v1.BackupReco
 	return d.records(ctx)
 }
 
-// delete deletes the object and prints its status meanwhile.
+// delete deletes the object and prints its status during the deletion.
 func (d *demo) delete(ctx context.Context) error {
 	begin := time.Now()
 	following, stop := context.WithCancel(ctx)
@@ -149,7 +150,7 @@ func (d *demo) delete(ctx context.Context) error {
 	return nil
 }
 
-// again creates the object again and compares the rows with those before the deletion.
+// again creates the object again, and checks that it has the same rows as before the deletion.
 func (d *demo) again(ctx context.Context) error {
 	if err := d.apply(ctx); err != nil {
 		return err
@@ -208,7 +209,8 @@ func (d *demo) change(ctx context.Context) error {
 	return err
 }
 
-// enterRefusable shows a login that may fail already, because not every server keeps an old password.
+// enterRefusable shows a login with the old password. The login may fail, because not every server keeps an old
+// password.
 func (d *demo) enterRefusable(ctx context.Context, login command) error {
 	printed, err := d.kube.show(ctx, login)
 	if err != nil && !strings.Contains(printed, accessDenied) {

@@ -12,8 +12,8 @@ import (
 )
 
 // TestAdopt checks that `kubectl mysql adopt` imports an archive whose BackupRecord, labels, annotations and
-// finalizer are lost, as after an etcd restore. It refuses forged archives on the same volume. The next claim has all
-// rows.
+// finalizer were lost, as after an etcd restore. It must refuse forged archives on the same volume. The next claim
+// has all rows.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestSurvey has what lies there, and TestJudge what of it is believed")
@@ -53,7 +53,7 @@ func TestAdopt(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// loseIndex removes every label, annotation and finalizer by which the cluster recognizes the backup volume.
+// loseIndex removes all labels, annotations and finalizers by which the controller recognizes the backup volume.
 func loseIndex(t *testing.T, s *framework.Server) {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.BackupPVC())
@@ -77,8 +77,8 @@ func loseIndex(t *testing.T, s *framework.Server) {
 	}
 }
 
-// adopt runs `kubectl mysql adopt` and returns its output. The command exits with an error, because it refuses two of
-// the archives.
+// adopt runs `kubectl mysql adopt` and returns its output. The command exits with an error, because it must refuse
+// two of the archives.
 func adopt(t *testing.T, s *framework.Server, flags ...string) string {
 	t.Helper()
 	var log bytes.Buffer

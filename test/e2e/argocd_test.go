@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestArgoCDFragment runs the command of docs/how-to/argo-cd.md without an Argo CD. The ConfigMap keeps its settings
-// and gets the six health checks.
+// TestArgoCDFragment runs the command in docs/how-to/argo-cd.md without Argo CD. The ConfigMap must keep its settings
+// and get the six health checks.
 func TestArgoCDFragment(t *testing.T) {
 	t.Parallel()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "argocd"}}

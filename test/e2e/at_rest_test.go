@@ -14,16 +14,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// idle is the number of claims whose API calls are counted. Half of them read their password from a Secret.
+// idle is the number of claims whose API calls are measured. Half of them read their password from a Secret.
 const idle = 6
 
-// TestCallsAtRest measures how many API calls an idle claim causes, from all clients, and how long a changed Secret
-// takes to become the server's password. Crossplane watches the objects that the function requests.
+// TestCallsAtRest measures how many API calls of all clients an idle claim causes. It also measures how long the
+// server takes to accept the password in a changed Secret, while Crossplane watches the objects that the function
+// requires.
 //
-// The test also measures the same objects applied by hand, because the kubelet reads the PVCs of a pod all the time.
-// Nothing else may run in the cluster.
+// For comparison, the test also measures the same objects without the product, because the kubelet regularly reads
+// the PVCs of every pod. Nothing else may run in the cluster.
 func TestCallsAtRest(t *testing.T) {
-	time.Sleep(3 * time.Minute) // A new cluster makes calls of its own for some minutes.
+	time.Sleep(3 * time.Minute) // A new cluster itself makes API calls for some minutes.
 	without := callsIn(t, 5*time.Minute)
 	servers := make([]*framework.Server, 0, idle)
 	for i := range idle {
@@ -45,7 +46,7 @@ func TestCallsAtRest(t *testing.T) {
 	changed := changeSecret(t, servers[0], "another-password")
 	// Wait until the password change is complete.
 	time.Sleep(2 * time.Minute)
-	// This is at least as long as Crossplane caches a response of the function.
+	// The period is at least as long as Crossplane caches a response of the function.
 	calls := callsIn(t, 10*time.Minute)
 	fmt.Printf("%-40s %18.1f %32s\n", "at rest", (calls-without)/idle, changed.Round(100*time.Millisecond))
 	composed := composedOf(t, servers[0])
@@ -55,7 +56,7 @@ func TestCallsAtRest(t *testing.T) {
 	for range idle {
 		ns := framework.NewNamespace(t)
 		applyByHand(t, ns, composed)
-		// The Deployment was available during the whole measurement.
+		// Check that the Deployment was available during the whole measurement.
 		defer framework.MustKubectl(t, "wait", "--for=condition=Available", "--timeout=1s", "--namespace="+ns,
 			"deployment/"+servers[0].Name)
 	}
@@ -63,7 +64,7 @@ func TestCallsAtRest(t *testing.T) {
 	fmt.Printf("%-40s %18.1f\n", "the same objects by hand", (callsIn(t, 10*time.Minute)-without)/idle)
 }
 
-// changeSecret changes the password in the Secret of a server, and returns the time until the server accepts it.
+// changeSecret changes the password in a server's Secret, and returns how long the server takes to accept it.
 func changeSecret(t *testing.T, s *framework.Server, password string) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -73,7 +74,8 @@ func changeSecret(t *testing.T, s *framework.Server, password string) time.Durat
 	return time.Since(start)
 }
 
-// callsIn returns the number of API calls per minute during a period, from all clients. It does not count watches.
+// callsIn returns the number of API calls of all clients per minute, measured over a period. It does not count
+// watches.
 func callsIn(t *testing.T, period time.Duration) float64 {
 	t.Helper()
 	before := calls(t)
@@ -81,7 +83,7 @@ func callsIn(t *testing.T, period time.Duration) float64 {
 	return (calls(t) - before) / period.Minutes()
 }
 
-// calls returns the number of requests that the API server has answered, without watches and connections.
+// calls returns the total number of requests that the API server has answered, without watches and connections.
 func calls(t *testing.T) float64 {
 	t.Helper()
 	out, err := framework.Kubectl(context.WithoutCancel(t.Context()), "get", "--raw", "/metrics")

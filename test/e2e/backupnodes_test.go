@@ -13,10 +13,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Each volume of the test cluster belongs to one node, so its two nodes behave like two zones.
+// Each volume of the test cluster belongs to one node, so its two nodes behave like two availability zones.
 
-// TestEmptyBackupVolumeElsewhere checks an instance that never had data and leaves an empty backup volume on its
-// node. The next instance is created on another node and can be backed up there.
+// TestEmptyBackupVolumeElsewhere checks that the empty backup volume of an instance that never had data does not
+// restrict the next instance. The next instance is created on another node, and can be backed up there.
 func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
@@ -47,8 +47,8 @@ func TestEmptyBackupVolumeElsewhere(t *testing.T) {
 }
 
 // TestBackupsPullTheServer checks that an empty server runs on a node that can use the existing backup volume. If it
-// cannot run there, the claim reports that before there is data. An instance that is cloned from another instance's
-// backup has its backups on the node of its data.
+// cannot run there, the claim reports that before there is any data. An instance that is cloned from another
+// instance's backup has its own backups on the node of its data.
 func TestBackupsPullTheServer(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupNodes has who is pulled where, and TestVolumesApart two places")
@@ -82,14 +82,14 @@ func TestBackupsPullTheServer(t *testing.T) {
 	isOn(t, other, other.BackupPVC(), nodes[1])
 }
 
-// TestVolumesApart checks a StorageClass with immediate binding that has placed the two volumes on two nodes, so that
-// no pod can use both. The claim reports this, and the remedy, before there is any data.
+// TestVolumesApart checks a StorageClass with immediate binding that places the two volumes on different nodes, so
+// that no pod can use both. The claim must report this, and how to fix it, before there is any data.
 func TestVolumesApart(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
 	nodes := directServers(t, s)
 	s.Spec["storageClassName"] = "local-immediate"
-	volume := reserveBackups(t, s, nodes[1]) // The StorageClass takes the first node.
+	volume := reserveBackups(t, s, nodes[1]) // The StorageClass uses the first node.
 	s.Create(t)
 	s.Says(t, "cannot be scheduled")
 	s.Says(t, "If a StorageClass placed the data volume and the backup volume in different zones, "+
@@ -110,10 +110,10 @@ func TestVolumesApart(t *testing.T) {
 
 const serverPods = "app.kubernetes.io/component=server"
 
-// nodeOfServers is the namespace label that names the node of its servers.
+// nodeOfServers is a namespace label that specifies the node of the namespace's servers.
 const nodeOfServers = "e2e.crossplane-mysql.io/node"
 
-// directServers makes the servers of the namespace run on the node that its label names, as if no other node had
+// directServers makes the servers of the namespace run on the node that its label specifies, as if no other node had
 // room. It returns the names of the nodes.
 func directServers(t *testing.T, s *framework.Server) []string {
 	t.Helper()
@@ -126,7 +126,8 @@ func directServers(t *testing.T, s *framework.Server) []string {
 	return nodes
 }
 
-// direct makes servers that are created from now on run on a node, or on any node if the name is empty.
+// direct specifies the node of all servers that are created from now on. If the name is empty, they can run on any
+// node.
 func direct(t *testing.T, s *framework.Server, node string) {
 	t.Helper()
 	if node == "" {
@@ -152,8 +153,8 @@ func isOn(t *testing.T, s *framework.Server, pvc, node string) *corev1.Persisten
 	return v
 }
 
-// reserveBackups creates a volume on a node for the backup PVC, because the StorageClass would choose the node
-// itself.
+// reserveBackups creates a volume for the backup PVC on the given node, because the StorageClass would choose the
+// node itself.
 func reserveBackups(t *testing.T, s *framework.Server, node string) string {
 	t.Helper()
 	size, _ := s.Spec["storage_size"].(string)

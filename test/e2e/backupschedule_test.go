@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestScheduledBackups checks that each minute gets its backup, that older backups are pruned, and that the claim
-// reports the time of the next one.
+// TestScheduledBackups checks that there is a backup for each scheduled minute, and that older backups are pruned.
+// The claim must report the time of the next backup.
 func TestScheduledBackups(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -56,8 +56,8 @@ func TestScheduledBackups(t *testing.T) {
 	t.Logf("those of %s and %s", first, second)
 }
 
-// TestScheduleIsKept checks that each minute gets exactly one backup, whichever controller pod is the leader and even
-// after a leader was killed. All missed minutes together get one backup.
+// TestScheduleIsKept checks that there is exactly one backup for each scheduled minute, even if the leader of the
+// controller pods changes or is killed. Several missed minutes result in only one backup.
 func TestScheduleIsKept(t *testing.T) {
 	framework.Repeats(t, "TestScheduled has each step, and the model that what is due is begun")
 	theController.Lock()
@@ -81,7 +81,7 @@ func TestScheduleIsKept(t *testing.T) {
 		last = scheduledAfter(t, s, last)
 	}
 	controllers(t, 0)
-	time.Sleep(150 * time.Second) // At least two minutes are missed.
+	time.Sleep(150 * time.Second) // During this time, at least two minutes are missed.
 	controllers(t, 1)
 	scheduledAfter(t, s, last)
 	minutes, err := scheduled(t.Context(), s)
@@ -110,7 +110,7 @@ func minuteOf(t *testing.T, name string) time.Time {
 	return minute
 }
 
-// isScheduled returns an error unless the scheduled backup has this phase.
+// isScheduled returns an error unless the scheduled backup is in this phase.
 func isScheduled(ctx context.Context, s *framework.Server, phase string) error {
 	xr, err := s.XR(ctx)
 	if err != nil {

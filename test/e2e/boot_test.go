@@ -49,8 +49,8 @@ func TestNamesAreResolved(t *testing.T) {
 	})
 }
 
-// TestVolumes checks what the product expects from volumes: data that a pod wrote is there for the next pod, and a
-// volume can grow.
+// TestVolumes checks the features of volumes that the product requires. The data that a pod wrote must be available
+// to the next pod, and a volume can be expanded.
 func TestVolumes(t *testing.T) {
 	ns := framework.NewNamespace(t)
 	pvc := &corev1.PersistentVolumeClaim{
@@ -126,7 +126,7 @@ func TestPackagesAreHealthy(t *testing.T) {
 	}
 }
 
-// TestOwnPods checks that the pods of the function and the controller are unprivileged and request resources.
+// TestOwnPods checks that the pods of the function and the controller are unprivileged and have resource requests.
 func TestOwnPods(t *testing.T) {
 	for namespace, labels := range map[string]client.MatchingLabels{
 		"crossplane-system":       {"pkg.crossplane.io/function": "crossplane-mysql-function-mysql"},
@@ -156,7 +156,7 @@ func TestOwnPods(t *testing.T) {
 	}
 }
 
-// TestImageRuns runs the product's image, as the Dockerfile builds it.
+// TestImageRuns runs the product's image as it is built from the Dockerfile.
 func TestImageRuns(t *testing.T) {
 	ns := framework.NewNamespace(t)
 	p := &corev1.Pod{

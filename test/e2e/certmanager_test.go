@@ -28,8 +28,8 @@ import (
 const systemNamespace = "crossplane-mysql-system"
 
 // TestCertManager checks a server whose certificate cert-manager signs with an intermediate CA. The server starts
-// once the Issuer exists, and clients verify it with the CA. Its certificate is renewed while clients log in, and it
-// leaves no objects behind.
+// once the Issuer exists, and clients verify it with the CA. The certificate is renewed while clients log in. After
+// the test, no objects are left.
 func TestCertManager(t *testing.T) {
 	framework.SetPlatform(t, "certificateIssuer", map[string]any{"name": "between"})
 	s := framework.NewServer(t, framework.ClassComposition)

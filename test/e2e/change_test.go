@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestCreateAgainDifferently checks that a claim which cannot take over the data is refused and changes nothing.
-// Another password, database, size or image is accepted, and every row is there.
+// TestCreateAgainDifferently checks that a claim that cannot use the existing data is refused and changes nothing. A
+// claim with a different password, database, size or image is accepted, and no row is lost.
 //
 // Only one version of MySQL is available, so the test edits the version in the BackupRecord.
 func TestCreateAgainDifferently(t *testing.T) {
@@ -70,8 +70,8 @@ func TestCreateAgainDifferently(t *testing.T) {
 	hasGrown(t, s, s.BackupPVC())
 }
 
-// TestChangeInPlace checks another image, another database and a larger volume on a running server. A smaller volume
-// is refused.
+// TestChangeInPlace checks that the image, the database and the volume size of a running server can be changed. A
+// smaller volume is refused.
 func TestChangeInPlace(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -113,12 +113,12 @@ func TestChangeInPlace(t *testing.T) {
 		return err
 	})
 	s.Delete(t)
-	s.Backups().AreProven(t, 2) // One was taken before the change of the image.
+	s.Backups().AreProven(t, 2) // One backup was taken before the image was changed.
 	hasGrown(t, s, s.BackupPVC())
 }
 
-// reachedBy sets peers in spec.networkPolicy. They are written to the NetworkPolicy of the server and not to the
-// NetworkPolicy of its Jobs. A peer that Kubernetes does not accept is refused.
+// reachedBy checks that the peers in spec.networkPolicy are in the NetworkPolicy of the server, but not in that of
+// its Jobs. A peer that Kubernetes does not accept is refused.
 func reachedBy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pods := map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": "client"}}}
@@ -145,7 +145,7 @@ func reachedBy(t *testing.T, s *framework.Server) {
 	}
 }
 
-// restoreFailsOnCreate creates the claim, waits for its restore to fail with a text, and deletes the claim.
+// restoreFailsOnCreate creates the claim, waits until its restore fails with a text, and deletes the claim.
 func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	s.Create(t)
@@ -154,10 +154,10 @@ func restoreFailsOnCreate(t *testing.T, s *framework.Server, text string) {
 	s.Delete(t)
 }
 
-// larger is the size to which volumes grow.
+// larger is the size to which volumes are expanded.
 const larger = "2Gi"
 
-// hasGrown waits until a volume has the larger size.
+// hasGrown waits until a volume has this larger size.
 func hasGrown(t *testing.T, s *framework.Server, pvc string) {
 	t.Helper()
 	framework.Eventually(t, "the size of "+pvc, func(ctx context.Context) error {
@@ -185,7 +185,7 @@ func asksFor(ctx context.Context, s *framework.Server, pvc, want string) error {
 	return nil
 }
 
-// serverSeesRoom returns an error until the file system in the server's container has grown to 2 GiB.
+// serverSeesRoom returns an error unless the file system in the server's container has grown to 2 GiB.
 func serverSeesRoom(ctx context.Context, s *framework.Server) error {
 	p, err := s.Pods().FindServer(ctx)
 	if err != nil {
@@ -217,7 +217,7 @@ func findRestoreJob(ctx context.Context, s *framework.Server) (*batchv1.Job, err
 	return j, err
 }
 
-// holdsItsData checks that the data PVC and the composite resource exist with their finalizers, and that no backup is
+// holdsItsData checks that the data PVC and the composite resource still have their finalizers, and that no backup is
 // verified.
 func holdsItsData(t *testing.T, s *framework.Server) {
 	t.Helper()

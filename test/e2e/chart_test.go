@@ -23,7 +23,7 @@ func inSystem(args ...string) []string {
 }
 
 // TestChart checks the chart in dist, as docs/how-to/install-with-helm.md describes it. The chart installs everything
-// that a claim needs, and `helm test` succeeds. An upgrade restarts no server. Uninstalling removes only the
+// that a claim needs, and `helm test` succeeds. An upgrade restarts no server. Uninstallation removes only the
 // controller, and a second installation takes over the remaining objects.
 func TestChart(t *testing.T) {
 	removesProduct(t)
@@ -80,7 +80,7 @@ func TestChart(t *testing.T) {
 	s.Delete(t)
 }
 
-// passesTest checks that `helm test` succeeds and leaves none of its objects.
+// passesTest checks that `helm test` succeeds and deletes all objects that it has created.
 func (h *helm) passesTest(t *testing.T) {
 	t.Helper()
 	if out := h.run(t, inSystem("test", "crossplane-mysql", "--timeout", "4m")...); !strings.Contains(out, "Succeeded") {
@@ -93,7 +93,7 @@ func (h *helm) passesTest(t *testing.T) {
 	}
 }
 
-// failsTest checks that `helm test` fails without a policy binding, and restores the binding.
+// failsTest checks that `helm test` fails if a policy binding is missing, and restores the binding.
 func (h *helm) failsTest(t *testing.T) {
 	t.Helper()
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-controller-scale")
@@ -109,7 +109,7 @@ func (h *helm) failsTest(t *testing.T) {
 	h.passesTest(t)
 }
 
-// hasKept checks that everything that belongs to claims still exists.
+// hasKept checks that all objects that belong to claims still exist.
 func hasKept(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, args := range [][]string{
@@ -148,7 +148,7 @@ func controllerNow(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// A helm is Helm with a home directory of its own, and the chart in dist.
+// A helm is Helm with its own home directory, and the chart in dist.
 type helm struct{ program, home, chart, crds string }
 
 func newHelm(t *testing.T) *helm {

@@ -13,8 +13,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestChoiceIsUsedOnce checks that a claim which names an older backup restores it only once. The next instance
-// continues from the newest data although the claim is unchanged, until a user sets the field again.
+// TestChoiceIsUsedOnce checks that a claim that names an older backup restores it only once. Although the claim is
+// unchanged, the next instance uses the newest data, until a user sets the field again.
 func TestChoiceIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has each life")
@@ -56,8 +56,8 @@ func TestChoiceIsUsedOnce(t *testing.T) {
 	}
 }
 
-// TestRivals checks that two instances of one name, which existed concurrently, each left a backup. The next instance
-// does not restore the one with the later timestamp. It waits for manual action.
+// TestRivals checks two instances of the same name that existed concurrently and each left a backup. The next
+// instance must not restore the backup with the later timestamp, but wait for manual action.
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDecide has rivals, and the model never starts from the wrong one")

@@ -21,17 +21,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// original is the name of a real claim with a real server, which the copies are made from. It occurs in no other text
-// of these objects.
+// original is the name of a real claim with a real server, from which the copies are made. The name does not occur in
+// any other text of these objects.
 const original = "original-of-many"
 
-// composedAs is the annotation with the name of a composed resource in its composite resource.
+// composedAs is the annotation of a composed resource that contains its name in the composition.
 const composedAs = "crossplane.io/composition-resource-name"
 
 // instanceObjects are the objects of an instance that the controller reads.
 type instanceObjects struct {
 	namespace string
-	// Crossplane does not reconcile paused copies.
+	// If paused is true, Crossplane does not reconcile the copies.
 	paused    bool
 	claim, xr *unstructured.Unstructured
 	pvc, pv   *unstructured.Unstructured
@@ -49,7 +49,7 @@ func prototype(t *testing.T) *instanceObjects {
 		claim: framework.ReadObjects(t, "examples/original-claim/claim.yaml", ns.Name)[0]}
 	o.claim.SetName(original)
 	image, _, _ := unstructured.NestedString(o.claim.Object, "spec", "image")
-	// The copies share one server and its certificate, but each has a CA of its own.
+	// The copies share a server and its certificate, but each copy has its own CA.
 	framework.SetPlatform(t, "allowedPlaintextImages", []any{image})
 	if err := framework.Suite.Kube.Create(t.Context(), o.claim); err != nil {
 		t.Fatal(err)
@@ -121,21 +121,22 @@ func atOnce(t *testing.T, names []string, run func(name string) error) {
 	}
 }
 
-// copy creates a copy with another name. It creates the composite resource first, because the other objects contain
-// its UID.
+// copy creates a copy with a different name. It creates the composite resource first, because the other objects
+// contain its UID.
 func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	names := strings.NewReplacer(o.xr.GetName(), "xr-"+name, o.pv.GetName(), "pv-"+name, original, name)
 	xr, err := o.renamed(o.xr, names)
 	if err != nil {
 		return err
 	}
-	unstructured.RemoveNestedField(xr.Object, "spec", "writeConnectionSecretToRef") // Set by Crossplane.
+	unstructured.RemoveNestedField(xr.Object, "spec", "writeConnectionSecretToRef") // Crossplane sets this field.
 	status, _ := xr.Object["status"].(map[string]any)
 	if err := framework.Suite.Kube.Create(ctx, xr); err != nil {
 		return err
 	}
 	remembered, _ := status["internal"].(map[string]any)
-	// The controller discards a status with another UID, and with it the permission to use an image without TLS.
+	// With a different UID, the controller would discard the status, including the permission to use an image without
+	// TLS.
 	remembered["uid"] = string(xr.GetUID())
 	delete(status, "tls")
 	delete(remembered, "authorities")
@@ -169,8 +170,8 @@ func (o *instanceObjects) copy(ctx context.Context, name string) error {
 	return nil
 }
 
-// renamed returns a renamed copy of an object without the fields that the API server sets. Its volumes belong to a
-// StorageClass without a provisioner.
+// renamed returns a renamed copy of an object, without the fields that the API server sets. Its volumes have a
+// StorageClass that has no provisioner.
 func (o *instanceObjects) renamed(u *unstructured.Unstructured, names *strings.Replacer) (*unstructured.Unstructured,
 	error) {
 	raw, err := json.Marshal(u.Object)

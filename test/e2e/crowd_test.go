@@ -19,14 +19,14 @@ import (
 const (
 	// hanging is the number of blocked deletions in one namespace.
 	hanging = 200
-	// readsOfCrowd is the maximum of their API reads per second, once all of them are blocked. It corresponds to
-	// three concurrent checks. The controller makes two, and events cause some more.
+	// readsOfCrowd is the maximum number of their API reads per second, once all of them are blocked. It corresponds to
+	// three concurrent checks. The controller runs two, and events cause some more.
 	readsOfCrowd = 80
 )
 
-// TestHangingDeletions blocks 200 deletions in one namespace by pausing Crossplane for them. Meanwhile it creates,
-// deletes and recreates a normal claim and prints the times. It asserts how many API reads the blocked deletions
-// cost. The cluster cannot be used for other tests afterwards.
+// TestHangingDeletions blocks 200 deletions in one namespace by pausing Crossplane for their objects. At the same
+// time, it creates, deletes and recreates a normal claim and prints the times. It asserts how many API reads the
+// blocked deletions cause. The cluster cannot be used for other tests afterwards.
 func TestHangingDeletions(t *testing.T) {
 	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
 		t.Skip("it spoils the cluster, and this one is somebody else's: with SPOIL=1 it does")
@@ -48,7 +48,7 @@ func TestHangingDeletions(t *testing.T) {
 	beside := goodClaim(t)
 	must(t, "the deletions", func(ctx context.Context) error { return o.hang(ctx, names) })
 	hangs := time.Since(begun)
-	time.Sleep(time.Minute) // The most recent deletions are still checked often.
+	time.Sleep(time.Minute) // The most recent deletions are still being checked often.
 	before := reads()
 	time.Sleep(time.Minute)
 	cost := (reads() - before) / 60
@@ -63,7 +63,7 @@ func TestHangingDeletions(t *testing.T) {
 	}
 }
 
-// goodClaim returns how many seconds a claim takes to be created, deleted and created again.
+// goodClaim returns how many seconds it takes to create a claim, to delete it, and to create it again.
 func goodClaim(t *testing.T) [3]float64 {
 	t.Helper()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -87,7 +87,7 @@ func (o *instanceObjects) delete(name string) error {
 		framework.Suite.Kube.Delete(ctx, framework.NewObject("otus.homework/v1", "XMySQL", "", "xr-"+name)))
 }
 
-// hang returns nil once every copy waits for Crossplane, which never continues.
+// hang returns nil once the deletion of every copy waits for Crossplane, which is paused.
 func (o *instanceObjects) hang(ctx context.Context, names []string) error {
 	list := framework.NewList("otus.homework/v1/XMySQL")
 	if err := framework.Suite.Kube.List(ctx, list); err != nil {

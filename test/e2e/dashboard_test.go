@@ -27,7 +27,7 @@ import (
 )
 
 // TestDashboard sends the query of each panel to a real Prometheus, which discovers its targets with the
-// configuration of docs/reference/metrics.md. The value of each metric must lie between two values that its source
+// configuration in docs/reference/metrics.md. The value of each metric must be between the values that its source
 // reports before and after the query.
 func TestDashboard(t *testing.T) {
 	exporter := output(t, framework.Repository(), "go", "run", "./test/tools", "exporter")
@@ -67,7 +67,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// selectors matches the metrics of a query with their label selectors.
+// selectors matches the metrics in a query with their label selectors.
 var selectors = regexp.MustCompile(
 	`\b(crossplane_mysql|mysql|process|grpc|rest|controller_runtime)_[a-z0-9_]+(\{[^}]*\})?`)
 
@@ -76,7 +76,7 @@ type dashboard struct {
 	Panels []struct {
 		Title   string `json:"title"`
 		Targets []struct {
-			RefID string `json:"refId"` //nolint:tagliatelle // Grafana spells it so.
+			RefID string `json:"refId"` //nolint:tagliatelle // This is Grafana's spelling.
 			Expr  string `json:"expr"`
 		} `json:"targets"`
 	} `json:"panels"`
@@ -95,10 +95,10 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// A prometheusPod is a pod with a real Prometheus.
+// A prometheusPod is a pod that runs a real Prometheus.
 type prometheusPod struct{ namespace, token string }
 
-// startPrometheus starts Prometheus with the configuration of docs/reference/metrics.md and a scrape interval of 2
+// startPrometheus starts Prometheus with the configuration in docs/reference/metrics.md and a scrape interval of 2
 // seconds.
 func startPrometheus(t *testing.T, program string) *prometheusPod {
 	t.Helper()
@@ -134,7 +134,7 @@ func startPrometheus(t *testing.T, program string) *prometheusPod {
 	return p
 }
 
-// scrapeConfigs returns the scrape configuration of docs/reference/metrics.md.
+// scrapeConfigs returns the scrape configuration in docs/reference/metrics.md.
 func scrapeConfigs(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(framework.Repository(), "docs/reference/metrics.md"))
@@ -149,7 +149,7 @@ func scrapeConfigs(t *testing.T) string {
 	return "scrape_configs:\n" + config
 }
 
-// runIn copies a program to a pod and starts it there. It runs until the pod ends.
+// runIn copies a program to a pod and starts it there. It runs as long as the pod.
 func runIn(t *testing.T, namespace, pod, folder, program, args string) {
 	t.Helper()
 	file, err := os.Open(program)
@@ -200,12 +200,12 @@ func (p *prometheusPod) ask(ctx context.Context, query string) ([]float64, error
 	return out, nil
 }
 
-// gauges are metrics that can also decrease, with the most that each may change between two scrapes.
+// gauges maps metrics that can also decrease to the largest change that is expected between two scrapes.
 var gauges = map[string]float64{"process_resident_memory_bytes": 64 << 20, "mysql_global_status_threads_connected": 4,
 	"crossplane_mysql_instances": 0}
 
-// compare checks the value of a metric in Prometheus against the values that its source reports before and after the
-// scrape.
+// compare checks that the value of a metric in Prometheus is between the values that its source reports before and
+// after the scrape.
 func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector string) {
 	t.Helper()
 	name, _, _ := strings.Cut(selector, "{")
@@ -213,7 +213,7 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second) // Two scrapes.
+	time.Sleep(5 * time.Second) // This is enough for two scrapes.
 	got, err := p.ask(t.Context(), "sum("+selector+")")
 	if err != nil {
 		t.Fatal(err)
@@ -222,12 +222,12 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) == 0 && before == 0 && after == 0 { // Neither the source nor Prometheus has a series.
+	if len(got) == 0 && before == 0 && after == 0 { // There is no series for the metric in either of them.
 		return
 	}
 	slack := gauges[name] + 0.01
 	if strings.HasSuffix(name, "_timestamp_seconds") {
-		slack = 5 // It counts in seconds at each scrape.
+		slack = 5 // The value changes by seconds between scrapes.
 	}
 	t.Logf("%s: its source has %g and then %g, and Prometheus %g", selector, before, after, got)
 	if len(got) != 1 || got[0] < before-slack || got[0] > after+slack {
@@ -235,7 +235,7 @@ func (p *prometheusPod) compare(t *testing.T, s *framework.Server, selector stri
 	}
 }
 
-// source reads a metric from where it originates: the controller, the function or the server.
+// source reads a metric directly from its source: the controller, the function or the server.
 func (p *prometheusPod) source(t *testing.T, s *framework.Server, selector string) (float64, error) {
 	t.Helper()
 	name, _, _ := strings.Cut(selector, "{")
@@ -263,7 +263,7 @@ func (p *prometheusPod) source(t *testing.T, s *framework.Server, selector strin
 	return sumIn(body, name, "")
 }
 
-// sumIn returns the sum of the series of a metric in the text that a program exposes.
+// sumIn returns the sum of a metric's series in the text that a program exposes.
 func sumIn(body, name, label string) (sum float64, err error) {
 	for line := range strings.Lines(body) {
 		f := strings.Fields(line)
@@ -279,7 +279,7 @@ func sumIn(body, name, label string) (sum float64, err error) {
 	return sum, nil
 }
 
-// ofServer reads the status or variable in the server from which the exporter creates the metric.
+// ofServer reads the server's status or variable from which the exporter creates the metric.
 func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64, error) {
 	t.Helper()
 	status, isStatus := strings.CutPrefix(name, "mysql_global_status_")
@@ -303,7 +303,7 @@ func ofServer(t *testing.T, s *framework.Server, name, selector string) (float64
 }
 
 // startExporter starts mysqld-exporter as the documentation describes, but copies the program to a toolbox pod
-// instead of using its image.
+// instead of using the exporter's image.
 func startExporter(t *testing.T, s *framework.Server, program string) {
 	t.Helper()
 	s.Client().MustQuery(t, "CREATE USER exporter@'%' IDENTIFIED BY 'choose-another' REQUIRE SSL WITH "+
@@ -340,8 +340,8 @@ func startExporter(t *testing.T, s *framework.Server, program string) {
 	runIn(t, s.Namespace, pod.Name, "/program", program, args)
 }
 
-// backedUp creates and deletes a neighbour of the server, so that it has a backup, and takes a backup of the server,
-// too.
+// backedUp creates and deletes another server in the same namespace, which leaves a backup, and also takes a backup
+// of the given server.
 func backedUp(t *testing.T, s *framework.Server) {
 	t.Helper()
 	n := s.Neighbour(t, "another")

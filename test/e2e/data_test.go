@@ -20,7 +20,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestEverythingComesBack checks that a recreated server reports the same data, accounts and settings as before the
+// TestEverythingComesBack checks that a recreated server has the same data, accounts and settings as before the
 // deletion.
 func TestEverythingComesBack(t *testing.T) {
 	t.Parallel()
@@ -41,8 +41,8 @@ func everythingComesBack(t *testing.T, composition string) {
 	writesNoImage(t, s)
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
-	// The claim is not recreated yet: a new instance needs the volume, and a backup without a restore test does not
-	// reserve one.
+	// The claim is not recreated yet, because a new instance needs the volume, and a backup that is not restore-tested
+	// does not reserve one.
 	hasVerdict(t, s, "True")
 	leavesNothing(t, s)
 	s.HasEvents(t, "InstanceProtected", "VolumeRetained", "BackupAnnounced", "ServerStopped", "BackupStarted",
@@ -63,7 +63,7 @@ func everythingComesBack(t *testing.T, composition string) {
 	}
 }
 
-// listsBackup checks that the status of the claim lists its backups, so that a user needs no permission on
+// listsBackup checks that the status of the claim lists the backups, so that users do not need permissions for
 // BackupRecords.
 func listsBackup(t *testing.T, s *framework.Server) {
 	t.Helper()
@@ -87,8 +87,8 @@ func listsBackup(t *testing.T, s *framework.Server) {
 	})
 }
 
-// writesNoImage checks that the server can write its data, its socket and temporary files, and nothing else in its
-// image.
+// writesNoImage checks that the server can write its data, its socket and its temporary files, but no other files in
+// its image.
 func writesNoImage(t *testing.T, s *framework.Server) {
 	t.Helper()
 	server := s.Pods().MustFindServer(t)
@@ -101,7 +101,7 @@ func writesNoImage(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasWorkingAccounts checks that the accounts have their old privileges, and no more.
+// hasWorkingAccounts checks that the accounts have the same privileges as before.
 func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	t.Helper()
 	app := *s
@@ -121,7 +121,7 @@ func hasWorkingAccounts(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasRunningEvents checks that the MySQL event which counts seconds is still running.
+// hasRunningEvents checks that a MySQL event, which counts seconds, is still running.
 func hasRunningEvents(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const count = "SELECT n FROM shop.ticks"
@@ -135,7 +135,7 @@ func hasRunningEvents(t *testing.T, s *framework.Server) {
 	})
 }
 
-// TestNoAcknowledgedRowIsLost deletes the claim while a client writes rows continuously.
+// TestNoAcknowledgedRowIsLost deletes the claim while a client continuously writes rows.
 func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "all cells of the matrix have such a client")
@@ -153,7 +153,7 @@ func TestNoAcknowledgedRowIsLost(t *testing.T) {
 	hasAcknowledgedRows(t, s, sessions)
 }
 
-// hasAcknowledgedRows checks that every acknowledged row of each session is there.
+// hasAcknowledgedRows checks that all acknowledged rows of each session exist.
 func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int) {
 	t.Helper()
 	total := 0
@@ -168,11 +168,11 @@ func hasAcknowledgedRows(t *testing.T, s *framework.Server, sessions map[int]int
 	t.Logf("%d rows were acknowledged in %d sessions", total, len(sessions))
 }
 
-// A writer commits one row after the other and counts those that the server has acknowledged. It logs in again
-// whenever it loses the connection.
+// A writer commits rows one by one and counts the rows that the server has acknowledged. It logs in again when it
+// loses the connection.
 type writer struct {
 	stop context.CancelFunc
-	// pause is the time after each row.
+	// pause is how long the writer waits after each row.
 	pause time.Duration
 	done  sync.WaitGroup
 
@@ -181,9 +181,9 @@ type writer struct {
 	acknowledged []int
 }
 
-// knocks waits up to some seconds until the server's port is open, checking five times a second, and then runs a
-// client. An exec into the pod for each check would cost half a second of CPU time, most of it in the container
-// runtime. Twenty matrix cases with stopped servers used all CPUs that way.
+// knocks waits up to some seconds until the server's port is open, which it checks five times a second, and then runs
+// a client. A separate exec into the pod for each check would cost half a second of CPU time, most of it in the
+// container runtime. With twenty matrix cases whose servers were stopped, this used all CPUs.
 const knocks = `for i in {1..50}; do timeout 2 bash -c "exec 3<>/dev/tcp/$0/3306" 2>/dev/null && exec "$@"; sleep 0.2; done; exit 1`
 
 func startWriter(t *testing.T, s *framework.Server, pause time.Duration) *writer {
@@ -221,12 +221,12 @@ func (w *writer) session(ctx context.Context, s *framework.Server, client []stri
 	if err != nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond): // A client that is refused does not retry without a pause.
+		case <-time.After(100 * time.Millisecond): // A client that is refused must not retry immediately.
 		}
 	}
 }
 
-// wrote returns an error while fewer rows than want are acknowledged.
+// wrote returns an error if fewer rows than want are acknowledged.
 func (w *writer) wrote(want int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *writer) end() map[int]int {
 	return out
 }
 
-// inserts is a reader of INSERT statements without an end.
+// inserts is a reader that returns INSERT statements endlessly.
 type inserts struct {
 	session, n int
 	pause      time.Duration
@@ -276,8 +276,8 @@ func (i *inserts) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestNobodySeesAHalfRestoredServer queries the server from the moment of the re-creation, with an account that is
-// part of the data. The server must not answer before all accounts, grants, databases, tables and rows are restored.
+// TestNobodySeesAHalfRestoredServer queries the server as soon as it is recreated, with an account that is part of
+// the data. The server must not answer before all accounts, grants, databases, tables and rows are restored.
 func TestNobodySeesAHalfRestoredServer(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -320,15 +320,15 @@ func isRestored(t *testing.T, s *framework.Server) {
 	})
 }
 
-// portraitOf returns the whole content of a server as text.
+// portraitOf returns the complete content of a server as text.
 func portraitOf(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	portrait := s.Client().RunScript(t, s.Client().RunScript(t, testdata(t, "portrait.sql")))
 	return rootsHash.ReplaceAllString(portrait, "$1 AS …")
 }
 
-// rootsHash matches the password hash of root. It has a new salt each time the password is set, which a restore does.
-// MySQL prints the hash as a quoted string if it is not printed as a hexadecimal number.
+// rootsHash matches root's password hash. The hash has a new salt each time the password is set, which also happens
+// in a restore. MySQL prints the hash as a quoted string if it is not printed as a hexadecimal number.
 var rootsHash = regexp.MustCompile(
 	"(?m)(^CREATE USER `root`@.* IDENTIFIED WITH '[a-z0-9_]+') AS (0x[0-9A-F]+|'(?:[^'\\\\]|\\\\.)*')")
 

@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRow14Database checks the second API: a server that is exposed through a NodePort. Deleting the resource deletes
-// both.
+// TestRow14Database checks the second API, which exposes a server through a NodePort. When the Database is deleted,
+// the server and the NodePort are deleted.
 func TestRow14Database(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
@@ -30,7 +30,7 @@ func TestRow14Database(t *testing.T) {
 	}
 }
 
-// typeRefused checks that a missing or unknown type is refused with an error that lists the types.
+// typeRefused checks that a missing or unknown type is refused with an error that lists the supported types.
 func typeRefused(t *testing.T) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -44,8 +44,7 @@ func typeRefused(t *testing.T) {
 	}
 }
 
-// storageRefused checks that a MongoDB with storage is refused, because no test shows that a backup of MongoDB can be
-// restored.
+// storageRefused checks that a MongoDB with storage is refused, because restoring a MongoDB backup is untested.
 func storageRefused(t *testing.T) {
 	t.Helper()
 	claim := framework.NewObject("zalando.org/v1", "Database", framework.NewNamespace(t), "db")
@@ -56,7 +55,7 @@ func storageRefused(t *testing.T) {
 	}
 }
 
-// newDatabase returns the claim of an example with changed fields, in a new namespace with a client pod.
+// newDatabase returns the claim of an example with some changed fields, in a new namespace with a client pod.
 func newDatabase(t *testing.T, example string, fields map[string]any) *framework.Server {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -69,7 +68,7 @@ func newDatabase(t *testing.T, example string, fields map[string]any) *framework
 	return s
 }
 
-// discardDatabase deletes a Database after a test. A Database without a volume has no data to discard.
+// discardDatabase deletes a Database after a test. If the Database has no volume, there is no data to discard.
 func discardDatabase(t *testing.T, s *framework.Server) {
 	t.Helper()
 	if _, stored := s.Spec["storageSize"]; stored {
@@ -103,7 +102,7 @@ func waitUntilReady(t *testing.T, s *framework.Server) (host string, port int64)
 	return anyNode(t), port
 }
 
-// anyNode returns the address of the last node. A NodePort is open on every node, wherever the server runs.
+// anyNode returns the address of the last node. A NodePort is open on every node, regardless of the server's node.
 func anyNode(t *testing.T) string {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -138,8 +137,8 @@ func mongoDatabase(t *testing.T) {
 	s.Backups().AreProven(t, 0)
 }
 
-// sameNameRefused creates a MySQL with the name of the Database, whose Deployment it would take over. The MySQL
-// waits, and is deleted without an effect on the Database.
+// sameNameRefused creates a MySQL with the name of the Database, which would take over the Deployment of the
+// Database. The MySQL must wait, and its deletion must not affect the Database.
 func sameNameRefused(t *testing.T, s *framework.Server) {
 	t.Helper()
 	other := &framework.Server{Namespace: s.Namespace, Name: s.Name,
@@ -163,12 +162,12 @@ func sameNameRefused(t *testing.T, s *framework.Server) {
 	})
 }
 
-// throughPort runs a statement through the NodePort of a MySQL.
+// throughPort runs a statement on a MySQL server through its NodePort.
 func throughPort(t *testing.T, s *framework.Server, host string, port int64, password, statement string) (out string,
 	err error) {
 	t.Helper()
 	options := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=root\npassword=%q\n", host, port, password)
-	// The node does not know the Service immediately.
+	// It takes a moment until the node forwards the port.
 	err = framework.OnceConnected(t, func(ctx context.Context) (err error) {
 		out, err = framework.Exec(ctx, s.Namespace, "client", options, "mysql", "--defaults-file=/dev/stdin",
 			"--connect-timeout=5",
@@ -178,7 +177,7 @@ func throughPort(t *testing.T, s *framework.Server, host string, port int64, pas
 	return out, err
 }
 
-// generatedPassword returns the generated password from the connection Secret of a Database without a password.
+// generatedPassword returns the generated password in the connection Secret of a Database whose spec has no password.
 func generatedPassword(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	connection := &corev1.Secret{}

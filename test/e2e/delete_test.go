@@ -16,10 +16,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// missingImage is a tag that no registry has.
+// missingImage is an image with a tag that does not exist in any registry.
 const missingImage = "mysql:never-made"
 
-// TestDeleteBeforeTheServerStarted checks that an instance without data is deleted without a backup, and leaves
+// TestDeleteBeforeTheServerStarted checks that an instance without data is deleted without a backup. It must leave
 // nothing that a later instance would restore.
 func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestDeleteBeforeTheServerStarted(t *testing.T) {
 	}
 }
 
-// leavesNoRecord waits until the claim has no BackupRecord. A claim without a finalizer is deleted before its volume
-// has been inspected.
+// leavesNoRecord waits until the claim has no BackupRecord. A claim without a finalizer is deleted before the
+// controller has inspected its volume.
 func leavesNoRecord(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the end of the record", func(ctx context.Context) error {
@@ -89,8 +89,8 @@ func waitUntilBound(t *testing.T, s *framework.Server) {
 	})
 }
 
-// TestDeleteDuringTheFirstStart deletes the claim during initialization. A data directory that is only partly
-// initialized is not backed up.
+// TestDeleteDuringTheFirstStart deletes the claim during initialization. A partly initialized data directory must not
+// be backed up.
 func TestDeleteDuringTheFirstStart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestDeleteBeforeTheServerStarted deletes earlier")
@@ -101,7 +101,7 @@ func TestDeleteDuringTheFirstStart(t *testing.T) {
 		s := framework.NewServer(t, composition)
 		s.Create(t)
 		s.Pods().WaitFor(t, "server", beganToInitialize)
-		time.Sleep(3 * time.Second) // By then the entrypoint has switched to the mysql user.
+		time.Sleep(3 * time.Second) // By then, the entrypoint has switched to the user mysql.
 		s.Delete(t)
 		leavesNothing(t, s)
 		startsEmpty(t, s)
@@ -118,8 +118,8 @@ func startsEmpty(t *testing.T, s *framework.Server) {
 	s.Client().TypeSession(t)
 }
 
-// TestDeleteOfACrashLoop deletes a claim whose server cannot start because of a bad setting. Its data is intact and
-// is backed up.
+// TestDeleteOfACrashLoop deletes a claim whose server cannot start because of an invalid setting. Its data, which is
+// intact, must be backed up.
 func TestDeleteOfACrashLoop(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells deletes a server that has to be killed")
@@ -135,7 +135,7 @@ func TestDeleteOfACrashLoop(t *testing.T) {
 	}
 }
 
-// TestDeleteDuringARestore deletes a claim before its restore has completed. The next instance restores the same
+// TestDeleteDuringARestore deletes a claim before its restore is complete. The next instance must restore the same
 // backup.
 func TestDeleteDuringARestore(t *testing.T) {
 	t.Parallel()
@@ -147,7 +147,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 		"ItWaits": {image: missingImage, until: func(p *corev1.Pod) bool {
 			return waits(p, "ErrImagePull", "ImagePullBackOff")
 		}},
-		// It may be over when the kubelet reports it.
+		// The restore may already be complete when the kubelet reports that the pod is running.
 		"ItRuns": {until: func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodPending }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestDeleteDuringARestore(t *testing.T) {
 	}
 }
 
-// TestCreateRightAfterDelete runs `kubectl replace --force`, which waits until the name is free.
+// TestCreateRightAfterDelete runs `kubectl replace --force`, which creates the claim as soon as its name is free.
 func TestCreateRightAfterDelete(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the cells of the matrix create claims again at once")
@@ -190,7 +190,7 @@ func TestCreateRightAfterDelete(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// createWhenFree creates the claim, and retries while its name is in use.
+// createWhenFree creates the claim. It retries as long as another object has its name.
 func createWhenFree(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the name", func(ctx context.Context) error {
@@ -208,8 +208,8 @@ func createWhenFree(t *testing.T, s *framework.Server) {
 	})
 }
 
-// TestDeleteOfAKilledServer deletes a claim whose server hangs and can only be ended with SIGKILL. The acknowledged
-// rows are in the redo log. The same version of MySQL recovers them, and another version is refused.
+// TestDeleteOfAKilledServer deletes a claim whose server hangs and can only be stopped with SIGKILL. The acknowledged
+// rows are in the redo log. The same version of MySQL must recover them, and a different version must be refused.
 func TestDeleteOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells kills a server that hangs, and TestRestoreRefuses keeps a newer one from "+
@@ -218,7 +218,7 @@ func TestDeleteOfAKilledServer(t *testing.T) {
 	before := s.Begin(t)
 	kill := hangServer(t, s)
 	s.StartDelete(t)
-	// The pod is being deleted, so that nothing starts the server again.
+	// Once the pod is being deleted, the server is not started again.
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	kill(t)
 	s.Gone(t)
@@ -235,7 +235,7 @@ func TestDeleteOfAKilledServer(t *testing.T) {
 }
 
 // refusedByNewer writes an older version into the BackupRecord, so that the image is newer than the backup. The
-// cluster does not have two versions of MySQL.
+// cluster has only one version of MySQL.
 func refusedByNewer(t *testing.T, s *framework.Server) {
 	t.Helper()
 	version, _, _ := unstructured.NestedString(s.Backups().Only(t).Object, "spec", "version")
@@ -251,7 +251,7 @@ func refusedByNewer(t *testing.T, s *framework.Server) {
 	patchVersion(t, s, version)
 }
 
-// patchVersion changes the MySQL version in the BackupRecord.
+// patchVersion changes the server version in the BackupRecord.
 func patchVersion(t *testing.T, s *framework.Server, version string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"version":%q}}`, version))

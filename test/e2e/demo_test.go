@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestDemo runs `make demo` on this cluster in a namespace of its own, and checks its output.
+// TestDemo runs `make demo` on this cluster, in its own namespace, and checks its output.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	playDemo(t, "claim", "examples/original-claim/claim.yaml", "The claim is gone", "$ sql otuspassword ")
@@ -25,8 +25,8 @@ func TestDemoNamespaced(t *testing.T) {
 	playDemo(t, "namespaced", "examples/namespaced/mysql.yaml", "The MySQL is gone", `$ sql "$password" `)
 }
 
-// playDemo runs the demo with an API and its manifest. gone is what the demo prints when the object is deleted. sql
-// is how it runs SQL with the first password of the object.
+// playDemo runs the demo with an API and its manifest. gone is the text that the demo prints when the object is
+// deleted. sql is the command that runs SQL with the first password.
 func playDemo(t *testing.T, api, manifest, gone, sql string) {
 	t.Helper()
 	ns := framework.NewNamespace(t)

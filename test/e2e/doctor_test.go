@@ -36,7 +36,7 @@ type diagnosis struct {
 // wrong is the severity of a finding that requires action.
 const wrong = "wrong"
 
-// A patient is an instance in a diagnosis.
+// A patient is the diagnosis of one instance.
 type patient struct {
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace"`
@@ -49,8 +49,8 @@ type patient struct {
 	} `json:"backups"`
 }
 
-// TestDoctor checks that the doctor reports a healthy instance as healthy, and names a volume that lost its
-// finalizer. The controller is stopped meanwhile, because it would add the finalizer again at once.
+// TestDoctor checks that the doctor reports no problems of a healthy instance, and names a volume that has lost its
+// finalizer. The controller is stopped during that check, because it would add the finalizer again immediately.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -61,7 +61,7 @@ func TestDoctor(t *testing.T) {
 	stopped := func(f finding) bool { return strings.HasPrefix(f.Text, "no controller is running") }
 	framework.Eventually(t, "the controller's end", func(ctx context.Context) error {
 		if got := examination(ctx, t).Cluster; !slices.ContainsFunc(got, stopped) {
-			// A killed controller counts as running for a minute.
+			// A killed controller is considered running for up to a minute.
 			return fmt.Errorf("want it to say that no controller is running, got %+v", got)
 		}
 		return nil
@@ -72,7 +72,7 @@ func TestDoctor(t *testing.T) {
 	}
 	framework.Eventually(t, "volume "+volume, func(ctx context.Context) error {
 		if got := examineInstance(ctx, t, s); got.Severity != wrong || !slices.ContainsFunc(got.Findings, named) {
-			return fmt.Errorf("it is not named, %+v is", got) // New volumes are not reported at once.
+			return fmt.Errorf("it is not named, %+v is", got) // The doctor does not report new volumes immediately.
 		}
 		return nil
 	})
@@ -85,8 +85,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// isWell waits until the doctor reports the state of an instance and no findings. A volume may exist for a moment
-// after its composite resource is deleted.
+// isWell waits until the doctor reports this state of an instance and no findings. A volume may still exist for a
+// moment after its composite resource was deleted.
 func isWell(t *testing.T, s *framework.Server, state string) (got patient) {
 	t.Helper()
 	framework.Eventually(t, "that it is well, and "+state, func(ctx context.Context) error {
@@ -127,7 +127,7 @@ func takeFinalizer(t *testing.T, s *framework.Server) string {
 	return v.Name
 }
 
-// examineInstance returns the doctor's result for the instance.
+// examineInstance returns the doctor's diagnosis of the instance.
 func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) patient {
 	t.Helper()
 	all := examination(ctx, t)
@@ -140,7 +140,8 @@ func examineInstance(ctx context.Context, t *testing.T, s *framework.Server) pat
 	return all.Instances[n]
 }
 
-// examination runs the doctor on the whole cluster. The doctor must exit with 0 if and only if nothing is wrong.
+// examination runs the doctor on the whole cluster. The doctor must exit with 0 if, and only if, nothing requires
+// action.
 func examination(ctx context.Context, t *testing.T) diagnosis {
 	t.Helper()
 	var log bytes.Buffer

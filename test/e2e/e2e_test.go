@@ -1,4 +1,5 @@
-// Package e2e tests the product on a real cluster: one that the tests boot, or the one that KUBECONFIG names.
+// Package e2e tests the product on a real cluster. The tests boot this cluster, unless KUBECONFIG specifies an
+// existing one.
 package e2e
 
 import (

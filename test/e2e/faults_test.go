@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestBackupPVFull fills the backup volume while a quota prevents it from growing automatically. The deletion waits,
-// reports how to make room, and continues once there is room.
+// TestBackupPVFull fills the backup volume while a quota prevents it from growing automatically. The deletion must
+// wait, report how to make room, and continue once there is room.
 func TestBackupPVFull(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBackupFull has what the agent says, and TestNext how the volume grows")
@@ -54,7 +54,7 @@ func TestBackupPVFull(t *testing.T) {
 }
 
 // TestDamagedBackup checks that no server starts from an archive that differs from the verified one, and that a
-// restore does not overwrite other files.
+// restore does not overwrite existing files.
 func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged in this order.
 	t.Parallel()
 	framework.Repeats(t, "tests of package archive refuse each kind of damage, and examples/restore-failed has what "+
@@ -110,8 +110,8 @@ func TestDamagedBackup(t *testing.T) { //nolint:tparallel // One server, damaged
 	endHand(t, s, "other")
 }
 
-// TestPasswordSecretIsWrong checks that no server starts without a valid password, and that a running server keeps
-// its last one.
+// TestPasswordSecretIsWrong checks that a server does not start without a valid password, and that a running server
+// keeps its last valid one.
 func TestPasswordSecretIsWrong(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestBadInput has each Secret that is wrong, and TestNotAllowedPassword a server that goes on")
@@ -144,8 +144,8 @@ func TestPasswordSecretIsWrong(t *testing.T) {
 	hasCredentials(t, s, "InSync", "")
 }
 
-// TestServerRefuses checks that a server which refuses the controller keeps its password and its rows, and that the
-// claim reports the remedy.
+// TestServerRefuses checks that a server that refuses the controller's login keeps its password and its rows, and
+// that the claim reports how to fix it.
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestHostileServer refuses in more ways, and TestRealChangedByOthers has a real one")
@@ -202,7 +202,7 @@ func TestServerRefuses(t *testing.T) {
 	s.Client().Connects(t, "ours again")
 }
 
-// takeAllConnections opens every connection that the server permits, including the extra one for administrators.
+// takeAllConnections opens all connections that the server allows, including the additional one for administrators.
 func takeAllConnections(t *testing.T, s *framework.Server, address string) []driver.Conn {
 	t.Helper()
 	var all []driver.Conn
@@ -213,19 +213,19 @@ func takeAllConnections(t *testing.T, s *framework.Server, address string) []dri
 			return fmt.Errorf("%d are open", len(all))
 		}
 		if framework.ErrorNumber(err) != 1040 || len(all) < 3 {
-			return err // A probe may have used a connection for a moment.
+			return err // A probe may have used a connection at that moment.
 		}
 		return nil
 	})
 	return all
 }
 
-// startHand starts a pod that changes files on a volume. It runs on the node of the server if there is one, because a
-// volume is created on the node of its first pod.
+// startHand starts a pod that changes files on a volume. If the server has a node, the pod runs on the same node,
+// because a volume is created on the node of its first pod.
 func startHand(t *testing.T, s *framework.Server, name, pvc string) {
 	t.Helper()
 	p := framework.ToolboxPod(s.Namespace, name, pvc)
-	// All pods on a volume get the group of the first pod on it.
+	// All pods that use a volume must have the group of the first one.
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(999)),
 		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch)}
 	if server, err := s.Pods().FindServer(t.Context()); err == nil {
@@ -248,7 +248,7 @@ func hostnameOf(t *testing.T, node string) string {
 	return n.Labels[corev1.LabelHostname]
 }
 
-// endHand deletes such a pod and waits until it does not exist any more.
+// endHand deletes such a pod and waits until it no longer exists.
 func endHand(t *testing.T, s *framework.Server, name string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
@@ -258,12 +258,12 @@ func endHand(t *testing.T, s *framework.Server, name string) {
 	framework.Eventually(t, "its end", func(ctx context.Context) error { return framework.IsGone(ctx, p) })
 }
 
-// execByHand runs a shell script in such a pod.
+// execByHand runs a shell script in a pod that startHand has started.
 func execByHand(ctx context.Context, s *framework.Server, hand, script string) (string, error) {
 	return framework.Exec(ctx, s.Namespace, hand, "", "bash", "-o", "errexit", "-o", "nounset", "-c", script)
 }
 
-// changeArchives runs a shell script that changes archives, and syncs the disk.
+// changeArchives runs a shell script that changes archives, and writes the changes to the disk.
 func changeArchives(t *testing.T, s *framework.Server, script string) {
 	t.Helper()
 	if _, err := execByHand(t.Context(), s, "hand", script+"; sync"); err != nil {
@@ -284,8 +284,8 @@ func deleteRestoreJob(t *testing.T, s *framework.Server) {
 	}
 }
 
-// restoreFailsAgain deletes the Job that failed last, waits for the next one to fail, and returns the UID of that
-// Job.
+// restoreFailsAgain deletes the Job that failed last, and waits until the next one fails. It returns the UID of the
+// next one.
 func restoreFailsAgain(t *testing.T, s *framework.Server, last types.UID, says string) types.UID {
 	t.Helper()
 	if last != "" {

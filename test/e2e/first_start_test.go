@@ -15,7 +15,7 @@ import (
 )
 
 // TestFirstStart uses a password that the entrypoint of an official image cannot handle, and kills the initialization
-// at three moments. In the end only this password opens the server.
+// at three moments. After that, root must be able to log in with this password, and only with this one.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealKilledAtEachMoment kills one, and TestRealInitialize has passwords that an "+
@@ -47,7 +47,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// killFirstStart deletes the server's pod some time after its init container has started. It reports whether the init
+// killFirstStart deletes the server's pod some time after its init container has started. It reports whether that
 // container was still running.
 func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) bool {
 	t.Helper()
@@ -66,7 +66,7 @@ func killFirstStart(t *testing.T, s *framework.Server, after time.Duration) bool
 	return atWork
 }
 
-// beganToInitialize reports whether the init container runs or has run.
+// beganToInitialize reports whether the init container is running or has already run.
 func beganToInitialize(p *corev1.Pod) bool {
 	c := initializing(p)
 	return c.Running != nil || c.Terminated != nil
@@ -82,7 +82,7 @@ func initializing(p *corev1.Pod) corev1.ContainerState {
 	return corev1.ContainerState{}
 }
 
-// opensByPasswordOnly checks that root cannot log in without a password, over TCP or through the socket in the
+// opensByPasswordOnly checks that root cannot log in without a password, either over TCP or through the socket in the
 // container.
 func opensByPasswordOnly(t *testing.T, s *framework.Server) {
 	t.Helper()

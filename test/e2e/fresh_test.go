@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// removesProduct removes the product, which the suite has installed with kubectl.
+// removesProduct removes the product that the test suite has installed with kubectl.
 func removesProduct(t *testing.T) {
 	t.Helper()
 	for _, kind := range []string{"configurations.pkg.crossplane.io", "functions.pkg.crossplane.io"} {
@@ -33,15 +33,15 @@ func removesProduct(t *testing.T) {
 	}
 }
 
-// removesPackages removes the packages of a kind. It repeats this, because Crossplane reinstalls a package as long as
-// another package depends on it.
+// removesPackages removes all packages of a kind. It repeats this, because Crossplane installs a package again as
+// long as another package depends on it.
 func removesPackages(t *testing.T, kind string) {
 	t.Helper()
 	framework.Eventually(t, "the end of the "+kind, func(ctx context.Context) error {
 		if out, err := framework.Kubectl(ctx, "delete", kind, "--all", "--timeout=1m"); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		time.Sleep(3 * time.Second) // Crossplane may be installing one again.
+		time.Sleep(3 * time.Second) // Crossplane may be installing a package again.
 		out, err := framework.Kubectl(ctx, "get", kind, "--output", "name")
 		if err == nil && strings.TrimSpace(out) != "" {
 			err = errors.New(out)

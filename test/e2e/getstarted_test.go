@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// savedManifest matches a manifest of a page that follows the name of the file to save it as.
+	// savedManifest matches a manifest on a page, and the file name under which the page tells readers to save it.
 	savedManifest = regexp.MustCompile("(?s)as `([a-z0-9-]+\\.yaml)`[^\n]*\n\n```yaml\n(.*?)```")
-	// shellBlock matches a block of commands of a page.
+	// shellBlock matches a block of commands on a page.
 	shellBlock = regexp.MustCompile("(?s)```shell\n(.*?)```")
 )
 
 // TestQuickstart runs the commands of docs/get-started/quickstart.md that follow the installation, with the manifest
-// of the page. A row that is written before the deletion is read after the restore.
+// on the page. A row that is written before the deletion must exist after the restore.
 func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim deletes and restores one, and TestReadmeLive types such commands")
@@ -58,9 +58,9 @@ func TestFirstHour(t *testing.T) {
 	}
 }
 
-// typesPage runs the commands of a page of docs/get-started from a heading on, in the namespace default. The current
-// directory contains the manifests that the page tells readers to save. It returns the last output of each command.
-// It skips commands of kind, because the cluster exists already.
+// typesPage runs the commands on a page of docs/get-started that follow a heading, in the namespace default. The
+// current directory contains the manifests that the page tells readers to save. It skips kind commands, because the
+// cluster already exists. It returns the last output of each command.
 func typesPage(t *testing.T, page, heading, apiVersion string, instances ...string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(framework.Repository(), "docs", "get-started", page+".md"))

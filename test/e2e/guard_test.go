@@ -10,8 +10,8 @@ import (
 )
 
 // TestFolderMovedAside checks that a server does not start if its data directory is missing or belongs to another
-// instance. No new database is created there. The claim names the volume or directory. With the right directory in
-// place, all rows are there.
+// instance. No new database may be created there, and the claim must name the volume or directory. When the right
+// directory is back, no row is lost.
 func TestFolderMovedAside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealDataMoved has both folders, and TestRealNothingInItsPlace an empty one")

@@ -10,13 +10,13 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// hangServer stops the server with SIGSTOP, so that it hangs as on a disk that does not respond. The signal is sent
-// from the node, because mysqld is PID 1 in its container. The returned function ends the server with SIGKILL.
+// hangServer stops the server with SIGSTOP, so that it hangs as if its disk did not respond. The signal is sent from
+// the node, because mysqld is PID 1 in its container. The returned function kills the server with SIGKILL.
 func hangServer(t *testing.T, s *framework.Server) (kill func(*testing.T)) {
 	t.Helper()
 	p := s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	nodePod(t, s.Namespace, "node", p.Spec.NodeName)
-	uid := strings.ReplaceAll(string(p.UID), "-", "[-_]") // Names of cgroups contain either character.
+	uid := strings.ReplaceAll(string(p.UID), "-", "[-_]") // Cgroup names contain one of these characters.
 	var servers []string
 	for file := range strings.Lines(execOnNode(t, s, `grep -ls "$0" /proc/[0-9]*/cgroup; exit 0`, uid)) {
 		pid := strings.Split(file, "/")[2]
@@ -31,7 +31,7 @@ func hangServer(t *testing.T, s *framework.Server) (kill func(*testing.T)) {
 	return func(t *testing.T) { t.Helper(); execOnNode(t, s, `kill -KILL "$0"`, servers[0]) }
 }
 
-// execOnNode runs a shell command in the pod that sees the processes of the node.
+// execOnNode runs a shell command in a pod that sees the processes of the node.
 func execOnNode(t *testing.T, s *framework.Server, line, argument string) string {
 	t.Helper()
 	out, err := framework.Exec(t.Context(), s.Namespace, "node", "", "sh", "-c", line, argument)

@@ -15,14 +15,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A moment is one change of an object, with the resource version as its order.
+// A moment is one change of an object. Its resource version determines the order of changes.
 type moment struct {
 	revision uint64
 	change   watch.EventType
 	object   *unstructured.Unstructured
 }
 
-// A history contains every change of the backups and Jobs of one instance.
+// A history contains all changes of the backups and Jobs of one instance.
 type history struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -60,7 +60,7 @@ func (h *history) follow(ctx context.Context, w watch.Interface, kind string,
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(*unstructured.Unstructured)
 		if ctx.Err() != nil {
-			return // The test has stopped the watch, which reports that as an error.
+			return // The test has stopped the watch, which is reported as an error.
 		}
 		if !ok || e.Type == watch.Error {
 			h.fault("the watch of " + kind + " failed")
@@ -89,14 +89,14 @@ func (h *history) fault(text string) {
 	h.faults = append(h.faults, text)
 }
 
-// soFar returns the changes until now, in any order.
+// soFar returns the changes up to now, in any order.
 func (h *history) soFar() []moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.moments)
 }
 
-// end stops the watches and returns all changes in their order.
+// end stops the watches and returns all changes in order.
 func (h *history) end(t *testing.T) []moment {
 	t.Helper()
 	h.stop()

@@ -27,7 +27,7 @@ import (
 )
 
 // A mob is a namespace of instances with hostile servers. The instances have no pods of their own, because Crossplane
-// is paused for them. The Service of each leads to the port of one trick.
+// is paused for them. The Service of each instance leads to the port of one trick.
 type mob struct {
 	namespace string
 	tricks    []string
@@ -38,19 +38,19 @@ type mob struct {
 const (
 	hostilePod      = "hostile"
 	hostilePassword = "nobody must read this"
-	// hostileImage is an image that the platform allows to receive the password without TLS. Otherwise the controller
-	// would refuse every trick.
+	// hostileImage is an image to which the platform allows the controller to send the password without TLS. Otherwise
+	// the controller would refuse to connect to any of the tricks.
 	hostileImage = "hostile:1"
 )
 
-// TestHostileServers creates, changes and deletes a claim while another namespace has a server for each trick. The
-// controller connects to these servers less and less often, and with at most two workers.
+// TestHostileServers creates, changes and deletes a claim while another namespace contains a server for each trick.
+// The controller must connect to these servers less and less often, and with at most two workers.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestHostileServer has each trick, and TestTurns who waits for whom")
 	alone := framework.NewServer(t, framework.ClassComposition)
 	aloneTimes := timeCreation(t, alone)
-	theController.RLock() // A controller that restarts loses its back-off.
+	theController.RLock() // If the controller restarted, it would lose its back-off.
 	defer theController.RUnlock()
 	m := newMob(t)
 	beside := framework.NewServer(t, framework.ClassComposition)
@@ -64,7 +64,7 @@ func TestHostileServers(t *testing.T) {
 	m.heard(t)
 }
 
-// timeCreation creates a claim, changes its password, and returns how long both took.
+// timeCreation creates a claim and changes its password. It returns how long each of them took.
 func timeCreation(t *testing.T, s *framework.Server) string {
 	t.Helper()
 	start := time.Now()
@@ -78,7 +78,7 @@ func timeCreation(t *testing.T, s *framework.Server) string {
 	return fmt.Sprintf("created after %.1f s, changed after %.1f s", created.Seconds(), time.Since(start).Seconds())
 }
 
-// newMob creates the hostile servers. The controller connects to them from now on.
+// newMob creates the hostile servers, and the instances for which the controller connects to them.
 func newMob(t *testing.T) *mob {
 	t.Helper()
 	framework.SetPlatform(t, "allowedPlaintextImages", []any{hostileImage})
@@ -100,7 +100,7 @@ func newMob(t *testing.T) *mob {
 	return m
 }
 
-// play plays all tricks in the pod, and returns their ports.
+// play starts all tricks in the pod, and returns their ports.
 func (m *mob) play(t *testing.T) map[string]int {
 	t.Helper()
 	playTricks(t, m.namespace, hostilePod, "")
@@ -120,7 +120,7 @@ func (m *mob) play(t *testing.T) map[string]int {
 	return ports
 }
 
-// playTricks starts the tricks in a pod that has a shell: the one named only, or all.
+// playTricks starts the tricks in a pod that has a shell: either the named one or all of them.
 func playTricks(t *testing.T, namespace, pod, only string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "hostile")
@@ -143,7 +143,7 @@ func playTricks(t *testing.T, namespace, pod, only string) {
 // log returns the lines of the hostile pod's log.
 func (m *mob) log(ctx context.Context) []string { return logOfTricks(ctx, m.namespace, hostilePod) }
 
-// logOfTricks returns the lines that the tricks of a pod have logged.
+// logOfTricks returns the lines that the tricks in a pod have logged.
 func logOfTricks(ctx context.Context, namespace, pod string) []string {
 	out, err := framework.Exec(ctx, namespace, pod, "", "cat", "/tmp/log")
 	if err != nil {
@@ -152,7 +152,7 @@ func logOfTricks(ctx context.Context, namespace, pod string) []string {
 	return strings.Split(strings.TrimSpace(out), "\n")
 }
 
-// join creates an instance whose status says that it is serving. Crossplane is paused for it.
+// join creates an instance whose status says that it is serving. Crossplane is paused for this instance.
 func (m *mob) join(t *testing.T, trick string, port int) {
 	t.Helper()
 	paused := map[string]string{"crossplane.io/paused": "true"}
@@ -195,8 +195,8 @@ func with(spec map[string]any, key string, value any) map[string]any {
 	return out
 }
 
-// asked checks that the controller has connected to every server, with increasing pauses and few connections at a
-// time.
+// asked checks that the controller has connected to every server, with increasing pauses, and with few connections at
+// a time.
 func (m *mob) asked(t *testing.T) {
 	t.Helper()
 	clients, most := map[string]int{}, 0
@@ -227,7 +227,7 @@ func (m *mob) asked(t *testing.T) {
 	t.Logf("asked in %s, with %d connections at most: %v", past.Round(time.Second), most, clients)
 }
 
-// told returns the lines of the controller's log about one trick.
+// told returns the lines in the controller's log about one trick.
 func (m *mob) told(t *testing.T, trick string) string {
 	t.Helper()
 	out := &strings.Builder{}
@@ -239,17 +239,18 @@ func (m *mob) told(t *testing.T, trick string) string {
 	return out.String()
 }
 
-// allowed returns the maximum number of connections to a server in this time. The pauses double, beginning with 2 s.
-// A server that refuses the login properly is tried again after pauses that double, beginning with 5 ms, each time
+// allowed returns the maximum number of connections to a server during this time. The pauses start with 2 s and
+// double each time. If a server properly refuses the login, the pauses start with 5 ms instead, and the controller
+// tries up to two passwords each time.
 // with at most two passwords.
 //
-// To this come the first connection, and one for each change of the composite resource since it is serving. There are
-// four such changes: two by Crossplane, which is paused, and two by the controller.
+// In addition, there are the first connection, and one connection for each change of the composite resource while it
+// is serving. There are four such changes: two by Crossplane, until it is paused, and two by the controller.
 func allowed(trick string, past time.Duration) int {
 	if slices.Contains([]string{"unprintable", "echo", "key"}, trick) {
 		return 2 * (bits.Len64(uint64(past/(5*time.Millisecond))) + 5)
 	}
-	n := 2 // The first one, and one that has just begun.
+	n := 2 // The first connection, and one that has just started.
 	for pause, left := 2*time.Second, past; left > pause; pause *= 2 {
 		left -= pause
 		n++
@@ -257,7 +258,7 @@ func allowed(trick string, past time.Duration) int {
 	return n
 }
 
-// heard checks that statuses and events contain no unprintable text of the servers and no password.
+// heard checks that statuses, events and logs contain no unprintable text from the servers, and no password.
 func (m *mob) heard(t *testing.T) {
 	t.Helper()
 	for _, xr := range m.xrs {

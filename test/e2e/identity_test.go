@@ -7,9 +7,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestCopyIsAnotherServer restricts root to another host. The claim reports that root cannot log in, and the next
-// instance becomes Ready nevertheless. That instance and a clone (restore.from) have server UUIDs and IDs of their
-// own, so that replication can distinguish them. All have GTIDs.
+// TestCopyIsAnotherServer restricts root to another host. The claim must report that root cannot log in, but the next
+// instance must become Ready. That instance and a clone (restore.from) have their own server UUIDs and IDs, so that
+// replication can distinguish them. All of them have GTIDs.
 func TestCopyIsAnotherServer(t *testing.T) {
 	framework.Repeats(t, "TestRealRootElsewhere, TestRealGTIDs and TestRestoreLeavesServerUUID have each part")
 	t.Parallel()

@@ -11,15 +11,15 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A backup is taken before a server of another release series starts on the data. Only one version of MySQL is
-// available, under several tags, so the release series are those of the tags. An image that does not exist serves as
-// one that fails to start.
+// A backup is taken before a server of another release series starts on the data. The tests have only one version of
+// MySQL, but with several tags, so the tags determine the release series. An image that does not exist is used as an
+// image that fails to start.
 
-// oneRow inserts one more row with a given ID.
+// oneRow is a statement that inserts another row with a given ID.
 const oneRow = "INSERT INTO test (id, name) VALUES (%d, 'more')"
 
-// TestImageChange changes the image to one that does not start, and reverts that. Then it changes the image to one
-// that starts, and restores the backup that was taken before the change.
+// TestImageChange changes the image to one that does not start, and reverts this change. Then it changes the image to
+// one that starts, and restores the backup that was taken before this change.
 func TestImageChange(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and TestChangeInPlace an image that "+
@@ -63,8 +63,8 @@ func TestImageChange(t *testing.T) {
 	}
 }
 
-// TestDeletionOvertakesImageChange deletes a claim during a version upgrade. The deletion waits for only one backup,
-// its own.
+// TestDeletionOvertakesImageChange deletes a claim during a version upgrade. The deletion must wait only for its own
+// backup.
 func TestDeletionOvertakesImageChange(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestImageChange of package lifecycle has each step, and the model who overtakes whom")
@@ -91,7 +91,7 @@ func TestDeletionOvertakesImageChange(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// ofDeletion is the origin of a deletion's final backup.
+// ofDeletion is the origin of the final backup of a deletion.
 const ofDeletion = "Deletion"
 
 func originOf(record *unstructured.Unstructured) string {
@@ -99,8 +99,7 @@ func originOf(record *unstructured.Unstructured) string {
 	return origin
 }
 
-// runsImage waits until the server with this image serves clients and the status contains nothing of the change any
-// more.
+// runsImage waits until a server with this image accepts clients, and the status no longer mentions the image change.
 func runsImage(t *testing.T, s *framework.Server, image string) {
 	t.Helper()
 	framework.Eventually(t, "a server of "+image, func(ctx context.Context) error {

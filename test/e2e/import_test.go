@@ -17,14 +17,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A foreignServer is a server that the product does not manage. It is a pod with the image as its documentation
-// describes it. Its data is in the root directory of a volume.
+// A foreignServer is a server that is not managed by the product. It is a pod that runs the image as the image's
+// documentation describes. Its data is in the root directory of a volume.
 type foreignServer struct {
 	namespace string
 	pod       *corev1.Pod
 }
 
-// Names and password of the foreign server.
+// Names and the password of the foreign server.
 const (
 	foreignName     = "old"
 	foreignVolume   = "old-data"
@@ -66,17 +66,17 @@ func startForeign(t *testing.T, ns string) *foreignServer {
 	return f
 }
 
-// start starts the server on the data of its volume.
+// start starts the server with the data on its volume.
 func (f *foreignServer) start(t *testing.T) {
 	t.Helper()
 	framework.StartPod(t, f.pod)
 	framework.Eventually(t, "the old server", func(ctx context.Context) error {
-		_, err := f.ask(ctx, "SELECT 1", "127.0.0.1") // The temporary server of the entrypoint does not listen on TCP.
+		_, err := f.ask(ctx, "SELECT 1", "127.0.0.1") // The entrypoint's temporary server does not listen on TCP.
 		return err
 	})
 }
 
-// ask runs statements over the socket of the server, or over TCP if a host is given.
+// ask runs statements through the server's socket, or over TCP if a host is given.
 func (f *foreignServer) ask(ctx context.Context, statements string, host ...string) (string, error) {
 	way := "--socket=/var/run/mysqld/mysqld.sock"
 	if len(host) > 0 {
@@ -107,10 +107,10 @@ func (f *foreignServer) stop(t *testing.T) {
 	})
 }
 
-// discard is the deletionPolicy that takes no backup.
+// discard is the deletionPolicy with which no backup is taken.
 const discard = "Discard"
 
-// rowsOf returns counts and checksums of data of every type.
+// rowsOf is a query that returns counts and checksums of data of every type.
 const rowsOf = `SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, full, born, seen, HEX(note), secret))) FROM shop.customers;
 SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', id, customer, total, state, flags, HEX(bits)))) FROM shop.orders;
 SELECT COUNT(*), SUM(CRC32(CAST(doc AS CHAR))) FROM shop.documents;
@@ -123,8 +123,8 @@ func (f *foreignServer) imports(s *framework.Server, text map[string]any) {
 }
 
 // TestImport imports the database of a foreign server in three ways: from the running server, from a dump, and from
-// the volume of the stopped server. Each row is there before the first client connects, and the source is unchanged.
-// A claim that is created again restores its own backup and does not import twice.
+// the volume of the stopped server. No row may be missing when the first client connects, and the source must not
+// change. If the claim is created again, it must restore its own backup instead of importing again.
 func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one server, in this order.
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -170,7 +170,7 @@ func (f *foreignServer) isCloned(t *testing.T, s *framework.Server, want string)
 	s.Says(t, "legacy.isam (MyISAM). Convert them on that server")
 	s.IsHeld(t)
 	f.mustAsk(t, "DROP TABLE legacy.attic, legacy.comma, legacy.isam")
-	// Without this, the controller retries after a minute.
+	// Otherwise the controller would wait a minute before it retries.
 	framework.MustKubectl(t, "delete", "job", "--namespace", s.Namespace, "restore-"+s.Name+"-job")
 	sees(t, s, want)
 	if got := f.mustAsk(t, rowsOf); got != want {

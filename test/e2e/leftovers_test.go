@@ -15,7 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// leavesNothing waits until a deleted claim has left only its backups: the volume and the BackupRecords.
+// leavesNothing waits until nothing is left of a deleted claim except its backups: the volume and the BackupRecords.
 func leavesNothing(t *testing.T, s *framework.Server) {
 	t.Helper()
 	leavesNoTrace(t, s)
@@ -28,7 +28,7 @@ func leavesNothing(t *testing.T, s *framework.Server) {
 	}
 }
 
-// leavesNoTrace waits until no object of the instance exists apart from its backups.
+// leavesNoTrace waits until no objects of the instance exist, except for its backups.
 func leavesNoTrace(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, check := range []func(context.Context, *framework.Server) error{nothingInNamespace, hasNoComposite, hasNoDataPV,
@@ -61,7 +61,7 @@ func nothingInNamespace(ctx context.Context, s *framework.Server) error {
 	return nil
 }
 
-// listKind lists the objects of a kind that is written as apiVersion/Kind.
+// listKind lists the objects of a kind, which is specified as apiVersion/Kind.
 func listKind(ctx context.Context, kind, namespace string) ([]unstructured.Unstructured, error) {
 	list := framework.NewList(kind)
 	err := framework.Suite.Kube.List(ctx, list, client.InNamespace(namespace))
@@ -93,7 +93,7 @@ func hasNoDataPV(ctx context.Context, s *framework.Server) error {
 	return err
 }
 
-// keepsNoPassword returns an error while the controller has a Secret for the claim. A backup needs no password.
+// keepsNoPassword returns an error while the controller still has a Secret for the claim. Backups need no password.
 func keepsNoPassword(ctx context.Context, s *framework.Server) error {
 	secrets, err := listKind(ctx, "v1/Secret", framework.SystemNamespace)
 	for _, o := range secrets {
@@ -105,7 +105,7 @@ func keepsNoPassword(ctx context.Context, s *framework.Server) error {
 	return err
 }
 
-// keepsBackups checks that the backup volume is protected against deletion.
+// keepsBackups checks that the backup volume is protected from deletion.
 func keepsBackups(t *testing.T, s *framework.Server) {
 	t.Helper()
 	v, err := s.VolumeOf(t.Context(), s.BackupPVC())
@@ -115,7 +115,7 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 	if err != nil {
 		t.Fatalf("the backups' volume: %v", err)
 	}
-	isFree := s.BackupPVCDeleted && v.Status.Phase == corev1.VolumeReleased // Until the claim is recreated.
+	isFree := s.BackupPVCDeleted && v.Status.Phase == corev1.VolumeReleased // It is Released until the claim is recreated.
 	if v.Status.Phase != corev1.VolumeBound && !isFree ||
 		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || len(v.Finalizers) == 0 {
 		t.Errorf("want the backups' volume bound, retained and with a finalizer, it is %s, %s, %v", v.Status.Phase,
@@ -123,7 +123,7 @@ func keepsBackups(t *testing.T, s *framework.Server) {
 	}
 }
 
-// watchFolder inspects the data directory if it is on a hostPath volume. The returned function checks that the
+// watchFolder inspects the data directory if it is on a hostPath volume. The returned function checks that this
 // directory is empty.
 func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 	t.Helper()
@@ -147,12 +147,12 @@ func watchFolder(t *testing.T, s *framework.Server) func(*testing.T) {
 		},
 	})
 	leavesNothingToRun(t, s, server)
-	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // The files name the owner and the version of the data.
+	hasInFolder(t, s, ".restored.json\n.started.json\ndata\n") // The files contain the owner and the version of the data.
 	return func(t *testing.T) { t.Helper(); hasInFolder(t, s, "") }
 }
 
-// leavesNothingToRun checks that other users of the node cannot run programs from the data directory. A user with
-// access to the server can write a setuid program there, which only root can reach on the node.
+// leavesNothingToRun checks that other users on the node cannot run programs in the data directory. A user with
+// access to the server could write a setuid program there. On the node, only root must be able to reach it.
 func leavesNothingToRun(t *testing.T, s *framework.Server, server *corev1.Pod) {
 	t.Helper()
 	const evil = "/var/lib/mysql/evil"

@@ -14,14 +14,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// keep is the default number of verified backups that are retained.
+// keep is the default number of verified backups to retain.
 const keep = 3
 
-// skipBackup is the annotation that permits deleting one instance without a backup.
+// skipBackup is the annotation that allows the deletion of one instance without a backup.
 const skipBackup = "crossplane-mysql.io/skip-backup"
 
-// TestFiveLives deletes and recreates a claim five times, with more rows each time. Old backups are pruned, but never
-// before there are enough newer ones.
+// TestFiveLives deletes and recreates a claim five times, each time with more rows. Old backups must be pruned, but
+// only after there are enough newer ones.
 func TestFiveLives(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the model removes none too early, and TestNextOfArchives has the Job that removes one")
@@ -49,7 +49,7 @@ func TestFiveLives(t *testing.T) {
 	s.Backups().HaveArchives(t, names[len(names)-keep:])
 }
 
-// newestBackup returns the name of the backup that is not in known.
+// newestBackup returns the name of the only backup that is not in known.
 func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	t.Helper()
 	records, err := s.Backups().List(t.Context())
@@ -65,8 +65,8 @@ func newestBackup(t *testing.T, s *framework.Server, known []string) string {
 	return ""
 }
 
-// neverTooFew checks that there were always three verified backups after the third one, and that none was pruned
-// before a fourth was verified.
+// neverTooFew checks that no backup was pruned before a fourth one was verified, and that there were always at least
+// three verified backups after that.
 func neverTooFew(t *testing.T, moments []moment) {
 	t.Helper()
 	proven := map[string]bool{}
@@ -96,8 +96,8 @@ func neverTooFew(t *testing.T, moments []moment) {
 	}
 }
 
-// TestNamesakesAreApart has two claims of different names in one namespace, and a third in another namespace with the
-// name of the first. All are deleted and recreated at the same time.
+// TestNamesakesAreApart uses two claims with different names in one namespace, and a third one in another namespace
+// with the name of the first. All of them are deleted and recreated at the same time.
 func TestNamesakesAreApart(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the servers of the matrix are namesakes, and neighbours of all others")
@@ -129,7 +129,7 @@ func TestNamesakesAreApart(t *testing.T) {
 	}
 }
 
-// TestDiscard checks that deletionPolicy Discard takes no backup and that no data is restored later.
+// TestDiscard checks that no backup is taken with deletionPolicy Discard, and that no data is restored later.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "all tests clean up so")
@@ -144,14 +144,14 @@ func TestDiscard(t *testing.T) {
 	startsEmpty(t, s)
 }
 
-// TestSkippedBackup checks that the skip-backup annotation applies only to the instance that it names. The next
-// instance restores the newest existing backup.
+// TestSkippedBackup checks that the skip-backup annotation applies only to the instance whose UID it contains. The
+// next instance must restore the newest existing backup.
 func TestSkippedBackup(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "all tests clean up without a backup, and TestNext has whose annotation counts")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
-	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // It is not the UID of the composite resource.
+	s.Annotate(t, skipBackup, string(s.Claim.GetUID())) // This is the claim's UID instead of the composite resource's.
 	s.Delete(t)
 	s.Backups().AreProven(t, 1)
 	s.Create(t)

@@ -15,11 +15,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestNamespaceLimits uses a namespace whose LimitRange has a default limit below the requests of the Jobs. A claim
-// is backed up there, its backup is restore-tested (requireRestoreTest) and restored.
+// TestNamespaceLimits uses a namespace with a LimitRange whose default limit is below the requests of the Jobs. A
+// claim in it must be backed up, and its backup must be restore-tested (requireRestoreTest) and restored.
 //
-// Some namespaces cannot run the Jobs at all, for example because of a low maximum or a quota without Jobs. The
-// status warns about that while the instance exists, until the namespace is changed.
+// Some namespaces cannot run the Jobs at all, for example because of a low maximum or a quota that allows no Jobs. As
+// long as that is the case, the status must contain a warning.
 func TestNamespaceLimits(t *testing.T) {
 	framework.Repeats(t, "TestFit and TestNamespaceRefusesBackup have each rule of a namespace")
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestNamespaceLimits(t *testing.T) {
 	if err := framework.Suite.Kube.Create(t.Context(), limits); err != nil {
 		t.Fatal(err)
 	}
-	// The server's own resources are set in the claim.
+	// The claim sets the server's own resources.
 	s.Spec["resources"] = map[string]any{"requests": map[string]any{"memory": "512Mi"},
 		"limits": map[string]any{"memory": "1Gi"}}
 	s.Spec["backup"] = map[string]any{"finalBackup": map[string]any{"requireRestoreTest": true}}
@@ -63,9 +63,9 @@ func TestNamespaceLimits(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// warns waits until the warning about the next backup contains the text, or until there is none. The controller does
-// not watch LimitRanges and quotas. The test changes the claim, so that the controller checks them at once instead of
-// within an hour.
+// warns waits until the warning about the next backup contains the text. If the text is empty, it waits until there
+// is no warning. The controller does not watch LimitRanges and quotas, so the test changes the claim. Otherwise the
+// controller would check them only within an hour.
 func warns(t *testing.T, s *framework.Server, text string) {
 	t.Helper()
 	looks := 0

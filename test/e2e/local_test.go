@@ -21,8 +21,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestControllerOutside runs the controller outside of the cluster, as a developer does, with the current context. No
-// controller runs in the cluster.
+// TestControllerOutside runs the controller outside of the cluster, as a developer does, with the current kubeconfig
+// context. No controller runs in the cluster at the same time.
 func TestControllerOutside(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the controller runs in the cluster")
@@ -40,12 +40,12 @@ func TestControllerOutside(t *testing.T) {
 	s.Client().Connects(t, oddPasswords[0])
 }
 
-// theController protects the only controller of the cluster, which all tests share. A test that stops the controller
-// holds the write lock, and a test that needs the controller to run holds a read lock. All other tests only wait
-// longer meanwhile.
+// theController protects the cluster's only controller, which all tests share. A test that stops the controller holds
+// the write lock, and a test that needs a running controller holds a read lock. For all other tests, a stopped
+// controller only means that they wait longer.
 var theController sync.RWMutex
 
-// logOfController returns the last lines of the log of the controller in the cluster, or all lines for "-1".
+// logOfController returns the last lines in the log of the cluster's controller. With "-1", it returns all lines.
 func logOfController(t *testing.T, lines string) string {
 	t.Helper()
 	theController.RLock()
@@ -53,8 +53,8 @@ func logOfController(t *testing.T, lines string) string {
 	return readLogOfController(t, lines)
 }
 
-// readLogOfController is logOfController for a caller that already holds the read lock. A second read lock would
-// deadlock with a test that waits for the write lock.
+// readLogOfController is like logOfController, but for a caller that already holds the read lock. If another test
+// waits for the write lock, a second read lock would cause a deadlock.
 func readLogOfController(t *testing.T, lines string) string {
 	t.Helper()
 	log, err := framework.Kubectl(t.Context(), "logs", "--namespace", framework.SystemNamespace,
@@ -90,7 +90,7 @@ func scale(t *testing.T, namespace, name string, want int32) {
 	rollOut(t, namespace, name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, want))
 }
 
-// rollOut changes a Deployment and waits until only its updated pods exist. It also works in cleanups.
+// rollOut changes a Deployment and waits until only updated pods exist. It also works in cleanups.
 func rollOut(t *testing.T, namespace, name, change string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), framework.Patience)
@@ -130,7 +130,7 @@ func startController(t *testing.T) {
 	cmd.Dir = framework.Repository()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+framework.Suite.Kubeconfig, "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = &log, &log
-	// The interrupt is sent to the process group, as a terminal does: to the go command and to the program that it
+	// Like a terminal, the test sends the interrupt to the process group: to the go command and to the program that it
 	// runs.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

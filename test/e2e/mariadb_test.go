@@ -13,8 +13,8 @@ import (
 )
 
 // TestMariaDBComesBack creates, deletes and restores a MariaDB server. Its root account uses an authentication plugin
-// that was installed later, and the password is changed back to the claim's. The backup is restore-tested, and a
-// table with DATA DIRECTORY outside of the data directory keeps its rows.
+// that was installed later. After the restore, root's password is changed back to the claim's password. The backup is
+// restore-tested. A table with DATA DIRECTORY outside of the data directory must keep its rows.
 func TestMariaDBComesBack(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has MySQL, and MariaDB is refused where it cannot take over")
@@ -62,7 +62,7 @@ func TestMariaDBComesBack(t *testing.T) {
 	})
 }
 
-// reach waits until the server is ready and runs statements through the Go driver, because a MySQL client cannot log
+// reach waits until the server is ready, and runs statements through the Go driver, because a MySQL client cannot log
 // in to this server.
 func reach(t *testing.T, s *framework.Server, run func(context.Context, driver.ExecerContext) error) {
 	t.Helper()
@@ -71,7 +71,7 @@ func reach(t *testing.T, s *framework.Server, run func(context.Context, driver.E
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // Closing it cannot lose anything.
+	defer c.Close() //nolint:errcheck // Closing it cannot lose data.
 	e, ok := c.(driver.ExecerContext)
 	if !ok {
 		t.Fatalf("a %T does not write", c)

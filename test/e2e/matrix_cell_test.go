@@ -17,7 +17,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A cell of the matrix is one case: a server that is deleted through one deletion path while one fault occurs.
+// A cell of the matrix is a test case. It deletes a server through one deletion path while one fault occurs.
 type cell struct {
 	*framework.Server
 
@@ -31,9 +31,9 @@ type cell struct {
 	life, node string
 	// handle is the UID of the deleted data PVC.
 	handle types.UID
-	// process is the ID of the process of a server that hangs. backups is the name of the backup volume.
+	// process is the process ID of a server that hangs. backups is the name of the backup volume.
 	process, backups string
-	// folder is the data directory on its node. quota is the ResourceQuota that forbids pods.
+	// folder is the data directory on the node. quota is the ResourceQuota that forbids pods.
 	folder string
 	quota  *corev1.ResourceQuota
 	// before contains the rows of the example session.
@@ -41,13 +41,13 @@ type cell struct {
 	writer *writer
 	// damaged waits until the archive has been damaged.
 	damaged func(*testing.T)
-	// history contains the changes of the backups, in which the failure must appear.
+	// history contains the changes of the backups, which must include the failure.
 	history *history
 }
 
 func (c *cell) title() string { return c.way.name + " / " + c.fault.name }
 
-// shares identifies what a case does to the whole cluster. It is empty if the case affects only its own server.
+// shares identifies how a case affects the whole cluster. It is empty if the case affects only its own server.
 func (c *cell) shares() string {
 	shares := ""
 	if c.way.uninstall != nil {
@@ -59,13 +59,13 @@ func (c *cell) shares() string {
 	return shares
 }
 
-// isAlone reports whether a case can only run concurrently with cases that do the same to the whole cluster. A killed
-// controller is replaced so soon that other cases can run.
+// isAlone reports whether a case can only run concurrently with cases that affect the whole cluster in the same way.
+// A killed controller does not count, because it is replaced so soon that other cases can run.
 func (c *cell) isAlone() bool {
 	return c.way.uninstall != nil || c.fault.everywhere && c.fault != faultKilled
 }
 
-// senseless returns why this combination makes no sense, or an empty string.
+// senseless explains why this combination makes no sense, or returns "".
 func (c *cell) senseless() string {
 	switch {
 	case c.way.heals && c.fault.ofBackup:
@@ -84,7 +84,7 @@ func (c *cell) senseless() string {
 	return ""
 }
 
-// every returns all combinations.
+// every returns the cases for all combinations of a fault and a deletion path.
 func every() []*cell {
 	all := make([]*cell, 0, len(ways)*len(faults))
 	for _, f := range faults {
@@ -95,7 +95,7 @@ func every() []*cell {
 	return all
 }
 
-// pairs returns the cases of a short run: each deletion path and each fault, without those in onlyInWhole.
+// pairs returns the cases of a short run. They cover each deletion path and each fault that is not in onlyInWhole.
 func pairs(t *testing.T) []*cell {
 	t.Helper()
 	var all []*cell
@@ -126,7 +126,8 @@ func pairs(t *testing.T) []*cell {
 	return all
 }
 
-// isOnlyInWhole checks that a short run either covers a deletion path or a fault, or that onlyInWhole has a reason.
+// isOnlyInWhole checks that a deletion path or a fault is either covered by a short run or has a reason in
+// onlyInWhole.
 func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	t.Helper()
 	if isSeen == (place != "") {
@@ -137,8 +138,8 @@ func isOnlyInWhole(t *testing.T, name string, isSeen bool, place string) {
 	}
 }
 
-// onlyInWhole lists the deletion paths and faults that only the whole matrix covers, each with the test that covers
-// it in a short run. Many of these cases need the whole cluster for two minutes, during which no other test can run.
+// onlyInWhole lists the deletion paths and faults that only the whole matrix covers, with the test that covers them
+// in a short run. Many of these cases need the whole cluster for two minutes, during which no other test can run.
 var onlyInWhole = map[any]string{
 	byClaimForeground: "an XR is deleted in the foreground",
 	byClaimOrphan:     "TestNext has an XR that lost its claim",
@@ -191,8 +192,8 @@ var onlyInWhole = map[any]string{
 	faultRevoked:     "TestRealFindNotes has one, and the model has a store that refuses at any step",
 }
 
-// run runs the case, from the first start to the end of the second instance. It logs the state of a failed case
-// before the cleanup.
+// run runs the case, from the first start of the server to the deletion of the second instance. If the case fails, it
+// logs the state before the cleanup.
 func (c *cell) run(t *testing.T, folder string) {
 	t.Helper()
 	c.Server = c.newServer(t)
@@ -249,8 +250,8 @@ func (c *cell) takesPasswordFromSecret(t *testing.T) {
 	framework.Make(t, secret)
 }
 
-// step runs a step of a deletion path or of a fault. A step that affects the whole cluster runs once for all cases of
-// the meeting.
+// step runs a step of a deletion path or a fault. If the step affects the whole cluster, it runs once for all cases
+// of the meeting.
 func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) {
 	t.Helper()
 	switch {
@@ -262,7 +263,8 @@ func (c *cell) step(t *testing.T, everywhere bool, run func(*testing.T, *cell)) 
 	}
 }
 
-// later registers a function that ends a fault of the whole cluster. It also runs if the case fails before.
+// later registers a function that ends a fault of the whole cluster. The function also runs if the case fails before
+// that.
 func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Helper()
 	var done sync.Once
@@ -270,7 +272,7 @@ func (c *cell) later(t *testing.T, undo func(*testing.T)) {
 	t.Cleanup(func() { c.meeting.undo(t) })
 }
 
-// start creates the server, and a client that writes rows continuously.
+// start creates the server, and a client that continuously writes rows.
 func (c *cell) start(t *testing.T) {
 	t.Helper()
 	c.Create(t)
@@ -288,7 +290,7 @@ func (c *cell) start(t *testing.T) {
 	framework.Eventually(t, "the writer", func(context.Context) error { return c.writer.wrote(10) })
 }
 
-// composition returns the hostPath Composition for every other case, if the fault permits it.
+// composition returns the hostPath Composition for every other case, unless the fault requires the other Composition.
 func (c *cell) composition(t *testing.T) string {
 	t.Helper()
 	onHost := !c.fault.ofClass && c.number()%2 == 1
@@ -298,7 +300,7 @@ func (c *cell) composition(t *testing.T) string {
 	return framework.ClassComposition
 }
 
-// number returns a number of the case, by which hostPath is chosen.
+// number returns a number that identifies the case well enough to choose hostPath for every other case.
 func (c *cell) number() int {
 	n := 0
 	for i, w := range ways {
@@ -314,7 +316,7 @@ func (c *cell) number() int {
 	return n
 }
 
-// everyRow checks that every acknowledged row is there.
+// everyRow checks that no acknowledged row is missing.
 func (c *cell) everyRow(t *testing.T) {
 	t.Helper()
 	sessions := c.writer.end()
@@ -324,7 +326,7 @@ func (c *cell) everyRow(t *testing.T) {
 	hasAcknowledgedRows(t, c.Server, sessions)
 }
 
-// end deletes the second instance and checks what is left.
+// end deletes the second instance and checks the objects that are left.
 func (c *cell) end(t *testing.T) {
 	t.Helper()
 	want := 1
@@ -340,7 +342,7 @@ func (c *cell) end(t *testing.T) {
 	leavesNothingRescued(t, c.Server)
 }
 
-// leavesBackup checks that only the backup is left.
+// leavesBackup checks that nothing except the backup is left.
 func (c *cell) leavesBackup(t *testing.T) {
 	t.Helper()
 	if !c.usesStore() {
@@ -351,7 +353,7 @@ func (c *cell) leavesBackup(t *testing.T) {
 	c.keepsBackupInStore(t)
 }
 
-// lifesRecord returns the BackupRecord of the final backup of the deleted instance.
+// lifesRecord returns the BackupRecord of the deleted instance's final backup.
 func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, error) {
 	records, err := c.Backups().List(ctx)
 	if err != nil {
@@ -366,7 +368,7 @@ func (c *cell) lifesRecord(ctx context.Context) (*unstructured.Unstructured, err
 	return nil, fmt.Errorf("there is no record of life %s among %d", c.life, len(records))
 }
 
-// proof waits until the final backup of the deleted instance is verified.
+// proof waits until the deleted instance's final backup is verified.
 func (c *cell) proof(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "the proof", func(ctx context.Context) error {

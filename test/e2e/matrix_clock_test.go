@@ -28,27 +28,28 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// How much the controller's clock is ahead: more than a store accepts, and more than backups are retained.
+// How far the controller's clock is ahead. fast is more than a store accepts, and monthOff is longer than backups are
+// retained.
 const (
 	fast     = time.Hour
 	monthOff = 31 * 24 * time.Hour
 )
 
-// Names of the images of a controller whose clock is ahead by fast and by monthOff.
+// Names of the controller images whose clocks are ahead by fast and by monthOff.
 const (
 	fastController  = "ghcr.io/crossplane-mysql/crossplane-mysql:fast"
 	monthController = "ghcr.io/crossplane-mysql/crossplane-mysql:month"
 )
 
-// setsClock runs a controller with a fast clock from before the deletion until it is complete. All machines of the
-// cluster share one clock, so the controller is built with a changed time.Now.
+// setsClock replaces the controller, before the deletion and until it is complete, with one whose clock is fast. All
+// machines of the cluster share one clock, so this controller is built with a changed time.Now.
 func setsClock(t *testing.T, c *cell) {
 	t.Helper()
 	runsFastController(t, c, c.host.fastController, fastController, fast)
 }
 
-// setsClockByAMonth does the same with a clock that is a month ahead. The controller uses the API server's time for
-// the deletion, so that a backup of the last 30 days does not count as expired
+// setsClockByAMonth is like setsClock, but the clock is a month ahead. The controller must use the API server's time
+// for the deletion. Otherwise it would treat a backup of the last 30 days as expired
 // (lifecycle.TestWrongClockDeletesNoBackup).
 func setsClockByAMonth(t *testing.T, c *cell) {
 	t.Helper()
@@ -82,8 +83,8 @@ func runsFastController(t *testing.T, c *cell, build func() (string, error), nam
 	})
 }
 
-// deletionsAreOver waits for the deletions of all cases in the meeting. A store refuses requests with a clock that is
-// an hour off. In that case the data stays where it is, and the claim reports the reason.
+// deletionsAreOver waits for the deletions of all cases in the meeting. A store refuses requests if the clock is an
+// hour off. In that case, the data must be kept, and the claim must report the reason.
 func deletionsAreOver(t *testing.T, c *cell) {
 	t.Helper()
 	for _, m := range c.meeting.all() {
@@ -106,8 +107,8 @@ func runsController(t *testing.T, image string) {
 		fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","image":%q}]}}}}`, image))
 }
 
-// controllerWithFastClock builds an image that contains only such a controller, and returns its file. Go's standard
-// library is compiled again for it, which takes minutes.
+// controllerWithFastClock builds an image that contains only a controller with a fast clock, and returns the image
+// file. This compiles Go's standard library again, which takes minutes.
 func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.Duration) (string, error) {
 	root := exec.CommandContext(ctx, "go", "env", "GOROOT")
 	root.Dir = framework.Repository()
@@ -121,8 +122,8 @@ func controllerWithFastClock(ctx context.Context, dir, name string, ahead time.D
 	return imageWithOtherWords(ctx, dir, "./controller", name, map[string][2]string{source: {asked, answered}})
 }
 
-// imageWithOtherWords builds an image that contains only one program of this repository, and returns its file. In
-// each source file of words, one text is replaced by another: see -overlay in `go help build`.
+// imageWithOtherWords builds an image that contains a single program of this repository, and returns the image file.
+// For each source file, words contains a text and its replacement (see -overlay in `go help build`).
 func imageWithOtherWords(ctx context.Context, dir, program, image string, words map[string][2]string) (string, error) {
 	replace := map[string]string{}
 	for source, w := range words {
@@ -199,7 +200,7 @@ func imageOf(binary string) (v1.Image, error) {
 	return mutate.AppendLayers(img, layer)
 }
 
-// load imports the file of an image on all nodes.
+// load imports an image file on all nodes.
 func (h *host) load(t *testing.T, file string) {
 	t.Helper()
 	var nodes corev1.NodeList

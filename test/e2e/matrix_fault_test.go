@@ -27,19 +27,19 @@ type fault struct {
 	name string
 	// everywhere is true if the fault affects the whole cluster.
 	everywhere bool
-	// ofBackup is true if the fault requires that a backup is taken. ofClass is true if it requires volumes of a
+	// ofBackup is true if the fault can only occur if a backup is taken. ofClass is true if it requires volumes with a
 	// StorageClass.
 	ofBackup, ofClass bool
-	// ofVolume is true if the fault affects the backup volume. ofStore is true if it affects the store, to which the
-	// backup is written then.
+	// ofVolume is true if the fault affects the backup volume. ofStore is true if it affects the store. The backup is
+	// then written to the store.
 	ofVolume, ofStore bool
-	// online is true if an online backup is running.
+	// online is true if the fault occurs during an online backup.
 	online bool
 
-	// starting runs during the first start, before runs before the deletion, and during runs while the server is
+	// starting runs during the first start, before runs before the deletion, and during runs while the server is being
 	// deleted.
 	starting, before, during func(*testing.T, *cell)
-	// after runs for each server when the fault has ended.
+	// after runs for each server after the fault has ended.
 	after func(*testing.T, *cell)
 }
 
@@ -108,8 +108,8 @@ var (
 // digits matches the digits of a percentage or a time.
 var digits = regexp.MustCompile(`\d+`)
 
-// takesTheController locks the controller before the deletion, so that no other test stops the controller that this
-// fault kills.
+// takesTheController locks the controller before the deletion, so that no other test stops the controller while this
+// fault kills it.
 func takesTheController(t *testing.T, c *cell) {
 	t.Helper()
 	theController.Lock()
@@ -126,7 +126,7 @@ func killsController(t *testing.T, c *cell) {
 		}
 		if err := deletePods(ctx, framework.SystemNamespace,
 			client.MatchingLabels{"app.kubernetes.io/name": "crossplane-mysql"}); err != nil {
-			return err // The kubelet delays the restart of a container that is killed repeatedly, so the pod is replaced.
+			return err // The pod is replaced, because the kubelet delays restarts of a container that is killed repeatedly.
 		}
 		return nil
 	})
@@ -159,7 +159,7 @@ func (c *cell) atEachStep(t *testing.T, run func(context.Context) error) int {
 // isOver is the progress of a completed deletion.
 const isOver = "over"
 
-// progress returns the visible progress of the deletion.
+// progress returns the progress of the deletion, as far as it is visible.
 func (c *cell) progress(ctx context.Context) string {
 	step := ""
 	if c.way.heals {
@@ -180,7 +180,7 @@ func (c *cell) progress(ctx context.Context) string {
 	return digits.ReplaceAllString(step+" "+c.Message(ctx), "")
 }
 
-// xrOfLife returns the composite resource of the deleted instance, or nil if it does not exist any more.
+// xrOfLife returns the composite resource of the deleted instance, or nil if it no longer exists.
 func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error) {
 	all, err := listKind(ctx, "otus.homework/v1/XMySQL", "")
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *cell) xrOfLife(ctx context.Context) (*unstructured.Unstructured, error)
 			return &all[i], nil
 		}
 	}
-	return nil, nil //nolint:nilnil // There is none, and no error.
+	return nil, nil //nolint:nilnil // There is none, which is no error.
 }
 
 func deletePods(ctx context.Context, namespace string, labels client.MatchingLabels) error {
@@ -203,14 +203,14 @@ func aMinute(*testing.T, *cell) { time.Sleep(time.Minute) }
 
 func aWhile(*testing.T, *cell) { time.Sleep(30 * time.Second) }
 
-// stopsController stops the controller before the deletion, and keeps it stopped for its first minute.
+// stopsController stops the controller before the deletion. It stays stopped during the first minute of the deletion.
 func stopsController(t *testing.T, c *cell) {
 	t.Helper()
 	controllers(t, 0)
 	c.later(t, func(t *testing.T) { t.Helper(); controllers(t, 1) })
 }
 
-// ofBackup selects the backup Job of the instance and its pod, in any namespace.
+// ofBackup selects the instance's backup Job and its pod, in any namespace.
 func (c *cell) ofBackup() client.ListOption {
 	return client.MatchingLabels{"app.kubernetes.io/component": "backup", "crossplane-mysql.io/xr": c.life}
 }
@@ -266,7 +266,7 @@ func crashLoops(t *testing.T, c *cell) {
 	crashLoopsWith(t, c.Server, map[string]any{"no_such_setting": "1"})
 }
 
-// changesSettings changes the settings of the server to invalid ones, which are being validated when the deletion
+// changesSettings changes the server's settings to invalid ones, which are still being validated when the deletion
 // begins.
 func changesSettings(t *testing.T, c *cell) {
 	t.Helper()
@@ -274,13 +274,13 @@ func changesSettings(t *testing.T, c *cell) {
 	settingsAre(t, c.Server, "ValidatingSettings", "")
 }
 
-// mendsConfig removes the invalid settings if the claim continues to exist.
+// mendsConfig removes the invalid settings if the claim still exists after the deletion.
 func mendsConfig(t *testing.T, c *cell) {
 	t.Helper()
 	c.amend(t, `{"spec":{"config":null}}`)
 }
 
-// amend changes the claim if it continues to exist.
+// amend changes the claim if it still exists after the deletion.
 func (c *cell) amend(t *testing.T, patch string) {
 	t.Helper()
 	if !c.way.heals && c.way != byXR && c.way != byXRForeground && c.way != byXROrphan {
@@ -292,10 +292,10 @@ func (c *cell) amend(t *testing.T, patch string) {
 	}
 }
 
-// hangs stops the server with SIGSTOP, so that it hangs as on a disk that does not respond.
+// hangs stops the server with SIGSTOP, so that it hangs as if its disk did not respond.
 func hangs(t *testing.T, c *cell) {
 	t.Helper()
-	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Cgroup names contain either.
+	uid := strings.ReplaceAll(string(c.Pods().MustFindServer(t).UID), "-", "[-_]") // Cgroup names contain one of them.
 	out := c.host.run(t, fmt.Sprintf(
 		`for d in $(grep -ls '%s' /proc/[0-9]*/cgroup | cut -d/ -f3); do test "$(cat /proc/$d/comm)" != mysqld || echo $d; done`, uid))
 	servers := strings.Fields(out)
@@ -329,8 +329,8 @@ func changesPassword(t *testing.T, c *cell) {
 		"'; ALTER USER root@'%' DISCARD OLD PASSWORD")
 }
 
-// saysPassword writes the changed password into the claim if the server continues to run. A restored server has the
-// password of the claim.
+// saysPassword sets the changed password in the claim if the server keeps running. A restored server gets the
+// password in the claim anyway.
 func saysPassword(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way.heals {
@@ -339,11 +339,11 @@ func saysPassword(t *testing.T, c *cell) {
 	}
 }
 
-// fillsBackupPV fills the backup volume to the last byte.
+// fillsBackupPV fills the backup volume completely.
 func fillsBackupPV(t *testing.T, c *cell) {
 	t.Helper()
 	startHand(t, c.Server, "hand", c.BackupPVC())
-	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Later, its PVC may be deleted with the namespace.
+	if _, err := c.volumeOfBackups(t.Context()); err != nil { // Later, the PVC may be deleted with its namespace.
 		t.Fatal(err)
 	}
 	if _, err := execByHand(t.Context(), c.Server, "hand", "cat /dev/zero >/data/full || sync"); err != nil {
@@ -351,8 +351,8 @@ func fillsBackupPV(t *testing.T, c *cell) {
 	}
 }
 
-// waitsForGrowth waits until the backup volume has grown, which needs no manual action. It does not matter which PVC
-// uses the volume.
+// waitsForGrowth waits until the backup volume has grown, which requires no manual action. It does not depend on the
+// PVC that uses the volume.
 func waitsForGrowth(t *testing.T, c *cell) {
 	t.Helper()
 	c.Eventually(t, "room for the backup", func(ctx context.Context) error {
@@ -367,7 +367,7 @@ func waitsForGrowth(t *testing.T, c *cell) {
 	})
 }
 
-// volumeOfBackups returns the backup volume of the instance, whichever PVC uses it.
+// volumeOfBackups returns the instance's backup volume, regardless of the PVC that uses it.
 func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, error) {
 	if c.backups == "" {
 		v, err := c.VolumeOf(ctx, c.BackupPVC())
@@ -383,7 +383,7 @@ func (c *cell) volumeOfBackups(ctx context.Context) (*corev1.PersistentVolume, e
 	return v, framework.Suite.Kube.Get(ctx, client.ObjectKey{Name: c.backups}, v)
 }
 
-// bindBackups binds the backup PVC to a volume, as the first backup would do, and returns the volume.
+// bindBackups binds the backup PVC to a volume, as the first backup would, and returns the volume.
 func (c *cell) bindBackups(t *testing.T) *corev1.PersistentVolume {
 	t.Helper()
 	startHand(t, c.Server, "hand", c.BackupPVC())
@@ -445,10 +445,10 @@ func deletesBackupPVCs(t *testing.T, c *cell) {
 	t.Logf("the backup PVC was deleted %d times", deleted)
 }
 
-// killsFirstStart kills the first start of the server at any moment of its first four seconds.
+// killsFirstStart kills the server's first start at a random moment within four seconds.
 func killsFirstStart(t *testing.T, c *cell) {
 	t.Helper()
-	after := time.Duration(rand.Int64N(int64(4 * time.Second))) //nolint:gosec // Any moment will do.
+	after := time.Duration(rand.Int64N(int64(4 * time.Second))) //nolint:gosec // It only has to be a random moment.
 	atWork := killFirstStart(t, c.Server, after)
 	t.Logf("the first start was killed after %v, in its midst: %t", after, atWork)
 }
@@ -466,8 +466,8 @@ func folderOf(t *testing.T, v *corev1.PersistentVolume) string {
 	return ""
 }
 
-// damagesArchive damages the archive as soon as part of it is written. It is large enough that this happens before
-// its verification.
+// damagesArchive damages the archive as soon as a part of it is written. The archive is large enough that this
+// happens before it is verified.
 func damagesArchive(t *testing.T, c *cell) {
 	t.Helper()
 	c.history = startHistory(t, c.Server)
@@ -498,12 +498,12 @@ func sawDamage(t *testing.T, c *cell) {
 	t.Error("want the damage found, no backup failed")
 }
 
-// killsAPIServer kills the API server at once and in the middle of the deletion, and the controller manager once the
-// API server is back.
+// killsAPIServer kills the API server twice, the second time in the middle of the deletion. Once the API server is
+// back, it kills the controller manager.
 //
-// In its first second, an API server that was killed reports that there are no custom resources and no permissions. A
-// garbage collector that had read this left composite resources and an XRD for a quarter of an hour. A controller
-// manager that loses its lease, as others do then, starts again.
+// In its first second after a restart, an API server reports that there are no custom resources and no permissions. A
+// garbage collector that had read this left composite resources and an XRD undeleted for a quarter of an hour. In
+// other clusters, the controller manager also loses its lease at this time, and restarts.
 func killsAPIServer(t *testing.T, c *cell) {
 	t.Helper()
 	for range 2 {
@@ -517,15 +517,15 @@ func killsAPIServer(t *testing.T, c *cell) {
 	c.host.run(t, "pkill -KILL -f '^/run/kube kube-controller-manager '")
 }
 
-// stopsCore stops Crossplane before the deletion, and for a while of it.
+// stopsCore stops Crossplane before the deletion. It stays stopped during the first part of the deletion.
 func stopsCore(t *testing.T, c *cell) {
 	t.Helper()
 	scale(t, "crossplane-system", "crossplane", 0)
 	c.later(t, func(t *testing.T) { t.Helper(); scale(t, "crossplane-system", "crossplane", 1) })
 }
 
-// stopsFunction stops the function before the deletion, and for a while of it. Its revision is paused, because
-// Crossplane would start it again.
+// stopsFunction stops the function before the deletion. It stays stopped during the first part of the deletion. Its
+// revision is paused, because Crossplane would start it again.
 func stopsFunction(t *testing.T, c *cell) {
 	t.Helper()
 	revisions := framework.NewList("pkg.crossplane.io/v1/FunctionRevision")

@@ -14,14 +14,14 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A host is the machine that runs a cluster of `make cluster-up`. Processes of the cluster can be stopped and killed
-// there.
+// A host is the machine that runs a cluster from `make cluster-up`, on which processes of the cluster can be stopped
+// and killed.
 type host struct {
 	program, cluster string
 
 	// store is the BackupStore of the matrix, if a case needs one.
 	store *backupStore
-	// fastController returns the file of an image of a controller with a fast clock. The clock of monthController is
+	// fastController returns the image file of a controller with a fast clock. The clock in monthController's image is
 	// 31 days ahead.
 	fastController, monthController func() (string, error)
 }
@@ -68,7 +68,7 @@ func (h *host) try(ctx context.Context, script string) (string, error) {
 	return string(out), nil
 }
 
-// start starts a script. The returned function waits until the script has ended.
+// start starts a script. The returned function waits until the script has finished.
 func (h *host) start(t *testing.T, node int, script string) func(*testing.T) {
 	t.Helper()
 	var out strings.Builder

@@ -20,11 +20,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// notes are the results of a matrix. If folder is set, it contains results.json, table.md, and the log of each failed
-// case.
+// notes are the results of a matrix. If folder is set, the directory contains results.json, table.md, and the log of
+// each failed case.
 type notes struct {
 	folder string
-	// tree is the tested version of the working tree, if folder is set.
+	// tree is the version of the working tree that is tested, if folder is set.
 	tree tree
 
 	mu      sync.Mutex
@@ -41,16 +41,16 @@ type result struct {
 	Seconds   int    `json:"seconds,omitempty"`
 }
 
-// A tree is the version of the working tree with which a case ran.
+// A tree is a version of the working tree with which cases were run.
 type tree struct {
-	// Digest is the hash of all files that can affect the result. A result with another digest is outdated.
+	// Digest is the hash of all files that can affect the results. Results with a different digest are outdated.
 	Digest string `json:"digest"`
 	// Commit is the current commit, for information only.
 	Commit string `json:"commit"`
 }
 
-// treeNow returns the version of the working tree. The digest covers the sources of the product, of the cluster and
-// its content, and of the matrix.
+// treeNow returns the current version of the working tree. The digest covers the source code of the product, of the
+// cluster and its content, and of the matrix.
 func treeNow(ctx context.Context) (tree, error) {
 	sum := sha256.New()
 	files := os.DirFS(framework.Repository())
@@ -79,7 +79,7 @@ func treeNow(ctx context.Context) (tree, error) {
 	return tree{Digest: hex.EncodeToString(sum.Sum(nil))[:12], Commit: strings.TrimSpace(string(commit))}, nil
 }
 
-// decides reports whether a file can affect the results. The plugin, the chart and the checks for Argo CD cannot.
+// decides reports whether a file can affect the results, unlike the plugin, the chart and the checks for Argo CD.
 func decides(name string) bool {
 	if strings.HasPrefix(name, "controller/kubectl-mysql/") || strings.HasPrefix(name, "package/chart/") ||
 		strings.HasPrefix(name, "package/argocd/") {
@@ -182,7 +182,7 @@ func (n *notes) write(name, text string) error {
 	return os.Rename(path+".new", path)
 }
 
-// counts returns the number of cases of each result.
+// counts describes the number of cases with each result.
 func (n *notes) counts() string {
 	passed, older, failed, senseless := 0, 0, 0, 0
 	for _, r := range n.results {

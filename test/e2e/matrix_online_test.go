@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// Faults that occur while an online backup is running. Then the server is deleted.
+// Faults that occur while an online backup is running. After the fault, the server is deleted.
 var (
 	onlineOnly     = inOnline(noFault, nil)
 	onlinePod      = inOnline(&fault{name: "its pod deleted"}, deletesJobsPod)
@@ -31,8 +31,8 @@ var (
 		before: fillsScratch}
 )
 
-// onlineWays are the deletion paths for these faults. They differ in the objects that are deleted, or in where the
-// archive is written.
+// onlineWays are the deletion paths that are combined with these faults. They differ in the objects that are deleted,
+// or in the location of the archive.
 var onlineWays = []*way{byClaim, byXR, byNamespace, byClaimToStore}
 
 // inOnline returns a fault that occurs during an online backup.
@@ -47,8 +47,8 @@ func inOnline(f *fault, hits func(*testing.T, *cell)) *fault {
 		for _, c := range c.affected() {
 			c.beginsOnline(t)
 		}
-		// An online backup takes about ten seconds. The fault occurs at any moment of that time.
-		after := time.Duration(rand.Int64N(int64(10 * time.Second))) //nolint:gosec // Any moment will do.
+		// An online backup takes about ten seconds. The fault occurs at a random moment during that time.
+		after := time.Duration(rand.Int64N(int64(10 * time.Second))) //nolint:gosec // It only has to be a random moment.
 		time.Sleep(after)
 		for _, c := range c.affected() {
 			t.Logf("%v after its Job was made: %s", after, c.onlineNow(t.Context()))
@@ -84,7 +84,7 @@ func fillsScratch(t *testing.T, c *cell) {
 	})
 }
 
-// affected returns all cases that the fault of this case affects.
+// affected returns all cases that this case's fault affects.
 func (c *cell) affected() []*cell {
 	if c.fault.everywhere {
 		return c.meeting.all()
@@ -92,7 +92,7 @@ func (c *cell) affected() []*cell {
 	return []*cell{c}
 }
 
-// beginsOnline starts an online backup of a server with some data, and waits for the pod of its Job.
+// beginsOnline starts an online backup of a server that contains some data, and waits for the pod of its Job.
 func (c *cell) beginsOnline(t *testing.T) {
 	t.Helper()
 	c.Client().MustQuery(t, big)
@@ -126,7 +126,7 @@ func killsControllerNow(t *testing.T, c *cell) {
 	}
 }
 
-// killsServersPod deletes the server's pod without a grace period, as a node does that runs out of memory.
+// killsServersPod deletes the server's pod without a grace period, like a node that runs out of memory.
 func killsServersPod(t *testing.T, c *cell) {
 	t.Helper()
 	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(t.Context(), c.Pods().MustFindServer(t),
@@ -143,11 +143,11 @@ func asksForPassword(t *testing.T, c *cell) {
 	c.Set(t, map[string]any{"password": c.Password})
 }
 
-// onlineProven returns the number of verified online backups of the deleted instance. Such a backup may have
-// completed or not.
+// onlineProven returns the number of the deleted instance's verified online backups. There may be none, because the
+// fault may have stopped the backup.
 func (c *cell) onlineProven(t *testing.T) int {
 	t.Helper()
-	if c.way == byXR { // The remaining claim also requests a backup of the next instance.
+	if c.way == byXR { // The remaining claim also takes this backup of the next instance.
 		isAnswered(t, c.Server, "one", framework.PhaseProven)
 	}
 	hasNoCloners(t, c.Server)

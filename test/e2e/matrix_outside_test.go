@@ -19,8 +19,8 @@ func forbidsPods(t *testing.T, c *cell) {
 	c.quota = forbidPods(t, c.Server)
 }
 
-// allowsPods permits pods again, after the claim has reported what blocks the deletion. A backup in another namespace
-// is not affected by the quota.
+// allowsPods allows pods again after the claim has reported what blocks the deletion. The quota does not affect a
+// backup in another namespace.
 func allowsPods(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byClaim || c.way == byXR {
@@ -33,14 +33,14 @@ func allowsPods(t *testing.T, c *cell) {
 	}
 }
 
-// movesData renames the data directory while the server is running. The server keeps its open files.
+// movesData renames the data directory while the server is running. The server keeps its files open.
 func movesData(t *testing.T, c *cell) {
 	t.Helper()
 	c.folder = folderOf(t, c.MustFindDataVolume(t))
 	c.onNode(t, fmt.Sprintf("mv %[1]s/data %[1]s/aside", c.folder))
 }
 
-// bringsDataBack restores the name of the data directory after the product has reported that the data is missing.
+// bringsDataBack renames the data directory back after the product has reported that the data is missing.
 func bringsDataBack(t *testing.T, c *cell) {
 	t.Helper()
 	switch {
@@ -60,14 +60,14 @@ func (c *cell) onNode(t *testing.T, script string) {
 	c.host.start(t, c.host.number(t, c.node), script)(t)
 }
 
-// losesNode stops the kubelet of the server's node and deletes the Node. Kubernetes deletes the pods of the Node
-// while their processes continue to run. Then the node returns.
+// losesNode stops the kubelet of the server's node and deletes the Node. Kubernetes then deletes the pods of the
+// Node, although their processes are still running. After that, the node returns.
 func losesNode(t *testing.T, c *cell) {
 	t.Helper()
 	node := framework.NewObject("v1", "Node", "", c.node)
 	c.later(t, func(t *testing.T) {
 		t.Helper()
-		c.signalKubelet(t, "KILL") // The kubelet is started again and registers the node.
+		c.signalKubelet(t, "KILL") // The kubelet is started again and registers the node again.
 		framework.Eventually(t, "the node", func(ctx context.Context) error {
 			return framework.HasCondition(ctx, node.DeepCopy(), "Ready")
 		})
@@ -80,8 +80,8 @@ func losesNode(t *testing.T, c *cell) {
 	time.Sleep(90 * time.Second)
 }
 
-// startsClientAgain starts the client pod again if it was deleted with its node. If the namespace is deleted, the
-// client is started later.
+// startsClientAgain starts the client pod again if it was deleted with its node. If the namespace is being deleted,
+// the client pod is started later.
 func startsClientAgain(t *testing.T, c *cell) {
 	t.Helper()
 	if c.way == byNamespace {
@@ -102,7 +102,7 @@ func startsClientAgain(t *testing.T, c *cell) {
 	}
 }
 
-// uninstallsController uninstalls the controller without the CRDs.
+// uninstallsController uninstalls the controller, but not the CRDs.
 func uninstallsController(t *testing.T, c *cell) {
 	t.Helper()
 	c.later(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// deletesRecord deletes the BackupRecord as soon as it exists. It stays until the instance has ended, and is then
-// deleted without its archive.
+// deletesRecord deletes the BackupRecord as soon as it exists. The BackupRecord must remain until the instance is
+// deleted, and must then be deleted without its archive.
 func deletesRecord(t *testing.T, c *cell) {
 	t.Helper()
 	framework.Eventually(t, "the record", func(ctx context.Context) error {
@@ -25,7 +25,7 @@ func deletesRecord(t *testing.T, c *cell) {
 }
 
 // asksForRecord annotates the backup volume or the store, as the claim's message advises, so that the controller
-// creates the deleted BackupRecord again. Meanwhile no empty server is started for a new claim.
+// creates the deleted BackupRecord again. Until then, no empty server is started for a new claim.
 func asksForRecord(t *testing.T, c *cell) {
 	t.Helper()
 	framework.Eventually(t, "the record's end", func(ctx context.Context) error {

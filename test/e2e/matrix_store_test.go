@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// The store of the matrix is not part of the cluster. Its server runs next to the control plane, so that the loss of
-// a node does not affect it.
+// The store of the matrix is not part of the cluster. Its server runs next to the control plane, so that it is not
+// affected if a node is lost.
 
 // Directory, address and port of the store.
 const (
@@ -45,12 +45,12 @@ func (m *matrix) startStore(t *testing.T) {
 	}
 	m.host.run(t, fmt.Sprintf("mkdir -p %[1]s/objects/backups %[1]s/meta && cat >%[1]s/tls.crt <<'E'\n%[2]sE\ncat "+
 		">%[1]s/tls.key <<'E'\n%[3]sE\n", outsideFolder, certificate, key))
-	// The server is restarted whenever it ends, as long as the directory exists.
+	// The server is restarted whenever it exits, as long as its directory exists.
 	serve := fmt.Sprintf("while test -e %[1]s/tls.crt; do %[2]s --access access --secret secret-of-the-test --port "+
 		":%[3]d --cert %[1]s/tls.crt --key %[1]s/tls.key posix --sidecar %[1]s/meta %[1]s/objects >>%[1]s/log 2>&1; sleep "+
 		"0.2; done; true",
 		outsideFolder, strings.TrimSpace(string(program)), outsidePort)
-	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It ends by itself after the test.
+	server := m.host.command(context.WithoutCancel(t.Context()), 0, serve) // It stops after the test.
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,17 +67,18 @@ func (m *matrix) startStore(t *testing.T) {
 // usesStore reports whether the backup of this case is written to the store.
 func (c *cell) usesStore() bool { return c.way.toStore || c.fault.ofStore }
 
-// storeWays are the deletion paths for the faults of the store. They differ in the objects that are deleted, or in
-// where the Job runs.
+// storeWays are the deletion paths that are combined with the faults of the store. They differ in the objects that
+// are deleted, or in the namespace of the Job.
 var storeWays = []*way{byClaim, byXR, byNamespace, byFinalizers, byReplace}
 
-// signalStore sends a signal to the store's server. With SIGSTOP the server accepts connections and does not respond.
+// signalStore sends a signal to the store's server. After SIGSTOP, the server accepts connections but does not
+// respond.
 func (h *host) signalStore(t *testing.T, signal string) {
 	t.Helper()
 	h.run(t, "pkill -"+signal+" -x versitygw")
 }
 
-// stopsStore stops the store before the deletion, and for a while of it.
+// stopsStore stops the store before the deletion. It stays stopped during the first part of the deletion.
 func stopsStore(t *testing.T, c *cell) {
 	t.Helper()
 	c.later(t, func(t *testing.T) { t.Helper(); c.host.signalStore(t, "CONT") })
@@ -109,7 +110,8 @@ func killsStore(t *testing.T, c *cell) {
 	t.Logf("the store was killed %d times", kills)
 }
 
-// revokesCredentials invalidates the store's credentials before the deletion, and for a while of it.
+// revokesCredentials makes the store's credentials invalid before the deletion. They stay invalid during the first
+// part of the deletion.
 func revokesCredentials(t *testing.T, c *cell) {
 	t.Helper()
 	set := func(t *testing.T, secret string) {
@@ -124,10 +126,10 @@ func revokesCredentials(t *testing.T, c *cell) {
 	set(t, "another")
 }
 
-// refusesNotes makes the store refuse the backup metadata before the deletion, and for a while of it. As soon as an
-// archive is in the store, its directory is mounted read-only, so that nothing can be added but everything can be
-// read. The same happens to the directory in which the store keeps the metadata of each object. If only that one were
-// writable, the store would report an object that does not exist.
+// refusesNotes makes the store refuse the backup metadata before the deletion, and during the first part of it. As
+// soon as an archive is in the store, its directory is mounted read-only, so that existing objects can be read but
+// none can be added. The directory in which the store keeps the metadata of its objects is also mounted read-only.
+// Otherwise the store would report an object that does not exist.
 func refusesNotes(t *testing.T, c *cell) {
 	t.Helper()
 	const allowed = outsideFolder + "/notes-are-taken"
@@ -148,8 +150,7 @@ func refusesNotes(t *testing.T, c *cell) {
 	})
 }
 
-// folderInStore returns the prefix of the final backup of the deleted instance, or an empty string if none is
-// published.
+// folderInStore returns the prefix of the deleted instance's final backup, or "" if the backup is not published.
 func (c *cell) folderInStore(ctx context.Context) (string, error) {
 	all, err := c.host.store.server.list(ctx)
 	if err != nil {
@@ -164,7 +165,8 @@ func (c *cell) folderInStore(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// askStoreForRecord requests the BackupRecord of the deleted instance. Other cases set the same annotation.
+// askStoreForRecord requests the BackupRecord of the deleted instance. Other cases may set the same annotation
+// concurrently.
 func (c *cell) askStoreForRecord(ctx context.Context) error {
 	folder, err := c.folderInStore(ctx)
 	if err != nil || folder == "" {
@@ -175,7 +177,7 @@ func (c *cell) askStoreForRecord(ctx context.Context) error {
 	return err
 }
 
-// keepsBackupInStore checks that the backup is stored only in the store, and that no volume was created for it.
+// keepsBackupInStore checks that the backup is in the store, and that no volume was created for it.
 func (c *cell) keepsBackupInStore(t *testing.T) {
 	t.Helper()
 	records, err := c.Backups().List(t.Context())
@@ -183,7 +185,7 @@ func (c *cell) keepsBackupInStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 0
-	for i := range records { // If only the composite resource was deleted, the next instance has a backup, too.
+	for i := range records { // If only the composite resource was deleted, the next instance also has a backup.
 		if uid, _, _ := unstructured.NestedString(records[i].Object, "spec", "instance", "xr"); uid == c.life {
 			want++
 		}

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// usually is the number of cases that run concurrently and affect only themselves, unless AT_ONCE is set. Two CPUs
-// can handle that many. Twice as many run if something is done to the whole cluster for all of them.
+// usually is the number of cases that run concurrently if AT_ONCE is not set. Two CPUs can handle this number. Cases
+// that affect the whole cluster in the same way run together, in groups of up to twice this size.
 const usually = 8
 
-// TestMatrix deletes servers through each deletion path, with a fault in between, and checks that every acknowledged
-// row is restored.
+// TestMatrix deletes servers through each deletion path while a fault occurs, and checks that every acknowledged row
+// is restored.
 //
-// By default it runs only those cases of pairs that need the whole cluster. If MATRIX names a directory, it runs all
-// cases and writes their results and logs to it. The next run continues with the cases that have not passed with the
-// current working tree. AT_ONCE is the number of cases that run concurrently.
+// By default, it runs only the cases of pairs that need the whole cluster. If MATRIX specifies a directory, it runs
+// all cases, and writes their results and logs to this directory. The next run continues with the cases that have not
+// passed with the current working tree. AT_ONCE is the number of cases that run concurrently.
 //
-// It shares the cluster with no other test.
+// No other test can use the cluster at the same time.
 func TestMatrix(t *testing.T) {
 	m := newMatrix(t)
 	if m.folder == "" {
@@ -38,7 +38,7 @@ func TestMatrix(t *testing.T) {
 	}))
 }
 
-// TestCells runs those cases of a short run that can share the cluster with other tests.
+// TestCells runs the cases of a short run that can share the cluster with other tests.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -52,7 +52,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// newMatrix returns a matrix for one test, in which composite resources can be deleted in the foreground.
+// newMatrix returns a matrix for one test. During the test, composite resources can be deleted in the foreground.
 func newMatrix(t *testing.T) *matrix {
 	t.Helper()
 	m := &matrix{notes: notes{folder: os.Getenv("MATRIX")}, atOnce: usually, host: findHost(t)}
@@ -74,7 +74,7 @@ func newMatrix(t *testing.T) *matrix {
 	return m
 }
 
-// A matrix runs the cases of all deletion paths and faults.
+// A matrix runs the cases for combinations of deletion paths and faults.
 type matrix struct {
 	notes
 
@@ -82,12 +82,13 @@ type matrix struct {
 	host   *host
 }
 
-// run runs the cases. Cases that do the same to the whole cluster run together, all others concurrently.
+// run runs the cases. Cases that affect the whole cluster in the same way run together. All cases that affect only
+// their own server run concurrently.
 func (m *matrix) run(t *testing.T, cells []*cell) {
 	t.Helper()
 	if slices.ContainsFunc(cells, func(c *cell) bool { return c.fault == faultClock }) {
-		go m.host.fastController()                           //nolint:errcheck // The cases that need the image receive the error.
-		t.Cleanup(func() { _, _ = m.host.fastController() }) // The build uses the directory until it has ended.
+		go m.host.fastController()                           //nolint:errcheck // The cases that need the image get the error.
+		t.Cleanup(func() { _, _ = m.host.fastController() }) // The build uses the directory until it is complete.
 	}
 	if slices.ContainsFunc(cells, (*cell).usesStore) {
 		m.startStore(t)
@@ -109,7 +110,7 @@ func (m *matrix) run(t *testing.T, cells []*cell) {
 	m.beside(t, m.atOnce, alone, nil)
 }
 
-// beside runs the cases, the given number of them concurrently. If shared is nil, each case has a meeting of its own.
+// beside runs the cases, up to most of them concurrently. If shared is nil, each case has its own meeting.
 func (m *matrix) beside(t *testing.T, most int, cells []*cell, shared *meeting) {
 	t.Helper()
 	slots := make(chan struct{}, most)
@@ -137,12 +138,12 @@ func (m *matrix) cell(t *testing.T, c *cell) {
 		ran = true
 		c.run(t, m.folder)
 	})
-	if ran { // It was not excluded by the -run flag.
+	if ran { // The case was not excluded by the -run flag.
 		m.ended(t, c, passed, time.Since(began))
 	}
 }
 
-// A meeting synchronizes cases, so that one of them does something to the whole cluster for all.
+// A meeting synchronizes cases, so that one of them can change the whole cluster on behalf of all.
 type meeting struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -151,7 +152,7 @@ type meeting struct {
 	arrived, round int
 	busy, failed   bool
 
-	// undo reverts what was done to the whole cluster.
+	// undo reverts the change to the whole cluster.
 	undo func(*testing.T)
 }
 
@@ -161,7 +162,7 @@ func newMeeting(members []*cell) *meeting {
 	return m
 }
 
-// once waits until all members have arrived. One of them calls run, and then all continue.
+// once waits until all members have arrived. One of them calls run, and then all of them continue.
 func (m *meeting) once(t *testing.T, run func()) {
 	t.Helper()
 	m.mu.Lock()
@@ -179,7 +180,7 @@ func (m *meeting) once(t *testing.T, run func()) {
 	}
 }
 
-// perform calls run without holding the lock. If the test fails in it, run does not return.
+// perform calls run without holding the lock. If run fails the test, it does not return.
 func (m *meeting) perform(run func()) {
 	m.busy = true
 	m.mu.Unlock()
@@ -209,7 +210,7 @@ func (m *meeting) all() []*cell {
 	return slices.Clone(m.members)
 }
 
-// end reverts what was done to the whole cluster.
+// end reverts the change to the whole cluster.
 func (m *meeting) end(t *testing.T) {
 	t.Helper()
 	if m.undo != nil {

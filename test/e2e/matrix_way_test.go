@@ -15,10 +15,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A way is a deletion path: how a server is deleted.
+// A way is a deletion path, which describes how a server is deleted and restored.
 type way struct {
 	name string
-	// heals is true if no backup is taken, because the server continues to run.
+	// heals is true if the server continues to run, so that no backup is taken.
 	heals bool
 	// toStore is true if the backup is written to a store.
 	toStore bool
@@ -31,7 +31,7 @@ type way struct {
 	delete func(*testing.T, *cell)
 	// over waits until the deletion is complete.
 	over func(*testing.T, *cell)
-	// install reinstalls what was uninstalled.
+	// install reinstalls the part that was uninstalled.
 	install func(*testing.T, *cell)
 	// restore recreates the server from its backup.
 	restore func(*testing.T, *cell)
@@ -65,7 +65,7 @@ var (
 	byReplace = &way{name: "claim, created again at once", delete: deletes("Background"), over: nothingMore,
 		restore: createsAtOnce}
 
-	// A MySQL without a claim owns its objects, so that a foreground deletion deletes those first.
+	// A MySQL without a claim owns its objects, so that a foreground deletion deletes its objects first.
 	ownBackground = &way{name: "MySQL without a claim", own: true, delete: deletes("Background"), over: isGone,
 		restore: createsAgain}
 	ownForeground = &way{name: "MySQL without a claim, --cascade=foreground", own: true, delete: deletes("Foreground"),
@@ -122,8 +122,8 @@ func isGone(t *testing.T, c *cell) {
 	c.leavesBackup(t)
 }
 
-// isGoneByHand waits until all is deleted. If Crossplane was started while its XRD was being deleted, a user has to
-// run the commands that the claim prints.
+// isGoneByHand waits until everything is deleted. If Crossplane was started while its XRD was being deleted, a user
+// has to run the commands that the claim prints.
 func isGoneByHand(t *testing.T, c *cell) {
 	t.Helper()
 	runsPrintedCommands(t, c.Server)
@@ -144,7 +144,7 @@ func createsAgain(t *testing.T, c *cell) {
 	c.proof(t)
 }
 
-// createsAtOnce creates the claim without waiting until its objects are deleted.
+// createsAtOnce creates the claim without waiting until the previous claim's objects are deleted.
 func createsAtOnce(t *testing.T, c *cell) {
 	t.Helper()
 	createWhenFree(t, c.Server)
@@ -152,7 +152,7 @@ func createsAtOnce(t *testing.T, c *cell) {
 	c.proof(t)
 }
 
-// hasAnotherXR waits for another composite resource, which Crossplane creates because the claim still exists.
+// hasAnotherXR waits for a new composite resource, which Crossplane creates because the claim still exists.
 func hasAnotherXR(t *testing.T, c *cell) {
 	t.Helper()
 	c.proof(t)
@@ -183,7 +183,7 @@ func namespaceIsGone(t *testing.T, c *cell) {
 
 func createsNamespaceAgain(t *testing.T, c *cell) {
 	t.Helper()
-	c.writer.end() // The client pod is deleted.
+	c.writer.end() // The client pod is about to be deleted.
 	createNamespaceAgain(t, c.Server)
 	c.takesPasswordFromSecret(t)
 	createsAgain(t, c)
@@ -225,14 +225,14 @@ func deletesDeployment(t *testing.T, c *cell) {
 	c.StartDelete(t)
 }
 
-// Packages that are uninstalled, dependent packages first.
+// Packages to uninstall, dependent packages first.
 var (
 	configurations = []string{"crossplane-mysql-configuration-mysql-hostpath", "crossplane-mysql-configuration-mysql"}
 	function       = "crossplane-mysql-function-mysql"
 )
 
-// uninstallsConfigurations uninstalls the Configurations with the XRD and its Compositions. Crossplane deletes all
-// claims and composite resources with them.
+// uninstallsConfigurations uninstalls the Configurations with the XRD and its Compositions. As a result, Crossplane
+// deletes all claims and composite resources.
 func uninstallsConfigurations(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
@@ -244,7 +244,7 @@ func uninstallsConfigurations(t *testing.T, c *cell) {
 	}
 }
 
-// uninstallsFunction uninstalls the function. The claims are deleted while there is none.
+// uninstallsFunction uninstalls the function. The claims are deleted while there is no function.
 func uninstallsFunction(t *testing.T, c *cell) {
 	t.Helper()
 	t.Cleanup(func() { installsPackages(t, c) })
@@ -253,14 +253,14 @@ func uninstallsFunction(t *testing.T, c *cell) {
 		t.Fatal(err)
 	}
 	if c.fault == faultCore {
-		return // Without Crossplane, the pod is deleted only later.
+		return // If Crossplane is stopped, the pod is deleted only later.
 	}
 	framework.Eventually(t, "its pod's end", func(ctx context.Context) error {
 		var pods corev1.PodList
 		err := framework.Suite.Kube.List(ctx, &pods, client.InNamespace("crossplane-system"),
 			client.MatchingLabels{"pkg.crossplane.io/function": function})
 		for _, p := range pods.Items {
-			// If the kubelet is stopped, the pod does not end, but it receives no requests any more.
+			// If the kubelet is stopped, the pod does not stop, but it no longer receives requests.
 			if p.DeletionTimestamp == nil {
 				err = fmt.Errorf("%s is there", p.Name)
 			}
@@ -280,7 +280,7 @@ func installsPackages(t *testing.T, _ *cell) {
 		}
 		framework.Eventually(t, "package "+name, func(ctx context.Context) error {
 			p := framework.NewObject("pkg.crossplane.io/v1", kind, "", name)
-			// All builds have the same tag.
+			// All builds have the same tag, so this makes Crossplane pull the image again.
 			p.Object["spec"] = map[string]any{"package": "ghcr.io/crossplane-mysql/" + image + ":v0.1.0",
 				"packagePullPolicy": "Always"}
 			if err := framework.Suite.Kube.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -305,8 +305,8 @@ func installsPackages(t *testing.T, _ *cell) {
 	})
 }
 
-// foregroundIsAllowed permits the foreground deletion of composite resources until the test ends. A killed earlier
-// run may have left it permitted.
+// foregroundIsAllowed allows the foreground deletion of composite resources until the test ends. An earlier run that
+// was killed may have left it allowed.
 func foregroundIsAllowed(t *testing.T) {
 	t.Helper()
 	allowForeground(t)
@@ -325,7 +325,7 @@ func foregroundBinding() *unstructured.Unstructured {
 	return b
 }
 
-// allowForeground permits foreground deletion until the controller is installed again.
+// allowForeground allows foreground deletion until the controller is installed again.
 func allowForeground(t *testing.T) {
 	t.Helper()
 	if err := client.IgnoreNotFound(framework.Suite.Kube.Delete(context.WithoutCancel(t.Context()),

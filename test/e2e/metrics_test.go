@@ -8,8 +8,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestMetricsAreProtected checks that a user without the metrics role cannot read the metrics, which name the
-// instances of all tenants.
+// TestMetricsAreProtected checks that only users with the metrics role can read the metrics, which contain the names
+// of all tenants' instances.
 func TestMetricsAreProtected(t *testing.T) {
 	t.Parallel()
 	ns := framework.NewNamespace(t)
@@ -21,7 +21,7 @@ func TestMetricsAreProtected(t *testing.T) {
 		want  int
 	}{
 		"Nobody": {"", http.StatusUnauthorized},
-		// controller-runtime's filter answers an invalid token with this status.
+		// This is the response of controller-runtime's filter to an invalid token.
 		"Forged":   {"x.y.z", http.StatusInternalServerError},
 		"Tenant":   {framework.TokenWith(t, ns, ""), http.StatusForbidden},
 		"Observer": {framework.TokenWith(t, ns, framework.MetricsRole), http.StatusOK},

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A mongoClient uses MongoDB's Go driver over connections from a pod.
+// A mongoClient uses MongoDB's Go driver through connections from a pod.
 type mongoClient struct {
 	*mongo.Collection
 
@@ -36,7 +36,7 @@ func connectMongo(t *testing.T, s *framework.Server, host string, port int64) *m
 	return &mongoClient{Collection: c.Database("shop").Collection("orders"), client: c}
 }
 
-// leave disconnects the client. A server that is shutting down may wait for that.
+// leave disconnects the client, because a server that is shutting down may wait for that.
 func (c *mongoClient) leave(t *testing.T) {
 	t.Helper()
 	if err := c.client.Disconnect(t.Context()); err != nil {
@@ -52,7 +52,7 @@ func (c *mongoClient) insert(t *testing.T, name string) {
 	}
 }
 
-// want checks that the collection contains only this document, and all of it.
+// want checks that the collection contains exactly this document.
 func (c *mongoClient) want(t *testing.T, name string) {
 	t.Helper()
 	cursor, err := c.Find(t.Context(), bson.D{})
@@ -71,16 +71,16 @@ func (c *mongoClient) want(t *testing.T, name string) {
 	}
 }
 
-// A podDialer opens connections from a pod, because the ports of the nodes need not be reachable from this machine.
+// A podDialer opens connections from a pod, because this machine may not be able to reach the ports of the nodes.
 type podDialer struct {
-	ctx            context.Context //nolint:containedctx // A connection outlives the context of its dial.
+	ctx            context.Context //nolint:containedctx // A connection outlives the context in which it is dialed.
 	namespace, pod string
 }
 
-// relay is the script that forwards a connection in the pod.
+// relay is a script that forwards a connection in the pod.
 const relay = `exec 3<>"/dev/tcp/$0/$1" || exit; cat <&3 & cat >&3; kill $!`
 
-// DialContext opens a connection. If it is refused, its first use fails.
+// DialContext opens a connection. If the server refuses it, the first use of the connection fails.
 func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn, error) { //nolint:contextcheck // The connection outlives the dial.
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -97,21 +97,21 @@ func (d *podDialer) DialContext(_ context.Context, _, address string) (net.Conn,
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(d.ctx)
 	go func() {
-		// The driver sees the connection end for any reason.
+		// In any case, the driver notices that the connection is closed.
 		_ = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: far, Stdout: far})
 		_ = far.Close()
 	}()
 	return &podConn{Conn: near, cancel: cancel}, nil
 }
 
-// A podConn ends its relay in the pod when it is closed.
+// A podConn is a connection that stops its relay in the pod when it is closed.
 type podConn struct {
 	net.Conn
 
 	cancel context.CancelFunc
 }
 
-// Close closes the connection and ends its relay.
+// Close closes the connection and stops its relay.
 func (c *podConn) Close() error {
 	defer c.cancel()
 	return c.Conn.Close()

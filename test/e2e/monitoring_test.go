@@ -23,7 +23,7 @@ import (
 const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
 
 // TestMonitoring checks that the operator's CRDs accept the PodMonitors and alerts, and that the token for scraping
-// can read metrics but no BackupRecords.
+// allows reading metrics but not BackupRecords.
 func TestMonitoring(t *testing.T) {
 	var module struct{ Dir string }
 	if err := json.Unmarshal([]byte(output(t, t.TempDir(), "go", "mod", "download", "-json", operatorModule)),
@@ -63,8 +63,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// functionCounts checks that the PodMonitor finds the metrics of the function, and that they count calls of
-// Crossplane.
+// functionCounts checks that the PodMonitor finds the function's metrics, and that they count Crossplane's calls.
 func functionCounts(t *testing.T) {
 	t.Helper()
 	pods := &corev1.PodList{}

@@ -18,8 +18,8 @@ import (
 )
 
 // TestWithoutClaim checks that a MySQL without a claim is backed up and restored like one with a claim. This includes
-// a foreground deletion, as Argo CD does it, which deletes the server before any finalizer is processed. Users of the
-// namespace cannot write the fields on which the data depends.
+// a foreground deletion, as by Argo CD, which deletes the server before any finalizer is processed. Users of the
+// namespace must not be able to write the fields on which the data depends.
 func TestWithoutClaim(t *testing.T) {
 	t.Parallel()
 	s := framework.NewNamespacedServer(t)
@@ -56,8 +56,8 @@ func publishedPassword(t *testing.T, s *framework.Server) string {
 	return password
 }
 
-// TestMove moves an instance from a claim to a MySQL without a claim, and back, with every row. Both have the same
-// name and spec. restore.from and restore.fromKind name the other one.
+// TestMove moves an instance from a claim to a MySQL without a claim, and back, without losing a row. Both have the
+// same name and spec, and name the other one in restore.from and restore.fromKind.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim restores one, and TestDecide has backups of another instance")
@@ -89,9 +89,9 @@ func TestMove(t *testing.T) {
 const apiVersionOwn = "crossplane-mysql.io/v1alpha1"
 
 // TestTenant checks that a user with the role edit or admin in a namespace cannot destroy the data of a MySQL without
-// a claim. The user tries to change each status field, finalizers, annotations and labels of all objects of the
-// instance, and Backups. Accepted changes have no effect: after the instance is deleted and recreated, every row is
-// there.
+// a claim. The user tries to change each status field, the finalizers, annotations and labels of all of the
+// instance's objects, and Backups. Changes that are accepted must have no effect: no row is lost after the instance
+// is deleted and recreated.
 func TestTenant(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim tries what decides about the data")
@@ -120,7 +120,7 @@ func TestTenant(t *testing.T) {
 	}
 }
 
-// writesEachStatusField checks that a write to any status field of the CRD is refused.
+// writesEachStatusField checks that writes to all status fields in the CRD are refused.
 func writesEachStatusField(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "mysqlinstances.crossplane-mysql.io")
@@ -142,7 +142,8 @@ func writesEachStatusField(t *testing.T, s *framework.Server, tenant client.Clie
 	}
 }
 
-// marksEverything sets annotations and labels in the namespace that have a meaning on the product's own objects.
+// marksEverything sets annotations and labels on objects in the namespace. They have a meaning only on the product's
+// own objects.
 func marksEverything(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	marks := map[string]string{}
@@ -175,7 +176,7 @@ func marksEverything(t *testing.T, s *framework.Server, tenant client.Client) {
 	}
 }
 
-// forgesBackups creates Backups of missing instances and Backups with a status, and deletes an existing Backup.
+// forgesBackups creates Backups for missing instances and Backups with a status, and deletes an existing Backup.
 func forgesBackups(t *testing.T, s *framework.Server, tenant client.Client) {
 	t.Helper()
 	forged := newBackup(s, "forged")
@@ -231,13 +232,13 @@ func tenantIsRefused(t *testing.T, s *framework.Server) {
 	}
 }
 
-// clusterRole refers to a ClusterRole of Kubernetes or Crossplane. Both have roles for users of a namespace, and
+// clusterRole refers to a ClusterRole of Kubernetes or Crossplane. Both provide roles for users of a namespace.
 // Crossplane's roles include the kinds of the XRDs.
 func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 }
 
-// newTenant returns a client of a user with these roles in the server's namespace, once the permissions are
+// newTenant returns a client of a user who has these roles in the server's namespace, once the permissions are
 // effective.
 func newTenant(t *testing.T, s *framework.Server, roles ...rbacv1.RoleRef) client.Client {
 	t.Helper()

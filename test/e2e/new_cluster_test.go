@@ -20,10 +20,10 @@ import (
 )
 
 // TestNewCluster deletes the cluster with its etcd, its nodes and their disks. Only the bucket and the key file
-// remain. On a new cluster, every row of three instances is restored. Two of them are from a namespace that has
-// another name now, one is from a namespace of the same name. The test follows docs/how-to/new-cluster.md.
+// remain. On a new cluster, it restores every row of three instances. The namespace of two of them has a different
+// name now, and the namespace of the third one has the same name. The test follows docs/how-to/new-cluster.md.
 //
-// It shares the cluster with no other test.
+// No other test can use the cluster at the same time.
 func TestNewCluster(t *testing.T) {
 	framework.Repeats(t, "TestStore comes back from a store, and TestRealAdopt finds what another cluster has written")
 	var left *legacy
@@ -34,18 +34,18 @@ func TestNewCluster(t *testing.T) {
 	t.Run("after", left.comesBack)
 }
 
-// A legacy is what remains of the deleted cluster.
+// A legacy contains everything that remains of the deleted cluster.
 type legacy struct {
 	bucket, keyFile []byte
 	key             storeKey
-	// shop is the namespace of orders and users. crm is the namespace of one server.
+	// shop is the namespace of the servers orders and users. crm is the namespace of one other server.
 	shop, crm string
 	portraits [3]string
-	// newest and oldest are the names of the backups of crm.
+	// newest and oldest are the names of crm's backups.
 	newest, oldest string
 }
 
-// neighbourName is the name of the second server of a namespace.
+// neighbourName is the name of the second server in a namespace.
 const neighbourName = "users"
 
 // leavesLegacy creates three instances and deletes them, so that their backups are in a bucket.
@@ -69,7 +69,7 @@ func leavesLegacy(t *testing.T) *legacy {
 		s.Backups().AreProven(t, 1)
 	}
 	l.oldest = crm.Backups().Only(t).GetName()
-	crm.Create(t) // There are two backups of crm now. The newest one must be restored.
+	crm.Create(t) // crm now has two backups. The newest one must be restored.
 	crm.Client().FirstAnswer(t, "SELECT 1")
 	crm.Client().MustQuery(t, "INSERT INTO whose VALUES ('in its second life')")
 	l.portraits[2] = portraitOf(t, crm)
@@ -122,8 +122,8 @@ func (l *legacy) comesBack(t *testing.T) {
 			t.Errorf("%s/%s is not what it was (-before, +after):\n%s", s.Namespace, s.Name, diff)
 		}
 	}
-	// The instance is an ordinary one: expired backups are pruned, including those that the other cluster has stored
-	// under its own prefix.
+	// The restored instance is like any other: expired backups are pruned, including those that the old cluster has
+	// stored under its own prefix.
 	crm.Delete(t)
 	framework.Eventually(t, "the end of what is too old", func(ctx context.Context) error {
 		all, err := s3.list(ctx)
@@ -156,7 +156,7 @@ func (b *backupStore) tryAdopt(t *testing.T, flags ...string) (string, error) {
 	return string(out) + log.String(), err
 }
 
-// says checks how often a text contains the subject, and that it contains all other texts.
+// says checks how often a text contains the subject, and that it also contains all other texts.
 func says(t *testing.T, text string, times int, subject string, also ...string) {
 	t.Helper()
 	if got := strings.Count(text, subject); got != times {
@@ -169,7 +169,7 @@ func says(t *testing.T, text string, times int, subject string, also ...string) 
 	}
 }
 
-// export returns all objects of the store with the metadata that the server keeps for them.
+// export returns all objects in the store, with the metadata that the server keeps for them.
 func (s *s3Server) export(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -180,7 +180,7 @@ func (s *s3Server) export(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// load imports what export returned.
+// load imports the objects that export has returned.
 func (s *s3Server) load(t *testing.T, all []byte) {
 	t.Helper()
 	var out bytes.Buffer

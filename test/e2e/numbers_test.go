@@ -20,7 +20,7 @@ import (
 func systems() []string { return []string{"crossplane-system", "crossplane-mysql-system"} }
 
 // TestEndlessNumbers checks that the API server refuses a quantity with a huge exponent in every field of both kinds,
-// on create and on patch. The programs that read claims keep working for all tenants.
+// on creation and on a patch. The programs that read claims must keep working for all tenants.
 func TestEndlessNumbers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestQuantitiesAreBounded has each field, and TestQuantityAttack those who read them")
@@ -50,7 +50,8 @@ func TestEndlessNumbers(t *testing.T) {
 	}
 }
 
-// endless returns quantities with exponents of every length that a quantity can have, and longer ones.
+// endless returns quantities whose exponents have every possible length, and some that are longer than a quantity can
+// be.
 func endless() []string {
 	var out []string
 	for _, digits := range []int{3, 4, 5, 6, 7, 8, 9, 10, 11, 20, 28, 29, 30, 100, 10_000} {
@@ -83,7 +84,7 @@ func tryQuantity(ctx context.Context, s *framework.Server, path []string, text s
 	return framework.Suite.Kube.Patch(ctx, s.Claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch), opts...)
 }
 
-// tryNewQuantity creates a claim of another name with a quantity.
+// tryNewQuantity creates a claim with a different name and a quantity.
 func tryNewQuantity(ctx context.Context, s *framework.Server, path []string, text string,
 	opts ...client.CreateOption) error {
 	claim := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, "endless")

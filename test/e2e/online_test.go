@@ -18,14 +18,14 @@ import (
 const (
 	// cloners counts the accounts that the controller creates to clone a server.
 	cloners = "SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'crossplane-mysql%'"
-	// serverStart returns when the server started, by its own clock.
+	// serverStart returns when the server started, by the server's own clock.
 	serverStart = "SELECT DATE_SUB(NOW(), INTERVAL variable_value SECOND) FROM performance_schema.global_status WHERE " +
 		"variable_name = 'Uptime'"
 )
 
-// TestOnlineBackup backs up a running server while a client writes. The backup contains everything that was
-// acknowledged before, and is consistent. A later instance restores it by name. If an online backup would omit rows,
-// it fails and the claim names the table.
+// TestOnlineBackup backs up a running server while a client writes. The backup must be consistent, and contain
+// everything that was acknowledged before it started. A later instance restores it by name. If an online backup would
+// omit rows, it must fail, and the claim must name the table.
 func TestOnlineBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -57,7 +57,7 @@ func TestOnlineBackup(t *testing.T) {
 }
 
 // TestOnlineBackupWithoutRoom checks that the claim reports why the scratch volume of an online backup is refused.
-// The backup continues once there is room, and deletes the scratch volume.
+// Once there is room, the backup must continue. At the end, it must delete the scratch volume.
 func TestOnlineBackupWithoutRoom(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words")
@@ -92,7 +92,7 @@ func methodOf(record *unstructured.Unstructured) string {
 	return method
 }
 
-// A ledger is a table to which a client adds one row at a time. Each row refers to the row before it.
+// A ledger is a table to which a client adds rows one by one. Each row refers to the previous one.
 type ledger struct {
 	server *framework.Server
 	cancel context.CancelFunc
@@ -127,7 +127,7 @@ func newLedger(t *testing.T, s *framework.Server) *ledger {
 	return l
 }
 
-// rows waits for at least this number of acknowledged rows, and returns their number.
+// rows waits until at least this number of rows is acknowledged, and returns the number of acknowledged rows.
 func (l *ledger) rows(t *testing.T, atLeast int) int {
 	t.Helper()
 	var n int
@@ -153,7 +153,7 @@ func (l *ledger) end(t *testing.T) (written int) {
 	return l.written
 }
 
-// isWhole checks the restored table: it contains every row that was acknowledged before the backup, and the
+// isWhole checks that the restored table contains every row that was acknowledged before the backup, and the
 // predecessor of each row.
 func (l *ledger) isWhole(t *testing.T, before, written int) {
 	t.Helper()

@@ -14,8 +14,8 @@ import (
 )
 
 // TestOutsideDoesNotStopServing checks three problems outside of the instance. A load balancer gets no address, a
-// quota refuses a load balancer, and the name of a connection Secret is in use. The claim reports each of them.
-// Meanwhile the server serves clients in the cluster, and its password can be changed.
+// quota refuses a load balancer, and another object has the name of a connection Secret. The claim must report each
+// problem. Meanwhile, the server must accept clients in the cluster, and its password can be changed.
 func TestOutsideDoesNotStopServing(t *testing.T) {
 	framework.Repeats(t, "TestOutsideDoesNotStopServing of fn/compose has each decision")
 	t.Parallel()
@@ -54,8 +54,8 @@ func TestOutsideDoesNotStopServing(t *testing.T) {
 }
 
 // TestCrashSaysWhatTheServerPrinted checks that the message of a claim contains mysqld's own error if the server
-// exits repeatedly. If the kernel kills the server for its memory, the message names the field to raise. Settings
-// with which mysqld exits are refused with its error.
+// exits repeatedly. If the server exceeds its memory limit, the message names the field to raise. Settings with which
+// mysqld exits are refused, together with mysqld's error.
 func TestCrashSaysWhatTheServerPrinted(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestCrashSaysWhatTheServerPrinted of controller/internal/instance has the words")

@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// oddPasswords contain characters that SQL, shells, option files, URIs or format strings interpret.
+// oddPasswords contain characters that have a meaning in SQL, shells, option files, URIs or format strings.
 var oddPasswords = []string{
 	`it's "quoted"`,
 	`back\slash\\ \' end\`,
@@ -30,13 +30,13 @@ var oddPasswords = []string{
 	"semi;colon -- # /* no comment */",
 	"$HOME `id` $(id) ${x}",
 	" spaces at both ends ",
-	"пароль-密码-😀", //nolint:gosmopolitan // The test is about such characters.
+	"пароль-密码-😀", //nolint:gosmopolitan // The test needs such characters.
 	`{"json": ["a", 1]}`,
 	"a=b&c=d?e#f@g:h/i+j",
 	"'; DROP USER root; --",
 }
 
-// patchSpec changes fields of the claim's spec. A nil removes a field.
+// patchSpec changes fields in the claim's spec. A nil value removes a field.
 func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	t.Helper()
 	raw, err := json.Marshal(map[string]any{"spec": fields})
@@ -48,8 +48,7 @@ func patchSpec(t *testing.T, s *framework.Server, fields map[string]any) {
 	}
 }
 
-// A visitor logs in up to 20 times a second, each time with the password that is in the connection Secret at that
-// moment.
+// A visitor logs in up to 20 times a second, each time with the current password in the connection Secret.
 type visitor struct {
 	server  *framework.Server
 	address string
@@ -60,17 +59,18 @@ type visitor struct {
 }
 
 const (
-	// visits is the time between two logins, and guests is the maximum number of concurrent ones. On a busy machine,
+	// visits is the time between two logins, and guests is the maximum number of concurrent logins. On a busy machine,
 	// more logins would use up all connections, so that the controller could not log in.
 	visits = 50 * time.Millisecond
 	guests = 10
-	// settle is how long a client may take from reading the Secret to its login while passwords change in a row.
+	// settle is how long a client may take between reading the Secret and logging in, while the password is changed
+	// several times in a row.
 	settle = 5 * time.Second
 	// grace is how long an old password remains valid.
 	grace = 2 * time.Minute
 )
 
-// visit calls once 20 times a second until the test ends or calls end, which waits for the last call.
+// visit calls once 20 times a second until the test ends or calls end. end waits for the last call.
 func visit(t *testing.T, once func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // The caller calls it.
@@ -81,7 +81,7 @@ func visit(t *testing.T, once func(context.Context)) (end func()) {
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			room <- struct{}{}
-			all.Go(func() { once(t.Context()); <-room }) //nolint:contextcheck // A started login is completed.
+			all.Go(func() { once(t.Context()); <-room }) //nolint:contextcheck // A login that has started is completed.
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -108,7 +108,7 @@ func (v *visitor) once(ctx context.Context) {
 	case framework.ErrorNumber(err) == framework.AccessDenied && time.Since(start) < settle:
 		v.note(password, err)
 	}
-	// Other errors come from the port forwarding, or from a machine that is too slow.
+	// Any other error is from the port forwarding, or because the machine is too slow.
 }
 
 func (v *visitor) note(password string, err error) {
@@ -121,7 +121,7 @@ func (v *visitor) note(password string, err error) {
 	v.logins[password]++
 }
 
-// came waits until a login with the password has succeeded.
+// came waits until a login with this password has succeeded.
 func (v *visitor) came(t *testing.T, password string) {
 	t.Helper()
 	framework.Eventually(t, "a login with "+password, func(context.Context) error {
@@ -134,7 +134,7 @@ func (v *visitor) came(t *testing.T, password string) {
 	})
 }
 
-// TestClientNeverFails checks that a client which reads the connection Secret can log in at every moment of ten
+// TestClientNeverFails checks that a client that reads the connection Secret can log in at any time during ten
 // password changes.
 func TestClientNeverFails(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestClientNeverFails(t *testing.T) {
 	}
 }
 
-// TestPasswordSources changes the password in the field, in a Secret, while the server is stopped, and after a
+// TestPasswordSources changes the password in the spec, in a Secret, while the server is stopped, and after a
 // restore.
 func TestPasswordSources(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestPasswordSources(t *testing.T) {
 	s.Client().Connects(t, "after a restore")
 }
 
-// TestPasswordNotAllowed checks that a password or a Secret that the platform does not allow is never used. A running
+// TestPasswordNotAllowed checks that a password or a Secret is not used if the platform does not allow it. A running
 // server keeps its previous password.
 func TestPasswordNotAllowed(t *testing.T) {
 	t.Parallel()
@@ -235,8 +235,8 @@ func TestPasswordNotAllowed(t *testing.T) {
 }
 
 // TestOldPasswordUntilPublished checks an application that reads the password from the Secret that Crossplane
-// publishes for the claim. The server accepts the old password until Crossplane has published the new one, however
-// long that takes.
+// publishes for the claim. The server must accept the old password until Crossplane has published the new one,
+// regardless of how long that takes.
 func TestOldPasswordUntilPublished(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestPublished in package rotate has each step of it")
@@ -254,7 +254,7 @@ func TestOldPasswordUntilPublished(t *testing.T) {
 	fillSecret(t, secret, map[string]string{"root": "second"})
 	s.Client().Connects(t, "second")
 	hasCredentials(t, s, "InSync", "until Crossplane has published the new one in Secret "+s.Namespace+"/for-clients")
-	time.Sleep(grace + 10*time.Second) // After the grace period, the old password would be invalid.
+	time.Sleep(grace + 10*time.Second) // By then, the grace period is over, and the old password would be invalid.
 	if _, err := s.Client().Query(t.Context(), "first", "SELECT 1"); err != nil {
 		t.Errorf("want the published password to be taken, got %v", err)
 	}
@@ -291,8 +291,8 @@ func newPasswordSecret(t *testing.T, s *framework.Server, name string, data map[
 	return secret
 }
 
-// passwordLabel is a label of the Secrets of all tests, because the platform requires it while TestPasswordNotAllowed
-// runs.
+// passwordLabel is a label on the Secrets of all tests, because the platform requires it while TestPasswordNotAllowed
+// is running.
 const passwordLabel = "crossplane-mysql.io/password"
 
 // fillSecret replaces the data of the Secret. If data is nil, it only updates the object.
@@ -306,8 +306,8 @@ func fillSecret(t *testing.T, secret *corev1.Secret, data map[string]string) {
 	}
 }
 
-// whileScaledDown calls meanwhile while the Deployment has no replicas. Crossplane is paused, because it would scale
-// the Deployment up at once.
+// whileScaledDown calls meanwhile while the Deployment has no replicas. It pauses Crossplane, which would otherwise
+// scale up the Deployment immediately.
 func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	t.Helper()
 	if err := pauseXR(t.Context(), s, "true"); err != nil {
@@ -335,7 +335,7 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	hasCredentials(t, s, "Changing", "Waiting for the server")
 	last := time.Time{}
 	framework.Eventually(t, "the end of the pause", func(ctx context.Context) error {
-		if time.Since(last) > 5*time.Second { // Crossplane drops changes if there are many (its issue 7703).
+		if time.Since(last) > 5*time.Second { // Crossplane drops changes if there are too many (its issue 7703).
 			last = time.Now()
 			if err := pauseXR(ctx, s, "false"); err != nil {
 				return err
@@ -349,7 +349,7 @@ func whileScaledDown(t *testing.T, s *framework.Server, meanwhile func()) {
 	})
 }
 
-// paused returns an error as long as Crossplane reconciles a claim or a composite resource.
+// paused returns an error if Crossplane still reconciles a claim or a composite resource.
 func paused(ctx context.Context, u *unstructured.Unstructured) error {
 	if err := framework.HasCondition(ctx, u, "Synced"); err == nil || !strings.Contains(err.Error(), "ReconcilePaused") {
 		return fmt.Errorf("Crossplane goes on: %w", err)
@@ -367,7 +367,7 @@ func pauseXR(ctx context.Context, s *framework.Server, form string) error {
 	return framework.Suite.Kube.Patch(ctx, xr, client.RawPatch(types.MergePatchType, raw))
 }
 
-// hasCredentials waits until the status reports this state of the password.
+// hasCredentials waits until the status reports this state of the password, with this text.
 func hasCredentials(t *testing.T, s *framework.Server, state, text string) {
 	t.Helper()
 	framework.Eventually(t, "status.internal.credentials", func(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 const taintOfDatabases = "e2e.crossplane-mysql.io/databases"
 
 // TestScheduling checks that a claim decides on which nodes its server and the Jobs that read its data run. The
-// platform must first allow the tolerations and priority classes. If the server must not run on the node of its
-// volume, the claim reports that, and the backup is taken on that node.
+// platform must allow the tolerations and priority classes first. If the server must not run on the node of its
+// volume, the claim must report that, and the backup must be taken on that node.
 func TestScheduling(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -56,8 +56,8 @@ func TestScheduling(t *testing.T) {
 	isOn(t, s, s.DataPVC(), nodes[1])
 }
 
-// TestTaintedNode checks that a server can run on a node with a taint, and that all backups, restore tests and
-// restores run there, too.
+// TestTaintedNode checks that a server can run on a node with a taint. All backups, restore tests and restores must
+// run on that node, too.
 func TestTaintedNode(t *testing.T) {
 	framework.Repeats(t, "TestScheduling has what pods tolerate, and this takes a node from all other tests")
 	s := framework.NewServer(t, framework.ClassComposition)

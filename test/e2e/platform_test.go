@@ -16,8 +16,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestPlatform checks that a claim cannot use a setting that the platform no longer allows by choosing an older
-// revision of a Composition. A server that already uses the setting continues to run, and its claim reports that.
+// TestPlatform checks that a claim cannot use a setting that the platform no longer allows, even if it selects an
+// older revision of a Composition. A server that already uses the setting keeps running, and its claim reports that.
 func TestPlatform(t *testing.T) {
 	t.Parallel()
 	const key = "e2e.example.org/reach"
@@ -77,8 +77,8 @@ func revisionOf(ctx context.Context, composition string) (string, error) {
 	return name, nil
 }
 
-// crossplanesFields are the fields that Crossplane adds to the spec of each claim (its internal/xcrd/schemas.go), and
-// what each can affect. If a newer Crossplane adds a field, the test fails until a developer has reviewed it.
+// crossplanesFields maps each field that Crossplane adds to the spec of claims (its internal/xcrd/schemas.go) to what
+// it can affect. If a newer Crossplane adds a field, the test fails until a developer has reviewed the field.
 var crossplanesFields = map[string]string{
 	"compositeDeletePolicy": "how this claim's composite resource is deleted; the XRD has it, too, and allows " +
 		"Background only",
@@ -111,7 +111,7 @@ func TestCrossplanesFields(t *testing.T) {
 	}
 }
 
-// specOf returns the fields of spec in the schema of an XRD or a CRD.
+// specOf returns the fields of the spec in the schema of an XRD or a CRD.
 func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -130,7 +130,7 @@ func specOf(t *testing.T, o *unstructured.Unstructured) map[string]any {
 }
 
 // TestClaimTakesNothing checks that a claim cannot reach other tenants' objects through the fields that Crossplane
-// adds. It cannot use their composite resource, not even when the claim is deleted, and it cannot use their Secret.
+// adds. It must not be able to use their Secrets or their composite resources, even when it is deleted.
 func TestClaimTakesNothing(t *testing.T) {
 	t.Parallel()
 	victim := framework.NewServer(t, framework.ClassComposition)

@@ -13,8 +13,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestPlugin runs the commands of docs/reference/kubectl-mysql.md with kubectl, which finds the plugin. It takes an
-// on-demand backup, clones a claim from it, and connects the client of a real server image through a forwarded port.
+// TestPlugin runs the commands in docs/reference/kubectl-mysql.md with kubectl, which must find the plugin. It takes
+// an on-demand backup, clones a claim from it, and connects the MySQL client of a server image through a forwarded
+// port.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	kubectl := newPlugin(t)
@@ -67,7 +68,7 @@ func TestPlugin(t *testing.T) {
 	s.Delete(t)
 }
 
-// A plugin is kubectl-mysql, a kubectl that finds it, and the client of a server image.
+// A plugin is kubectl-mysql, together with a kubectl that finds it and the MySQL client of a server image.
 type plugin struct{ bin, client string }
 
 func newPlugin(t *testing.T) *plugin {

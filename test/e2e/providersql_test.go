@@ -18,9 +18,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestProviderSQL checks that provider-sql creates the objects of docs/how-to/users-and-databases.md with the
-// unchanged connection Secret. It keeps working after a change of root's password, and a restore contains what it has
-// created.
+// TestProviderSQL checks that provider-sql can create the objects in docs/how-to/users-and-databases.md with the
+// unchanged connection Secret. It must still work after root's password was changed, and a restore must contain the
+// users and databases.
 func TestProviderSQL(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	startProviderSQL(t)
@@ -45,7 +45,7 @@ func TestProviderSQL(t *testing.T) {
 	}
 
 	s.Client().ChangePassword(t, "another-of-root")
-	s.Spec["password"] = "another-of-root" // The next instance uses it, too.
+	s.Spec["password"] = "another-of-root" // The next instance uses this password, too.
 	framework.MustKubectl(t, "patch", "--namespace", s.Namespace, "grant.mysql.sql.m.crossplane.io/shop-on-orders",
 		"--type=merge",
 		"--patch", `{"spec":{"forProvider":{"privileges":["SELECT","INSERT","UPDATE","DELETE","DROP"]}}}`)
@@ -72,7 +72,7 @@ func appliesProviderSQL(t *testing.T, s *framework.Server) string {
 	framework.MustKubectl(t, "apply", "--namespace", s.Namespace, "--filename", file)
 	framework.MustKubectl(t, "wait", "--namespace", s.Namespace, "--for=condition=Ready", "--timeout=2m",
 		"user.mysql.sql.m.crossplane.io/shop", "grant.mysql.sql.m.crossplane.io/shop-on-orders")
-	t.Cleanup(func() { // provider-sql must be running to delete them.
+	t.Cleanup(func() { // provider-sql must be running, because it deletes the objects.
 		_, _ = framework.Kubectl(context.WithoutCancel(t.Context()), "delete", "--namespace", s.Namespace, "--filename", file,
 			"--ignore-not-found", "--timeout=20s")
 	})
@@ -89,7 +89,7 @@ func passwordOfUser(t *testing.T, namespace, name string) string {
 	return string(secret.Data["password"])
 }
 
-// startProviderSQL starts provider-sql in a pod that ends with the test.
+// startProviderSQL starts provider-sql in a pod that is deleted after the test.
 func startProviderSQL(t *testing.T) {
 	t.Helper()
 	program := builds(t, "providersql", "github.com/crossplane-contrib/provider-sql", "package/crds")

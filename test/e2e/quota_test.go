@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestQuota checks that the claim reports that a quota refuses a pod, and that the instance continues when there is
-// room. It covers the first pod of the server, the backup and the restore.
+// TestQuota checks that the claim reports when a quota refuses a pod, and that the instance continues when there is
+// room. It checks this for the first pod of the server, of the backup and of the restore.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyNoPod has the words, and TestNext a Job whose pod does not run")
@@ -47,8 +47,9 @@ func TestQuota(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestQuotaOnPVCs checks a quota that refuses first the data PVC, which Crossplane creates, and then the backup PVC,
-// which the controller creates. The claim names the PVC, and the server starts when there is room for both.
+// TestQuotaOnPVCs checks a quota that first refuses the data PVC, which Crossplane creates, and then the backup PVC,
+// which the controller creates. The claim must name the refused PVC, and the server must start once there is room for
+// both.
 func TestQuotaOnPVCs(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyNoPod has the words")

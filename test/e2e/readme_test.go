@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// A prompt is a shell in the root of the repository, with kubectl and a kubeconfig.
+// A prompt is a shell in the root directory of the repository, with kubectl and a kubeconfig.
 type prompt struct{ env []string }
 
 func newPrompt(t *testing.T) prompt {
@@ -38,7 +38,7 @@ func (p prompt) enter(t *testing.T, command, want string) {
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
 	cmd.Dir, cmd.Env = framework.Repository(), p.env
 	out, err := cmd.CombinedOutput()
-	// The doctor exits with 1 if another test currently breaks something.
+	// The doctor exits with 1 if another test is currently causing a problem.
 	if exit := cmd.ProcessState.ExitCode(); err != nil &&
 		(exit != 1 || command != "go run ./controller/kubectl-mysql doctor") {
 		t.Fatalf("$ %s: %v\n%s", command, err, out)
@@ -48,8 +48,8 @@ func (p prompt) enter(t *testing.T, command, want string) {
 	}
 }
 
-// TestReadmeInstall runs the install commands of README.md. It shares the cluster with no other test. It changes
-// nothing, because everything is installed and the packages are applied only as a dry run.
+// TestReadmeInstall runs the install commands in README.md. No other test can use the cluster at the same time.
+// Nothing changes, because everything is already installed and the packages are applied only as a dry run.
 func TestReadmeInstall(t *testing.T) {
 	p := newPrompt(t)
 	for command, want := range map[string]string{
@@ -68,8 +68,8 @@ func TestReadmeInstall(t *testing.T) {
 		"crossplane-mysql-configuration-mysql serverside-applied")
 }
 
-// TestReadmeLive runs the commands of the section "Session on a local cluster" in README.md unchanged, and the
-// commands that inspect the cluster. The suite itself runs the commands that boot and delete the cluster.
+// TestReadmeLive runs the commands in the section "Session on a local cluster" of README.md unchanged, and the
+// commands that inspect the cluster. The test suite itself runs the commands that boot and delete the cluster.
 func TestReadmeLive(t *testing.T) {
 	t.Parallel()
 	p, s := newPrompt(t), inDefault(t)
@@ -114,7 +114,7 @@ func TestReadmeLive(t *testing.T) {
 }
 
 // inDefault returns the server of the original example in the namespace default. If an earlier run has left a backup,
-// it is restored.
+// the backup is restored.
 func inDefault(t *testing.T) *framework.Server {
 	t.Helper()
 	claim := framework.ReadObjects(t, "examples/original-claim/claim.yaml", "default")[0]
@@ -126,8 +126,7 @@ func inDefault(t *testing.T) *framework.Server {
 	return s
 }
 
-// live returns the kubectl commands of README.md that follow the commands to boot a cluster and to set its
-// kubeconfig.
+// live returns the kubectl commands in README.md that follow the commands that boot a cluster and set its kubeconfig.
 func live(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(framework.Repository(), "README.md"))
@@ -149,7 +148,7 @@ func live(t *testing.T) []string {
 	return all
 }
 
-// replaceClaim replaces the claim by an identical one with `kubectl replace --force`.
+// replaceClaim replaces the claim with an identical one with `kubectl replace --force`.
 func replaceClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
 	object := framework.NewObject(s.Claim.GetAPIVersion(), s.Claim.GetKind(), s.Namespace, s.Name)

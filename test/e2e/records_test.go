@@ -17,8 +17,8 @@ import (
 // withoutRecord is part of the message of a blocked claim whose BackupRecord is missing.
 const withoutRecord = "exists, but its BackupRecord is missing. No empty server is started"
 
-// TestRecordDeletedIsMadeAgain checks that deleting a BackupRecord loses nothing, and that the next instance does not
-// start empty. The claim and the doctor print the command that creates the BackupRecord again.
+// TestRecordDeletedIsMadeAgain checks that no data is lost if a BackupRecord is deleted, and that the next instance
+// does not start empty. The claim and the doctor must print the command that creates the BackupRecord again.
 func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells deletes a record")
@@ -31,7 +31,7 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	s.Create(t)
 	s.Says(t, withoutRecord)
 	s.Says(t, "forget.crossplane-mysql.io/"+name+"=")
-	s.Says(t, "make-record="+name) // The controller reports this after the function has blocked the server.
+	s.Says(t, "make-record="+name) // The controller reports this only after the function has blocked the server.
 	s.IsHeld(t)
 	named := func(f finding) bool {
 		return f.Severity == wrong && strings.Contains(f.Text, name) && strings.Contains(f.Text, "has no BackupRecord")
@@ -52,9 +52,9 @@ func TestRecordDeletedIsMadeAgain(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// TestRecordDeletedWithItsArchive checks that a BackupRecord that is deleted with the delete-archive annotation is
-// deleted with its archive and password, and nothing else. A backup that a claim was told to forget stays, and blocks
-// nothing.
+// TestRecordDeletedWithItsArchive checks that a BackupRecord with the delete-archive annotation is deleted together
+// with its archive, but with no other archive. After an annotation to forget a backup whose BackupRecord is missing,
+// that backup is kept and no longer blocks a new instance.
 func TestRecordDeletedWithItsArchive(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestModelRecords has each order of it, and a cell of TestCells deletes a record")
@@ -93,9 +93,9 @@ func backupVolume(t *testing.T, s *framework.Server) *corev1.PersistentVolume {
 	return v
 }
 
-// TestRecordsOutliveTheController deletes all BackupRecords, their CRD and the controller, both with and without a
-// running controller. Every archive is still there, and no claim starts empty. It shares the cluster with no other
-// test.
+// TestRecordsOutliveTheController deletes all BackupRecords, their CRD and the controller, once with and once without
+// a running controller. Every archive must still exist, and no claim may start empty. No other test can use the
+// cluster at the same time.
 func TestRecordsOutliveTheController(t *testing.T) {
 	framework.Repeats(t, "TestDeploy has what goes with a controller, and TestRecordDeleted what goes with a record")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -110,7 +110,7 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	}
 	t.Cleanup(func() { reinstalled(t) })
 	framework.MustKubectl(t, "delete", "msbr", "--all")
-	// The controller is running. The policy permits the deletion, because there are no BackupRecords.
+	// The controller is running. The policy allows the deletion, because there are no BackupRecords.
 	framework.MustKubectl(t, "delete", "crd", "backuprecords.crossplane-mysql.io")
 	reinstalled(t)
 	isHeldThenRestored(t, s, before)
@@ -118,7 +118,7 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	s.Delete(t)
 	s.Backups().AreProven(t, 2)
 
-	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // It is running.
+	framework.MustKubectl(t, "delete", "--kustomize", "controller/deploy/controller") // The controller is running.
 	noControllerRuns(t)
 	framework.MustKubectl(t, "delete", "msbr", "--all", "--wait=false")
 	framework.MustKubectl(t, "delete", "validatingadmissionpolicybinding", "crossplane-mysql-keep-records")
@@ -143,14 +143,14 @@ func TestRecordsOutliveTheController(t *testing.T) {
 	s.Backups().HaveArchives(t, archives)
 }
 
-// noControllerRuns waits until no controller pod exists. kubectl deletes only the Deployment, and Kubernetes deletes
-// the pod later.
+// noControllerRuns waits until there is no controller pod. kubectl deletes only the Deployment, and Kubernetes
+// deletes the pod later.
 func noControllerRuns(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "the end of the controller", func(ctx context.Context) error {
 		pods, err := listKind(ctx, "v1/Pod", framework.SystemNamespace)
 		for _, p := range pods {
-			if p.GetLabels()["app.kubernetes.io/name"] == "crossplane-mysql" { // The backup gateway is separate.
+			if p.GetLabels()["app.kubernetes.io/name"] == "crossplane-mysql" { // The backup gateway has a different name.
 				return fmt.Errorf("pod %s is there", p.GetName())
 			}
 		}
@@ -158,7 +158,7 @@ func noControllerRuns(t *testing.T) {
 	})
 }
 
-// isHeldThenRestored checks that a claim whose BackupRecords are missing is blocked, and that it is restored after a
+// isHeldThenRestored checks that a claim is blocked if its BackupRecords are missing, and that it is restored after a
 // user has requested all of them.
 func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	t.Helper()
@@ -170,8 +170,8 @@ func isHeldThenRestored(t *testing.T, s *framework.Server, before string) {
 	s.Client().SeesRows(t, before)
 }
 
-// isProvenAgain waits until the only BackupRecord of a claim, which was lost or has lost its status, is verified
-// again.
+// isProvenAgain waits until the claim's only BackupRecord is verified again, after it was lost or has lost its
+// status.
 func isProvenAgain(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the record", func(ctx context.Context) error {

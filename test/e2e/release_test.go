@@ -25,16 +25,16 @@ const (
 	nextGrace = 599
 )
 
-// nextRelease changes the source of the newer release in these places, so that it creates another pod template and
-// another my.cnf.
+// nextRelease contains the changes in the source code of the newer release, which then creates a different pod
+// template and a different my.cnf.
 var nextRelease = map[string][2]string{
 	"fn/compose/deployment.go": {"gracePeriod int64 = 600", fmt.Sprintf("gracePeriod int64 = %d", nextGrace)},
 	"fn/compose/config.go":     {"skip_name_resolve = ON", "skip_name_resolve = ON\\n# Made by the next release."},
 }
 
-// TestReleaseRestartsNobody updates the function while clients write to three servers. The new function creates
-// another pod template and another my.cnf. The servers continue in their pods. A user restarts one of them and the
-// platform the others, and only then they use the new template.
+// TestReleaseRestartsNobody updates the function while clients write to three servers. The new function creates a
+// different pod template and a different my.cnf, but the servers must keep running in their pods. They use the new
+// template only when they are restarted: one of them by a user, and the others by the platform.
 func TestReleaseRestartsNobody(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRevision has who is restarted when, and TestChangeInPlace restarts one")
@@ -85,7 +85,8 @@ func TestReleaseRestartsNobody(t *testing.T) {
 	}
 }
 
-// A tenant is a server with a client that writes over one connection, which ends with the server's pod.
+// A tenant is a server with a client that writes through a single connection, which breaks if the server's pod is
+// deleted.
 type tenant struct {
 	*framework.Server
 
@@ -95,7 +96,7 @@ type tenant struct {
 	end    func()
 }
 
-// write starts to write rows until stopWriting is called.
+// write starts a client that writes rows until stopWriting is called.
 func (s *tenant) write(t *testing.T) {
 	t.Helper()
 	c, err := framework.Dial(t.Context(), s.Client().Forward(t), s.Password)
@@ -111,7 +112,7 @@ func (s *tenant) write(t *testing.T) {
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // It is called by end.
+	ctx, cancel := context.WithCancel(t.Context()) //nolint:gosec // stopWriting calls it.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -139,7 +140,7 @@ func (s *tenant) stopWriting(t *testing.T) {
 	t.Logf("%d writes in %s", s.writes, s.Namespace)
 }
 
-// ranOn checks that the server has been running in its pod without a restart.
+// ranOn checks that the server is still running in the same pod without a restart.
 func (s *tenant) ranOn(t *testing.T) {
 	t.Helper()
 	p := s.Pods().MustFindServer(t)
@@ -149,7 +150,7 @@ func (s *tenant) ranOn(t *testing.T) {
 	}
 }
 
-// isUpdated waits until the server runs in a pod of the new release.
+// isUpdated waits until the server runs in a pod that the new release has created.
 func (s *tenant) isUpdated(t *testing.T) {
 	t.Helper()
 	s.hasPendingRestart(t, "False")
@@ -205,7 +206,7 @@ func changeComposition(t *testing.T, composition string, value any, path ...stri
 	})
 }
 
-// installNextFunction installs a second Function with the same package and another image.
+// installNextFunction installs a second Function with the same package but a different image.
 func installNextFunction(t *testing.T) {
 	t.Helper()
 	h := findHost(t)
@@ -237,8 +238,8 @@ func installNextFunction(t *testing.T) {
 	})
 }
 
-// runtimeSpec returns the spec of a Function with the package of another Function. Its dependencies are skipped,
-// because the other Function has them already.
+// runtimeSpec returns the spec of a Function with the package of another Function. It skips the dependencies, because
+// the other Function already has them.
 func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
 	pkg, _, _ := unstructured.NestedString(installed.Object, "spec", "package")
 	return map[string]any{
@@ -248,7 +249,7 @@ func runtimeSpec(installed *unstructured.Unstructured) map[string]any {
 	}
 }
 
-// buildNextFunction builds the image of the newer release and returns its file.
+// buildNextFunction builds the image of the newer release and returns the image file.
 func buildNextFunction(t *testing.T) string {
 	t.Helper()
 	words := map[string][2]string{}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestRequestedBackup checks that a Backup contains all rows, that the server continues afterwards, and that a later
-// instance can restore it by name.
+// TestRequestedBackup checks that an on-demand backup contains all rows, and that the server runs again afterwards. A
+// later instance must be able to restore the backup by name.
 func TestRequestedBackup(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -48,8 +48,8 @@ func TestRequestedBackup(t *testing.T) {
 	}
 }
 
-// TestRequestedBackups checks that each Backup takes one backup, that older ones are pruned, and that the next
-// instance has on-demand backups of its own.
+// TestRequestedBackups checks that exactly one backup is taken for each Backup, and that older ones are pruned. The
+// next instance must be able to take its own on-demand backups.
 func TestRequestedBackups(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRequestedBackup takes one, and TestRequestedExpire has which of them go")
@@ -76,10 +76,10 @@ func TestRequestedBackups(t *testing.T) {
 		}
 		return err
 	})
-	s.Backups().AreProven(t, 2) // The other one is the final backup of the previous instance.
+	s.Backups().AreProven(t, 2) // One of them is the final backup of the previous instance.
 }
 
-// onlyBackupIsAfter waits until the named backup is deleted and only one other backup exists.
+// onlyBackupIsAfter waits until the named backup is deleted and there is only one other backup.
 func onlyBackupIsAfter(t *testing.T, s *framework.Server, gone string) {
 	t.Helper()
 	s.Eventually(t, "the end of the first backup, of which one is kept", func(ctx context.Context) error {
@@ -91,8 +91,8 @@ func onlyBackupIsAfter(t *testing.T, s *framework.Server, gone string) {
 	})
 }
 
-// TestRequestedBackupFails checks that the server continues after a while if the Job of a backup cannot run. The
-// claim reports why the backup failed, and another Backup succeeds later.
+// TestRequestedBackupFails checks that the server runs again after a while if the Job of a backup cannot run. The
+// claim must report why the backup failed, and a later Backup must succeed.
 func TestRequestedBackupFails(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRequested has each step, and the model that a server that was stopped starts again")
@@ -110,7 +110,8 @@ func TestRequestedBackupFails(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// phaseFailed is the phase of a failed backup. verified is the reason in the condition Complete of a verified Backup.
+// phaseFailed is the phase of a failed backup. verified is the reason in the condition Complete once the Backup is
+// verified.
 const (
 	phaseFailed = "Failed"
 	verified    = "Verified"
@@ -142,7 +143,7 @@ func newBackup(s *framework.Server, name string) *unstructured.Unstructured {
 	return framework.NewObject(apiVersionOwn, "Backup", s.Namespace, name)
 }
 
-// instanceKind returns the kind as Backups name it. The kind of the namespaced API includes its group.
+// instanceKind returns the kind in the form that Backups use. The kind of the namespaced API includes its group.
 func instanceKind(o *unstructured.Unstructured) string {
 	if o.GroupVersionKind().Group == "crossplane-mysql.io" {
 		return o.GroupVersionKind().GroupKind().String()
@@ -150,7 +151,7 @@ func instanceKind(o *unstructured.Unstructured) string {
 	return o.GetKind()
 }
 
-// isAnswered waits until the Backup is verified, or has failed, as expected.
+// isAnswered waits until the Backup is verified, or until it has failed if a failure is expected.
 func isAnswered(t *testing.T, s *framework.Server, name, phase string) {
 	t.Helper()
 	want := phase
@@ -191,9 +192,9 @@ func completeOf(b *unstructured.Unstructured) string {
 	return ""
 }
 
-// TestBackupObjects checks that users of a namespace see each backup of it as a Backup, whatever its origin. A
-// deleted Backup is created again. The delete-archive annotation with another UID has no effect, and with the right
-// UID it deletes the archive.
+// TestBackupObjects checks that users of a namespace see each of its backups as a Backup, regardless of its origin.
+// If a user deletes a Backup, it is created again. The delete-archive annotation deletes the archive if it contains
+// the right UID, and has no effect with any other UID.
 func TestBackupObjects(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -248,7 +249,7 @@ func uidOfBackup(t *testing.T, s *framework.Server, name string) string {
 	return uid
 }
 
-// isSeen checks that a Backup is verified and reports its size, its location and other fields.
+// isSeen checks that a Backup is verified, and reports its size, its location and other details.
 func isSeen(t *testing.T, s *framework.Server, name string) {
 	t.Helper()
 	b := newBackup(s, name)

@@ -17,10 +17,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// rescueNamespace is the recovery namespace. Data whose own namespace is deleted is backed up there.
+// rescueNamespace is the recovery namespace, in which data is backed up if its own namespace is deleted.
 const rescueNamespace = "crossplane-mysql-rescue"
 
-// TestDeletedPVC deletes the data PVC of a running instance. The PVC is created again and bound to the same volume.
+// TestDeletedPVC deletes the data PVC of a running instance. The PVC must be created again and bound to the same
+// volume.
 func TestDeletedPVC(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "the model deletes it at each step")
@@ -62,7 +63,7 @@ func dataPVCReturns(t *testing.T, s *framework.Server, before types.UID) {
 }
 
 // TestTakenFinalizers removes the finalizers of the claim and the composite resource, so that all composed objects
-// are deleted. The data remains, and the next claim of the name restores it.
+// are deleted. The data must be kept, and the next claim of the same name must restore it.
 func TestTakenFinalizers(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "a cell of TestCells takes them off")
@@ -81,13 +82,13 @@ func takenFinalizers(t *testing.T, composition string) {
 	takeFinalizers(t, xr, s.Claim)
 	s.ClaimGone(t)
 	s.Create(t)
-	isRestored(t, s) // The server of the previous instance may respond for a while.
+	isRestored(t, s) // Until then, the server of the previous instance may still respond.
 	s.Client().SeesRows(t, before)
 	s.Backups().AreProven(t, 1)
 	leavesNothingRescued(t, s)
 }
 
-// beingDeleted waits until the object is being deleted or does not exist any more.
+// beingDeleted waits until the object is being deleted or no longer exists.
 func beingDeleted(t *testing.T, o client.Object) {
 	t.Helper()
 	framework.Eventually(t, "the deletion of "+o.GetName(), func(ctx context.Context) error {
@@ -110,8 +111,8 @@ func takeFinalizers(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// TestSupersededComposite removes the finalizers of a claim before Crossplane has deleted its composite resource,
-// which Crossplane then never does. The next claim of the name restores the data nevertheless.
+// TestSupersededComposite removes the finalizers of a claim before Crossplane has deleted its composite resource, so
+// that Crossplane never deletes it. The next claim of the same name must still restore the data.
 func TestSupersededComposite(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and a cell of TestCells has what comes then")
@@ -124,7 +125,7 @@ func TestSupersededComposite(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// detachClaim deletes the claim without its composite resource, which continues to exist.
+// detachClaim deletes the claim, but not its composite resource.
 func detachClaim(t *testing.T, s *framework.Server) {
 	t.Helper()
 	xr, err := s.XR(t.Context())
@@ -142,8 +143,8 @@ func detachClaim(t *testing.T, s *framework.Server) {
 	}
 }
 
-// TestDeletedNamespaceOfComposite checks that a composite resource without a claim does not block the deletion of the
-// namespace.
+// TestDeletedNamespaceOfComposite checks that a namespace can be deleted although a composite resource without a
+// claim belongs to it.
 func TestDeletedNamespaceOfComposite(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext deletes an XR that no claim will have, and TestNamespaceComesBack deletes a namespace")
@@ -153,8 +154,8 @@ func TestDeletedNamespaceOfComposite(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// TestDeletedNamespace deletes the namespace. No pod can start in it then, so the data is backed up in the recovery
-// namespace.
+// TestDeletedNamespace deletes the namespace. Because no pod can start in it after that, the data must be backed up
+// in the recovery namespace.
 func TestDeletedNamespace(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNamespaceComesBack deletes one")
@@ -163,8 +164,8 @@ func TestDeletedNamespace(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// TestNamespaceDeletedInRescue deletes the namespace while data without a composite resource is backed up in it. The
-// objects of that backup do not block the deletion.
+// TestNamespaceDeletedInRescue deletes the namespace while a backup of data without a composite resource is running
+// in it. The objects of that backup must not block the deletion.
 func TestNamespaceDeletedInRescue(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNamespaceComesBack deletes one, and the model does in a rescue")
@@ -192,7 +193,7 @@ func TestNamespaceDeletedInRescue(t *testing.T) {
 	loseNamespace(t, s, 1)
 }
 
-// loseNamespace deletes the server's namespace, and waits until only this number of backups is left.
+// loseNamespace deletes the server's namespace, and waits until only the given number of backups is left.
 func loseNamespace(t *testing.T, s *framework.Server, backups int) {
 	t.Helper()
 	deleteNamespace(t, s)
@@ -222,7 +223,7 @@ func deleteNamespace(t *testing.T, s *framework.Server) {
 	}
 }
 
-// namespaceEnds waits until the namespace does not exist any more and the recovery namespace contains nothing of it.
+// namespaceEnds waits until the namespace no longer exists, and the recovery namespace contains none of its objects.
 func namespaceEnds(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the namespace's end", func(ctx context.Context) error {
@@ -241,8 +242,8 @@ func createNamespaceAgain(t *testing.T, s *framework.Server) {
 	framework.StartToolbox(t, s.Namespace, "client", "")
 }
 
-// TestNamespaceComesBack checks that a new namespace of the same name gets no data of the previous one unless the
-// platform team allows it. If it does, everything is restored from the same volume.
+// TestNamespaceComesBack checks that a new namespace of the same name cannot use the data of the previous one unless
+// the platform team allows it. If the platform team does, everything must be restored from the same volume.
 func TestNamespaceComesBack(t *testing.T) {
 	t.Parallel()
 	framework.OnEach(t, map[string]string{framework.OnHostPath: "TestEverythingComesBack has that Composition"},
@@ -258,7 +259,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 	s.Create(t)
 	s.Says(t, "Ask the platform team to allow the restore (reusableNamespaces of Platform crossplane-mysql)")
 	s.IsHeld(t)
-	s.Delete(t) // It may leave an empty volume.
+	s.Delete(t) // An empty volume may remain.
 	s.Backups().AreProven(t, 1)
 
 	framework.AllowReuse(t, s.Namespace)
@@ -286,7 +287,7 @@ func namespaceComesBack(t *testing.T, composition string) {
 	s.Backups().HaveArchives(t, names)
 }
 
-// leavesNothingRescued waits until the recovery namespace contains nothing of the server's namespace.
+// leavesNothingRescued waits until the recovery namespace contains no objects of the server's namespace.
 func leavesNothingRescued(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the end of the rescue", func(ctx context.Context) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestorable checks that the backup of a deleted claim is restore-tested, and that the test leaves nothing
-// behind.
+// TestRestorable checks that the backup of a deleted claim is restore-tested, and that the restore test leaves no
+// objects behind.
 func TestRestorable(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestEverythingComesBack has the word of one, and TestManifests its Job")
@@ -42,8 +42,8 @@ func TestRestorable(t *testing.T) {
 		})
 }
 
-// strangers creates suspended Jobs of a tenant with the product's labels. They must not take a turn in the queue of
-// restore tests.
+// strangers creates suspended Jobs of a tenant with the product's labels. They must not occupy a place in the queue
+// of restore tests.
 func strangers(t *testing.T) {
 	t.Helper()
 	ns := framework.NewNamespace(t)
@@ -68,8 +68,8 @@ func strangers(t *testing.T) {
 	}
 }
 
-// TestRequireRestorable backs up a database with a damaged table. The archive is identical to the data, so the backup
-// is verified. The restore test finds the damage, and the data is kept until a user decides.
+// TestRequireRestorable backs up a database with a damaged table. The backup is verified, because the archive is
+// identical to the data. The restore test must find the damage, and the data must be kept until a user decides.
 func TestRequireRestorable(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealBootCheck finds a broken table, and TestNext has a deletion that waits for that")
@@ -101,7 +101,7 @@ func TestRequireRestorable(t *testing.T) {
 }
 
 // TestRestorableInLife checks that a backup in a store is restore-tested while its instance is running. If the claim
-// is deleted meanwhile, the test is stopped. It leaves nothing behind and no result.
+// is deleted during the restore test, the restore test is stopped, and leaves neither objects nor a result.
 func TestRestorableInLife(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestStore waits for such a test before the data goes")
@@ -153,9 +153,9 @@ func TestRestorableInLife(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestRestorableWithoutItsKind deletes the XRD during a restore test and then starts a controller that has never seen
-// the XRD. The test ends, the BackupRecord can be deleted meanwhile, and every row is restored. It shares the cluster
-// with no other test.
+// TestRestorableWithoutItsKind deletes the XRD during a restore test, and then starts a controller that has never
+// seen the XRD. The restore test must finish, the BackupRecord can be deleted in the meantime, and every row must be
+// restored. No other test can use the cluster at the same time.
 func TestRestorableWithoutItsKind(t *testing.T) {
 	framework.Repeats(t, "the matrix uninstalls the XRD, and TestTurnWithoutKind has the turn")
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -191,7 +191,7 @@ func isBeingTried(record *unstructured.Unstructured) bool {
 	return job != ""
 }
 
-// hasRestoreTest returns an error unless a restore test is running.
+// hasRestoreTest returns an error if no restore test is running.
 func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	records, err := s.Backups().List(ctx)
 	for _, r := range records {
@@ -202,7 +202,7 @@ func hasRestoreTest(ctx context.Context, s *framework.Server) error {
 	return errors.Join(err, fmt.Errorf("no record of %d has one", len(records)))
 }
 
-// hasVerdict waits for the restore test of the newest backup to have this result, and returns its message.
+// hasVerdict waits until the restore test of the newest backup has this result, and returns its message.
 func hasVerdict(t *testing.T, s *framework.Server, want string) (message string) {
 	t.Helper()
 	framework.Eventually(t, "the verdict on the backup", func(ctx context.Context) error {
@@ -233,7 +233,7 @@ func hasVerdict(t *testing.T, s *framework.Server, want string) (message string)
 	return message
 }
 
-// leavesNoCopy checks that the backup volume contains no copy that a restore test has made.
+// leavesNoCopy checks that the backup volume contains no copy from a restore test.
 func leavesNoCopy(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.StartToolbox(t, s.Namespace, "copies", s.BackupPVC())
@@ -245,7 +245,7 @@ func leavesNoCopy(t *testing.T, s *framework.Server) {
 	endHand(t, s, "copies")
 }
 
-// damageTable overwrites pages of a table on the disk of a running server that no longer reads them.
+// damageTable overwrites pages of a table on the disk. The running server no longer reads these pages.
 func damageTable(t *testing.T, s *framework.Server) {
 	t.Helper()
 	s.Client().MustQuery(t, "CREATE TABLE victim (id INT AUTO_INCREMENT PRIMARY KEY, t CHAR(200)); INSERT INTO victim "+

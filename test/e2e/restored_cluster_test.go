@@ -17,11 +17,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRestoredCluster deletes all objects and restores them from a backup of the cluster's objects. They have new
-// UIDs and no status, but keep their labels, finalizers and owners (velero, pkg/restore/restore.go).
+// TestRestoredCluster deletes all objects and restores them from a backup of the cluster's objects. The restored
+// objects have new UIDs and no status, but keep their labels, finalizers and owners (velero, pkg/restore/restore.go).
 //
-// The controller does not delete the data of such a volume because of its labels. It verifies each BackupRecord
-// against the volume of the archive. After a user has decided, all rows are there.
+// The controller must not delete the data of such a volume on the basis of its labels. It must verify each
+// BackupRecord against the volume with the archive. After a user has decided what to do, no row is missing.
 func TestRestoredCluster(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestNext and TestJudge have objects that came back under other UIDs")
@@ -69,11 +69,11 @@ func TestRestoredCluster(t *testing.T) {
 	}
 }
 
-// added is the row that is in no backup.
+// added is the row that is not in any backup.
 const added = "\n1000\tlater"
 
-// livesTwice creates an instance, deletes it, creates it again and adds a row. It returns the rows and the name of
-// the backup of the first instance.
+// livesTwice creates an instance, deletes it, creates it again and adds a row. It returns the rows, and the name of
+// the first instance's backup.
 func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 	t.Helper()
 	s.Begin(t)
@@ -90,8 +90,8 @@ func livesTwice(t *testing.T, s *framework.Server) (rows, backup string) {
 	return rows, backup
 }
 
-// typeWord runs the annotate command that the claim and the doctor print for a volume, and returns the name of the
-// volume.
+// typeWord runs the annotate command that the claim and the doctor print for a volume. word is the name of the
+// annotation. It returns the name of the volume.
 func typeWord(t *testing.T, s *framework.Server, word string) string {
 	t.Helper()
 	message := s.Message(t.Context())
@@ -117,8 +117,8 @@ func doctorSays(ctx context.Context, t *testing.T, s *framework.Server) string {
 	return out.String()
 }
 
-// kindsOfInstance are the kinds in the order in which they are restored: volumes before the objects that use them,
-// and the claim last.
+// kindsOfInstance lists the kinds in the order in which they are restored. Volumes come before the objects that use
+// them, and the claim comes last.
 var kindsOfInstance = []string{
 	"v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/Secret", "v1/ConfigMap", "v1/Service",
 	"networking.k8s.io/v1/NetworkPolicy", "apps/v1/Deployment", "batch/v1/Job",
@@ -156,7 +156,7 @@ func exportAll(t *testing.T, s *framework.Server) []*unstructured.Unstructured {
 	return out
 }
 
-// loseAll deletes all objects at once, without a running controller. The data on the volumes is kept.
+// loseAll deletes all objects while no controller is running. The data on the volumes is kept.
 func loseAll(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range slices.Backward(objects) {
@@ -208,7 +208,7 @@ func importAll(t *testing.T, objects []*unstructured.Unstructured) {
 		case "PersistentVolumeClaim":
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "pv.kubernetes.io/bind-completed")
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "pv.kubernetes.io/bound-by-controller")
-		case "Job": // Its selector contains its UID.
+		case "Job": // The selector of a Job contains the Job's UID.
 			unstructured.RemoveNestedField(o.Object, "spec", "selector")
 			unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "labels")
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestRows checks what the original operators did, row by row of docs/contribute/original-operators-rows.md, on one
-// instance. Row 14 is TestRow14Database.
+// TestRows checks the features of the original operators on one instance, row by row as in
+// docs/contribute/original-operators-rows.md. TestRow14Database checks row 14.
 func TestRows(t *testing.T) { //nolint:tparallel // The subtests use one instance, in this order.
 	t.Parallel()
 	s := framework.NewServer(t, framework.HostPathComposition(t, nil))
@@ -68,7 +68,7 @@ func requiresFields(t *testing.T, s *framework.Server) {
 	}
 }
 
-// knowsSpellings checks that kubectl accepts every name of the kind.
+// knowsSpellings checks that kubectl accepts all names of the kind.
 func knowsSpellings(t *testing.T, s *framework.Server) {
 	t.Helper()
 	for _, name := range []string{"mysql", "mysqls", "ms"} {
@@ -97,7 +97,7 @@ func makesObjects(t *testing.T, s *framework.Server) {
 	}
 }
 
-// hasBackupPV checks that the backup PVC exists from the beginning and has no owner.
+// hasBackupPV checks that the backup PVC exists from the beginning, and that it has no owner.
 func hasBackupPV(t *testing.T, s *framework.Server) {
 	t.Helper()
 	c := &corev1.PersistentVolumeClaim{}
@@ -130,7 +130,7 @@ func liesOnHostPath(t *testing.T, s *framework.Server) {
 	}
 }
 
-// runsInTheCluster checks that the controller's service account has only limited permissions.
+// runsInTheCluster checks that the controller's ServiceAccount has only limited permissions.
 func runsInTheCluster(t *testing.T) {
 	t.Helper()
 	const account = "system:serviceaccount:crossplane-mysql-system:crossplane-mysql"
@@ -150,8 +150,8 @@ func runsInTheCluster(t *testing.T) {
 	}
 }
 
-// liesInADirectory checks that the data is in a subdirectory of its volume. In the root directory, MySQL would take
-// lost+found for a database.
+// liesInADirectory checks that the data is in a subdirectory of its volume. In the root directory, MySQL would treat
+// lost+found as a database.
 func liesInADirectory(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pod := s.Pods().MustFindServer(t)

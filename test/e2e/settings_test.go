@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// settingsAre waits until the condition PendingRestart of the claim has this reason and contains this text.
+// settingsAre waits until the claim's condition PendingRestart has this reason and contains this text.
 func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
 	t.Helper()
 	s.Eventually(t, "the settings: "+reason, func(ctx context.Context) error {
@@ -26,8 +26,8 @@ func settingsAre(t *testing.T, s *framework.Server, reason, text string) {
 	})
 }
 
-// crashLoopsWith makes the server of a claim exit at every start. Settings are not validated while the server is
-// suspended.
+// crashLoopsWith makes the server of a claim exit at every start. It sets the settings while the server is suspended,
+// because they are not validated then.
 func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 	t.Helper()
 	s.Set(t, map[string]any{"suspend": true})
@@ -36,9 +36,9 @@ func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 	s.Pods().WaitFor(t, "server", func(p *corev1.Pod) bool { return waits(p, "CrashLoopBackOff") })
 }
 
-// TestSettingsTakeNoServerDown checks that a running server continues in the same pod if its claim gets settings that
-// mysqld refuses. The claim reports mysqld's error. Valid settings are applied. Settings with which the server does
-// not start are reverted automatically. A read-only server is restored.
+// TestSettingsTakeNoServerDown checks that a server keeps running in the same pod if its claim gets settings that
+// mysqld refuses. The claim must report mysqld's error. Valid settings must be applied. Settings with which the
+// server does not start must be reverted automatically. A read-only server must be restored.
 func TestSettingsTakeNoServerDown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)

@@ -13,11 +13,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// numberRounds is how often each request is made. The result is the median.
+// numberRounds is how often each request is sent. The result is the median.
 const numberRounds = 20
 
 // TestSpeedNumbers measures how long the API server takes to refuse a quantity, compared with accepting a valid one.
-// It asserts only that they are refused, because the times depend on the load of the machine.
+// It asserts only that the quantities are refused, because the times depend on the load of the machine.
 func TestSpeedNumbers(t *testing.T) {
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Create(t)

@@ -16,11 +16,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// speedRounds is how often everything is measured. The result is the median. One more round before them pulls the
+// speedRounds is how often everything is measured. The result is the median. An additional first round pulls the
 // images.
 const speedRounds = 3
 
-// A span is the measured time of something that users wait for.
+// A span contains the measured times of an operation that users wait for.
 type span struct {
 	subject, target string
 	seconds         []float64
@@ -28,18 +28,19 @@ type span struct {
 
 func (s *span) add(d time.Duration) { s.seconds = append(s.seconds, d.Seconds()) }
 
-// middle returns the median of all rounds but the first.
+// middle returns the median of all rounds except the first.
 func (s *span) middle() float64 {
 	counted := slices.Sorted(slices.Values(s.seconds[1:]))
 	return counted[len(counted)/2]
 }
 
-// spans are the times of a claim, and of the same objects without a claim.
+// spans contains the times of a claim, and of the same objects without the product.
 type spans struct {
 	first, hand, change, end, restart span
 }
 
-// TestSpeed measures what users wait for. It asserts nothing, because the times depend on the load of the machine.
+// TestSpeed measures the operations that users wait for. It asserts nothing, because the times depend on the load of
+// the machine.
 func TestSpeed(t *testing.T) {
 	all := &spans{
 		first:   span{subject: "claim applied, to the first query"},
@@ -66,7 +67,7 @@ func (a *spans) print() {
 	}
 }
 
-// life measures one claim and returns its composed objects.
+// life measures the operations on one claim and returns its composed objects.
 func (a *spans) life(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	s := framework.NewServer(t, "mysql")
@@ -115,11 +116,11 @@ func applyByHand(t *testing.T, ns string, composed []*unstructured.Unstructured)
 	}
 }
 
-// loop is a client that retries until it succeeds. It reads its options from standard input.
+// loop is a client that retries until it succeeds. It reads its options from its standard input.
 const loop = `umask 077; cat >/tmp/options; until mysql --defaults-file=/tmp/options --connect-timeout=1 --execute="$1" "$2" 2>/tmp/error; do sleep 0.05; done`
 
-// waitForAnswer returns the time from a call of act to the first success of a client. The client is already retrying
-// in its pod before the call.
+// waitForAnswer returns the time from a call of act until a client succeeds for the first time. The client already
+// retries in its pod before the call.
 func waitForAnswer(t *testing.T, s *framework.Server, password, statement string, act func()) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), framework.Patience)
@@ -163,7 +164,7 @@ func setPassword(t *testing.T, s *framework.Server, password string) {
 	}
 }
 
-// waitUntilSettled waits until the password in the server is the one in the claim.
+// waitUntilSettled waits until the server accepts the password in the claim.
 func waitUntilSettled(t *testing.T, s *framework.Server) {
 	t.Helper()
 	framework.Eventually(t, "the credentials", func(ctx context.Context) error {
@@ -193,7 +194,7 @@ func composedOf(t *testing.T, s *framework.Server) []*unstructured.Unstructured 
 		if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			t.Fatal(err)
 		}
-		if o.GetName() == s.Name+"-root" { // The function removes the key after the first login.
+		if o.GetName() == s.Name+"-root" { // The function removes that key after the first login.
 			if err := unstructured.SetNestedField(o.Object, "", "data", "initialize"); err != nil {
 				t.Fatal(err)
 			}

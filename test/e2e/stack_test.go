@@ -23,30 +23,30 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// parts are the programs of the product and of Crossplane. Each runs in one pod, which is found by the beginning of
-// its name.
+// parts are the programs of the product and of Crossplane. Each runs in one pod, which is found by the prefix of its
+// name.
 var parts = []string{"crossplane-system/crossplane-mysql-function-", "crossplane-mysql-system/crossplane-mysql-",
 	"crossplane-system/crossplane-"}
 
-// rested is what a number of idle claims costs, and how long a changed field takes to have an effect.
+// rested contains the resources that idle claims use, and how long a changed field takes to have an effect.
 type rested struct {
 	claims int
 	// calls is the number of API calls per minute and claim.
 	calls float64
-	// used is the CPU time in seconds per minute and the memory in bytes of each part.
+	// used contains the CPU time in seconds per minute, and the memory in bytes, of each part.
 	used map[string]load
-	// compose is the time from a change of the claim to a changed object of the function. report is the time from a
-	// change to the status that the controller writes.
+	// compose is the time until a change of the claim changes a composed object. report is the time until it changes a
+	// status field of the controller.
 	compose, report time.Duration
 }
 
-// TestStack measures the whole stack with 10 and with 1,000 idle claims, each in a cluster of its own. All claims are
-// real and composed by Crossplane, but they share one server and there are no other pods. The controllers of
-// Kubernetes are stopped once each Service leads to that server. Each Deployment gets the status of a running one.
-// The test asserts nothing.
+// TestStack measures the whole stack with 10 and with 1,000 idle claims, each time in a separate cluster. All claims
+// are real and composed by Crossplane, but they share one server, and there are no other pods. Once each Service
+// leads to that server, the controllers of Kubernetes are stopped, and each Deployment gets the status of a running
+// one. The test asserts nothing.
 func TestStack(t *testing.T) {
 	var all []rested
-	defer func() { printRested(all) }() // If one of them fails, the other results are printed.
+	defer func() { printRested(all) }() // If a measurement fails, the other results are still printed.
 	for n, claims := range []int{10, many} {
 		if n > 0 {
 			framework.ReplaceCluster(t)
@@ -95,9 +95,9 @@ func restedStack(t *testing.T, claims int) rested {
 	atOnce(t, names, func(name string) error { return o.resume(t.Context(), name) })
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	fmt.Printf("%d claims are Ready after %.0f s\n", claims, time.Since(begun).Seconds())
-	// Wait until Crossplane's circuit breakers are closed.
+	// Wait until Crossplane's circuit breakers have closed.
 	time.Sleep(5 * time.Minute)
-	// The copies were ready from the beginning, so the claims are checked again.
+	// The copies were ready before Crossplane reconciled them, so the claims are checked again.
 	must(t, "the claims", func(ctx context.Context) error { return o.ready(ctx, claims) })
 	out := rested{claims: claims, used: map[string]load{}}
 	out.compose = o.medianEffect(t, names[:7],
@@ -119,7 +119,7 @@ func restedStack(t *testing.T, claims int) rested {
 	fmt.Printf("effects: %+v\n", out)
 	time.Sleep(time.Minute) // Wait until the changes are processed.
 	before, calledBefore := usage(t), calls(t)
-	const period = 10 * time.Minute // Crossplane caches a response of the function for as long.
+	const period = 10 * time.Minute // Crossplane caches a response of the function for this time.
 	time.Sleep(period)
 	out.calls = ((calls(t)-calledBefore)/period.Minutes() - without) / float64(claims)
 	for part, now := range usage(t) {
@@ -163,8 +163,8 @@ func (o *instanceObjects) resume(ctx context.Context, name string) error {
 	return framework.Suite.Kube.Patch(ctx, framework.NewObject("otus.homework/v1", "MySQL", o.namespace, name), patch)
 }
 
-// ready returns nil once all claims and their composed objects are ready. It gives each Deployment the status of one
-// whose pod is running.
+// ready returns nil once all claims and their composed objects are ready. It sets the status of each Deployment as if
+// its pod were running.
 func (o *instanceObjects) ready(ctx context.Context, claims int) error {
 	deployments := &appsv1.DeploymentList{}
 	if err := framework.Suite.Kube.List(ctx, deployments, client.InNamespace(o.namespace)); err != nil {
@@ -255,7 +255,7 @@ func usage(t *testing.T) map[string]load {
 	return out
 }
 
-// medianEffect patches the claims one after the other, and returns the median time until the patch has its effect.
+// medianEffect patches the claims one by one, and returns the median of the times until the patch has its effect.
 func (o *instanceObjects) medianEffect(t *testing.T, names []string, patch string,
 	isDone func(context.Context, string) (bool, error)) time.Duration {
 	t.Helper()

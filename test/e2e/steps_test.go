@@ -20,8 +20,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestSteps prints the changes of each object of a claim with their times, during the creation, the deletion and the
-// re-creation. It shows where the time goes that TestSpeed measures.
+// TestSteps prints the changes of each object of a claim with their times, during creation, deletion and re-creation.
+// It shows which steps take the time that TestSpeed measures.
 func TestSteps(t *testing.T) {
 	for round := range 2 { // The first round pulls the images.
 		s := framework.NewServer(t, "mysql")
@@ -103,7 +103,7 @@ func (w *watcher) note(text string) {
 	w.lines = append(w.lines, fmt.Sprintf("%7.2f  %s", time.Since(w.start).Seconds(), text))
 }
 
-// saw prints what has changed in an object.
+// saw prints the changes of an object.
 func (w *watcher) saw(kind watch.EventType, o *unstructured.Unstructured) {
 	key := o.GetKind() + " " + o.GetName()
 	text := stateOf(o)

@@ -33,7 +33,7 @@ import (
 // system is the controller's namespace.
 const system = "crossplane-mysql-system"
 
-// An s3Server is a real S3 server in a pod, with a namespace of its own and a Service with TLS.
+// An s3Server is a real S3 server in a pod. It has its own namespace, and a Service with TLS.
 type s3Server struct {
 	namespace, host, ca string
 
@@ -41,7 +41,7 @@ type s3Server struct {
 	list func(context.Context) (string, error)
 }
 
-// startS3 starts a server with an empty bucket named backups.
+// startS3 starts a server with an empty bucket that is named backups.
 func startS3(t *testing.T) *s3Server {
 	t.Helper()
 	s := &s3Server{namespace: framework.NewNamespace(t)}
@@ -84,7 +84,7 @@ func startS3(t *testing.T) *s3Server {
 	return s
 }
 
-// selfSigned returns a self-signed certificate of a host, and its key.
+// selfSigned returns a self-signed certificate for a host, and its key.
 func selfSigned(t *testing.T, host string) (certificate, private string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -128,8 +128,8 @@ type backupStore struct {
 	server *s3Server
 }
 
-// A storeKey is what users keep outside of the cluster: the file with the Secret. recipient is the key to which
-// archives are encrypted.
+// A storeKey contains what users keep outside of the cluster: the file with the Secret. recipient is the key with
+// which archives are encrypted.
 type storeKey struct {
 	file, secret, recipient string
 }
@@ -147,7 +147,7 @@ func newStoreKey(t *testing.T, name string) storeKey {
 	return k
 }
 
-// newBackupStore creates a BackupStore for a server. The key can be that of another cluster. wrong replaces some
+// newBackupStore creates a BackupStore for a server. The key may be from another cluster. wrong replaces some
 // settings.
 func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any) *backupStore {
 	t.Helper()
@@ -174,7 +174,7 @@ func newBackupStore(t *testing.T, s3 *s3Server, k storeKey, wrong map[string]any
 	return b
 }
 
-// becomes waits until the condition of the BackupStore has this status, reason and text.
+// becomes waits until the BackupStore's condition has this status and reason, and contains this text.
 func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 	t.Helper()
 	framework.Eventually(t, "BackupStore "+b.GetName(), func(ctx context.Context) error {
@@ -194,15 +194,15 @@ func (b *backupStore) becomes(t *testing.T, status, reason, says string) {
 	})
 }
 
-// change changes a field of the BackupStore's spec.
+// change changes a field in the BackupStore's spec.
 func (b *backupStore) change(t *testing.T, field, value string) {
 	t.Helper()
 	framework.MustKubectl(t, "patch", "backupstore", b.GetName(), "--type=merge", "--patch",
 		fmt.Sprintf(`{"spec":{%q:%s}}`, field, value))
 }
 
-// installGateway installs the backup gateway as docs/how-to/stores.md describes. It stays installed for the other
-// tests.
+// installGateway installs the backup gateway as docs/how-to/stores.md describes. The gateway stays installed for
+// other tests.
 func installGateway(t *testing.T) {
 	t.Helper()
 	newPrompt(t).enter(t, "kubectl apply --server-side -k controller/deploy/gateway",
@@ -220,7 +220,8 @@ func offersStore(t *testing.T, s3 *s3Server, k storeKey) *backupStore {
 }
 
 // TestBackupStore checks that the status of a BackupStore reports whether backups can be written and read, and how to
-// fix a problem. A store that never worked does not block the start of the controller while no claim can use it.
+// fix a problem. If no claim can use a store, the start of the controller must not wait for that store, even if it
+// has never worked.
 func TestBackupStore(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestRealProbe has each fault of a store")
@@ -244,11 +245,11 @@ func TestBackupStore(t *testing.T) {
 	gatewayRefuses(t, s3.namespace)
 }
 
-// holderObject is the name of the object that names the cluster which uses a prefix.
+// holderObject is the name of the object in a store that identifies the cluster that uses a prefix.
 const holderObject = "v1/holder.json"
 
-// isTakenOver writes the holder of another cluster with other keys. Nothing is published until a user takes the
-// prefix back.
+// isTakenOver replaces the holder of the prefix with another cluster, which has different keys. Nothing may be
+// published until a user takes over the prefix again.
 func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	t.Helper()
 	if _, err := framework.Exec(t.Context(), s3.namespace, "s3/toolbox", `{"content":{},"hmacSha256":"AA=="}`, "sh", "-c",
@@ -261,7 +262,7 @@ func (b *backupStore) isTakenOver(t *testing.T, s3 *s3Server) {
 	b.becomes(t, "True", "Probed", "")
 }
 
-// takesOver runs the command in the message that takes over the prefix.
+// takesOver runs the command in the condition's message, which takes over the prefix.
 func (b *backupStore) takesOver(t *testing.T) {
 	t.Helper()
 	if err := framework.Suite.Kube.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
@@ -277,8 +278,8 @@ func (b *backupStore) takesOver(t *testing.T) {
 }
 
 // TestStore checks that the final backup is written to a store, without a backup volume, and is restore-tested before
-// the data is deleted. Every row is restored from the store. Then the claim is changed to a backup volume and is
-// restored from that.
+// the data is deleted. Every row must be restored from the store. Then the claim is changed to use a backup volume,
+// and must be restored from that volume.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s3 := startS3(t)
@@ -326,7 +327,7 @@ func TestStore(t *testing.T) {
 	if diff := cmp.Diff(before, portraitOf(t, s)); diff != "" {
 		t.Errorf("the server is not what it was (-before, +after):\n%s", diff)
 	}
-	hasVerdict(t, s, "True") // Of the recreated BackupRecord. The server is running.
+	hasVerdict(t, s, "True") // This is the result of the recreated BackupRecord, while the server is running.
 	s.Set(t, map[string]any{"backup": map[string]any{"storeRef": nil, "volume": map[string]any{}}})
 	s.Eventually(t, "a volume for backups", func(ctx context.Context) error {
 		return framework.Suite.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.BackupPVC()},
@@ -347,7 +348,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// makesRecord requests a deleted BackupRecord with the command that the blocked claim prints.
+// makesRecord requests a deleted BackupRecord with the command in the message of the blocked claim.
 func (b *backupStore) makesRecord(t *testing.T, s *framework.Server, record *unstructured.Unstructured) {
 	t.Helper()
 	key, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "path")
@@ -376,8 +377,8 @@ func (b *backupStore) saysOfRecord(t *testing.T, made bool, says string) {
 		})
 }
 
-// holds checks that the store contains the encrypted archive of a backup, its metadata, the holder of the prefix, and
-// nothing else.
+// holds checks that the store contains only the encrypted archive of a backup, its metadata and the holder of the
+// prefix.
 func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Unstructured) {
 	t.Helper()
 	store, _, _ := unstructured.NestedString(record.Object, "spec", "archive", "store")
@@ -392,8 +393,8 @@ func (b *backupStore) holds(t *testing.T, s3 *s3Server, record *unstructured.Uns
 	}
 }
 
-// answersChallenge checks the proof of possession for a store whose private key is not in the cluster. A wrong answer
-// is refused.
+// answersChallenge completes the proof of possession for a store whose private key is not in the cluster. A wrong
+// answer must be refused.
 func (b *backupStore) answersChallenge(t *testing.T) {
 	t.Helper()
 	framework.MustKubectl(t, "patch", "secret", "--namespace", system, b.secret, "--type=json", "--patch",
@@ -406,7 +407,7 @@ func (b *backupStore) answersChallenge(t *testing.T) {
 	}
 }
 
-// gatewayRefuses checks that the gateway answers plain HTTP with an error, because it serves only TLS.
+// gatewayRefuses checks that the gateway responds to plain HTTP with an error, because it supports only TLS.
 func gatewayRefuses(t *testing.T, namespace string) {
 	t.Helper()
 	framework.Eventually(t, "the gateway", func(ctx context.Context) error {

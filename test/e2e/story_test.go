@@ -7,8 +7,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStory is the main use case of the product: the example session of the original operators, with both
-// Compositions.
+// TestStory checks the main use case of the product: the original operators' example session, with both Compositions.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDemo types that session, and TestEverythingComesBack sees it on both Compositions")

@@ -12,8 +12,8 @@ import (
 )
 
 // TestSuspended checks that a suspended server is stopped, and that it has its data, its address and a changed
-// password when it is resumed. If it is deleted while it is suspended, it is backed up. A claim that is created
-// suspended does not restore its backup until it is resumed.
+// password when it is resumed. If the claim is deleted while it is suspended, the data is backed up. If a claim is
+// created suspended, its backup is not restored until it is resumed.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)

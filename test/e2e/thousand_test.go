@@ -21,9 +21,9 @@ import (
 // many is the number of idle claims.
 const many = 1000
 
-// TestThousand measures the controller with 1,000 idle instances. For each of them, the objects exist that the
-// controller reads: claim, composite resource, volume, PVC and Service. All Services lead to one server, and there
-// are no Deployments. Crossplane is stopped meanwhile, because it would create them. The cluster cannot be used for
+// TestThousand measures the controller with 1,000 idle instances. Each of them has the objects that the controller
+// reads: claim, composite resource, volume, PVC and Service. All Services lead to one server, and there are no
+// Deployments. Crossplane is stopped during the test, because it would create them. The cluster cannot be used for
 // other tests afterwards.
 func TestThousand(t *testing.T) {
 	if framework.Suite.Own == nil && os.Getenv("SPOIL") == "" {
@@ -70,7 +70,7 @@ func (o *instanceObjects) done(ctx context.Context) error {
 	return nil
 }
 
-// plan gives each instance a backup schedule whose next time is within a year.
+// plan sets a backup schedule for each instance. The next backup is up to a year later.
 func (o *instanceObjects) plan(t *testing.T) {
 	t.Helper()
 	all, err := listKind(t.Context(), "otus.homework/v1/XMySQL", "")
@@ -99,7 +99,7 @@ func (o *instanceObjects) plan(t *testing.T) {
 	})
 }
 
-// must waits like Eventually, but longer, because a thousand objects take longer than one.
+// must is like Eventually but waits longer, because a thousand objects take longer than one.
 func must(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*framework.Patience)
@@ -109,10 +109,10 @@ func must(t *testing.T, subject string, check func(context.Context) error) {
 	}
 }
 
-// A load is the memory in bytes and the CPU time in seconds per minute of a process.
+// A load contains the memory in bytes that a process uses, and its CPU time in seconds per minute.
 type load struct{ memory, cpu float64 }
 
-// atRest measures the controller for a minute, after it has been idle for ten seconds.
+// atRest measures the controller for one minute, after it has been idle for ten seconds.
 func atRest(t *testing.T) load {
 	t.Helper()
 	last, metrics, token := -1.0, framework.MetricsOf(t), framework.TokenWith(t, framework.NewNamespace(t),

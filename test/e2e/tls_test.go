@@ -21,9 +21,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestServerIsKnown checks that a client with the CA of the connection Secret connects only to this server. If the
-// claim requires TLS, the server refuses a client without it. While the certificate is renewed and loaded into the
-// running server, a client logs in 20 times a second without a failure.
+// TestServerIsKnown checks that a client with the CA in the connection Secret connects only to this server. If the
+// claim requires TLS, the server must refuse a client without TLS. While the certificate is renewed and loaded into
+// the running server, a client must be able to log in 20 times a second.
 func TestServerIsKnown(t *testing.T) {
 	t.Parallel()
 	s := framework.NewServer(t, framework.ClassComposition)
@@ -70,7 +70,7 @@ func TestServerIsKnown(t *testing.T) {
 	certificateIsRenewed(t, s, published)
 }
 
-// logInWith logs in with additional options of the client.
+// logInWith logs in with additional client options.
 func logInWith(ctx context.Context, s *framework.Server, options ...string) error {
 	command, err := s.Client().LogIn(ctx, options...)
 	if err == nil {
@@ -79,7 +79,7 @@ func logInWith(ctx context.Context, s *framework.Server, options ...string) erro
 	return err
 }
 
-// publishedAuthorities waits for the CA in the Secret that Crossplane publishes for clients.
+// publishedAuthorities waits until the Secret that Crossplane publishes for clients contains the CA.
 func publishedAuthorities(t *testing.T, namespace, name string) string {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -95,8 +95,8 @@ func publishedAuthorities(t *testing.T, namespace, name string) string {
 	return string(secret.Data["ca.crt"])
 }
 
-// keyIsTheServers checks that the private key is not in the data directory, which is backed up, and that no other
-// container can read it.
+// keyIsTheServers checks that the private key is not in the data directory, which is backed up, and that other
+// containers cannot read it.
 func keyIsTheServers(t *testing.T, s *framework.Server) {
 	t.Helper()
 	pod := s.Pods().MustFindServer(t)
@@ -158,7 +158,7 @@ func (v *verifier) once(ctx context.Context) {
 	case errors.As(err, &untrusted), errors.As(err, &refusal):
 		v.failed = append(v.failed, err)
 	}
-	// Other errors come from the port forwarding.
+	// Any other error is from the port forwarding.
 }
 
 // certificateIsRenewed deletes the certificate and waits for a new one while a client with the original CA logs in.
@@ -187,7 +187,7 @@ func certificateIsRenewed(t *testing.T, s *framework.Server, authorities string)
 	if err := framework.Suite.Kube.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	s.Annotate(t, "e2e.example.org/look", "again") // Without this, the controller notices it minutes later.
+	s.Annotate(t, "e2e.example.org/look", "again") // Otherwise the controller would notice it only minutes later.
 	s.Eventually(t, "another certificate", kinds(2))
 	framework.Eventually(t, "the word on it", func(ctx context.Context) error {
 		xr, err := s.XR(ctx)
@@ -210,9 +210,10 @@ func certificateIsRenewed(t *testing.T, s *framework.Server, authorities string)
 	t.Logf("logins by certificate: %v", v.shown)
 }
 
-// TestManInTheMiddle checks a pod that receives the connections to the Service instead of the server. It presents its
-// own certificate, no TLS, or its own key to encrypt the password with. It must not learn the password, and the claim
-// must report it. A client without verification shows that each trick works.
+// TestManInTheMiddle checks a pod that receives the connections to the Service in place of the server. The pod
+// presents its own certificate, uses no TLS, or offers its own key for the encryption of the password. It must not
+// learn the password, and the claim must report the problem. A client without verification proves that each trick
+// works.
 func TestManInTheMiddle(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestServerIsKnown has clients that are led elsewhere")
@@ -251,7 +252,7 @@ func TestManInTheMiddle(t *testing.T) {
 	}
 }
 
-// A manInTheMiddle is a pod that the Service of a server selects.
+// A manInTheMiddle is a pod that a server's Service selects.
 type manInTheMiddle struct {
 	server *framework.Server
 	trick  string
@@ -289,7 +290,7 @@ func (m *manInTheMiddle) clients(ctx context.Context) int {
 	return n
 }
 
-// learnsOfTheCredulous checks that the pod learns the password of a client without verification.
+// learnsOfTheCredulous checks that the pod learns the password of a client that does not verify the server.
 func (m *manInTheMiddle) learnsOfTheCredulous(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "what the man in the middle learns", func(ctx context.Context) error {
@@ -306,7 +307,7 @@ func (m *manInTheMiddle) learnsOfTheCredulous(t *testing.T) {
 	})
 }
 
-// isAsked reports whether the controller connects within 10 seconds. The test fails if the pod has learned a
+// isAsked reports whether the controller connects to the pod within 10 seconds. The test fails if the pod learns a
 // password.
 func (m *manInTheMiddle) isAsked(t *testing.T, before int) bool {
 	t.Helper()
@@ -324,7 +325,7 @@ func (m *manInTheMiddle) isAsked(t *testing.T, before int) bool {
 	return false
 }
 
-// leave deletes the pod after checking that it has learned nothing.
+// leave checks that the pod has learned nothing, and deletes the pod.
 func (m *manInTheMiddle) leave(t *testing.T) {
 	t.Helper()
 	m.isAsked(t, m.clients(t.Context()))

@@ -27,10 +27,10 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestStolenToken checks that a stolen token of the controller permits only what the controller does itself. Each
+// TestStolenToken checks that a stolen token of the controller allows only what the controller itself does. Each
 // attack is tried with the real token, and with a token that has the permissions from before the admission policies
-// existed. The second one must permit the attack. All requests are dry runs, which are authorized and admitted like
-// others.
+// existed. With the second token, the attack must be possible. All requests are dry runs, which are authorized and
+// admitted like any other request.
 func TestStolenToken(t *testing.T) { //nolint:tparallel // All attacks use one victim, which is deleted with the test.
 	t.Parallel()
 	v := newVictim(t)
@@ -57,8 +57,8 @@ func TestStolenToken(t *testing.T) { //nolint:tparallel // All attacks use one v
 	}
 }
 
-// findsPolicies checks that the controller has found its admission policies. Otherwise it logs that when it becomes
-// the leader.
+// findsPolicies checks that the controller has found its admission policies. If they are missing, the controller logs
+// that when it becomes the leader.
 func findsPolicies(t *testing.T) {
 	t.Helper()
 	logs := logOfController(t, "-1")
@@ -70,7 +70,7 @@ func findsPolicies(t *testing.T) {
 	}
 }
 
-// rightsBefore grants the permissions from before the admission policies to a ServiceAccount, and returns its name.
+// rightsBefore grants a ServiceAccount the permissions from before the admission policies, and returns its name.
 func rightsBefore(t *testing.T, namespace string) string {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -88,8 +88,8 @@ func rightsBefore(t *testing.T, namespace string) string {
 	return account.Name
 }
 
-// TestOptedIn checks the installation with namespace opt-in: the controller's token can read Secrets of namespaces
-// that have opted in, and of no other.
+// TestOptedIn checks an installation with namespace opt-in, in which the controller's token can only read Secrets in
+// namespaces that have opted in.
 func TestOptedIn(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestDocumentedRights has the rules of both ways to install")
@@ -125,9 +125,9 @@ func TestOptedIn(t *testing.T) {
 	}
 }
 
-// TestClosedNamespace checks an instance in a namespace that has not opted in. The claim reports that and continues
-// after the opt-in. The instance is backed up even after the opt-in is revoked, and to a store after its namespace is
-// deleted. The test shares the cluster with no other test.
+// TestClosedNamespace checks an instance in a namespace that has not opted in. The claim must report that, and
+// continue after the opt-in. The instance must be backed up even after the opt-in is revoked. After the namespace is
+// deleted, it must be backed up to a store. No other test can use the cluster at the same time.
 func TestClosedNamespace(t *testing.T) {
 	framework.Repeats(t, "TestDocumentedRights has the rights, TestNotLetIn what is said, and TestSecretsOfAClosedNamespace the "+
 		"deletion")
@@ -168,14 +168,15 @@ func TestClosedNamespace(t *testing.T) {
 	b.holds(t, s3, gone.Backups().Only(t))
 }
 
-// TestPoliciesOfAnotherRelease checks policies and a controller of different releases, as between two commands of an
-// upgrade. The controller logs the difference when it becomes the leader. A deletion that a policy refuses reports
-// that, loses nothing, and continues with the right policy. The test shares the cluster with no other test.
+// TestPoliciesOfAnotherRelease checks policies and a controller from different releases, as between two commands of
+// an upgrade. The controller must log the difference when it becomes the leader. If a policy refuses a step of a
+// deletion, the claim must report that, and no data may be lost. The deletion must continue once the policy is right.
+// No other test can use the cluster at the same time.
 func TestPoliciesOfAnotherRelease(t *testing.T) {
 	framework.Repeats(t, "TestPolicyCheck has the version, and TestRefused what is said")
 	t.Cleanup(func() {
 		reinstalled(t)
-		stopsTheController(t)() // Another test reads what the controller logs at its start.
+		stopsTheController(t)() // Restart the controller, because another test reads the lines that it logs at its start.
 	})
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
@@ -205,7 +206,7 @@ func TestPoliciesOfAnotherRelease(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// changePolicy changes an admission policy for the controller's token.
+// changePolicy changes an admission policy that applies to the controller's token.
 func changePolicy(t *testing.T, name string, change func(*admissionv1.ValidatingAdmissionPolicySpec)) {
 	t.Helper()
 	p := &admissionv1.ValidatingAdmissionPolicy{}
@@ -219,7 +220,7 @@ func changePolicy(t *testing.T, name string, change func(*admissionv1.Validating
 	}
 }
 
-// clusterBindings returns the ClusterRoleBindings of a kustomization.
+// clusterBindings returns the ClusterRoleBindings in a kustomization.
 func clusterBindings(t *testing.T, folder string) []rbacv1.ClusterRoleBinding {
 	t.Helper()
 	var out []rbacv1.ClusterRoleBinding
@@ -255,7 +256,7 @@ func readManifest(t *testing.T, file string, target client.Object) {
 	}
 }
 
-// A victim is a namespace of a user without an instance, next to the namespaces of other tenants' instances.
+// A victim is a namespace of a user who has no instance, next to the namespaces with other tenants' instances.
 type victim struct {
 	namespace string
 	// ours is a volume of an instance. claim is the claim of an instance.
@@ -318,7 +319,7 @@ func pvcOf(namespace, name string, labels map[string]string) *corev1.PersistentV
 		}}
 }
 
-// clientOf returns a client with a new token of a ServiceAccount. It sends only dry runs.
+// clientOf returns a client that uses a new token for a ServiceAccount. It sends only dry runs.
 func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client {
 	t.Helper()
 	config := rest.AnonymousClientConfig(framework.Suite.Config)
@@ -330,7 +331,7 @@ func (v *victim) clientOf(t *testing.T, namespace, account string) client.Client
 	return client.NewDryRunClient(c)
 }
 
-// job returns a backup Job as the controller creates it, with one change.
+// job returns a backup Job like the controller's, with one change.
 func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	t.Helper()
 	j := &batchv1.Job{}
@@ -342,7 +343,7 @@ func (v *victim) job(t *testing.T, change func(*batchv1.Job)) *batchv1.Job {
 	return j
 }
 
-// copyOf copies an object, because the client writes the response into the object that it sends.
+// copyOf returns a copy of an object, because the client overwrites the object that it sends with the response.
 func copyOf(o client.Object) client.Object {
 	out, _ := o.DeepCopyObject().(client.Object)
 	return out
@@ -419,7 +420,7 @@ func (v *victim) objectsMade() map[string]client.Object {
 	}
 }
 
-// attacksByJob returns changes of a backup Job that each give its pod more privileges.
+// attacksByJob returns changes of a backup Job, each of which would give its pod more privileges.
 func attacksByJob() map[string]func(*batchv1.Job) {
 	inPod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }

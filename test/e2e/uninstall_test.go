@@ -14,17 +14,17 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestClaimOutlivesItsXR uninstalls an XRD and lets the controller release the composite resource, but not its claim,
-// before Crossplane deletes the CRD of the composite resources. The controller must release the claim, too, even
-// after a restart. Otherwise the CRD of the claims would wait forever, and the XRD could not be installed again. The
-// test shares the cluster with no other test.
+// TestClaimOutlivesItsXR uninstalls an XRD. Before Crossplane deletes the CRD of the composite resources, the
+// controller releases the composite resource, but not its claim. The controller must then release the claim as well,
+// even after a restart. Otherwise the CRD of the claims would never be deleted, and the XRD could not be installed
+// again. No other test can use the cluster at the same time.
 func TestClaimOutlivesItsXR(t *testing.T) {
 	framework.Repeats(t, "TestNext has a claim whose XR is gone, and this takes the cluster from all other tests")
 	s := framework.NewServer(t, framework.ClassComposition)
 	before := s.Begin(t)
 	release := holdsClaims(t, s)
 	uninstallsConfigurations(t, nil)
-	t.Cleanup(release) // It runs before the packages are reinstalled, which waits for the claim.
+	t.Cleanup(release) // This runs before the packages are reinstalled, which waits for the deletion of the claim.
 	kind := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework")
 	framework.Eventually(t, "the end of the XRs' kind", func(ctx context.Context) error {
 		return framework.IsGone(ctx, kind.DeepCopy())
@@ -40,13 +40,14 @@ func TestClaimOutlivesItsXR(t *testing.T) {
 	s.Client().SeesRows(t, before)
 }
 
-// TestCrossplaneForsakes checks the case that Crossplane is started while an XRD is being deleted. Crossplane then
-// never removes its finalizers from the claims and composite resources of that XRD, as long as the XRD waits for
-// them. If the installed package removes the finalizers of the XRD, the XRD is deleted before them, and the
-// finalizers stay, too.
+// TestCrossplaneForsakes checks a start of Crossplane while an XRD is being deleted. In this case, Crossplane never
+// removes its finalizers from the XRD's claims and composite resources, and the XRD waits for their deletion. An
+// installed package may remove the finalizers of the XRD. The XRD is then deleted before its claims and composite
+// resources, but their finalizers remain.
 //
-// The controller reports that, and removes no finalizer but its own. A user runs the commands that the claim prints.
-// Then everything that the XRD defined is deleted, after the backup. The test shares the cluster with no other test.
+// The controller must report that, and must not remove Crossplane's finalizers. A user runs the commands that the
+// claim prints. After the backup, everything that the XRD defined must then be deleted. No other test can use the
+// cluster at the same time.
 func TestCrossplaneForsakes(t *testing.T) {
 	framework.Repeats(t, "TestNext has what it decides")
 	t.Run("Deleting", func(t *testing.T) { crossplaneForsakes(t, true) })
@@ -92,7 +93,7 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 		return errors.New("it is there")
 	})
 	if !packagesToo {
-		uninstallsConfigurations(t, nil) // Packages that have lost their XRD are reinstalled.
+		uninstallsConfigurations(t, nil) // Packages that have lost their XRD are installed again.
 	}
 	installsPackages(t, nil)
 	leavesNothing(t, s)
@@ -101,8 +102,8 @@ func crossplaneForsakes(t *testing.T, packagesToo bool) {
 	s.Client().SeesRows(t, before)
 }
 
-// runsPrintedCommands runs each command that the message of a claim prints, as a user would, until the claim is
-// deleted. The doctor prints the same command. It returns the commands.
+// runsPrintedCommands runs each command in the message of a claim, as a user would, until the claim is deleted. The
+// doctor must print the same command. It returns the commands.
 func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
 	t.Helper()
 	p := newPrompt(t)
@@ -131,7 +132,7 @@ func runsPrintedCommands(t *testing.T, s *framework.Server) (ran []string) {
 	}
 }
 
-// holdsClaims prevents the removal of the controller's finalizer from claims in the server's namespace, until the
+// holdsClaims prevents the controller from removing its finalizer from claims in the server's namespace, until the
 // test ends or calls release.
 func holdsClaims(t *testing.T, s *framework.Server) (release func()) {
 	t.Helper()

@@ -15,11 +15,12 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// section is a config with a section, as in my.cnf. No current schema accepts it.
+// section is a patch that sets a section in spec.config, as in my.cnf. The current schemas do not accept it.
 const section = `{"spec":{"config":{"mysqld":{"max_connections":200}}}}`
 
-// TestUnreadableConfig checks that the API server refuses a section as a setting. An instance whose composite
-// resource contains one nevertheless, and its neighbor, are deleted with backups, and the doctor names the instance.
+// TestUnreadableConfig checks that the API server refuses a section as a setting. If a composite resource contains
+// one anyway, that instance and its neighbor must still be deleted with backups, and the doctor must name the
+// instance.
 func TestUnreadableConfig(t *testing.T) {
 	framework.Repeats(t, "TestUnreadableKeepsData has its deletion, TestUnreadableConfigBlindsNobody its neighbors, and "+
 		"TestAcceptedIsReadable what the API server refuses")
@@ -47,8 +48,9 @@ func TestUnreadableConfig(t *testing.T) {
 	s.Backups().AreProven(t, 1)
 }
 
-// breakConfig writes a section into the composite resource, like an object that is older than the schema. Crossplane
-// reverts a change of its CRD at once, so both are patched until the API server accepts the section.
+// breakConfig writes a section into the composite resource, as in an object that is older than the schema. Crossplane
+// immediately reverts a change of its CRD, so the CRD and the composite resource are patched until the API server
+// accepts the section.
 func breakConfig(t *testing.T, s *framework.Server) {
 	t.Helper()
 	const path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/config/additionalProperties"
@@ -57,7 +59,7 @@ func breakConfig(t *testing.T, s *framework.Server) {
 	framework.Eventually(t, "a schema that accepts a section", func(ctx context.Context) error {
 		xr, err := s.XR(ctx)
 		if err != nil {
-			return client.IgnoreNotFound(err) // It is deleted already.
+			return client.IgnoreNotFound(err) // It is already deleted.
 		}
 		crd := framework.NewObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "xmysqls.otus.homework")
 		if err := framework.Suite.Kube.Patch(ctx, crd, loose); err != nil {

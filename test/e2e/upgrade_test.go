@@ -16,9 +16,9 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestUpgrade installs an earlier release from its files, with three servers and clients that write. Then it installs
-// the later release as docs/how-to/upgrade-product.md describes, and the earlier one again. No server restarts, no
-// write fails, and each release restores the backups of the other.
+// TestUpgrade installs an earlier release from its files, with three servers and clients that write. Then it upgrades
+// to the later release as docs/how-to/upgrade-product.md describes, and returns to the earlier one. No server may
+// restart, no write may fail, and each release must be able to restore the other's backups.
 func TestUpgrade(t *testing.T) {
 	removesProduct(t)
 	earlier, later := pushRelease(t, "EARLIER"), pushRelease(t, "LATER")
@@ -55,14 +55,14 @@ func TestUpgrade(t *testing.T) {
 	last.stopWriting(t)
 	later.install(t)
 	last.ranOn(t)
-	servers[1].Delete(t) // The earlier release began this backup, and the later one completes it.
+	servers[1].Delete(t) // The earlier release created this instance, and the later one backs it up.
 	servers[1].Backups().AreProven(t, 2)
 }
 
 // A release is a directory with the files of a release, whose images are in the cluster's registry.
 type release struct{ version, dir string }
 
-// pushRelease pushes the release in the directory that an environment variable names.
+// pushRelease pushes the release in the directory that an environment variable specifies.
 func pushRelease(t *testing.T, variable string) *release {
 	t.Helper()
 	r := &release{dir: os.Getenv(variable)}
@@ -90,7 +90,7 @@ func pushRelease(t *testing.T, variable string) *release {
 	return r
 }
 
-// install installs the release with kubectl over the existing one, and waits until all parts are updated.
+// install installs the release with kubectl, replacing the existing one, and waits until all parts are updated.
 func (r *release) install(t *testing.T) {
 	t.Helper()
 	t.Logf("installing %s", r.version)

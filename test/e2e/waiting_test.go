@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/e2e/framework"
 )
 
-// TestMountFails checks a pod whose volume cannot be mounted. Only an event of the kubelet reports that, and the
-// claim repeats it.
+// TestMountFails checks a pod whose volume cannot be mounted. Only an event of the kubelet reports that, so the claim
+// must repeat it.
 func TestMountFails(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words of such an event")
@@ -33,8 +33,8 @@ func TestMountFails(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// TestNoNode checks that the claim of a server which no node has room for repeats the scheduler's message. The server
-// starts when it requests less.
+// TestNoNode checks a server for which no node has room. The claim must repeat the scheduler's message, and the
+// server must start when it requests less.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWhyPodWaits has the words of a server that cannot start")
@@ -49,8 +49,8 @@ func TestNoNode(t *testing.T) {
 	isBlocked(t, s, "False", "NotBlocked")
 }
 
-// TestSidecar adds a container that never ends to each pod of a Job, with an admission policy. The backup is verified
-// nevertheless, the next server is restored, and no pod is left.
+// TestSidecar uses an admission policy to add a container that never exits to each pod of a Job. The backup must
+// still be verified, the next server must be restored, and no pod may be left.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestOutlived has pods with a container more")
@@ -77,14 +77,15 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// hasMore reports whether a container or volume was added. The volume with the token is always there.
+// hasMore reports whether a container or volume was added to the pod, which always has one container and the token's
+// volume.
 func hasMore(p *corev1.Pod) bool { return len(p.Spec.Containers)+len(p.Spec.Volumes) > 2 }
 
-// changePods patches pods of a namespace at their creation with CEL expressions, as a service mesh or a policy engine
-// does. It waits until the policy is effective.
+// changePods patches the pods of a namespace with CEL expressions when they are created, as a service mesh or a
+// policy engine does. It waits until the policy is effective.
 func changePods(t *testing.T, s *framework.Server, patches string, changed func(*corev1.Pod) bool) {
 	t.Helper()
-	framework.Relax(t, s.Namespace) // An added container seldom satisfies the restricted level.
+	framework.Relax(t, s.Namespace) // Additional containers rarely satisfy the restricted level.
 	name := "e2e-" + s.Namespace + "-" + s.Name
 	policy := framework.NewObject("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "", name)
 	policy.Object["spec"] = map[string]any{

@@ -1,4 +1,5 @@
-// Command earlier builds a release of the previous commit, from which a test upgrades, and prints its directory.
+// Command earlier builds a release of the previous commit and prints its directory. A test upgrades from this
+// release.
 package main
 
 import (
@@ -24,7 +25,8 @@ func main() {
 	fmt.Println(dir)
 }
 
-// run builds the release in a directory of the cache. Built tools and images are shared with the repository.
+// run builds the release in a directory of the cache. Tools and images that are already built are shared with the
+// repository.
 func run(ctx context.Context, args []string) (string, error) {
 	if len(args) != 1 {
 		return "", errors.New("say by which version it is released: go run ./test/earlier v0.0.9")
@@ -61,7 +63,7 @@ func run(ctx context.Context, args []string) (string, error) {
 
 var heading = regexp.MustCompile(`(?m)^## v.*$`)
 
-// nameChanges renames the first version in the changelog, which is the unreleased one.
+// nameChanges sets the version of the changelog's first section, which contains the unreleased changes.
 func nameChanges(file, version string) error {
 	raw, err := os.ReadFile(file) //nolint:gosec // A file of the repository at the previous commit.
 	if err != nil {

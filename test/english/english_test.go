@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTexts checks that each kind of text is found with its place, and that code is not.
+// TestTexts checks that each kind of text is found with its location, and that code is not treated as text.
 func TestTexts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(path, content string) {
@@ -62,8 +62,8 @@ func (Begin) run() string {
 	}
 }
 
-// TestLimits checks that more findings than the limit are an error that contains a command, and that a limit never
-// grows.
+// TestLimits checks that there is an error with a command if there are more findings than the limit, and that a limit
+// is never raised.
 func TestLimits(t *testing.T) {
 	words, long := key{areaPages, "Words"}, key{areaAPI, "Long"}
 	limits := map[key]int{words: 2}
@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestParse checks that a finding refers to the line of the original file.
+// TestParse checks that a finding refers to the right line of the original file.
 func TestParse(t *testing.T) {
 	got, err := parse([]byte(`{"/tmp/x/pages.md":[{"Check":"Plain.Words","Message":"Write a instead of b.","Line":2}]}`),
 		map[string][]string{"pages": {"README.md:1", "README.md:2"}})

@@ -1,9 +1,9 @@
-// Command english checks the language of the repository's texts with Vale: pages, descriptions of API fields,
-// messages of the product, and its comments. The file limits.txt contains the maximum number of findings for each
-// area and rule. These limits may only decrease.
+// Command english checks the language of the repository's texts with Vale. These are pages, descriptions of API
+// fields, the product's messages, and comments. The file limits.txt contains the maximum number of findings for each
+// area and rule. These limits may only be lowered.
 //
-// The argument is the path of Vale. With -list AREA the command prints the findings of an area. With -update it
-// writes limits that have decreased.
+// The argument is the path of Vale. With -list AREA, the command prints the findings in an area. With -update, it
+// lowers the limits to the current numbers of findings.
 package main
 
 import (
@@ -81,7 +81,8 @@ func count(found []finding) map[key]int {
 	return out
 }
 
-// lower lowers the limits to the current numbers of findings. An area and rule without a limit may have no finding.
+// lower lowers the limits to the current numbers of findings. If an area and rule have no limit, no findings are
+// allowed.
 func lower(limits, counts map[key]int) map[key]int {
 	out := map[key]int{}
 	for k, most := range limits {
@@ -92,7 +93,7 @@ func lower(limits, counts map[key]int) map[key]int {
 	return out
 }
 
-// compare prints each number with its limit, and returns an error if a number exceeds its limit.
+// compare prints each number of findings with its limit. It returns an error if a number exceeds its limit.
 func compare(out io.Writer, limits, counts map[key]int) error {
 	all := maps.Clone(limits)
 	for k := range counts {
@@ -153,13 +154,14 @@ type finding struct {
 	area, rule, place, message string
 }
 
-// check runs Vale on the texts. Each area is one Markdown file, in which each text is a paragraph.
+// check runs Vale on the texts. It writes the texts of each area to one Markdown file, with one paragraph for each
+// text.
 func check(ctx context.Context, vale string, texts []text) ([]finding, error) {
 	dir, err := os.MkdirTemp("", "english")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // It is temporary.
+	defer os.RemoveAll(dir) //nolint:errcheck // The directory is temporary.
 	places := map[string][]string{}
 	files := map[string]*bytes.Buffer{}
 	for _, t := range texts {

@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A text is a text of an area and its place.
+// A text is a text with its area and its location.
 type text struct {
 	area, file string
 	line       int
 	content    string
 }
 
-// Areas of texts.
+// Areas into which the texts are divided.
 const (
 	areaPages    = "pages"
 	areaAPI      = "api"
@@ -57,7 +57,8 @@ func collect(root string) ([]text, error) {
 	return out, err
 }
 
-// isLeftOut reports whether a directory contains no texts of its own: caches, results, and generated texts.
+// isLeftOut reports whether a directory contains no text that must be checked, such as a directory with caches,
+// results or generated texts.
 func isLeftOut(path, name string) bool {
 	return path != "." && strings.HasPrefix(name, ".") || name == "dist" || name == "testdata" ||
 		path == "docs/matrix" || path == "docs/reference"
@@ -77,17 +78,17 @@ func textsOf(path string) ([]text, error) {
 	return nil, nil
 }
 
-// isProduct reports whether a file is Go code that users run.
+// isProduct reports whether a file contains Go code that users run.
 func isProduct(path string) bool {
 	top, _, _ := strings.Cut(path, "/")
 	return slices.Contains([]string{"apis", "fn", "controller"}, top) && !strings.HasSuffix(path, "_test.go") &&
 		!strings.Contains(path, "/internal/test/") && !strings.HasPrefix(filepath.Base(path), "zz_")
 }
 
-// kubernetesFields matches fields with types of Kubernetes, whose descriptions are not ours.
+// kubernetesFields matches fields with Kubernetes types. Kubernetes provides the descriptions of these fields.
 var kubernetesFields = regexp.MustCompile(`\.(affinity|nodeAffinity|topologySpreadConstraints|tolerations|from|conditions|backupNodes)\.`)
 
-// descriptionsOf returns each description of our fields in a CRD or XRD once.
+// descriptionsOf returns the descriptions of this product's fields in a CRD or XRD, each of them only once.
 func descriptionsOf(path string) ([]text, error) {
 	b, err := os.ReadFile(path) //nolint:gosec // A file of the repository.
 	if err != nil {
@@ -168,7 +169,7 @@ func textsOfGo(path string) ([]text, error) {
 	return out, nil
 }
 
-// commentText returns a comment as a paragraph, without markers for tools.
+// commentText returns a comment as a paragraph, without the directives for tools.
 func commentText(group *ast.CommentGroup) string {
 	var lines []string
 	for line := range strings.Lines(group.Text()) {
@@ -210,7 +211,7 @@ func literal(l *ast.BasicLit) (string, bool) {
 	return s, err == nil
 }
 
-// isSentence reports whether a text is a sentence for users: it has at least four words that consist of letters.
+// isSentence reports whether a text is a sentence for users, which has at least four words that consist of letters.
 func isSentence(s string) bool {
 	words := 0
 	for w := range strings.FieldsSeq(s) {

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write package/argocd/argocd-cm.yaml")
 // argocd is the directory with the files for Argo CD.
 var argocd = filepath.Join(repository, "package", "argocd")
 
-// checkedKinds returns the kinds that have a health check.
+// checkedKinds returns the kinds for which there is a health check.
 func checkedKinds() []schema.GroupVersionKind {
 	others := []string{v1.KindBackup, v1.KindBackupStore, v1.KindPlatform}
 	out := make([]schema.GroupVersionKind, 0, len(others)+len(v1.APIs()))
@@ -60,9 +60,9 @@ func script(t *testing.T, kind schema.GroupVersionKind) string {
 // A health is the result of a health check.
 type health struct{ Status, Message string }
 
-// healthOf returns the health of an object as Argo CD determines it: GetResourceHealth in its gitops-engine, and
-// ExecuteHealthLua in its util/lua. A check in argocd-cm can use the libraries package, base, table and a part of os,
-// unless the administrator enables more. It must end within a second. Here it cannot use os.
+// healthOf returns the health of an object as Argo CD determines it (GetResourceHealth in its gitops-engine, and
+// ExecuteHealthLua in its util/lua). By default, a check in argocd-cm can use the libraries package, base, table and
+// a part of os. It must finish within a second. In this test, it cannot use os.
 func healthOf(t *testing.T, kind schema.GroupVersionKind, o object) health {
 	t.Helper()
 	if metadata(o)["deletionTimestamp"] != nil {
@@ -91,7 +91,7 @@ func healthOf(t *testing.T, kind schema.GroupVersionKind, o object) health {
 	return health{lua.LVAsString(result.RawGetString("status")), lua.LVAsString(result.RawGetString("message"))}
 }
 
-// luaValue converts a value to the Lua types that decodeValue in util/lua uses.
+// luaValue converts a value to the same Lua types as decodeValue in util/lua.
 func luaValue(state *lua.LState, value any) lua.LValue {
 	switch value := value.(type) {
 	case bool:
@@ -147,7 +147,7 @@ func (s state) messageIn(o object) string {
 	return condition(o, s.message)
 }
 
-// TestHealthOfExamples checks that each example has a health, for every API.
+// TestHealthOfExamples checks that the health check returns a health for each example and each API.
 func TestHealthOfExamples(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(repository, "examples", "*", "expected.yaml"))
 	if err != nil || len(found) == 0 {
@@ -240,7 +240,7 @@ func TestHealthOfOthers(t *testing.T) {
 	}
 }
 
-// statusWith returns a status with conditions, in the form of an object that was read.
+// statusWith returns a status with these conditions, in the form in which it is read from an object.
 func statusWith(t *testing.T, conditions []metav1.Condition) object {
 	t.Helper()
 	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&struct {
@@ -253,7 +253,7 @@ func statusWith(t *testing.T, conditions []metav1.Condition) object {
 	return o
 }
 
-// TestSameCheckOfInstances checks that the kinds of an instance have the same health check, because they have the
+// TestSameCheckOfInstances checks that all kinds of an instance have the same health check, because they have the
 // same conditions.
 func TestSameCheckOfInstances(t *testing.T) {
 	all := v1.APIs()
@@ -265,7 +265,7 @@ func TestSameCheckOfInstances(t *testing.T) {
 	}
 }
 
-// TestFragment checks that argocd-cm.yaml contains all existing checks.
+// TestFragment checks that argocd-cm.yaml contains all health checks.
 func TestFragment(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(argocd, "resource_customizations", "*", "*", "health.lua"))
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package gitops tests how tools that deploy from Git see the objects of this product. It covers kstatus, which Flux
-// and others use, and the health checks for Argo CD in package/argocd.
+// Package gitops tests how GitOps tools see the objects of this product. It covers kstatus, which Flux and other
+// tools use, and the Argo CD health checks in package/argocd.
 package gitops

@@ -13,7 +13,7 @@ import (
 	v1 "github.com/crossplane-mysql/crossplane-mysql/apis/v1"
 )
 
-// An object is an object of the API, as a tool reads it.
+// An object is an object of the API as a GitOps tool reads it.
 type object = map[string]any
 
 // repository is the path of the repository's root.
@@ -52,9 +52,9 @@ func read(t *testing.T, into any, path ...string) {
 	}
 }
 
-// instance returns an object of an API whose composite resource is that of an example. Crossplane has called the
-// function once, and the controller has reported a refusal. The conditions are those of Crossplane v2.4.0:
-// internal/controller/apiextensions/{composite,claim}/reconciler.go.
+// instance returns an object of an API whose composite resource is from an example. Crossplane has called the
+// function once, and the controller has reported any refusal. The conditions are the same as in Crossplane v2.4.0
+// (internal/controller/apiextensions/{composite,claim}/reconciler.go).
 func instance(t *testing.T, a v1.API, example string) object {
 	t.Helper()
 	var xr object
@@ -70,7 +70,7 @@ func instance(t *testing.T, a v1.API, example string) object {
 		desired, _ := rsp.Desired.Composite.Resource["status"].(object)
 		maps.Copy(status, desired)
 	}
-	// In an example, they are from the previous call of the function.
+	// The conditions in an example are from the previous call of the function.
 	delete(status, "conditions")
 	o := object{
 		"apiVersion": a.Object.GroupVersion().String(), "kind": a.Object.Kind, "spec": xr["spec"], "status": status,
@@ -104,7 +104,8 @@ func instance(t *testing.T, a v1.API, example string) object {
 	return o
 }
 
-// setCondition sets a condition of an object. System conditions contain the generation that Crossplane has observed.
+// setCondition sets a condition of an object. System conditions also contain the generation that Crossplane has
+// observed.
 func setCondition(o object, kind, value, reason, message string) {
 	status, _ := o["status"].(object)
 	conditions, _ := status["conditions"].([]any)

@@ -15,8 +15,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/compose"
 )
 
-// TestKstatus checks the status that kstatus computes for each state. docs/how-to/flux.md lists the states in which
-// users would expect another status. TestKstatusIsDocumented checks that list.
+// TestKstatus checks the status that kstatus computes for each state. docs/how-to/flux.md lists the states for which
+// users would expect a different status. TestKstatusIsDocumented checks that list.
 func TestKstatus(t *testing.T) {
 	for _, s := range states() {
 		for _, a := range v1.APIs() {
@@ -73,7 +73,7 @@ func (s state) kstatus(a v1.API) status.Status {
 	return s.namespaced
 }
 
-// TestKstatusIsDocumented checks that the page lists exactly the states for which kstatus computes another status
+// TestKstatusIsDocumented checks that the page lists exactly the states for which kstatus computes a different status
 // than users expect.
 func TestKstatusIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "how-to", "flux.md"))

@@ -17,18 +17,18 @@ const (
 // A state is a state in which users see an instance.
 type state struct {
 	name string
-	// example is the directory in examples whose response is used. change makes further changes.
+	// example is the directory in examples with the response that is used. change changes the object further.
 	example string
 	change  func(object)
 
 	// claim and namespaced are the statuses that kstatus computes for the two APIs.
 	claim, namespaced status.Status
-	// users is the status that users expect from kstatus, if at least one of the APIs has another one.
+	// users is the status that users expect from kstatus, if the status differs for at least one of the APIs.
 	users status.Status
 
 	health string
-	// message is the source of the message of the health: a condition, or the status if it is empty. A text that
-	// contains a space is the message itself.
+	// message is the source of the health's message: the name of a condition, or "" for the status. A text that contains
+	// a space is the message itself.
 	message string
 }
 
@@ -112,8 +112,8 @@ func states() []state {
 	}
 }
 
-// refuse changes the spec of a serving instance to one that the function refuses. Crossplane drops the status of the
-// function and keeps Ready, and the controller reports the refusal.
+// refuse changes the spec of a serving instance to a spec that the function refuses. Crossplane then drops the
+// function's status and keeps Ready, and the controller reports the refusal.
 func refuse(o object) {
 	metadata(o)["generation"] = int64(2)
 	setCondition(o, "Synced", "True", "ReconcileSuccess", "")

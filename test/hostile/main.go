@@ -1,5 +1,5 @@
-// Package main plays the tricks of hostile MySQL servers, each on a port of its own. If a trick is named, it plays
-// only that one, on MySQL's port. For each connection it prints the trick and the password that it has learned.
+// Package main plays the tricks of hostile MySQL servers, each on its own port. If a trick is named, only that trick
+// is played, on MySQL's port. For each connection, the program prints the trick and the password that it has learned.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 const (
 	// firstPort is the port of the first trick. The others use the next ports.
 	firstPort = 13306
-	// serverPort is the port of a single trick.
+	// serverPort is the port that is used if only one trick is played.
 	serverPort = 3306
 )
 

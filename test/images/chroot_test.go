@@ -22,7 +22,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// box is the environment variable with which the test binary runs as the first process of a container.
+// box is the environment variable that makes the test binary run as the first process of a container.
 const box = "IMAGE_TEST_BOX"
 
 // roots contains the unpacked images of the tests.
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // The process ends anyway.
+	defer os.RemoveAll(dir) //nolint:errcheck // The process exits anyway.
 	if err := unpack(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot prepare the images, which needs root and the packages", image.Packages(), err)
 		return 1
@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// unpack builds the servers' images like a cluster, in the same cache, and unpacks them.
+// unpack builds and unpacks the servers' images. It uses the same cache as a cluster.
 func unpack(dir string) error {
 	root, err := state.FindRoot(".")
 	if err != nil {
@@ -100,7 +100,8 @@ func enter(root string) error {
 			return err
 		}
 	}
-	// The directory contains configuration, scripts and secrets. Each reader uses only the files with its suffix.
+	// The directory contains configuration files, scripts and secrets. Each program reads only the files with the suffix
+	// that it expects.
 	for _, d := range []string{"/etc/mysql/conf.d", "/docker-entrypoint-initdb.d"} {
 		if err := unix.Mount(os.Getenv(box+"_FILES"), root+d, "", unix.MS_BIND, ""); err != nil {
 			return err
@@ -112,7 +113,7 @@ func enter(root string) error {
 	return become(uid)
 }
 
-// become drops all privileges that the product's Deployment does not grant, and executes the entrypoint.
+// become drops all privileges that the product's Deployment does not grant, and then executes the entrypoint.
 func become(uid int) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -121,7 +122,7 @@ func become(uid int) error {
 	kept := []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETGID, unix.CAP_SETUID}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if !slices.Contains(kept, c) {
-			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // An older kernel does not have the newest capabilities.
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // Older kernels do not have the newest capabilities.
 		}
 	}
 	if uid != 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// A container is a run of an image in namespaces of its own, with a read-only root. It leaves nothing and ends with
-// the test.
+// A container runs an image in its own namespaces, with a read-only root. It is stopped with the test and leaves
+// nothing behind.
 type container struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -28,7 +28,7 @@ type container struct {
 	done   chan struct{}
 }
 
-// A setup is the input of a container.
+// A setup describes how a container is started.
 type setup struct {
 	image string
 	env   []string
@@ -67,7 +67,7 @@ func start(t *testing.T, s setup) *container {
 		Pdeathsig:  syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // The container ends with this thread.
+		runtime.LockOSThread() // The container is killed when this thread exits.
 		err := c.cmd.Start()
 		started <- err
 		if err == nil {
@@ -107,7 +107,7 @@ func (c *container) listens(port int) bool {
 	return false
 }
 
-// ready waits for the port. It returns false if the container ends before.
+// ready waits for the port. It returns false if the container exits before that.
 func (c *container) ready() bool {
 	c.t.Helper()
 	for !c.listens(3306) {
@@ -132,7 +132,7 @@ func (c *container) stop() {
 	}
 }
 
-// syncBuilder can be read concurrently with writes.
+// syncBuilder is a string builder that can be read while it is written to.
 type syncBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder

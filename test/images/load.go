@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// loadCmd loads images into a cluster. It prints nothing if the images exist.
+// loadCmd loads images into a cluster. It prints nothing if they are already there.
 type loadCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose (default: all of them)." optional:""`
 }
@@ -41,7 +41,8 @@ func (cmd *loadCmd) run(ctx context.Context, c state.Cluster) error {
 	return registry.Load(ctx, c.Images(), fmt.Sprintf("127.0.0.1:%d", process.Registry), names...)
 }
 
-// makeCmd builds slow images before there is a cluster. It downloads packages while other programs are compiled.
+// makeCmd builds the images that take long before there is a cluster. It downloads packages while other programs are
+// being compiled.
 type makeCmd struct {
 	Servers []string `arg:"" enum:"mysql,mariadb,mongo,s3" help:"Whose: mysql, mariadb, mongo, s3."`
 }
@@ -57,7 +58,7 @@ func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
 	if r.Tools, err = client.BuildTools(ctx, c.Root, p, tools...); err != nil {
 		return err
 	}
-	// The images are built one after the other, so that another process waits for at most one of them.
+	// The images are built one by one, so that another process never waits for more than one image.
 	for _, recipe := range wanted {
 		if _, err := r.Ensure(ctx, recipe); err != nil {
 			return err
@@ -66,7 +67,7 @@ func (cmd *makeCmd) run(ctx context.Context, c state.Cluster) error {
 	return r.Bases(ctx)
 }
 
-// ofCluster returns the recipes of the named servers, or of all, and the tools that they need.
+// ofCluster returns the recipes of the named servers, or of all servers, and the tools that these recipes need.
 func (r recipes) ofCluster(servers []string) (wanted []func(context.Context) (image.Recipe, error), tools []string) {
 	for _, s := range []struct {
 		name   string

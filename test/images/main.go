@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command images builds the images of the servers in the tests, without a container engine.
+// Command images builds the servers' images for the tests, without a container engine.
 package main
 
 import (
@@ -54,5 +54,5 @@ func (c *cli) run(ctx context.Context, command string) error {
 	case "product":
 		return c.Product.run(ctx, cluster)
 	}
-	return c.Rootfs.run(ctx, cluster) // kong accepts no other command.
+	return c.Rootfs.run(ctx, cluster) // kong accepts no other commands.
 }

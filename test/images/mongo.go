@@ -12,7 +12,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// mongo is the recipe of FerretDB under the names of MongoDB, for which there is no Debian package.
+// mongo is the recipe of an image with FerretDB under the names of MongoDB, because there is no Debian package of
+// MongoDB.
 func (r recipes) mongo(context.Context) (image.Recipe, error) {
 	mongod, err := r.Tool("mongod")
 	if err != nil {
@@ -36,7 +37,7 @@ func mongoImage(dir, mongod string) (v1.Image, error) {
 	for _, d := range []string{"usr", "usr/local", "usr/local/bin", "data"} {
 		w.Dir(d, 0o755, 0)
 	}
-	// Containers may run with any user ID.
+	// A container may run with any user ID.
 	for _, open := range []string{"tmp", "data/db"} {
 		w.Dir(open, 0o1777, mysqlID)
 	}

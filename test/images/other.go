@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Command images needs Linux.
+// Command images supports only Linux.
 package main
 
 import (

@@ -15,8 +15,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// productCmd builds the product's image, including its base images, on a machine without a container engine, to test
-// a release.
+// productCmd builds the product's image and its base images without a container engine, in order to test a release.
 type productCmd struct {
 	Dir     string   `arg:"" help:"The folder for the image, as an OCI layout. It is replaced." type:"path"`
 	Version string   `help:"Version that its program says." required:""`
@@ -30,7 +29,7 @@ func (cmd *productCmd) run(ctx context.Context, c state.Cluster) error {
 	}
 	b := client.ImageBuilder(c, p)
 	b.Architectures = cmd.Arch
-	// The name differs from that of a cluster's image, which has only one architecture.
+	// The name is different from that of a cluster's image, which has only one architecture.
 	index, err := b.Dockerfile(ctx, "release.invalid/crossplane-mysql", cmd.Version)
 	if err != nil {
 		return err

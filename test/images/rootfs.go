@@ -34,7 +34,7 @@ func (cmd *rootfsCmd) run(ctx context.Context, c state.Cluster) error {
 	return r.Unpack(ctx, names[0], cmd.Dir)
 }
 
-// ofServer returns the recipes by the names of the servers.
+// ofServer returns the recipe for each server name.
 func (r recipes) ofServer() map[string]func(context.Context) (image.Recipe, error) {
 	return map[string]func(context.Context) (image.Recipe, error){"mysql": r.mysql, "mariadb": r.mariadb,
 		"mariadb-10.5": r.mariadb105, "mariadb-11.8": r.mariadb118}

@@ -12,7 +12,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/image"
 )
 
-// s3 is the recipe of versitygw, the S3 server of the tests.
+// s3 is the recipe of versitygw, which the tests use as an S3 server.
 func (r recipes) s3(context.Context) (image.Recipe, error) {
 	program, err := r.Tool("versitygw")
 	if err != nil {

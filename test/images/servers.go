@@ -20,20 +20,20 @@ import (
 // mysqlID is the user and group ID of the server in the official images.
 const mysqlID = 999
 
-// recipes are the recipes of the servers' images.
+// recipes contains the recipes of the servers' images.
 type recipes struct{ *image.Builder }
 
-// A database describes the image of a server with our entrypoint.
+// A database describes the image of a server that uses the tests' entrypoint.
 type database struct {
 	names    []string
 	suite    string
 	packages []string
 	alone    []string // Packages that are installed without their dependencies.
 	daemon   string
-	version  string // The version in its name.
+	version  string // The version in the image's name.
 	env      []string
 	config   string
-	// surplus matches files of the packages that neither a server nor a test needs.
+	// surplus matches files in the packages that neither a server nor a test needs.
 	surplus string
 	ports   []string
 }
@@ -53,8 +53,8 @@ pid-file=/var/run/mysqld/mysqld.pid
 !includedir /etc/mysql/conf.d/
 `
 
-// mysql is the recipe of MySQL from Debian unstable, the only release that packages it. The image also has the names
-// of other versions that examples use.
+// mysql is the recipe of MySQL from Debian unstable, which is the only Debian release with MySQL. The image also has
+// the names of other versions, because examples use them.
 func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
 	return r.database(ctx, database{
 		names: []string{image.DockerHub + "mysql:9.7", image.DockerHub + "mysql:9", image.DockerHub + "mysql:latest",
@@ -71,12 +71,12 @@ func (r recipes) mysql(ctx context.Context) (image.Recipe, error) {
 	})
 }
 
-// mariadb is the recipe of MariaDB from Debian 12, which clusters use.
+// mariadb is the recipe of MariaDB from Debian 12. Clusters use this image.
 func (r recipes) mariadb(ctx context.Context) (image.Recipe, error) {
 	return r.mariadbOf(ctx, "bookworm", "10.11", "")
 }
 
-// mariadb105 is the recipe of MariaDB from Debian 11, whose package names contain the release series.
+// mariadb105 is the recipe of MariaDB from Debian 11, in which the package names contain the release series.
 func (r recipes) mariadb105(ctx context.Context) (image.Recipe, error) {
 	return r.mariadbOf(ctx, "bullseye", "10.5", "-10.5")
 }
@@ -86,14 +86,14 @@ func (r recipes) mariadb118(ctx context.Context) (image.Recipe, error) {
 	return r.mariadbOf(ctx, "trixie", "11.8", "")
 }
 
-// mariadbOf returns the recipe of MariaDB from a suite of Debian. series is its release series, and suffix is the end
-// of its package names.
+// mariadbOf returns the recipe of MariaDB from a Debian suite. series is the release series, and suffix is the end of
+// the package names.
 func (r recipes) mariadbOf(ctx context.Context, suite, series, suffix string) (image.Recipe, error) {
 	return r.database(ctx, database{
 		names:    []string{image.DockerHub + "mariadb:" + series},
 		suite:    suite,
 		packages: []string{"mariadb-server-core" + suffix, "mariadb-client-core" + suffix},
-		alone:    []string{"mariadb-server" + suffix}, // It contains the plugins. Its dependencies are not needed.
+		alone:    []string{"mariadb-server" + suffix}, // This package contains the plugins. Its dependencies are not needed.
 		daemon:   "mariadbd",
 		version:  series,
 		env:      []string{"LANG=C.UTF-8", "MARIADB_MAJOR=" + series},
@@ -160,7 +160,7 @@ func databaseLayer(dir, root, entrypoint string, d database) (v1.Layer, error) {
 	w.Text("etc/mysql/my.cnf", d.config)
 	w.Dir("docker-entrypoint-initdb.d", 0o755, 0)
 	w.Dir("var/lib/mysql-files", 0o750, mysqlID)
-	// Containers may run with any user ID.
+	// A container may run with any user ID.
 	for _, open := range []string{"var/lib/mysql", "run/mysqld"} {
 		w.Dir(open, 0o1777, mysqlID)
 	}

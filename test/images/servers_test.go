@@ -18,10 +18,10 @@ import (
 //nolint:gosmopolitan // Passwords come in every script.
 const odd = `q'u"o\te $HOME ` + "`id`" + ` %_; -- #ü漢\n`
 
-// quick skips slow steps that these tests do not need.
+// quick skips a slow step that these tests do not need.
 var quick = []string{"MYSQL_INITDB_SKIP_TZINFO=1"}
 
-// ask runs SQL as an account over TCP, and returns only values.
+// ask runs SQL as an account over TCP, and returns only the values.
 func (c *container) ask(user, password, sql string) string {
 	c.t.Helper()
 	out, err := c.inside([]string{"MYSQL_PWD=" + password}, "mysql", "--no-defaults", "-h127.0.0.1", "-u"+user, "-BNr",
@@ -38,7 +38,7 @@ func TestServers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		setup  setup
-		user   string // root if empty.
+		user   string // The default is root.
 		pass   string
 		ask    string
 		want   string
@@ -199,7 +199,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSecondStart checks that a second start uses the existing database and ignores the password in the environment.
+// TestSecondStart checks that the second start uses the existing database and ignores the password in the
+// environment.
 func TestSecondStart(t *testing.T) {
 	t.Parallel()
 	for _, image := range []string{"mysql", "mariadb"} {
@@ -230,7 +231,7 @@ func TestSecondStart(t *testing.T) {
 	}
 }
 
-// TestNoPortBeforeReady checks that no port is open before the database is complete.
+// TestNoPortBeforeReady checks that the port is not open before the database is complete.
 func TestNoPortBeforeReady(t *testing.T) {
 	c := start(t, setup{
 		image: "mysql", env: append([]string{"MYSQL_ROOT_PASSWORD=secret"}, quick...),
@@ -265,7 +266,7 @@ func TestTimeZones(t *testing.T) {
 	}
 }
 
-// TestPrograms checks that the image contains the programs that the entrypoint calls, and none of the others in
+// TestPrograms checks that the image contains the programs that the entrypoint calls, but no other programs from
 // Debian's packages.
 func TestPrograms(t *testing.T) {
 	for program, want := range map[string]bool{"mysqld": true, "mysql": true, "mysqladmin": true,
@@ -281,7 +282,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestOtherCommand checks that other commands of the image run unchanged.
+// TestOtherCommand checks that other commands in the image run unchanged.
 func TestOtherCommand(t *testing.T) {
 	c := start(t, setup{image: "mysql", args: []string{"mysqld", "--version"}})
 	<-c.done
@@ -291,8 +292,8 @@ func TestOtherCommand(t *testing.T) {
 }
 
 // TestQuoteInPassword checks that a password with a quote breaks the first start, as in MySQL's official image. The
-// next start treats the result as a complete database, which any process in the container can open. A more tolerant
-// test image would hide this.
+// next start treats the result as a complete database, to which any process in the container can log in. A test image
+// that tolerates quotes would hide this.
 func TestQuoteInPassword(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -310,7 +311,7 @@ func TestQuoteInPassword(t *testing.T) {
 	if err != nil || out != "localhost" {
 		t.Errorf("Root without a password sees %q, %v", out, err)
 	}
-	// The slowest step comes before the accounts are created.
+	// The slowest step is before the creation of the accounts.
 	out, err = second.inside(nil, "mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-BNe",
 		"SELECT COUNT(*) > 100 FROM mysql.time_zone_name")
 	if err != nil || out != "1" {

@@ -20,11 +20,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Names of the images and packages, as in the packages' metadata and the Composition.
+// Names of the images and packages, which are the same as in the packages' metadata and the Composition.
 const (
 	organization = "crossplane-mysql"
 	publicHost   = "ghcr.io"
-	// productVersion is the version in the Composition. The working tree is installed under it.
+	// productVersion is the version in the Composition. The working tree is installed with this version.
 	productVersion = "v0.1.0"
 	productImage   = publicHost + "/" + organization + "/" + organization
 )
@@ -100,7 +100,8 @@ func (l *loader) image(ctx context.Context) error {
 	return l.forget(ctx, productImage+":"+productVersion)
 }
 
-// forget removes an image from every node, which would otherwise not notice that the tag refers to another image.
+// forget removes an image from every node. Otherwise a node would not notice that the tag refers to a different
+// image.
 func (l *loader) forget(ctx context.Context, name string) error {
 	for i := 1; i <= l.nodes; i++ {
 		ctr := exec.CommandContext(ctx, "go", "run", "-C", "test/cluster", ".", "--root", l.Cluster.Root, "--name",
@@ -115,7 +116,7 @@ func (l *loader) forget(ctx context.Context, name string) error {
 }
 
 // packages builds the packages for this machine and pushes them. It uses the library of the CLI that a user would
-// run. xpkg-test compares the results of both.
+// run. xpkg-test compares the results.
 func (l *loader) packages(ctx context.Context) error {
 	l.Out.Sayf("building and pushing the packages")
 	build := exec.CommandContext(ctx, "go", "run", "-C", "package/build", ".", "--version", productVersion,
@@ -127,18 +128,18 @@ func (l *loader) packages(ctx context.Context) error {
 	return nil
 }
 
-// controllerNamespace and controllerName are the names in controller/deploy.
+// controllerNamespace and controllerName are the names that controller/deploy uses.
 const (
 	controllerNamespace = "crossplane-mysql-system"
 	controllerName      = "deployment/crossplane-mysql"
 )
 
-// smallServers is the change of the Platform in the test cluster for claims without resources.
+// smallServers is a patch of the test cluster's Platform, with small default resources for claims that set none.
 const smallServers = `{"spec":{"defaultResources":{"requests":{"cpu":"1m","memory":"1Mi"},"limits":{"memory":"1Gi"}}}}`
 
 // manifests applies everything that is installed with kubectl: the CRDs, the permissions, the controller and the
-// Platform. The controller's pod gets the digest of its image as an annotation, so that it is replaced when the tag
-// refers to another image.
+// Platform. The digest of the image is an annotation of the controller's pod, so that the pod is replaced when the
+// tag refers to a different image.
 func (l *loader) manifests(ctx context.Context) error {
 	for _, part := range []string{"records", "controller", "platform"} {
 		if part == "platform" {
@@ -153,7 +154,7 @@ func (l *loader) manifests(ctx context.Context) error {
 			return err
 		}
 	}
-	// Servers reserve almost nothing, because tests start more of them than the machine has room for.
+	// Servers reserve almost no resources, because tests start more servers than the machine has room for.
 	if _, err := l.Kubectl(ctx, "", "patch", "platform", organization, "--type=merge", "--patch="+smallServers); err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (l *loader) manifests(ctx context.Context) error {
 	return err
 }
 
-// pushed returns the digest of an image in the registry with the product's version.
+// pushed returns the digest of an image in the registry, with the product's version as its tag.
 func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error) {
 	ref, err := name.NewTag(fmt.Sprintf("%s/%s/%s:%s", l.registry, organization, repository, productVersion))
 	if err != nil {
@@ -180,7 +181,7 @@ func (l *loader) pushed(ctx context.Context, repository string) (v1.Hash, error)
 	return d.Digest, nil
 }
 
-// rolledOut waits until the controller of the working tree is running.
+// rolledOut waits until the controller from the working tree is running.
 func (l *loader) rolledOut(ctx context.Context) error {
 	if _, err := l.Kubectl(ctx, "", "rollout", "status", controllerName, "--namespace="+controllerNamespace); err != nil {
 		return fmt.Errorf("the controller does not start: %w", err)

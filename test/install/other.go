@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Command install needs Linux.
+// Command install supports only Linux.
 package main
 
 import (

@@ -18,8 +18,8 @@ import (
 // A pkg is an installed package.
 type pkg struct{ kind, name, repository string }
 
-// installed are the packages of the product, with the names that Crossplane gives to dependencies. With another name,
-// a package that is also a dependency would be installed twice, and neither would become Healthy.
+// installed lists the packages of the product, with the names that Crossplane gives to dependencies. If a package
+// that is also a dependency had another name, it would be installed twice, and neither would become Healthy.
 var installed = []pkg{
 	{"Function", "crossplane-mysql-function-mysql", "function-mysql"},
 	{"Configuration", "crossplane-mysql-configuration-mysql", "configuration-mysql"},
@@ -44,7 +44,7 @@ const runtimeReference = `  runtimeConfigRef:
     name: %s
 `
 
-// runtimeObjects returns the objects of package/install.yaml that are not packages.
+// runtimeObjects returns the objects in package/install.yaml that are not packages.
 func runtimeObjects(path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func runtimeObjects(path string) (string, error) {
 	return out.String(), nil
 }
 
-// install installs the packages with Crossplane, and waits until exactly the pushed ones are healthy.
+// install installs the packages with Crossplane, and waits until exactly the pushed packages are healthy.
 func (l *loader) install(ctx context.Context) error {
 	l.Out.Sayf("installing the packages")
 	var objects strings.Builder
@@ -69,7 +69,7 @@ func (l *loader) install(ctx context.Context) error {
 		return err
 	}
 	objects.WriteString(beside)
-	// The changed annotation makes Crossplane check the tag at once.
+	// The changed annotation makes Crossplane check the tag immediately.
 	stamp := time.Now().UTC().Format(time.RFC3339Nano)
 	for _, p := range installed {
 		fmt.Fprintf(&objects, packageObject, p.kind, p.name, stamp, publicHost, organization, p.repository, productVersion)
@@ -139,8 +139,8 @@ func (l *loader) look(ctx context.Context, p pkg) (packageState, error) {
 }
 
 // has reports whether the package with this digest is installed and healthy. The name of a revision is derived from
-// the name, the digest and the generation (packageRevisionID in internal/controller/pkg/manager/reconciler.go of
-// Crossplane).
+// the package's name, its digest and its generation (packageRevisionID in
+// internal/controller/pkg/manager/reconciler.go of Crossplane).
 func (s packageState) has(name, digest string) bool {
 	sum := sha256.Sum256([]byte(digest + "|" + strconv.FormatInt(s.Metadata.Generation, 10)))
 	if s.Status.CurrentRevision != name+"-"+hex.EncodeToString(sum[:])[:12] {

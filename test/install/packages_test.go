@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRuntimeObjects checks that objects other than packages in package/install.yaml are installed, too.
+// TestRuntimeObjects checks that the objects in package/install.yaml that are not packages are installed, too.
 func TestRuntimeObjects(t *testing.T) {
 	got, err := runtimeObjects("../../package/install.yaml")
 	if err != nil {
@@ -22,12 +22,12 @@ func TestRuntimeObjects(t *testing.T) {
 	}
 }
 
-// TestHas uses the status of a package from a real Crossplane.
+// TestHas uses a package's status from a real Crossplane.
 func TestHas(t *testing.T) {
 	const object = `{"metadata":{"generation":1},"status":{"currentRevision":"crossplane-mysql-function-mysql-REV","conditions":[
 		{"type":"Installed","status":"True","reason":"ActivePackageRevision"},
 		{"type":"Healthy","status":"HEALTHY","reason":"UnhealthyPackageRevision","message":"cannot pull"}]}}`
-	// printf 'DIGEST|1' | sha256sum
+	// The revision was computed with: printf 'DIGEST|1' | sha256sum
 	const digest, revision = "1a91013bb6d3b7cf36600a076a47bb91a6b4062562ef36c40e2559500101aa84", "4eae4229b551"
 	cases := map[string]struct {
 		reason   string

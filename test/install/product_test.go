@@ -19,8 +19,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// TestProduct builds the Dockerfile with the working tree, in the same cache as a cluster, so that nothing is built
-// twice.
+// TestProduct builds the Dockerfile with the working tree. It uses the same cache as a cluster, so that nothing is
+// built twice.
 func TestProduct(t *testing.T) {
 	root, err := state.FindRoot(".")
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 
 var repository = filepath.Join("..", "..")
 
-// logVariable names the file in which a fake program records its calls.
+// logVariable is the environment variable with the file in which a fake program records its calls.
 const logVariable = "README_TEST_LOG"
 
-// standIns are the programs that recipes call. The test replaces them with fakes.
+// standIns are the programs that make's recipes call. The test replaces them with fakes.
 var standIns = []string{"go", "kubectl", "rm", "tool"}
 
 func TestMain(m *testing.M) {
@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A call is a recorded call of a fake.
+// A call is a recorded call of a fake program.
 type call struct {
 	Program string   `json:"program"`
 	Dir     string   `json:"dir"`
 	Args    []string `json:"args"`
 }
 
-// standIn records the call and does nothing else. The fake of the program that builds tools prints their paths.
+// standIn records the call. The fake of test/tools also prints paths of tools, as the real program does.
 func standIn(name string, args []string) error {
 	if name == "go" && len(args) > 2 && args[1] == "./test/tools" {
 		for range args[2:] {
@@ -64,8 +64,9 @@ func standIn(name string, args []string) error {
 // makes matches commands that call make.
 var makes = regexp.MustCompile(`^([A-Z_]+=\S+ )*make `)
 
-// TestMake runs each make command of README.md and docs with fake programs that record their calls. It checks that
-// the programs, tests, benchmarks and directories of these calls exist. Some of the commands would run for hours.
+// TestMake runs each make command in README.md and docs with fake programs that record their calls, because some of
+// the commands would run for hours. It checks that the programs, tests, benchmarks and directories in these calls
+// exist.
 func TestMake(t *testing.T) {
 	for _, c := range Commands(pages(t)) {
 		if !makes.MatchString(c) {
@@ -85,7 +86,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// noted returns the calls that a command makes.
+// noted returns the calls that a command causes.
 func noted(t *testing.T, command string) []call {
 	t.Helper()
 	self, err := os.Executable()
@@ -116,7 +117,7 @@ func noted(t *testing.T, command string) []call {
 	return all
 }
 
-// enter runs a command without the environment of an outer make, and returns its output.
+// enter runs a command without the environment of a surrounding make, and returns its output.
 func enter(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -168,7 +169,7 @@ func (c call) packages() []string {
 	return slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return a != "." && !strings.HasPrefix(a, "./") })
 }
 
-// program checks that the package of a go run is a program.
+// program checks that the package in a go run call is a program.
 func (c call) program() error {
 	found, err := functions(filepath.Join(c.Dir, c.packages()[0]), ".go")
 	if err == nil && !slices.Contains(found, "main") {
@@ -177,7 +178,7 @@ func (c call) program() error {
 	return err
 }
 
-// tests checks that each test which a go test names exists.
+// tests checks that each test in a go test call exists.
 func (c call) tests() error {
 	var found []string
 	for _, p := range c.packages() {
@@ -202,8 +203,8 @@ func (c call) tests() error {
 // function matches a function declaration.
 var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
 
-// functions returns the functions in a package's files with this suffix. If the name of the package ends with "...",
-// it includes the packages below it.
+// functions returns the functions in a package's files with this suffix. If the package ends with "...", it also
+// returns the functions in the packages below it.
 func functions(pkg, kind string) ([]string, error) {
 	dir, below := strings.CutSuffix(pkg, "...")
 	root := os.DirFS(dir)
@@ -226,7 +227,7 @@ func functions(pkg, kind string) ([]string, error) {
 	return all, err
 }
 
-// TestHelp checks that `make help` lists every target that the pages name.
+// TestHelp checks that `make help` lists every target that occurs in the pages.
 func TestHelp(t *testing.T) {
 	help := enter(t, repository, nil, "make", "help")
 	for _, c := range Typed(pages(t), "make") {

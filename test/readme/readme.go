@@ -1,4 +1,4 @@
-// Package readme reads the commands that README.md and the pages in docs tell users to run, for the tests that run
+// Package readme finds the commands that README.md and the pages in docs tell users to run, so that tests can run
 // them.
 package readme
 
@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	// block matches a block of code with its language.
+	// block matches a code block with its language.
 	block = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
-	// inline matches a command in inline code, with its environment variables.
+	// inline matches a command in inline code, including its environment variables.
 	inline = regexp.MustCompile("`((?:[A-Z_]+=\\S+ )*(?:make|kubectl|go run|crossplane|tar)\\s[^`]+)`")
 	// prompt matches a command in a terminal session.
 	prompt = regexp.MustCompile(`(?m)^\$ (kubectl .*)$`)
@@ -43,8 +43,8 @@ func Pages(root string) (string, error) {
 	return text.String(), nil
 }
 
-// Commands returns the commands that a text tells users to run, each once, in the order of the text. It finds
-// commands in shell blocks, after a prompt, and in sentences. It joins continued lines and removes comments.
+// Commands returns the commands that a text tells users to run, each of them once, in the order of the text. It finds
+// commands in shell blocks, after a prompt, and in sentences. It joins continuation lines and removes comments.
 func Commands(text string) []string {
 	parts := [][]string{}
 	offset := 0
@@ -60,7 +60,7 @@ func Typed(text, words string) []string {
 	return slices.DeleteFunc(Commands(text), func(c string) bool { return !strings.HasPrefix(c+" ", words+" ") })
 }
 
-// mentioned returns the commands in sentences, which may contain line breaks.
+// mentioned returns the commands in sentences. They may contain line breaks.
 func mentioned(text string) []string {
 	found := inline.FindAllStringSubmatch(text, -1)
 	all := make([]string, len(found))
@@ -70,7 +70,7 @@ func mentioned(text string) []string {
 	return all
 }
 
-// typed returns the commands in a block of code.
+// typed returns the commands in a code block.
 func typed(language, code string) []string {
 	var all []string
 	for _, m := range prompt.FindAllStringSubmatch(code, -1) {

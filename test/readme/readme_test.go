@@ -41,11 +41,11 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A typist is a file that runs a command, and words in that file. The words are the command itself, or the name of a
-// test that reads its commands from README.md.
+// A typist is a file that runs a command, with words that the file must contain. The words are the command itself, or
+// the name of a test that reads its commands from README.md.
 type typist struct{ file, words string }
 
-// Tests that read their commands from README.md, and the places that run other commands.
+// Tests that read their commands from README.md, and files that run other commands.
 var (
 	byStandIns = typist{"test/readme/make_test.go", "func TestMake("}
 	byShow     = typist{"test/render/typed.go", "func shown("}
@@ -55,15 +55,15 @@ var (
 	byCluster  = typist{"test/e2e/framework/own.go", `"cluster-up", "cluster-load"`}
 )
 
-// onCluster is for a command that the tests on a cluster contain unchanged.
+// onCluster is for a command that the tests on a cluster run unchanged.
 func onCluster(command string) typist { return typist{"test/e2e/readme_test.go", `"` + command + `"`} }
 
-// inRecords is for a command about BackupRecords, which a test runs with other names.
+// inRecords is for a command about BackupRecords that a test runs with other names.
 func inRecords(words string) typist { return typist{"test/e2e/records_test.go", words} }
 
 func inNewCluster(words string) typist { return typist{"test/e2e/new_cluster_test.go", words} }
 
-// byChart is the test with Helm.
+// byChart is the test that uses Helm.
 var byChart = typist{"test/e2e/chart_test.go", "func TestChart("}
 
 // byUpgrade is the test of an upgrade, which applies the files of a release.
@@ -81,14 +81,14 @@ var (
 // inDemo is for a command that the demo runs with other names.
 func inDemo(words string) typist { return typist{"test/demo/store.go", words} }
 
-// byProviderSQL is the test with provider-sql.
+// byProviderSQL is the test that uses provider-sql.
 var byProviderSQL = typist{"test/e2e/providersql_test.go", "func appliesProviderSQL("}
 
 // byToken is for a command about the namespace opt-in.
 func byToken(words string) typist { return typist{"test/e2e/token_test.go", words} }
 
-// typists lists where each command is run. TestMake also runs every make command with fake programs. Commands that
-// run for hours are run only there.
+// typists lists which file runs each command. TestMake also runs every make command with fake programs. Commands that
+// take hours are run only there.
 var typists = map[string]typist{
 	"make demo":                     {"test/e2e/demo_test.go", `"make", "demo"`},
 	"KUBECONFIG=… make demo":        {"test/e2e/demo_test.go", `"KUBECONFIG="`},
@@ -106,7 +106,7 @@ var typists = map[string]typist{
 	"make mysqld-test":   {"Makefile", " lint mysqld-test store-test unit "},
 	"make e2e":           {"Makefile", "--keep-going checks e2e #"},
 	"make help":          {"test/readme/make_test.go", `"make", "help"`},
-	"make generate":      byStandIns, // The same tests without -update compare what it would write.
+	"make generate":      byStandIns, // The same tests without -update compare the files that this command would write.
 	"make bench":         byStandIns,
 	"make fuzz":          byStandIns,
 	"make matrix":        byStandIns,
@@ -294,7 +294,7 @@ var typists = map[string]typist{
 	"tar --zstd -xf": {"controller/internal/archive/backup_test.go", `"tar", "--zstd", "-xf"`},
 }
 
-// typedOnCluster lists more commands that the tests on a cluster contain unchanged.
+// typedOnCluster lists further commands that the tests on a cluster run unchanged.
 var typedOnCluster = []string{
 	"kubectl get mysql", "kubectl get msb", "kubectl get msbr", "kubectl describe msbr", "kubectl get db",
 	"kubectl get pv -l app.kubernetes.io/component=backup",
@@ -308,12 +308,12 @@ var (
 	wrappedArguments = regexp.MustCompile(`,\n\s*`)
 )
 
-// joined joins lines that are wrapped only because they are long.
+// joined joins lines that are wrapped only because of their length.
 func joined(code string) string {
 	return wrappedArguments.ReplaceAllString(wrappedText.ReplaceAllString(code, ""), ", ")
 }
 
-// TestEveryCommandIsTyped checks that a test runs each command of README.md and docs.
+// TestEveryCommandIsTyped checks that each command in README.md and docs is run by a test.
 func TestEveryCommandIsTyped(t *testing.T) {
 	all := Commands(pages(t))
 	for _, c := range all {
@@ -355,11 +355,11 @@ func file(t *testing.T, path string) string {
 	return string(b)
 }
 
-// namedTest matches the name of a test in a page, optionally with a subtest.
+// namedTest matches the name of a test on a page, optionally with a subtest.
 var namedTest = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/(\\w+))?`")
 
-// elsewhere matches the reason with which a test is skipped in a short run, and word matches a test's name in it.
-// repeating matches a test that is skipped as a whole.
+// elsewhere matches the reason why a short run skips a test, and word matches the name of a test in it. repeating
+// matches a test that is skipped completely.
 var (
 	elsewhere = regexp.MustCompile(`(?:Repeats\(t, |OnEach\(t, map.*|\t(?:by|fault)\w+: +)".*`)
 	word      = regexp.MustCompile(`\bTest[A-Z]\w*`)
@@ -367,7 +367,7 @@ var (
 		`\nfunc (Test\w+)\(t \*testing\.T\) {[^\n]*\n(?:\tt\.Parallel\(\)\n)?\tframework\.Repeats`)
 )
 
-// TestNamedTestsExist checks that every test that a page or a skip reason names exists.
+// TestNamedTestsExist checks that every test exists that a page or the reason for skipping a test mentions.
 func TestNamedTestsExist(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"apis", "controller", "fn", "package", "test"} {
@@ -399,7 +399,7 @@ func TestNamedTestsExist(t *testing.T) {
 	if len(left) < 30 {
 		t.Errorf("only %d tests and cells are left out", len(left))
 	}
-	leftOut := map[string]int{} // Several packages may have a test of this name.
+	leftOut := map[string]int{} // Several packages may have a test with the same name.
 	for _, m := range repeating.FindAllStringSubmatch(code.String(), -1) {
 		leftOut[m[1]]++
 	}
@@ -417,7 +417,7 @@ func TestNamedTestsExist(t *testing.T) {
 }
 
 // TestPicturesNameWhatIsThere checks that each function in a diagram of docs/contribute/development.md exists in the
-// named package.
+// package that the diagram names.
 func TestPicturesNameWhatIsThere(t *testing.T) {
 	page, err := os.ReadFile("../../docs/contribute/development.md")
 	if err != nil {

@@ -22,19 +22,19 @@ const (
 	pageLabels     = "docs/reference/labels.md"
 )
 
-// A set of names.
+// A set is a set of names.
 type set map[string]bool
 
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// A constant of a package, as its source declares it.
+// A constant is a constant as a package declares it.
 type constant struct {
 	name, typ, value string
-	// group is the comment of the block of constants that contains it.
+	// group is the comment above the block of constants that contains it.
 	group string
 }
 
-// constants returns all string constants of the package in a directory. It evaluates sums of constants.
+// constants returns all string constants of the package in a directory. It evaluates concatenated constants.
 func constants(t *testing.T, dir string) []constant {
 	t.Helper()
 	var out []constant
@@ -65,7 +65,7 @@ func constants(t *testing.T, dir string) []constant {
 	return slices.DeleteFunc(out, func(c constant) bool { return c.value == "" })
 }
 
-// evaluate returns the value of a sum of strings, or "" for any other expression.
+// evaluate returns the value of a concatenation of strings, or "" for any other expression.
 func evaluate(e ast.Expr, exprs map[string]ast.Expr, values map[string]string) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -105,8 +105,8 @@ func parsed(t *testing.T, dir string) []*ast.File {
 	return out
 }
 
-// A row is a row of a table. It has the code spans of each cell by the column's header, and the headings above the
-// table.
+// A row is a row of a table. It contains the code spans in each cell, by the header of the column, and the headings
+// above the table.
 type row struct {
 	chapter, section string
 	cells            map[string][]string
@@ -114,7 +114,7 @@ type row struct {
 
 var codeSpan = regexp.MustCompile("`([^`]+)`")
 
-// rows returns the rows of all tables of a page.
+// rows returns the rows of all tables on a page.
 func rows(page string) []row {
 	var out []row
 	var chapter, section string
@@ -154,8 +154,8 @@ func cellsOf(line string) []string {
 // reasonsOf finds the condition in the comment of a block of reasons.
 var reasonsOf = regexp.MustCompile(`^Reasons of (Condition\w+)`)
 
-// TestConditionsAreDocumented checks that the page contains exactly the condition types, reasons, event reasons and
-// deletion phases of the Go constants. Each reason must be below its condition.
+// TestConditionsAreDocumented checks that the page lists exactly the condition types, reasons, event reasons and
+// deletion phases in the Go constants. Each reason must be listed below its condition.
 func TestConditionsAreDocumented(t *testing.T) {
 	want := declaredStates(t)
 	if len(want.types) < 10 || len(want.reasons) < 50 || len(want.events) < 50 || len(want.phases) < 7 ||
@@ -177,7 +177,7 @@ func TestConditionsAreDocumented(t *testing.T) {
 	}
 }
 
-// A states contains everything that the status and the events of an object can contain.
+// A states contains all values that can occur in the status and the events of an object.
 type states struct {
 	types, reasons, events, phases set
 	// pairs contains pairs of a condition and a reason.
@@ -224,7 +224,7 @@ func declaredStates(t *testing.T) states {
 }
 
 // documentedStates returns the states in the tables of a page. Crossplane's events about the function have the
-// reasons of conditions, so a declared reason is not an unknown event there.
+// reasons of conditions. A declared reason in their table is therefore not treated as an event.
 func documentedStates(page string, declared states) states {
 	out := newStates()
 	for _, r := range rows(page) {
@@ -257,7 +257,8 @@ func documentedStates(page string, declared states) states {
 	return out
 }
 
-// conditionsAbove returns the conditions of a row: those in the row, or the heading above it.
+// conditionsAbove returns the conditions to which a row belongs: the conditions in the row, or else the heading above
+// it.
 func conditionsAbove(r row) []string {
 	if types := r.cells["type"]; types != nil {
 		return types
@@ -289,11 +290,11 @@ func functionEvents(t *testing.T) []string {
 	return out
 }
 
-// placeholder is the end of a documented key whose constant is only a prefix.
+// placeholder is the suffix of a documented key if its constant is only a prefix.
 const placeholder = "RECORD"
 
-// TestLabelsAreDocumented checks that the page contains exactly the labels, annotations and finalizers of the Go
-// constants and of the Compositions, and the components.
+// TestLabelsAreDocumented checks that the page lists exactly the labels, annotations and finalizers in the Go
+// constants and the Compositions, and the components.
 func TestLabelsAreDocumented(t *testing.T) {
 	want := map[string]set{"label": {}, "annotation": {}, "finalizer": {}, "component": {}}
 	for _, c := range constants(t, "apis/v1") {

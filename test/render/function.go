@@ -12,15 +12,17 @@ import (
 	"github.com/crossplane/crossplane-runtime/v2/pkg/errors"
 )
 
-// A function is the function as a process on this machine, started as docs/how-to/render-offline.md describes.
+// A function is the function that runs as a process on this machine. It is started as docs/how-to/render-offline.md
+// describes.
 type function struct {
 	address string
 	cmd     *exec.Cmd
-	// ended is closed when the process has ended.
+	// ended is closed when the process has exited.
 	ended chan struct{}
 }
 
-// startFunction runs the command and waits until the function accepts calls. The function ends when ctx is cancelled.
+// startFunction runs the command and waits until the function accepts calls. The function is stopped when ctx is
+// cancelled.
 func startFunction(ctx context.Context, command string) (*function, error) {
 	_, address, ok := strings.Cut(command, "--address ")
 	if !ok {
@@ -29,15 +31,14 @@ func startFunction(ctx context.Context, command string) (*function, error) {
 	if err := free(ctx, address); err != nil {
 		return nil, err
 	}
-	// make arm64-test sets FUNCTION_ENV, so that the function is built for another architecture and runs in an
-	// emulator.
+	// make arm64-test sets FUNCTION_ENV, so that the function is built for another architecture and runs in an emulator.
 	f := &function{address: address, cmd: shell(ctx, "exec env $FUNCTION_ENV "+command), ended: make(chan struct{})}
 	f.cmd.Stdout, f.cmd.Stderr = os.Stderr, os.Stderr
 	if err := f.cmd.Start(); err != nil {
 		return nil, errors.Wrap(err, "cannot start the function")
 	}
 	go func() {
-		_ = f.cmd.Wait() // The result does not matter, because the function should not end.
+		_ = f.cmd.Wait() // The result does not matter, because the function should not exit.
 		close(f.ended)
 	}()
 	if err := f.wait(ctx); err != nil {
@@ -47,7 +48,7 @@ func startFunction(ctx context.Context, command string) (*function, error) {
 	return f, nil
 }
 
-// free returns an error if the address is in use. Otherwise the CLIs would call another function there.
+// free returns an error if the address is in use, because the CLIs would call a different function at this address.
 func free(ctx context.Context, address string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -76,7 +77,7 @@ func (f *function) wait(ctx context.Context) error {
 	}
 }
 
-// running returns an error if the function has ended. Another process may have answered instead.
+// running returns an error if the function has exited. In this case, another process may have answered the call.
 func (f *function) running() error {
 	select {
 	case <-f.ended:
@@ -88,13 +89,13 @@ func (f *function) running() error {
 
 func (f *function) stop() {
 	if f.running() == nil {
-		_ = f.cmd.Cancel() // It may have ended already.
+		_ = f.cmd.Cancel() // It may have exited already.
 	}
 	<-f.ended
 }
 
-// shell returns a command in a shell. It has a process group of its own, because `go run` does not end the program
-// that it runs.
+// shell returns a command in a shell. It has its own process group, because `go run` does not stop the program that
+// it runs.
 func shell(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -24,21 +24,21 @@ type generation struct {
 	words []string
 	// required is the name of the flag for required resources.
 	required string
-	// v2 is true for the CLI of Crossplane 2. It accepts the XRD of an XR with a claim, and prints the conditions of
-	// the function.
+	// v2 is true for the CLI of Crossplane 2. This CLI accepts the XRD of an XR with a claim, and prints the function's
+	// conditions.
 	v2 bool
 	// core is the render engine, if it is not built into the CLI.
 	core string
-	// only lists the examples to render. If it is nil, all are rendered.
+	// only lists the examples to render, or is nil for all examples.
 	only []string
 }
 
-// forV116 are the examples that v1.16 renders in `make test`. There is one for each feature that it passes to or from
-// the function in its own way. These are required resources by name and by labels, observed resources, and a fatal
+// forV116 lists the examples that v1.16 renders in `make test`. There is one for each feature that v1.16 passes to or
+// from the function differently. These are required resources by name and by labels, observed resources, and a fatal
 // result.
 var forV116 = []string{"restore-before", "running", "name-taken"}
 
-// generations returns the supported versions of the CLI. v1.16 renders all examples if all is set, otherwise only
+// generations returns the supported versions of the CLI. If all is set, v1.16 renders all examples instead of only
 // forV116.
 func generations(tools []string, all bool) []generation {
 	today := generation{name: "crossplane render", tool: tools[0], words: []string{"render"},
@@ -51,7 +51,7 @@ func generations(tools []string, all bool) []generation {
 	return []generation{today, v116}
 }
 
-// printed returns the output of a command, and its exit code if it is not 0.
+// printed returns the output of a command. If its exit code is not 0, the output contains the exit code.
 func printed(cmd *exec.Cmd) (string, error) {
 	stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -81,10 +81,10 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// isNamespaced reports whether the XRs are namespaced, which only XRDs of Crossplane 2 specify.
+// isNamespaced reports whether the XRs are namespaced. Only the XRDs of Crossplane 2 can specify this.
 func (d *definition) isNamespaced() bool { return d.Spec.Scope == "Namespaced" }
 
-// definitionOf returns the XRD of an XR, and its file.
+// definitionOf returns the XRD of an XR, and the XRD's file.
 func definitionOf(xr *exampleXR) (*definition, string, error) {
 	files, err := filepath.Glob(filepath.Join("apis", "xrd-*.yaml"))
 	if err != nil {
@@ -106,7 +106,7 @@ func definitionOf(xr *exampleXR) (*definition, string, error) {
 	return nil, "", errors.Errorf("no XRD in apis defines %s of %s", xr.Kind, xr.APIVersion)
 }
 
-// errNamespaced is the error if a CLI does not support namespaced XRs, which came with Crossplane 2.
+// errNamespaced is the error for a CLI that does not support namespaced XRs, which exist only since Crossplane 2.
 var errNamespaced = errors.New("its XRD says that the XR is in a namespace")
 
 // command returns the command that renders an example.

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// compare compares the output of a command with the example's golden file. The golden file is the response of the
-// function, which contains more than a CLI prints.
+// compare compares the output of a command with the example's golden file. The golden file is the function's
+// response, which contains more than a CLI prints.
 func (g generation) compare(example string, cmd *exec.Cmd) error {
 	output, err := printed(cmd)
 	if err != nil {
@@ -50,7 +50,7 @@ func (g generation) compare(example string, cmd *exec.Cmd) error {
 }
 
 // returned converts the part of a response that a CLI prints: the XR, its conditions by type, and the composed
-// resources by their names. For a fatal result, only that is returned.
+// resources by name. For a fatal result, it returns only the message.
 func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	for _, r := range golden.GetResults() {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
@@ -68,7 +68,7 @@ func returned(golden *fnv1.RunFunctionResponse) map[string]any {
 	return all
 }
 
-// parse reads the same from the output of a CLI.
+// parse reads the same values from the output of a CLI.
 func parse(output string) (map[string]any, error) {
 	if text, ok := strings.CutPrefix(output, "exit code 1\n"); ok {
 		parts := strings.SplitAfterN(text, " returned a fatal result: ", 2)
@@ -103,13 +103,13 @@ func parse(output string) (map[string]any, error) {
 	}
 }
 
-// lines returns the lines of YAML, so that a difference is shown by lines.
+// lines returns the lines of the values as YAML, so that differences are shown line by line.
 func lines(all map[string]any) []string {
 	b, _ := yaml.Marshal(all) // It was read from YAML.
 	return strings.Split(string(b), "\n")
 }
 
-// strip removes the fields that Crossplane adds to an object of the function.
+// strip removes the fields that Crossplane adds to an object from the function.
 func strip(o map[string]any) map[string]any {
 	maps.DeleteFunc(o, func(key string, value any) bool {
 		if m, ok := value.(map[string]any); ok && len(m) > 0 {

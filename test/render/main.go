@@ -1,9 +1,9 @@
-// Package main renders the examples with two Crossplane CLIs, today's and v1.16, and compares the output with the
-// golden files. TestExamples of package fn writes these files. The function is started as
+// Package main renders the examples with the current Crossplane CLI and with v1.16, and compares the output with the
+// golden files. TestExamples in package fn writes these files. The function is started as
 // docs/how-to/render-offline.md describes.
 //
-// If no example is named, it renders all examples, and three of them with v1.16, or all if ALL is set. It also runs
-// the commands of that page unchanged.
+// If no example is named, the current CLI renders all examples. v1.16 renders three of them, or all if ALL is set.
+// The program also runs the commands on that page unchanged.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // Nothing that it starts may run longer.
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // This also limits how long the processes run that it starts.
 	err := render(ctx, flag.Args()[:3], flag.Args()[3:], *show)
 	cancel()
 	stop()
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// render renders the examples. It returns an error if a comparison has failed.
+// render renders the examples. It returns an error if a comparison fails.
 func render(ctx context.Context, tools, names []string, show bool) error {
 	r, err := newRun(tools, names)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *run) everything(ctx context.Context) error {
 	})
 }
 
-// typed runs commands of the page and records the results.
+// typed runs commands from the page and records the results.
 func (r *run) typed(ctx context.Context, all []typed) {
 	for _, c := range all {
 		r.note("$ "+c.command, c.check(ctx))
@@ -145,7 +145,7 @@ func (r *run) examples(ctx context.Context) error {
 	return nil
 }
 
-// note prints and counts a result.
+// note prints a result and counts it.
 func (r *run) note(subject string, err error) {
 	if err != nil {
 		fmt.Printf("FAIL %s: %v\n", subject, err)
@@ -156,7 +156,7 @@ func (r *run) note(subject string, err error) {
 	r.passed++
 }
 
-// print prints the examples as today's CLI renders them.
+// print prints the examples as the current CLI renders them.
 func (r *run) print(ctx context.Context) error {
 	for _, name := range r.names {
 		cmd, err := r.generations[0].command(ctx, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/readme"
 )
 
-// A typed command is a command of docs/how-to/render-offline.md. It calls a CLI as "crossplane".
+// A typed command is a command from docs/how-to/render-offline.md. It calls the CLI as "crossplane".
 type typed struct {
 	command string
 	example string
@@ -23,12 +23,12 @@ type typed struct {
 // exampleOf matches the example in a command of make show or of a CLI.
 var exampleOf = regexp.MustCompile(`EXAMPLE=([a-z-]+)|examples/([a-z-]+)/xr\.yaml`)
 
-// shown returns the commands of the page that start the function themselves.
+// shown returns the commands on the page that start the function themselves.
 func shown(text string) ([]typed, error) {
 	return commands(text, "make show", generation{name: "make show", v2: true})
 }
 
-// rendered returns the commands of the page that call a CLI, at least one for each.
+// rendered returns the commands on the page that call a CLI. There must be at least one for each CLI.
 func rendered(text string, runs []generation) ([]typed, error) {
 	var all []typed
 	for _, g := range runs {
@@ -57,7 +57,7 @@ func commands(text, words string, g generation) ([]typed, error) {
 	return all, nil
 }
 
-// starting returns the command of the page that starts the function.
+// starting returns the command on the page that starts the function.
 func starting(text string) (string, error) {
 	found := readme.Typed(text, "go run ./fn")
 	if len(found) != 1 {
@@ -73,7 +73,7 @@ func (c typed) check(ctx context.Context) error {
 		command = fmt.Sprintf("crossplane() { '%s' \"$@\"; }\n%s", c.cli.tool, c.command)
 	}
 	cmd := shell(ctx, command)
-	// A user's shell does not have the variables of make, with which an inner make would print its directory.
+	// Remove make's variables, which a user's shell does not have. With them, an inner make would print its directory.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
 	})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadmeCounts checks that docs/how-to/render-offline.md shows the number of commands and examples that `make
-// render` reports.
+// TestReadmeCounts checks that docs/how-to/render-offline.md contains the same numbers of commands and examples as
+// the output of `make render`.
 func TestReadmeCounts(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	t.Setenv("ALL", "") // `make test-all` sets it.
@@ -60,7 +60,7 @@ func TestRendered(t *testing.T) {
 	}
 }
 
-// TestStartFunction checks that a CLI never calls another function than the one of this working tree.
+// TestStartFunction checks that the CLIs never call a function other than the one from this working tree.
 func TestStartFunction(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command seaweedfs runs a command while an S3 server, SeaweedFS, is running on the loopback address. The command
-// finds the address in S3_SERVER, as package storetest expects.
+// Command seaweedfs runs a command while SeaweedFS, an S3 server, is running on the loopback address. The environment
+// variable S3_SERVER contains its address, as package storetest expects.
 package main
 
 import (
@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// startTimeout limits the start of the server. longest limits the whole run.
+	// startTimeout limits the start of the server, and longest limits the whole run.
 	startTimeout = time.Minute
 	longest      = 40 * time.Minute
 	// grpcOffset is the difference between the gRPC port of a component and its HTTP port.
 	grpcOffset = 10000
-	// credentials are those of package storetest.
+	// credentials are the credentials that package storetest uses.
 	credentials = `{"identities":[{"name":"test","credentials":[{"accessKey":"access","secretKey":"secret-of-the-test"}],"actions":["Admin"]}]}`
 )
 
@@ -58,7 +58,7 @@ func run(ctx context.Context, command []string) error {
 	return c.Run()
 }
 
-// start starts the server. end stops it and deletes its data.
+// start starts the server. The returned function stops it and deletes its data.
 func start(ctx context.Context) (address string, end func(), err error) {
 	build := exec.CommandContext(ctx, "go", "run", "./test/tools", "seaweedfs")
 	build.Stderr = os.Stderr
@@ -88,7 +88,7 @@ func start(ctx context.Context) (address string, end func(), err error) {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	end = func() {
-		_ = c.Process.Kill() // Its data is not needed any more.
+		_ = c.Process.Kill() // Its data is no longer needed.
 		_ = c.Wait()
 		_ = os.RemoveAll(dir)
 	}

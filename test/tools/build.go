@@ -57,23 +57,23 @@ func (b *builder) Build(ctx context.Context, name string) (string, error) {
 	return bin, nil
 }
 
-// download downloads the modules of tools that are not built yet, while the first one is compiled. It ignores errors,
-// because the build reports them, too.
+// download downloads the modules of the tools that are not built yet, while the first tool is being compiled. It
+// ignores errors, because the build reports them as well.
 func (b *builder) download(ctx context.Context, names []string) {
 	for _, name := range names[1:] {
 		t := tools[name]
 		built, err := filepath.Glob(filepath.Join(b.root, cacheDir, name+"-*", name))
 		if err != nil || len(built) > 0 {
-			continue // Its modules are there, unless its version has changed.
+			continue // Its modules exist, unless its version has changed.
 		}
 		args := buildArgs(t, "")
 		_ = goCommand(ctx, filepath.Join(b.root, modulesDir, t.folder(name)), "list", "-deps", args[len(args)-1]).Run()
 	}
 }
 
-// buildArgs returns the arguments of the build, which are part of the key. The linker flags do not affect the compile
-// step. They remove the debug information, a third of each file. With -trimpath, as in the Makefile, Go compiles a
-// package only once for all modules that require the same version.
+// buildArgs returns the arguments of the build, which are also part of the cache key. The linker flags remove the
+// debug information, which is a third of each file, and do not affect compilation. With -trimpath, as in the
+// Makefile, Go compiles a package only once for all modules that require the same version.
 func buildArgs(t tool, version string) []string {
 	ld := "-s -w"
 	if t.versionVar != "" {
@@ -81,13 +81,13 @@ func buildArgs(t tool, version string) []string {
 	}
 	pkg := t.pkg
 	if pkg == "" {
-		pkg = "tool" // This means the tool that go.mod names.
+		pkg = "tool" // This selects the tool that go.mod names.
 	}
 	return []string{"-trimpath", "-mod=readonly", "-ldflags=" + ld, pkg}
 }
 
-// locked prevents two runs from building the same tool at the same time (make -j). The kernel releases the lock with
-// the process, so a killed run blocks no other run.
+// locked prevents two runs from building the same tool at the same time (make -j). If a run is killed, the kernel
+// releases the lock, so other runs are not blocked.
 func (b *builder) locked(ctx context.Context, bin, title string, run func() error) error {
 	if err := os.MkdirAll(filepath.Dir(bin), 0o750); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (b *builder) wait(ctx context.Context, l *os.File, title string) error {
 }
 
 // buildNow builds the program and renames it when it is complete. The temporary directory has a fixed name, so that
-// the next run removes what a killed run has left.
+// the next run removes the leftover files of a run that was killed.
 func (b *builder) buildNow(ctx context.Context, dir, bin, title string, args []string) error {
 	tmp := filepath.Join(filepath.Dir(bin), ".building")
 	if err := os.RemoveAll(tmp); err != nil {
@@ -169,13 +169,13 @@ func (b *builder) progress(title string, start time.Time) (stop func()) {
 	return func() { close(done); <-stopped }
 }
 
-// goBuild shows the output of the go command only if it fails, because it consists of hundreds of "downloading"
-// lines.
+// goBuild shows the output of the go command only if it fails, because otherwise the output consists of hundreds of
+// "downloading" lines.
 func goBuild(ctx context.Context, dir, out string, args []string) error {
 	var output bytes.Buffer
 	cmd := goCommand(ctx, dir, append([]string{"build", "-o", out}, args...)...)
 	cmd.Stdout, cmd.Stderr = &output, &output
-	// An interrupted go command leaves temporary files. They are removed with the directory.
+	// An interrupted go command leaves temporary files. They are removed together with the directory.
 	cmd.Env = append(cmd.Env, "GOTMPDIR="+filepath.Dir(out))
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -197,7 +197,8 @@ func failures(output string) string {
 	return strings.TrimRight(keep.String(), "\n")
 }
 
-// goVersion asks the go command for its version, because another version may have compiled this program.
+// goVersion returns the version of the go command, because this program may have been compiled with a different
+// version.
 func goVersion(ctx context.Context, dir string) (string, error) {
 	out, err := goCommand(ctx, dir, "version").Output()
 	if err != nil {
@@ -206,8 +207,8 @@ func goVersion(ctx context.Context, dir string) (string, error) {
 	return string(out), nil
 }
 
-// goCommand returns a go command in a tool module. It has a process group of its own, because the go command does not
-// end its compilers.
+// goCommand returns a go command in a tool's module. It has its own process group, because the go command does not
+// stop its compilers.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -218,7 +219,7 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sayf prints a line to the log. A failed write does not stop the work.
+// sayf prints a line to the log. It ignores errors, because the work must continue if a line cannot be printed.
 func (b *builder) sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(b.log, format+"\n", a...)
 }

@@ -17,7 +17,7 @@ import (
 
 var errBoom = errors.New("boom")
 
-// A compiler is a fake go command. It counts its runs, and writes a partial file before it fails.
+// A compiler is a fake go command. It counts how often it runs, and writes a partial file before it fails.
 type compiler struct {
 	runs atomic.Int32
 	err  error
@@ -96,7 +96,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// cached returns the files in the cache, without the locks.
+// cached returns the files in the cache, except the locks.
 func cached(t *testing.T, root string) []string {
 	t.Helper()
 	var files []string

@@ -25,18 +25,19 @@ type tool struct {
 	module string
 	help   string
 
-	// in is the directory of the tool's go.mod below test/tools, if it is not the tool's name. pkg is then the
-	// package of the program. Programs in one module share one version of each library, which is compiled once.
+	// in is the directory below test/tools with the tool's go.mod, if it is different from the tool's name. In this
+	// case, pkg is the package of the program. Programs in the same module share one version of each library, which is
+	// compiled only once.
 	in, pkg string
 
-	// versionVar is the variable that the tool's release build sets at link time. Without it, Crossplane's version is
-	// "", and it refuses every package with a version constraint.
+	// versionVar is the variable that the tool's release build sets at link time. If it is not set, Crossplane's version
+	// is "", and Crossplane refuses every package with a version constraint.
 	versionVar string
 }
 
 const crossplaneVersion = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version"
 
-var tools = map[string]tool{ //nolint:gochecknoglobals // A table that is never written to.
+var tools = map[string]tool{ //nolint:gochecknoglobals // The table is never changed.
 	"cli": {
 		title:      "crossplane-cli",
 		module:     "github.com/crossplane/cli/v2",
@@ -154,7 +155,7 @@ var tools = map[string]tool{ //nolint:gochecknoglobals // A table that is never 
 	},
 }
 
-// folder returns the directory of the tool's module below test/tools.
+// folder returns the directory below test/tools with the tool's module.
 func (t tool) folder(name string) string {
 	if t.in != "" {
 		return t.in
@@ -164,16 +165,16 @@ func (t tool) folder(name string) string {
 
 func known() []string { return slices.Sorted(maps.Keys(tools)) }
 
-// A pin contains everything that determines the result of a build.
+// A pin contains everything on which the result of a build depends.
 type pin struct {
 	goMod, goSum string
-	sources      string // The sources of the program, if it is not published.
+	sources      string // The source code of the program, if it is not published.
 	goVersion    string
 	args         []string
 }
 
-// Key returns a short hash of the pin. The same inputs give the same key on every machine. The hash includes lengths,
-// so that moving a line from one file to the next is a change.
+// Key returns a short hash of the pin. The same inputs result in the same key on every machine. The hash includes the
+// length of each file, so that it changes if a line moves from one file to the next.
 func (p pin) Key() string {
 	var in strings.Builder
 	for _, s := range append([]string{p.goMod, p.goSum, p.sources, p.goVersion}, p.args...) {
@@ -183,8 +184,8 @@ func (p pin) Key() string {
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// Version returns the version of a module that the go.mod requires. The go command would download half of the module
-// graph for this.
+// Version returns the version of a module that go.mod requires. The go command would download half of the module
+// graph to determine it.
 func (p pin) Version(module string) (string, error) {
 	for line := range strings.Lines(p.goMod) {
 		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))

@@ -8,14 +8,15 @@ import (
 )
 
 // sharing returns the modules that require the same version of each shared library as the root module, so that Go
-// compiles it only once. The values are prefixes of libraries for which a module needs another version.
+// compiles these libraries only once. The values are prefixes of libraries of which a module needs a different
+// version.
 func sharing() map[string][]string {
 	return map[string][]string{
 		"package/build": nil, "test/cluster": nil, "test/images": nil, "test/install": nil, "test/e2e": nil,
 		"test/gitops":          nil,
 		"test/tools/core":      nil,
 		"test/tools/versitygw": {"github.com/golang-jwt/"},
-		"test/tools/cli": { // It requires newer ones.
+		"test/tools/cli": { // It requires newer versions.
 			"github.com/crossplane/function-sdk-go", "go.opentelemetry.io/",
 			"k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/component-base",
 		},

@@ -64,7 +64,7 @@ type makeCmd struct {
 	Out     string `default:"../../dist/release" help:"Directory for the release, which is replaced." type:"path"`
 }
 
-// Run builds the release. The directory gets its final name only when it is complete.
+// Run builds the release. The directory gets its final name only when the release is complete.
 func (c *makeCmd) Run(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(c.Out), 0o750); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *makeCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftovers do no harm.
+	defer os.RemoveAll(tmp) //nolint:errcheck // The directory is hidden, so leftover files do no harm.
 	w := &workshop{root: c.Root, dir: tmp, version: c.Version, tools: c.tools, start: time.Now()}
 	for _, step := range []struct {
 		subject string
@@ -113,7 +113,7 @@ func (w *workshop) sayf(format string, a ...any) {
 	fmt.Fprintf(os.Stderr, "[%4.0fs] %s\n", time.Since(w.start).Seconds(), fmt.Sprintf(format, a...))
 }
 
-// command returns a command that runs in the repository. Its child processes are stopped with it.
+// command returns a command that runs in the repository. If it is stopped, its child processes are stopped, too.
 func (w *workshop) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stderr = w.root, os.Stderr
@@ -144,7 +144,7 @@ func ran(err error, name string, args []string) error {
 // file returns the path of a file of the release.
 func (w *workshop) file(name string) string { return filepath.Join(w.dir, name) }
 
-// bare returns the version without the leading v, as Helm and archives need it.
+// bare returns the version without the leading v, as in the names of Helm charts and archives.
 func (w *workshop) bare() string { return strings.TrimPrefix(w.version, "v") }
 
 func (w *workshop) write(name string, content []byte) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// notes writes the section of CHANGELOG.md about the version.
+// notes writes the section of CHANGELOG.md about this version.
 func (w *workshop) notes(context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(w.root, "CHANGELOG.md"))
 	if err != nil {
@@ -51,7 +51,7 @@ func notesOf(changes, version string) (string, error) {
 	return "", fmt.Errorf("CHANGELOG.md has no text about this version: write it below the heading %q", "## "+version)
 }
 
-// imageFile returns the name of the archive with the image of a release, as an OCI layout.
+// imageFile returns the name of the archive that contains the image of a release as an OCI layout.
 func imageFile(version string) string { return "crossplane-mysql-image_" + version + ".tar" }
 
 // architectures lists the architectures that the image must have.
@@ -79,7 +79,7 @@ func (w *workshop) image(from string) error {
 		}
 	}
 	folder := w.file(".image")
-	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal detects leftovers.
+	defer os.RemoveAll(folder) //nolint:errcheck // The rehearsal detects leftover files.
 	path, err := layout.Write(folder, emptyIndex())
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (w *workshop) image(from string) error {
 	return tarFolder(w.file(imageFile(w.version)), folder)
 }
 
-// tarFolder writes a directory to an archive. The same content always gives the same archive.
+// tarFolder writes a directory to an archive. The same content always results in the same archive.
 func tarFolder(target, folder string) error {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -123,16 +123,16 @@ func tarFolder(target, folder string) error {
 	return os.WriteFile(target, out.Bytes(), 0o644)
 }
 
-// packages builds the Crossplane packages of each architecture.
+// packages builds the Crossplane packages for each architecture.
 func (w *workshop) packages(ctx context.Context) error {
 	return w.run(ctx, "go", "run", "-C", "package/build", ".", "--cli", w.tools.CLI, "--version", w.version, "--out",
 		w.dir)
 }
 
-// chart builds the chart. It copies the files that are symbolic links in the sources.
+// chart builds the chart. It replaces symbolic links in the source code with copies of the files.
 func (w *workshop) chart(ctx context.Context) error {
 	from, target := filepath.Join(w.root, "package", "chart"), w.file(".chart")
-	defer os.RemoveAll(target) //nolint:errcheck // The rehearsal detects leftovers.
+	defer os.RemoveAll(target) //nolint:errcheck // The rehearsal detects leftover files.
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (w *workshop) chart(ctx context.Context) error {
 		w.dir)
 }
 
-// manifests builds the manifests for kubectl from their directories.
+// manifests combines the manifests in each directory into one file for kubectl.
 func (w *workshop) manifests(ctx context.Context) error {
 	for name, folder := range map[string]string{
 		"records.yaml": "records", "controller.yaml": "controller", "controller-opted-in.yaml": "opted-in",
@@ -181,16 +181,16 @@ func (w *workshop) manifests(ctx context.Context) error {
 
 var ownTag = regexp.MustCompile(`(ghcr\.io/crossplane-mysql/[a-z-]+:)[^\s"']+`)
 
-// ofVersion sets the version of images and packages in manifests to the released one. The sources may contain an
-// earlier version.
+// ofVersion sets the version of images and packages in manifests to the released version. The source code may contain
+// an earlier version.
 func ofVersion(manifests []byte, version string) []byte {
 	return ownTag.ReplaceAll(manifests, []byte("${1}"+version))
 }
 
-// programs maps the programs with an SBOM to the directories of their main packages.
+// programs maps each program that has an SBOM to the directory of its main package.
 var programs = map[string]string{"crossplane-mysql": "controller", "function-mysql": "fn", "kubectl-mysql": "controller/kubectl-mysql"} //nolint:gochecknoglobals // A constant table.
 
-// materials writes an SBOM for each program, in CycloneDX's JSON, with the modules that are linked into it.
+// materials writes an SBOM for each program, as CycloneDX JSON, with the modules that are linked into the program.
 func (w *workshop) materials(ctx context.Context) error {
 	for name, folder := range programs {
 		cmd := w.command(ctx, w.tools.CycloneDX, "app", "-json", "-licenses=false", "-noserial", "-main", folder, "-output",

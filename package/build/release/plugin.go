@@ -16,7 +16,7 @@ import (
 // A platform is an operating system and an architecture for kubectl.
 type platform struct{ OS, Arch string }
 
-// platforms returns the platforms of the plugin. It has no Windows, because the plugin shares packages with the
+// platforms returns the platforms of the plugin. Windows is missing, because the plugin shares packages with the
 // controller, which use signals and process groups.
 func platforms() []platform {
 	return []platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}}
@@ -25,8 +25,8 @@ func platforms() []platform {
 // pluginName is the file name by which kubectl finds the plugin.
 const pluginName = "kubectl-mysql"
 
-// plugins builds the kubectl plugin for each platform, in an archive with the license. It also writes the manifest
-// for krew.
+// plugins builds the kubectl plugin for each platform. Each archive also contains the license. It also writes the
+// manifest for krew.
 func (w *workshop) plugins(ctx context.Context) error {
 	type archive struct {
 		platform
@@ -95,7 +95,8 @@ spec:
 {{- end}}
 `))
 
-// archiveOf returns an archive of files that all users may execute. The same content always gives the same archive.
+// archiveOf returns an archive of files that all users may execute. The same content always results in the same
+// archive.
 func archiveOf(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

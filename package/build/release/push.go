@@ -28,8 +28,8 @@ type pushCmd struct {
 	Helm    string `help:"Helm."                                                         name:"helm" required:"" type:"existingfile"`
 }
 
-// Run pushes the release after it has verified the checksums. It can be repeated, because it replaces existing
-// artifacts by identical ones.
+// Run verifies the checksums and then pushes the release. It can be repeated, because it replaces existing artifacts
+// with identical ones.
 func (c *pushCmd) Run(ctx context.Context) error {
 	if err := checkSums(c.From); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *pushCmd) pushImage(ctx context.Context) (digest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // Leftovers do no harm.
+	defer os.RemoveAll(folder) //nolint:errcheck // Leftover files do no harm.
 	if err := run(ctx, "tar", "-C", folder, "-xf", filepath.Join(c.From, imageFile(c.Version))); err != nil {
 		return "", err
 	}
@@ -134,7 +134,8 @@ func run(ctx context.Context, path string, args ...string) error {
 	return ran(cmd.Run(), path, args)
 }
 
-// theIndex returns the index with the images of the architectures, which an OCI layout nests in its own index.
+// theIndex returns the index that contains the images of the architectures. An OCI layout nests it in an index of its
+// own.
 func theIndex(index v1.ImageIndex) (v1.ImageIndex, error) {
 	m, err := index.IndexManifest()
 	if err != nil {

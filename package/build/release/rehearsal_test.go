@@ -32,8 +32,8 @@ func fromEnv(t *testing.T, key string) string {
 	return value
 }
 
-// TestRehearsal pushes a release to a test registry, with the same programs as a real release. It checks that the
-// registry contains all artifacts with the printed digests, for each architecture.
+// TestRehearsal pushes a release to a test registry, with the same programs as a real release. For each architecture,
+// it checks that the registry contains all artifacts with the printed digests.
 func TestRehearsal(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -85,7 +85,7 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// TestFiles checks that the other files of the release can be used as they are.
+// TestFiles checks that the other files of the release can be used without changes.
 func TestFiles(t *testing.T) {
 	dist, version := fromEnv(t, "DIST"), fromEnv(t, "VERSION")
 	if out, err := exec.CommandContext(t.Context(), "bash", "-c",
@@ -132,8 +132,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// krewFinds checks that the manifest for krew has the archive for this machine with its checksum. The program in the
-// archive must print its version.
+// krewFinds checks that the manifest for krew lists the archive for this machine with its checksum. The program in
+// the archive must print its version.
 func krewFinds(t *testing.T, dist, version string) {
 	t.Helper()
 	var manifest struct {

@@ -62,7 +62,7 @@ func TestOfVersion(t *testing.T) {
 	}
 }
 
-// TestArchive checks that all users may execute the program in an archive, and that the same files give the same
+// TestArchive checks that all users may execute the program in an archive, and that the same files result in the same
 // archive.
 func TestArchive(t *testing.T) {
 	files := map[string][]byte{"kubectl-mysql": []byte("program"), "LICENSE": []byte("license")}
@@ -135,8 +135,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestChartTemplates checks that the templates take the version of the packages from the chart's appVersion. A
-// release therefore changes no template.
+// TestChartTemplates checks that the templates use the chart's appVersion as the version of the packages, so that a
+// release does not have to change a template.
 func TestChartTemplates(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("../../chart/templates", func(path string, d fs.DirEntry, err error) error {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// sumsFile contains a line for each file of a release, in the format of sha256sum --check.
+// sumsFile is a file with one line for each file of a release, in the format of sha256sum --check.
 const sumsFile = "SHA256SUMS"
 
 func writeSums(dir string) error {
@@ -34,7 +34,7 @@ func sumOf(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// checkSums checks that a directory contains exactly the files of the release, and that each has its checksum.
+// checkSums checks that a directory contains exactly the files of the release, and that each file has its checksum.
 func checkSums(dir string) error {
 	f, err := os.Open(filepath.Join(dir, sumsFile))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/state"
 )
 
-// Check returns an error that lists what prevents a cluster on this machine, and installs missing packages. It runs
-// before anything is started.
+// Check installs missing packages, and returns an error that lists everything else that prevents a cluster on this
+// machine. It runs before anything is started.
 func Check(ctx context.Context, c state.Cluster, p *Progress, ports ...int) error {
 	facts, err := machine.Look(c.Dir(), ports...)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // A Client runs kubectl on a cluster.
 type Client struct {
 	Cluster state.Cluster
-	// Kube is the binary with all programs of Kubernetes.
+	// Kube is the path of the binary that contains all Kubernetes programs.
 	Kube string
 	Out  *Progress
 }
@@ -27,7 +27,7 @@ func (k *Client) Kubectl(ctx context.Context, stdin string, args ...string) (str
 	return Output(cmd)
 }
 
-// Output runs a command and returns its output. The error contains its error output.
+// Output runs a command and returns its output. If the command fails, the error contains its standard error.
 func Output(cmd *exec.Cmd) (string, error) {
 	var complaint strings.Builder
 	cmd.Stderr = &complaint

@@ -1,5 +1,5 @@
-// Package client contains what the programs for a cluster share: the flags that name the cluster, the progress
-// output, and the programs that they call.
+// Package client contains code that the programs for a cluster share: the flags that identify the cluster, the
+// progress output, and the programs that they call.
 package client
 
 import (
@@ -17,7 +17,7 @@ type Flags struct {
 	Name string `default:"dev" env:"CLUSTER" help:"Name of the cluster; several may run beside each other."`
 }
 
-// Cluster returns the cluster, which may be running or not.
+// Cluster returns the cluster, whether it is running or not.
 func (f Flags) Cluster() (state.Cluster, error) {
 	if os.Geteuid() != 0 {
 		return state.Cluster{}, errors.New(machine.NotRoot)

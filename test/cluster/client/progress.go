@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// A Progress prints what is happening, with the seconds since the start.
+// A Progress prints each step with the seconds since the start.
 type Progress struct {
 	out   io.Writer
 	start time.Time
 }
 
-// NewProgress returns a Progress that starts now.
+// NewProgress returns a Progress whose time starts now.
 func NewProgress() *Progress { return &Progress{out: os.Stderr, start: time.Now()} }
 
 // Write prints the output of a build unchanged.
 func (p *Progress) Write(b []byte) (int, error) { return p.out.Write(b) }
 
-// Sayf prints a line. It ignores errors, because a failed write must not stop the work.
+// Sayf prints a line. It ignores errors, because the work must continue if a line cannot be printed.
 func (p *Progress) Sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(p.out, "[%5.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, a...))
 }

@@ -65,7 +65,7 @@ func (s *store) writeLayer(l v1.Layer) error {
 		return err
 	}
 	if ours, ok := l.(*blob); ok {
-		// The file is on the same file system.
+		// The file is already on the same file system.
 		return ours.moveTo(s.blob(h))
 	}
 	r, err := l.Compressed()
@@ -106,9 +106,9 @@ func writeWhole(file string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // It was renamed, or is useless.
+	defer os.Remove(f.Name()) //nolint:errcheck // The file was renamed, or is incomplete.
 	if _, err := io.Copy(f, r); err != nil {
-		_ = f.Close() // It is useless.
+		_ = f.Close() // The file is incomplete.
 		return err
 	}
 	if err := f.Close(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// The configuration of buildah, which replaces that of this machine.
+// The configuration of buildah, which is used instead of this machine's configuration.
 const (
 	registriesConf = `unqualified-search-registries = ["docker.io"]
 short-name-mode = "permissive"
@@ -35,11 +35,11 @@ insecure = true
 	storageConf = "[storage]\ndriver = \"vfs\"\n"
 )
 
-// A buildahRun builds an image from base images of the layout. It downloads only Go modules.
+// A buildahRun builds an image from the base images in the layout. It downloads only Go modules.
 type buildahRun struct {
 	*Builder
 
-	dir   string // It is removed afterwards.
+	dir   string // It is removed after the run.
 	store string // It contains unpacked base images.
 	goEnv map[string]string
 }
@@ -64,7 +64,7 @@ func (b *Builder) buildah(ctx context.Context, dir, version string) (map[string]
 	return r.images(ctx, version)
 }
 
-// serve serves the layout as a registry on a free port. Unlike an import, a pull selects the image of the right
+// serve serves the layout as a registry on a free port. Unlike an import, a pull selects the image with the right
 // architecture.
 func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), err error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -73,7 +73,7 @@ func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), er
 	}
 	server := &http.Server{Handler: registry.Handler(r.Layout, filepath.Join(r.dir, "registry")),
 		ReadHeaderTimeout: time.Minute}
-	go server.Serve(l) //nolint:errcheck // It returns an error when it is closed.
+	go server.Serve(l) //nolint:errcheck // It returns an error when the listener is closed.
 	stop = func() { _ = server.Close() }
 	if err := registry.Load(ctx, r.Layout, l.Addr().String()); err != nil {
 		stop()
@@ -82,7 +82,8 @@ func (r *buildahRun) serve(ctx context.Context) (address string, stop func(), er
 	return l.Addr().String(), stop, nil
 }
 
-// configure writes the configuration. It removes the data of an earlier run that was killed, which may be incomplete.
+// configure writes the configuration. If an earlier run was killed, it removes the data of that run, which may be
+// incomplete.
 func (r *buildahRun) configure(address string) error {
 	_, err := os.Stat(r.busy())
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -156,8 +157,8 @@ func (r *buildahRun) bud(tag, arch, version string) []string {
 
 var pinned = regexp.MustCompile(`(?m)^(FROM .*)@sha256:[0-9a-f]{64}`)
 
-// unpin writes a copy of the Dockerfile without digests. The base images are built here, under the same names and
-// with other digests.
+// unpin writes a copy of the Dockerfile without digests, because the base images are built locally and have the same
+// names but different digests.
 func (r *buildahRun) unpin() error {
 	raw, err := os.ReadFile(filepath.Join(r.Root, "Dockerfile"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package image builds images without a container engine or a registry, in one OCI layout. It builds the images that
-// a test cluster needs itself, images from recipes of callers, and the image of a Dockerfile.
+// Package image builds images in an OCI layout, without a container engine or a registry. It builds the images that a
+// test cluster itself needs, images from the recipes of callers, and the image of a Dockerfile.
 package image
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// DockerHub is the beginning of full image names that is usually omitted.
+// DockerHub is the prefix of full image names that is usually omitted.
 const DockerHub = "docker.io/library/"
 
-// format is changed if the same inputs produce other images, so that existing images are rebuilt.
+// format must be changed if the same inputs result in different images, so that existing images are rebuilt.
 const format = "3"
 
 // A Builder builds images in an OCI layout.
 type Builder struct {
-	// Root is the root of the repository.
+	// Root is the root directory of the repository.
 	Root string
 	// Layout is the directory of the images. The annotation org.opencontainers.image.ref.name of an image is its
 	// public name.
@@ -38,23 +38,23 @@ type Builder struct {
 	Log io.Writer
 	// Tools contains the paths of programs that recipes need.
 	Tools map[string]string
-	// Architectures are the architectures of Dockerfile. The default is the architecture of this machine.
+	// Architectures are the architectures that Dockerfile builds. The default is the architecture of this machine.
 	Architectures []string
 }
 
 // Packages returns the Debian packages that must be installed.
 func Packages() []string { return []string{"mmdebstrap", "buildah"} }
 
-// A Recipe describes an image that depends only on its inputs.
+// A Recipe describes an image that is determined by its inputs.
 type Recipe struct {
 	Names  []string
 	Inputs []string
-	// Build builds the image. dir is an empty directory that is removed afterwards.
+	// Build builds the image. dir is an empty directory that is removed after the build.
 	Build func(ctx context.Context, dir string) (mutate.Appendable, error)
 }
 
-// key returns a short hash of the inputs. It includes their lengths, so that moving text from one input to the next
-// is a change.
+// key returns a short hash of the inputs. It includes their lengths, so that the hash changes if text moves from one
+// input to the next.
 func (r Recipe) key() string {
 	sum := sha256.New()
 	for _, s := range append([]string{format}, r.Inputs...) {
@@ -63,7 +63,7 @@ func (r Recipe) key() string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// Ensure builds the missing images, removes the images that they replace, and returns the names of all.
+// Ensure builds the missing images and removes the images that they replace. It returns the names of all images.
 func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (Recipe, error)) (names []string,
 	err error) {
 	s, err := b.open(ctx)
@@ -74,8 +74,8 @@ func (b *Builder) Ensure(ctx context.Context, recipes ...func(context.Context) (
 	return b.ensureIn(ctx, s, recipes...)
 }
 
-// Compile builds the static program in a directory of the repository and returns its path. If it is up to date, the
-// go command does nothing.
+// Compile builds the static program in a directory of the repository and returns its path. If the program is up to
+// date, the go command does nothing.
 func (b *Builder) Compile(ctx context.Context, folder string) (string, error) {
 	program := filepath.Base(folder)
 	target := filepath.Join(b.Work, "bin", program)
@@ -136,7 +136,7 @@ func (b *Builder) ensureOne(ctx context.Context, s *store, r Recipe) error {
 	return nil
 }
 
-// open waits for other runs and removes what they have left.
+// open waits until no other run uses the images, and removes the temporary files of earlier runs.
 func (b *Builder) open(ctx context.Context) (*store, error) {
 	if err := os.MkdirAll(b.Work, 0o700); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (b *Builder) open(ctx context.Context) (*store, error) {
 	return s, nil
 }
 
-// scratch creates a temporary directory, which the next open removes if it is left.
+// scratch creates a temporary directory. If it is not removed, the next call of open removes it.
 func (b *Builder) scratch() (string, error) {
 	tmp := filepath.Join(b.Work, "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
@@ -161,7 +161,7 @@ func (b *Builder) scratch() (string, error) {
 	return os.MkdirTemp(tmp, "")
 }
 
-// sayf prints a line to the log. A failed write does not stop the work.
+// sayf prints a line to the log. It ignores errors, because the work must continue if a line cannot be printed.
 func (b *Builder) sayf(format string, a ...any) {
 	_, _ = fmt.Fprintf(b.Log, format+"\n", a...)
 }
@@ -187,8 +187,7 @@ func FileSum(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// command returns a command that is cancelled together with its children, because the signal is sent to its process
-// group.
+// command returns a command in a process group of its own, so that its children are stopped with it.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = inGroup()
@@ -197,12 +196,13 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs a command and returns its output. The error contains the end of its error output.
+// output runs a command and returns its output. If the command fails, the error contains the end of its standard
+// error.
 func output(cmd *exec.Cmd) (string, error) {
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
-	// The kernel kills the command when the thread that started it ends (Pdeathsig). The thread must exist as long as
-	// the command.
+	// The kernel kills the command when the thread that started it exits (Pdeathsig), so the thread must exist as long
+	// as the command.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	out, err := cmd.Output()

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// archiveKeyring is part of every Debian. Its keys sign all suites.
+// archiveKeyring is part of every Debian system. Its keys sign all suites.
 const archiveKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
@@ -22,8 +22,8 @@ var BasePackages = []string{
 	"sed", "tar",
 }
 
-// Unneeded matches files that an image does not need: documentation, translations, package lists, Perl, and files of
-// this machine.
+// Unneeded matches files that an image does not need: documentation, translations, package lists, Perl, and files
+// that are specific to a machine.
 var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 	`usr/share/(bash-completion|bug|common-licenses|debconf|dict|doc|doc-base|gcc|gdb|info|lintian|locale|man|menu|pam|pam-configs|perl|perl5|pixmaps|polkit-1)`,
 	`usr/share/zoneinfo/(posix|right)`,
@@ -39,8 +39,8 @@ var Unneeded = regexp.MustCompile(`^(` + strings.Join([]string{
 // notSigned matches apt's errors for an archive whose keys this machine does not have.
 var notSigned = regexp.MustCompile(`NO_PUBKEY|is not signed|couldn't be verified`)
 
-// Debian installs the packages and their dependencies below dir, from the mirror of this machine. It adds only the
-// files of the packages in alone, without dependencies.
+// Debian installs the packages with their dependencies below dir, from this machine's mirror. From the packages in
+// alone, it extracts only their own files, without dependencies.
 func (b *Builder) Debian(ctx context.Context, dir, suite string, packages []string, alone ...string) (root string,
 	err error) {
 	if err := needs("mmdebstrap", "unshare"); err != nil {
@@ -91,12 +91,11 @@ func keyringOption(m source) string {
 	return ""
 }
 
-// inherited matches the settings of this machine's apt that are needed to reach the mirror, or that concern its
-// clock.
+// inherited matches the apt settings of this machine that are needed to reach the mirror, or that concern the clock.
 var inherited = regexp.MustCompile(
 	`^Acquire::(.*Proxy.*|Check-Date|.*::(CaInfo|CAInfo|Verify-Peer|Verify-Host|AllowRedirect|Timeout)|Retries) `)
 
-// aptConf writes a file of apt settings. It accepts expired mirrors, which are good enough for a test.
+// aptConf writes a file with apt settings. They accept expired mirrors, which are good enough for a test.
 func aptConf(ctx context.Context, dir string) (string, error) {
 	text, err := output(command(ctx, "apt-config", "dump", "Acquire"))
 	if err != nil {
@@ -113,7 +112,7 @@ func aptConf(ctx context.Context, dir string) (string, error) {
 	return file, os.WriteFile(file, []byte(conf.String()), 0o600)
 }
 
-// Debian adds a tree that Builder.Debian has installed, and the files that scripts of packages would create.
+// Debian adds a file tree that Builder.Debian has installed, and the files that the packages' scripts would create.
 func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...string) {
 	for _, d := range []string{"dev", "proc", "sys", "run", "home", "var/log", "var/cache"} {
 		w.Dir(d, 0o755, 0)
@@ -128,7 +127,7 @@ func (w *Layer) Debian(root string, skip func(rel string) bool, accounts ...stri
 	w.tree(root, "", func(rel string) bool { return Unneeded.MatchString(rel) || skip(rel) })
 }
 
-// masters adds Debian's accounts and some more, each with a group of its own.
+// masters adds Debian's own accounts and the given ones. Each account has a group with its own name and ID.
 func (w *Layer) masters(root string, accounts []string) {
 	for file, line := range map[string]string{"passwd": "%[1]s:x:%[2]s:%[2]s::%[3]s:/bin/false\n",
 		"group": "%[1]s:x:%[2]s:\n"} {
@@ -145,7 +144,7 @@ func (w *Layer) masters(root string, accounts []string) {
 	}
 }
 
-// InChroot runs a program in a Debian tree and returns its output.
+// InChroot runs a program in a Debian file tree and returns its output.
 func InChroot(ctx context.Context, root string, args ...string) (string, error) {
 	return output(isolated(ctx, append([]string{"chroot", root}, args...)...))
 }

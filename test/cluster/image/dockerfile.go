@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Dockerfile builds the image of the repository's Dockerfile with the version as a build argument and as the tag. The
-// result has an image for each architecture.
+// Dockerfile builds the image of the repository's Dockerfile for each architecture. The version is a build argument,
+// and the tag of the image.
 func (b *Builder) Dockerfile(ctx context.Context, name, version string) (v1.ImageIndex, error) {
 	if err := b.Bases(ctx); err != nil {
 		return nil, err
@@ -65,16 +65,18 @@ func (b *Builder) dockerfile(s *store, name, version string) (Recipe, error) {
 	}, nil
 }
 
-// Bases builds the base images. Dockerfile calls it, too. A caller that measures the time calls it before.
+// Bases builds the base images. Dockerfile builds them, too. A caller that measures the build time can build them
+// first.
 func (b *Builder) Bases(ctx context.Context) error {
 	_, err := b.Ensure(ctx, b.golang, b.distroless)
 	return err
 }
 
-// bases are the names of the base images. A Dockerfile cannot use others.
+// bases lists the only base images that a Dockerfile can use.
 var bases = []string{DockerHub + "golang:1.26", "gcr.io/distroless/static:nonroot"}
 
-// contextSum returns a hash of the build context. The .dockerignore excludes everything but the files that it names.
+// contextSum returns a hash of the build context. The .dockerignore excludes everything except the files that it
+// lists.
 func contextSum(root string) (string, error) {
 	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	if err != nil {

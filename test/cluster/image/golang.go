@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// surplusGo matches files of Go that a compilation does not need.
+// surplusGo matches files of the Go distribution that are not needed to compile a program.
 var surplusGo = regexp.MustCompile(`^(api|doc|misc|test|\.git)(/|$)|_test\.go$|(^|/)testdata(/|$)`)
 
 // goCache is the directory of Go's build cache in the image.
 const goCache = "/go/cache"
 
-// golang is the recipe of the base image with Go: this machine's Go on a small Debian.
+// golang is the recipe of the base image with Go. It contains this machine's Go on a small Debian.
 func (b *Builder) golang(ctx context.Context) (Recipe, error) {
 	goroot, version, err := goToolchain(ctx)
 	if err != nil {

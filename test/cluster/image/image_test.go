@@ -104,7 +104,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestLayer checks that two names of one file remain one file, and that the first of several entries is used.
+// TestLayer checks that two names of the same file become hard links, and that the first of several entries with one
+// name is used.
 func TestLayer(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"tree/sub", "tree/skipped"} {
@@ -201,7 +202,8 @@ func TestMissingTool(t *testing.T) {
 	}
 }
 
-// TestOSRelease checks that Ubuntu is recognized, so that Debian's suites are installed from Debian's mirror.
+// TestOSRelease checks that Ubuntu is recognized, because Debian's packages must be installed from Debian's own
+// mirror there.
 func TestOSRelease(t *testing.T) {
 	const text = "PRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\nVERSION_CODENAME=noble\nID=ubuntu\nID_LIKE='debian'\n"
 	for name, want := range map[string]string{"ID": "ubuntu", "VERSION_CODENAME": "noble", "ID_LIKE": "debian",

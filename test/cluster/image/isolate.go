@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// isolated returns a command in namespaces of its own. Its mounts and all its processes vanish with it, even if this
+// isolated returns a command in its own namespaces. Its mounts and processes disappear together with it, even if this
 // program is killed.
 func isolated(ctx context.Context, args ...string) *exec.Cmd {
 	return command(ctx, "unshare",

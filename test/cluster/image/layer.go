@@ -21,10 +21,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// epoch is the time of all files in an image, so that the same inputs produce the same digest.
+// epoch returns the modification time of all files in an image, so that the same inputs result in the same digest.
 func epoch() time.Time { return time.Unix(0, 0).UTC() }
 
-// A blob is a layer in a file. It is not compressed, because a cluster waits for unpacking and not for the transfer.
+// A blob is a layer that is stored in a file. It is not compressed, because unpacking takes a cluster longer than the
+// transfer.
 type blob struct {
 	file string
 	size int64
@@ -49,8 +50,9 @@ func (b *blob) moveTo(file string) error {
 	return nil
 }
 
-// A Layer packs a layer. After an error its methods do nothing, and Close returns the error. Of several entries with
-// one name, the first is used. Special files are therefore written before a tree that also contains them.
+// A Layer packs the files of a layer. After an error, its methods do nothing, and Close returns the error. If several
+// entries have the same name, the first one is used. Special files must therefore be added before a file tree that
+// also contains them.
 type Layer struct {
 	file  *os.File
 	sum   hash.Hash
@@ -60,7 +62,7 @@ type Layer struct {
 	err   error
 }
 
-// NewLayer returns a Layer that is written to a file in this directory.
+// NewLayer returns a Layer that is written to a file in the given directory.
 func NewLayer(dir string) *Layer {
 	f, err := os.CreateTemp(dir, "layer-*")
 	w := &Layer{file: f, sum: sha256.New(), links: map[uint64]string{}, seen: map[string]bool{}, err: err}
@@ -68,7 +70,7 @@ func NewLayer(dir string) *Layer {
 	return w
 }
 
-// Dir adds a directory of an account whose group has the same ID.
+// Dir adds a directory. The owner is the ID of both its user and its group.
 func (w *Layer) Dir(name string, mode int64, owner int) {
 	w.header(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode, Uid: owner, Gid: owner}, nil)
 }
@@ -84,7 +86,7 @@ func (w *Layer) Program(name, from string) {
 	w.copy(name, from, 0o755)
 }
 
-// Close returns the packed layer.
+// Close finishes and returns the layer.
 func (w *Layer) Close() (v1.Layer, error) {
 	if w.file == nil {
 		return nil, w.err
@@ -140,7 +142,7 @@ func (w *Layer) copy(name, from string, mode int64) {
 	w.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: info.Size()}, f)
 }
 
-// tree adds a directory tree under another name ("" for the root), without the files for which skip returns true.
+// tree adds a file tree under a different name ("" for the root), without the files for which skip returns true.
 func (w *Layer) tree(from, target string, skip func(rel string) bool) {
 	if w.err != nil {
 		return
@@ -184,7 +186,8 @@ func (w *Layer) entry(path, name string, d fs.DirEntry) {
 		w.err = err
 		return
 	}
-	// Directories of specific accounts are added by name. The accounts of this machine do not exist in the image.
+	// All files belong to root, because the accounts of this machine do not exist in the image. Directories of other
+	// accounts are added by name.
 	*h = tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Mode: h.Mode, Size: h.Size}
 	if d.IsDir() {
 		h.Name += "/"
@@ -192,7 +195,7 @@ func (w *Layer) entry(path, name string, d fs.DirEntry) {
 	w.regular(path, h, info)
 }
 
-// regular adds the content of a file once. Its other names become hard links.
+// regular adds the content of a file only once. Its other names become hard links.
 func (w *Layer) regular(path string, h *tar.Header, info fs.FileInfo) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if h.Typeflag != tar.TypeReg || !ok || st.Nlink < 2 {
@@ -235,7 +238,7 @@ func NewImage(arch string, c v1.Config, l v1.Layer) (v1.Image, error) {
 		History: v1.History{CreatedBy: "test/cluster/image", Created: v1.Time{Time: epoch()}}})
 }
 
-// parents adds the parent directories of a file that are not in made.
+// parents adds the parent directories of a file, except for those in made.
 func (w *Layer) parents(file string, made map[string]bool) {
 	dir := filepath.Dir(file)
 	if dir == "." || made[dir] {

@@ -11,7 +11,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// TestLoad checks that Load adds the named images to a running registry, or all images.
+// TestLoad checks that Load adds either the named images or all images to a running registry.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir)

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A source is a source of Debian packages of this machine.
+// A source is one of this machine's sources of Debian packages.
 type source struct {
 	uri        string
 	suites     []string
 	components []string
-	keyring    string // It is a file, or empty.
+	keyring    string // A file, or empty.
 }
 
 // parseList parses the one-line format of sources.list(5).
@@ -69,8 +69,8 @@ func parseDeb822(text string) []source {
 	return found
 }
 
-// fields returns the fields of a stanza by their lower-case names. A line that begins with a space continues the
-// field above.
+// fields returns the fields of a stanza by their names in lower case. A line that begins with a space continues the
+// previous field.
 func fields(stanza string) map[string]string {
 	f := map[string]string{}
 	last := ""
@@ -91,7 +91,7 @@ func fields(stanza string) map[string]string {
 	return f
 }
 
-// debian returns the first source of Debian itself. Other sources have neither the plain name of a suite nor the
+// debian returns the first source of Debian itself. Other sources do not have both the plain name of a suite and the
 // component main.
 func debian(all []source, codename string) (source, error) {
 	for _, s := range all {
@@ -106,7 +106,7 @@ func debian(all []source, codename string) (source, error) {
 // publicMirror is Debian's public mirror.
 const publicMirror = "https://deb.debian.org/debian"
 
-// mirror returns the Debian mirror of this machine. If this machine runs another distribution, it is the public
+// mirror returns this machine's Debian mirror. If this machine runs another distribution, it returns Debian's public
 // mirror.
 func mirror() (source, error) {
 	release, err := os.ReadFile("/etc/os-release")
@@ -142,7 +142,7 @@ func mirror() (source, error) {
 	return debian(all, codename)
 }
 
-// osRelease returns a variable of os-release(5), or an empty string.
+// osRelease returns the value of a variable in the text of an os-release(5) file, or "".
 func osRelease(text, name string) string {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {

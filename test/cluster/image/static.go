@@ -19,13 +19,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// SearchPath is the PATH of an image, as an environment variable.
+// SearchPath is the PATH of an image, in the form of an environment variable.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // nonroot is the user ID in images with only one program.
 const nonroot = 65532
 
-// Pause is the recipe of the image for the process that holds a pod's namespaces.
+// Pause is the recipe of the image for the process that keeps a pod's namespaces.
 func (b *Builder) Pause(ctx context.Context) (Recipe, error) {
 	bin, err := b.Compile(ctx, "test/cluster/image/pause")
 	if err != nil {
@@ -67,7 +67,8 @@ func program(name, bin, file string, c v1.Config) (Recipe, error) {
 
 const crossplaneModule = "github.com/crossplane/crossplane/v2"
 
-// Crossplane is the recipe of Crossplane. The image has the name in Crossplane's chart and the version of the module.
+// Crossplane is the recipe of Crossplane's image. The image has the name in Crossplane's chart and the version of the
+// Go module.
 func (b *Builder) Crossplane(ctx context.Context) (Recipe, error) {
 	bin, err := b.Tool("core")
 	if err != nil {
@@ -112,7 +113,7 @@ func crossplaneImage(tmp, bin, certs, cluster string) (v1.Image, error) {
 	}, l)
 }
 
-// manifests adds YAML files with a fixed mode, because the module cache is read-only.
+// manifests adds YAML files with a fixed file mode, because the files in the module cache are read-only.
 func (w *Layer) manifests(from, target string) {
 	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
 	if err == nil && len(files) == 0 {
@@ -127,8 +128,8 @@ func (w *Layer) manifests(from, target string) {
 	}
 }
 
-// CrossplaneModule returns the version and the directory of the module that the image is built from. Its chart
-// installs Crossplane.
+// CrossplaneModule returns the version and the directory of the Go module that the image is built from. Crossplane is
+// installed with the chart in that module.
 func CrossplaneModule(ctx context.Context, root string) (version, dir string, err error) {
 	cmd := command(ctx, "go", "mod", "download", "-json", crossplaneModule)
 	cmd.Dir = filepath.Join(root, "test", "tools", "core")
@@ -137,8 +138,8 @@ func CrossplaneModule(ctx context.Context, root string) (version, dir string, er
 		return "", "", fmt.Errorf("cannot find %s: %w", crossplaneModule, err)
 	}
 	var m struct {
-		Version string `json:"Version"` //nolint:tagliatelle // The go command writes it so.
-		Dir     string `json:"Dir"`     //nolint:tagliatelle // The go command writes it so.
+		Version string `json:"Version"` //nolint:tagliatelle // This is its name in the go command's output.
+		Dir     string `json:"Dir"`     //nolint:tagliatelle // This is its name in the go command's output.
 	}
 	if err := json.Unmarshal([]byte(out), &m); err != nil {
 		return "", "", fmt.Errorf("cannot find %s: %w", crossplaneModule, err)
@@ -146,8 +147,8 @@ func CrossplaneModule(ctx context.Context, root string) (version, dir string, er
 	return m.Version, m.Dir, nil
 }
 
-// distroless is the recipe of the base image for static programs. It is built for every architecture, because it
-// contains no program.
+// distroless is the recipe of the base image for static programs. It contains no program, so it is built for every
+// architecture.
 func (b *Builder) distroless(ctx context.Context) (Recipe, error) {
 	certs, err := readCertificates()
 	if err != nil {
@@ -187,7 +188,7 @@ func distrolessImages(dir, certs, zones string) (v1.ImageIndex, error) {
 	return newIndex(images), nil
 }
 
-// newIndex returns an index of images by their architectures.
+// newIndex returns an index with an image for each architecture.
 func newIndex(images map[string]v1.Image) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range slices.Sorted(maps.Keys(images)) {
@@ -198,7 +199,7 @@ func newIndex(images map[string]v1.Image) v1.ImageIndex {
 	return index
 }
 
-// staticTree adds files that a static binary may need.
+// staticTree adds the files that a static binary may need.
 func staticTree(w *Layer, certs string) {
 	for _, d := range []string{"etc", "etc/ssl", "etc/ssl/certs", "home", "usr", "usr/local", "usr/local/bin"} {
 		w.Dir(d, 0o755, 0)
@@ -213,7 +214,7 @@ func staticTree(w *Layer, certs string) {
 	w.Text(strings.TrimPrefix(certificates, "/"), certs)
 }
 
-// zones adds the time zones of Go.
+// zones adds the time zone database of Go.
 func (w *Layer) zones(file string) {
 	z, err := zip.OpenReader(file)
 	if err != nil {
@@ -223,7 +224,7 @@ func (w *Layer) zones(file string) {
 	defer z.Close() //nolint:errcheck // It was only read.
 	made := map[string]bool{}
 	for _, f := range z.File {
-		name := filepath.Join("usr/share/zoneinfo", f.Name) //nolint:gosec // Go's own archive. It is packed, not unpacked.
+		name := filepath.Join("usr/share/zoneinfo", f.Name) //nolint:gosec // It is Go's own archive, and is not unpacked.
 		w.parents(name, made)
 		if f.FileInfo().IsDir() {
 			continue

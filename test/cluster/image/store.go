@@ -27,14 +27,14 @@ const (
 const lockEvery = 300 * time.Millisecond
 
 // A store writes an OCI layout atomically: each file is renamed when it is complete, and the index is written last.
-// The library does not write manifests and the index that way.
+// The library does not write manifests and the index in this way.
 type store struct {
 	dir  string
 	lock *os.File
 	sayf func(format string, a ...any)
 }
 
-// openStore waits until no other process uses the layout, and removes blobs that no image needs.
+// openStore waits until no other process uses the layout, and then removes blobs that do not belong to an image.
 func openStore(ctx context.Context, dir string, sayf func(string, ...any)) (*store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o750); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *store) begin(ctx context.Context) error {
 	if err := s.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)); err != nil {
 		return err
 	}
-	// Without a readable index there are no images.
+	// If the index cannot be read, the layout is treated as empty.
 	if _, _, err := s.index(); err != nil {
 		if err := s.writeIndex(nil); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *store) begin(ctx context.Context) error {
 	return s.collect()
 }
 
-// wait acquires the lock. The kernel releases it when its process ends.
+// wait acquires the lock. If the process exits, the kernel releases the lock.
 func (s *store) wait(ctx context.Context) error {
 	for announced := false; ; announced = true {
 		err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -129,7 +129,7 @@ func (s *store) has(names []string, key string) bool {
 	return true
 }
 
-// present returns an error if a blob is missing or incomplete.
+// present returns an error if the blob is missing or incomplete.
 func (s *store) present(d v1.Descriptor) error {
 	info, err := os.Stat(s.blob(d.Digest))
 	if err == nil && info.Size() != d.Size {
@@ -138,7 +138,7 @@ func (s *store) present(d v1.Descriptor) error {
 	return err
 }
 
-// visit calls see for every blob of a descriptor.
+// visit calls see for every blob that a descriptor refers to.
 func (s *store) visit(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descriptor) error) error {
 	if err := see(d); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s *store) visitIndex(in v1.ImageIndex, d v1.Descriptor, see func(v1.Descri
 	return nil
 }
 
-// put stores an image or an index under all its names. Other images lose these names.
+// put stores an image or an index under all its names. Images that had these names before lose them.
 func (s *store) put(names []string, key string, made mutate.Appendable) error {
 	if err := s.writeAll(made); err != nil {
 		return fmt.Errorf("cannot write the image: %w", err)
@@ -216,7 +216,7 @@ func (s *store) writeIndex(all []v1.Descriptor) error {
 	return s.write("index.json", b)
 }
 
-// collect removes blobs that no image needs, including those of a killed run.
+// collect removes blobs that do not belong to an image, including the blobs of a run that was killed.
 func (s *store) collect() error {
 	i, all, err := s.index()
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *store) collect() error {
 	}
 	needed := map[string]bool{}
 	for _, d := range all {
-		// The parts of a broken image are not needed, because it is built again.
+		// The blobs of an incomplete image are removed, because the image is built again.
 		_ = s.visit(i, d, func(d v1.Descriptor) error { needed[d.Digest.Hex] = true; return nil })
 	}
 	blobs := filepath.Join(s.dir, "blobs", "sha256")

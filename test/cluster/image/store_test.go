@@ -83,8 +83,8 @@ func TestStoreIndex(t *testing.T) {
 	}
 }
 
-// TestStoreDamage checks that a store which a killed run, a full disk or a user has damaged does not count as
-// complete.
+// TestStoreDamage checks that a store is not treated as complete after it was damaged by a killed run, a full disk or
+// a user.
 func TestStoreDamage(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"a blob is gone": func(t *testing.T, dir string) { t.Helper(); eachBlob(t, dir, os.Remove) },

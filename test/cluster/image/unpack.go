@@ -16,7 +16,7 @@ func (b *Builder) Unpack(ctx context.Context, name, dir string) error {
 	return s.unpack(ctx, name, dir)
 }
 
-// unpack unpacks an image with one layer, as all images of this package, into a new directory.
+// unpack unpacks an image into a new directory. Like all images of this package, the image must have one layer.
 func (s *store) unpack(ctx context.Context, name, dir string) error {
 	i, d, err := s.find(name)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *store) unpack(ctx context.Context, name, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil { // Servers do not run as root.
+	if err := os.Mkdir(dir, 0o755); err != nil { // Servers, which do not run as root, must be able to read it.
 		return err
 	}
 	if _, err := output(command(ctx, "tar", "-C", dir, "-xpf", s.blob(m.Layers[0].Digest),

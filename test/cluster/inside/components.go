@@ -37,14 +37,15 @@ func (k *control) apiServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-signing-key-file="+k.pki.file("sa.key"), "--service-account-key-file="+k.pki.file("sa.pub"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged",
-		// Webhooks run in pods. With this flag the API server reaches them without a kube-proxy of its own.
+		// Webhooks run in pods. With this flag, the API server can reach them although there is no kube-proxy in its
+		// network namespace.
 		"--enable-aggregator-routing")
 	return k.sup.until(ctx, "the API server", func(ctx context.Context) error {
 		return k.kubectl(ctx, "get", "--raw=/readyz")
 	})
 }
 
-// controllers starts the controller manager and the scheduler once RBAC is set up, because they exit without
+// controllers starts the controller manager and the scheduler after RBAC is set up, because they exit if they have no
 // permissions.
 func (k *control) controllers(ctx context.Context) error {
 	err := k.sup.until(ctx, "the API server", func(ctx context.Context) error {
@@ -68,7 +69,7 @@ func (k *control) credentials(user string) []string {
 	return []string{"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file}
 }
 
-// startNode starts a node in namespaces of its own, connects it to the bridge, and lets it continue.
+// startNode starts a node in its own namespaces, connects it to the bridge, and lets it continue.
 func (k *control) startNode(ctx context.Context, i int) error {
 	c := k.Config
 	c.Node = i

@@ -1,4 +1,5 @@
-// Package inside runs in the namespaces of a cluster: the first process, the control plane and the nodes.
+// Package inside contains the processes that run in the namespaces of a cluster: the first process, the control plane
+// and the nodes.
 package inside
 
 import (
@@ -7,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Commands with which the program starts itself. They are not for users.
+// Commands with which the program starts itself again. They are not for users.
 const (
 	CommandFirst   = "inside-first"
 	CommandControl = "inside-control"
@@ -16,10 +17,10 @@ const (
 
 // File descriptors that the first process inherits.
 const (
-	// lifelineFile is a pipe. The launcher writes a byte to start the boot, and another one when the cluster no
-	// longer depends on it. If the launcher dies before that, the cluster ends, too.
+	// lifelineFile is a pipe. The launcher writes one byte to start the boot, and another one when the cluster no longer
+	// depends on it. If the launcher exits before that, the cluster stops, too.
 	lifelineFile = 3 + iota
-	// reportFile is a pipe for Reports, one JSON object per line.
+	// reportFile is a pipe for Reports, with one JSON object per line.
 	reportFile
 	// apiFile and registryFile are sockets that listen on the machine's loopback address.
 	apiFile
@@ -29,28 +30,28 @@ const (
 // A Config is the configuration of the processes in the cluster.
 type Config struct {
 	Name string `json:"name"`
-	// Dir is the directory of the cluster, Images an OCI layout, and Kube the binary with all programs of Kubernetes.
+	// Dir is the directory of the cluster. Images is an OCI layout. Kube is the binary with all Kubernetes programs.
 	Dir    string `json:"dir"`
 	Images string `json:"images"`
 	Kube   string `json:"kube"`
-	// Cgroup is the name of the cgroup of all pods.
+	// Cgroup is the name of the cgroup that contains all pods.
 	Cgroup string `json:"cgroup"`
 	Nodes  int    `json:"nodes"`
-	// API is the port on the machine's loopback address, for the kubeconfig.
+	// API is the API server's port on the machine's loopback address, for the kubeconfig.
 	API int `json:"api"`
 
-	// Node is the number of the node, from 1, in a process that runs CommandNode.
+	// Node is the number of the node, starting with 1, in a process that runs CommandNode.
 	Node int `json:"node,omitempty"`
 }
 
-// A Report tells the launcher the progress of the boot.
+// A Report informs the launcher about the progress of the boot.
 type Report struct {
 	Step  string `json:"step,omitempty"`
 	Error string `json:"error,omitempty"`
 	Ready bool   `json:"ready,omitempty"`
 }
 
-// Addresses in the cluster. No packet leaves the namespaces, so that several clusters can use the same addresses.
+// Addresses in the cluster. Several clusters can use the same addresses, because no packet leaves their namespaces.
 const (
 	bridge        = "node0"
 	nodeNet       = "192.168.77.0/24"
@@ -64,10 +65,10 @@ const (
 	firstNodeHost = 10
 )
 
-// RegistryAddress is the address of the cluster's registry for pods and nodes.
+// RegistryAddress is the address at which pods and nodes reach the cluster's registry.
 const RegistryAddress = controlIP + ":" + registryPort
 
-// NodeName returns the name of the node with a number, from 1.
+// NodeName returns the name of the node with this number. Numbers start with 1.
 func NodeName(i int) string { return fmt.Sprintf("node%d", i) }
 
 func nodeIP(i int) string {
@@ -82,7 +83,7 @@ func podSubnet(i int) string {
 	return netip.PrefixFrom(netip.AddrFrom4(a), 24).String()
 }
 
-// arguments returns the arguments of a command of this package.
+// arguments returns the arguments that start a command of this package.
 func (c Config) arguments(command string) ([]string, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c Config) arguments(command string) ([]string, error) {
 	return []string{command, string(b)}, nil
 }
 
-// ParseConfig parses the result of arguments.
+// ParseConfig parses the configuration in the result of arguments.
 func ParseConfig(s string) (Config, error) {
 	var c Config
 	if err := json.Unmarshal([]byte(s), &c); err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/registry"
 )
 
-// bootTime is the timeout of a boot. A boot takes about 15 seconds on two idle CPUs.
+// bootTime is the timeout of a boot, which takes about 15 seconds on two idle CPUs.
 const bootTime = 5 * time.Minute
 
-// Paths of the control plane and the nodes. They are short wherever the repository is, because the path of a socket
-// is limited to 107 bytes.
+// Paths of the control plane and the nodes. They are short, regardless of the repository's path, because the path of
+// a socket is limited to 107 bytes.
 const (
 	runDir      = "/run"
 	clusterDir  = "/run/cluster"
@@ -73,12 +73,13 @@ func Control(c Config) error {
 	if err := <-released; err != nil {
 		return errors.New("the launcher died, or was interrupted, before the cluster was ready")
 	}
-	return <-k.sup.failed // From now on, only the process of a node can fail.
+	return <-k.sup.failed // After the boot, only the process of a node can fail.
 }
 
 func (k *control) stepf(format string, a ...any) { k.tell(Report{Step: fmt.Sprintf(format, a...)}) }
 
-// tell sends a report to the launcher. If the launcher is dead, that is noticed elsewhere.
+// tell sends a report to the launcher. It ignores errors, because the lifeline shows whether the launcher is still
+// running.
 func (k *control) tell(r Report) {
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -126,7 +127,7 @@ func (k *control) boot(ctx context.Context) error {
 	return nil
 }
 
-// mounts mounts an empty /run over the machine's /run, in which tools keep their state.
+// mounts mounts an empty file system over the machine's /run, in which tools keep their state.
 func (k *control) mounts() error {
 	binds := map[string]string{k.Dir: clusterDir, k.Kube: kubeFile, k.Images: imagesDir}
 	fds := make(map[string]int, len(binds))
@@ -191,7 +192,7 @@ func runAll(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// certificates creates the keys of all components. Users of the API server have tokens.
+// certificates creates the keys and certificates of all components. Users of the API server have tokens instead.
 func (k *control) certificates() error {
 	p, err := newPKI(filepath.Join(clusterDir, "pki"))
 	if err != nil {
@@ -223,10 +224,10 @@ func (k *control) certificates() error {
 	return os.WriteFile(p.file("tokens.csv"), []byte(p.tokens.String()), 0o600)
 }
 
-// listen serves the registry, and forwards connections from the machine's loopback address.
+// listen serves the registry, and forwards connections to the machine's loopback address into the cluster.
 func (k *control) listen() error {
 	handler := registry.Handler(imagesDir, filepath.Join(clusterDir, "registry"))
-	inner, err := net.Listen("tcp", "0.0.0.0:"+registryPort) //nolint:noctx // In the cluster's own network.
+	inner, err := net.Listen("tcp", "0.0.0.0:"+registryPort) //nolint:noctx // It is in the cluster's own network.
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (k *control) listen() error {
 		return err
 	}
 	for _, l := range []net.Listener{inner, outer} {
-		go http.Serve(l, handler) //nolint:errcheck,gosec // It ends with the cluster, and uploads can take any time.
+		go http.Serve(l, handler) //nolint:errcheck,gosec // It stops with the cluster, and uploads can take any time.
 	}
 	api, err := net.FileListener(os.NewFile(apiFile, "api"))
 	if err != nil {
@@ -254,7 +255,7 @@ func forward(l net.Listener, address string) {
 		}
 		go func() {
 			defer caller.Close()                    //nolint:errcheck // The connection is over.
-			server, err := net.Dial("tcp", address) //nolint:noctx // It ends with its caller.
+			server, err := net.Dial("tcp", address) //nolint:noctx // It is closed when its caller disconnects.
 			if err != nil {
 				return
 			}

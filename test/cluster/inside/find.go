@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// FindNode returns the process ID of a node in the namespace of the caller. The cgroup distinguishes clusters that
+// FindNode returns the process ID of a node in the caller's PID namespace. The cgroup distinguishes clusters that
 // have the same name in two clones of the repository.
 func FindNode(cgroup string, number int) (pid int, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -18,7 +18,7 @@ func FindNode(cgroup string, number int) (pid int, err error) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			continue // The process has ended.
+			continue // The process has exited.
 		}
 		args := strings.Split(string(b), "\x00")
 		if len(args) < 3 || args[1] != CommandNode {

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Launch is a started cluster.
+// A Launch is a cluster that has been started.
 type Launch struct {
 	PID      int
 	Lifeline *os.File
 	Reports  *os.File
 }
 
-// Start creates the namespaces and the first process in them. That process waits for a byte on the lifeline before it
-// does anything.
+// Start creates the namespaces and the first process in them. That process does nothing until it receives a byte
+// through the lifeline.
 func Start(c Config, api, registry *net.TCPListener) (*Launch, error) {
 	lifelineR, lifelineW, err := os.Pipe()
 	if err != nil {
@@ -55,23 +55,24 @@ func Start(c Config, api, registry *net.TCPListener) (*Launch, error) {
 		return nil, fmt.Errorf("cannot make namespaces: %w", err)
 	}
 	for _, f := range append(files, log) {
-		_ = f.Close() // The child has a descriptor of its own.
+		_ = f.Close() // The child has its own descriptor.
 	}
-	go cmd.Wait() //nolint:errcheck // This reaps it. Its reports tell how it ended.
+	go cmd.Wait() //nolint:errcheck // This reaps the process. Its reports contain the result.
 	return &Launch{PID: cmd.Process.Pid, Lifeline: lifelineW, Reports: reportR}, nil
 }
 
-// self returns a command that runs this program again. The link works even if the file was deleted, as `go run` does.
+// self returns a command that runs this program again. It works even if the program's file was deleted, as by `go
+// run`.
 func self(c Config, command string) (*exec.Cmd, error) {
 	args, err := c.arguments(command)
 	if err != nil {
 		return nil, err
 	}
-	return exec.Command("/proc/self/exe", args...), nil //nolint:noctx // This program; it outlives every context.
+	return exec.Command("/proc/self/exe", args...), nil //nolint:noctx // This program must outlive every context.
 }
 
-// First is the first process in the namespaces. It starts the control plane and reaps orphaned processes, such as the
-// shims of containers. When the control plane ends, First ends, and the kernel kills all other processes.
+// First is the first process in the namespaces. It starts the control plane and reaps orphaned processes, such as
+// container shims. When the control plane exits, First exits, and the kernel kills all other processes.
 func First(c Config) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot keep mounts to ourselves: %w", err)
@@ -92,7 +93,7 @@ func First(c Config) error {
 		return fmt.Errorf("cannot start the control plane: %w", err)
 	}
 	for f := lifelineFile; f <= registryFile; f++ {
-		_ = unix.Close(f) // The child has descriptors of its own. The launcher must see the pipe close when the child ends.
+		_ = unix.Close(f) // Only the child may hold them, so that the launcher sees the pipe close when the child exits.
 	}
 	return reap(child)
 }

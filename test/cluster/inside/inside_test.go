@@ -67,7 +67,7 @@ func TestPKI(t *testing.T) {
 	}
 }
 
-// TestSupervisor checks that a component that dies during the boot is reported with its last lines, and that it is
+// TestSupervisor checks that a component that exits during the boot is reported with its last lines, and that it is
 // restarted after the boot.
 func TestSupervisor(t *testing.T) {
 	dir := t.TempDir()

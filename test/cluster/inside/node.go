@@ -21,15 +21,16 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/test/cluster/volumes"
 )
 
-// Directories that the programs of a node write to. Each node has its own, which also contain hostPath volumes below
-// varLib.
+// Directories that the programs of a node write to. Each node has its own directories. varLib also contains its
+// hostPath volumes.
 const (
 	varLib     = "/var/lib"
 	varLog     = "/var/log"
 	containerd = "/run/containerd/containerd.sock"
 )
 
-// Programs of a node may fail for a while, because the API server is busy during the boot.
+// Limits for failures of a node's programs, which may fail for a while because the API server is busy during the
+// boot.
 const (
 	nodeRetries = 5
 	startTime   = time.Minute
@@ -46,7 +47,8 @@ type node struct {
 	dir string
 }
 
-// Node runs a node until it is killed. It starts when its standard input is closed, because its network exists then.
+// Node runs a node until it is killed. It starts when its standard input is closed, because the node's network exists
+// from then on.
 func Node(c Config) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
@@ -101,7 +103,7 @@ func (n *node) network(ctx context.Context) error {
 	}
 	return sysctls(map[string]string{
 		"net/ipv4/ip_forward": "1",
-		// The response of a pod to a pod on the same node must pass the NAT rules of the Service.
+		// A pod's response to another pod on the same node must pass through the NAT rules of the Service.
 		"net/bridge/bridge-nf-call-iptables": "1",
 	})
 }
@@ -115,7 +117,7 @@ func sysctls(values map[string]string) error {
 	return nil
 }
 
-// mounts mounts directories of the node over the directories in which its programs keep their files.
+// mounts mounts the node's own directories over the directories in which its programs keep their files.
 func (n *node) mounts() error {
 	for from, target := range map[string]string{"lib": varLib, "log": varLog} {
 		dir := filepath.Join(n.dir, from)
@@ -126,7 +128,7 @@ func (n *node) mounts() error {
 			return err
 		}
 	}
-	// Each node has its own sockets and network namespaces of pods.
+	// Each node has its own sockets, and its own network namespaces for pods.
 	for _, d := range []string{"containerd", "netns", "lock"} {
 		dir := filepath.Join(runDir, d)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -143,7 +145,7 @@ func (n *node) mounts() error {
 	return nil
 }
 
-// cgroups creates the parent cgroup of the pods, which the kubelet does not create itself.
+// cgroups creates the parent cgroup of the pods, because the kubelet does not create it.
 func (n *node) cgroups() error {
 	entries, err := os.ReadDir(machine.CgroupRoot)
 	if err != nil {
@@ -169,14 +171,14 @@ func (n *node) cgroups() error {
 	return nil
 }
 
-// inheritCpuset copies the cpuset of the parent to a new cgroup v1. No process can run in a cgroup with an empty
-// cpuset.
+// inheritCpuset copies the parent's cpuset to a new cgroup (cgroup v1), because no process can run in a cgroup with
+// an empty cpuset.
 func inheritCpuset(dirs ...string) error {
 	for _, dir := range dirs {
 		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 			b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
 			if errors.Is(err, os.ErrNotExist) {
-				continue // A directory of a hybrid cgroup v2 with that name.
+				continue // This is a directory with that name in a hybrid cgroup v2.
 			}
 			if err != nil {
 				return err
@@ -189,7 +191,7 @@ func inheritCpuset(dirs ...string) error {
 	return nil
 }
 
-// cgroup2 enables all controllers at each level, as cgroup v2 requires.
+// cgroup2 enables all controllers at each level of the hierarchy, as cgroup v2 requires.
 func (n *node) cgroup2() error {
 	b, err := os.ReadFile(filepath.Join(machine.CgroupRoot, "cgroup.controllers"))
 	if err != nil {
@@ -210,7 +212,8 @@ func (n *node) cgroup2() error {
 	return nil
 }
 
-// start starts the programs of a node. The kubelet exits if containerd is not running.
+// start starts the programs of a node. It starts the kubelet after containerd, because the kubelet exits if
+// containerd is not running.
 func (n *node) start(ctx context.Context) error {
 	n.sup.run("containerd-"+n.name(), "containerd", "--config="+filepath.Join(n.dir, "containerd.toml"))
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -228,14 +231,14 @@ func (n *node) start(ctx context.Context) error {
 	n.sup.run("kube-proxy-"+n.name(), kubeFile, "kube-proxy",
 		"--kubeconfig="+n.pkiFile("kube-proxy.kubeconfig"), "--proxy-mode=nftables",
 		"--cluster-cidr="+podNet, "--hostname-override="+n.name(),
-		// The limits of the machine must not be changed.
+		// These flags keep kube-proxy from changing the machine's limits.
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0")
 	return nil
 }
 
 func (n *node) pkiFile(name string) string { return filepath.Join(clusterDir, "pki", name) }
 
-// serveVolumes provisions the volumes of this node, in the mount namespace of its kubelet.
+// serveVolumes provisions the volumes of this node in the mount namespace of its kubelet.
 func (n *node) serveVolumes(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", n.pkiFile("volumes.kubeconfig"))
 	if err != nil {

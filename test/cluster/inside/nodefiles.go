@@ -43,7 +43,7 @@ func render(t *template.Template, name, file string, data map[string]string) err
 		return err
 	}
 	if err := t.ExecuteTemplate(f, name, data); err != nil {
-		_ = f.Close() // It is useless.
+		_ = f.Close() // The file is incomplete.
 		return err
 	}
 	return f.Close()

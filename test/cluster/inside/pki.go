@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// validity is the validity of the certificates, which are created at each boot.
+// validity is the validity period of the certificates. New ones are created at each boot.
 const validity = 365 * 24 * time.Hour
 
-// A pki contains the certificates and tokens of one boot, as files of a directory.
+// A pki contains the certificates and tokens of one boot, as files in a directory.
 type pki struct {
 	dir    string
 	ca     *x509.Certificate
@@ -38,7 +38,7 @@ func (p *pki) write(name, kind string, der []byte) error {
 	return os.WriteFile(p.file(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// newPKI creates the CA, the API server's certificate and the key for service account tokens.
+// newPKI creates the CA, the API server's certificate and the signing key for service account tokens.
 func newPKI(dir string) (*pki, error) {
 	p := &pki{dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -79,7 +79,7 @@ func (p *pki) makeCA() error {
 	return os.WriteFile(p.file("ca.crt"), p.caPEM, 0o600)
 }
 
-// makeServer creates one certificate for both roles of the API server: as a server, and as a client of kubelets.
+// makeServer creates one certificate for both roles of the API server: as a server, and as a client of the kubelets.
 func (p *pki) makeServer() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *pki) makeServiceAccountKey() error {
 	return p.write("sa.pub", "PUBLIC KEY", pub)
 }
 
-// apiServerUser is bound to the role that permits the API server to call kubelets.
+// apiServerUser is bound to the role that allows the API server to call kubelets.
 const apiServerUser = "kube-apiserver"
 
 // user creates a user with a token, and returns its kubeconfig.

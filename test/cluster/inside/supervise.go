@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// restartAfter is the pause before a component is restarted.
+// restartAfter is how long the supervisor waits before it restarts a component.
 const restartAfter = time.Second
 
-// logTail is the number of bytes of a log that are shown if a component dies during the boot.
+// logTail is how many bytes of a component's log are shown if it exits during the boot.
 const logTail = 3000
 
-// quick is the time within which an exit of a component counts as a failed start.
+// quick is the time within which the exit of a component is treated as a failed start.
 const quick = 10 * time.Second
 
-// A supervisor runs components. During the boot, a component that exits too often is a failure. After the boot it is
-// always restarted, as by a service manager.
+// A supervisor runs components. If a component exits too often during the boot, the boot fails. After the boot, the
+// component is always restarted, as by a service manager.
 type supervisor struct {
 	dir string
-	// retries is the number of restarts of a component during the boot.
+	// retries is how often a component is restarted during the boot.
 	retries int
 	booted  atomic.Bool
 	failed  chan error
@@ -35,7 +35,7 @@ func newSupervisor(dir string, retries int) *supervisor {
 	return &supervisor{dir: dir, retries: retries, failed: make(chan error, 1)}
 }
 
-// run starts a component and keeps it running. Its output is written to a log of its own.
+// run starts a component and keeps it running. It writes the component's output to its own log.
 func (s *supervisor) run(name string, args ...string) {
 	go func() {
 		for failures := 0; ; time.Sleep(restartAfter) {
@@ -60,10 +60,10 @@ func (s *supervisor) once(name string, args []string) error {
 		return err
 	}
 	defer log.Close()                         //nolint:errcheck // The component has written its output.
-	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // Components end with the cluster's first process.
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // Components stop with the cluster's first process.
 	cmd.Stdout, cmd.Stderr = log, log
-	// This trades memory for CPU time. With the default of 100, an API server spends a fifth of its time on garbage
-	// collection.
+	// This saves CPU time at the cost of memory. With the default of 100, an API server spends a fifth of its time on
+	// garbage collection.
 	cmd.Env = append(os.Environ(), "GOGC=300")
 	if err := cmd.Run(); err != nil {
 		return err
@@ -74,11 +74,11 @@ func (s *supervisor) once(name string, args []string) error {
 func (s *supervisor) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // The first failure is the cause.
+	default: // Only the first failure is reported, because it is the cause.
 	}
 }
 
-// until calls try until it succeeds. It fails if a component dies.
+// until calls try until it succeeds. It fails if a component exits.
 func (s *supervisor) until(ctx context.Context, subject string, try func(context.Context) error) error {
 	for {
 		err := try(ctx)
@@ -110,7 +110,7 @@ func tail(file string) string {
 	return strings.TrimRight(s, "\n")
 }
 
-// command runs a short program to its end.
+// command runs a short-running program and waits for it.
 func command(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {

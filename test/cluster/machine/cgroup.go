@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveCgroups removes a cluster's cgroup from every hierarchy. It retries, because a cgroup is busy for a moment
-// after its last process has ended.
+// RemoveCgroups removes a cluster's cgroup from every hierarchy. It retries, because a cgroup is still busy for a
+// moment after its last process has exited.
 func RemoveCgroups(ctx context.Context, root, name string) error {
 	dirs, err := filepath.Glob(filepath.Join(root, "*", name))
 	if err != nil {
@@ -28,7 +28,8 @@ func RemoveCgroups(ctx context.Context, root, name string) error {
 	return nil
 }
 
-// removeTree removes directories from the bottom up. The files in them belong to the kernel and vanish with them.
+// removeTree removes directories from the bottom up. The files in them belong to the kernel and disappear together
+// with them.
 func removeTree(ctx context.Context, top string) error {
 	var dirs []string
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

@@ -31,7 +31,7 @@ func Install(ctx context.Context, packages []string) error {
 
 func aptGet(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
-	// In runlevel 1 no service is started. containerd must not run on the machine itself.
+	// No service is started in runlevel 1. containerd must not run on the machine itself.
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1")
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

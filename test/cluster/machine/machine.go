@@ -1,4 +1,5 @@
-// Package machine checks the machine on which a cluster will run: missing packages, and problems that it cannot fix.
+// Package machine checks the machine on which a cluster will run. It finds missing packages, and problems that only a
+// user can fix.
 package machine
 
 import (
@@ -14,34 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Minimum free space in bytes. A first build of Kubernetes needs most of the disk space, for the compiler's cache and
-// the images.
+// Minimum free space in bytes. The first build of Kubernetes needs most of the disk space, for the compiler's cache
+// and the images.
 const (
 	minDisk   = 8 << 30
 	minMemory = 4 << 30
 )
 
-// sparedPart is the divisor for the part of a file system that stays free when the agent copies data, as in package
-// archive.
+// sparedPart is the divisor for the part of a file system that the agent leaves free when it copies data, as in
+// package archive.
 const sparedPart = 10
 
 // CgroupRoot is the mount point of the cgroups.
 const CgroupRoot = "/sys/fs/cgroup"
 
-// NotRoot is the problem that is reported before all others.
+// NotRoot is the problem that is reported instead of all others if the user is not root.
 const NotRoot = "this is not root; namespaces, mounts and the Debian packages need it: run it with sudo"
 
 // Facts describe a machine.
 type Facts struct {
 	UID          int
-	Capabilities uint64 // As in CapEff of proc_pid_status(5).
+	Capabilities uint64 // The value of CapEff in proc_pid_status(5).
 	DiskPath     string
 	Disk         uint64 // Available bytes.
 	DiskTotal    uint64 // Bytes that are used or available.
 	Memory       uint64 // Available bytes.
 	Overlay      bool   // The kernel supports overlayfs.
 	Controllers  []string
-	Ports        []int // The wanted ports that are in use.
+	Ports        []int // The wanted ports that are already in use.
 }
 
 // capabilities are the required capabilities, by their numbers in linux/capability.h.
@@ -60,10 +61,10 @@ var capabilities = []struct {
 	{unix.CAP_SETGID, "CAP_SETGID", "containers that do not run as root"},
 }
 
-// wanted are the required cgroup controllers, as both versions name them.
+// wanted lists the required cgroup controllers, which have the same names in both cgroup versions.
 var wanted = []string{"cpu", "cpuset", "memory", "pids"}
 
-// Problems returns the problems that a user must fix before anything is started. Each text says how.
+// Problems returns the problems that a user must fix before anything is started. Each message says how to fix it.
 func (f Facts) Problems() []string {
 	if f.UID != 0 {
 		return []string{NotRoot}
@@ -103,8 +104,8 @@ func (f Facts) Problems() []string {
 
 func gib(b uint64) string { return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30)) }
 
-// Look collects the facts. dir is the directory of the cluster's files, and ports are the ports that it will listen
-// on.
+// Look collects the facts. dir is the directory for the cluster's files, and ports are the ports on which the cluster
+// will listen.
 func Look(dir string, ports ...int) (Facts, error) {
 	f := Facts{UID: os.Geteuid(), DiskPath: dir}
 	var fs unix.Statfs_t
@@ -117,7 +118,7 @@ func Look(dir string, ports ...int) (Facts, error) {
 	if f.Memory, err = procValue("/proc/meminfo", "MemAvailable:", 10); err != nil {
 		return f, err
 	}
-	f.Memory <<= 10 // The unit is called kB but is KiB.
+	f.Memory <<= 10 // The unit is labeled kB, but is KiB.
 	if f.Capabilities, err = procValue("/proc/self/status", "CapEff:", 16); err != nil {
 		return f, err
 	}
@@ -148,8 +149,8 @@ func procValue(file, key string, base int) (uint64, error) {
 	return 0, fmt.Errorf("cannot look at this machine: %s does not say %s", file, key)
 }
 
-// controllers returns the available cgroup controllers. cgroup v2 lists them in a file. cgroup v1 has a directory for
-// each, possibly as a link.
+// controllers returns the available cgroup controllers. cgroup v2 lists them in a file. cgroup v1 has a directory or
+// a link for each of them.
 func controllers(root string) []string {
 	if b, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")); err == nil {
 		return strings.Fields(string(b))
@@ -164,7 +165,7 @@ func controllers(root string) []string {
 }
 
 func inUse(port int) bool {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // It is closed at once.
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // It is closed immediately.
 	if err != nil {
 		return true
 	}
@@ -172,7 +173,7 @@ func inUse(port int) bool {
 	return false
 }
 
-// A program and the Debian package that contains it. CNI plugins are not in PATH.
+// A program is a required program and the Debian package that contains it. CNI plugins are not in PATH.
 type program struct{ file, pkg string }
 
 var programs = []program{

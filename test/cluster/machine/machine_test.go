@@ -25,7 +25,7 @@ func TestProblems(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		change func(*Facts)
-		want   []string // Words of each problem, in order.
+		want   []string // The words of each problem, in order.
 	}{
 		"Fit": {reason: "Nothing is wrong.", change: func(*Facts) {}},
 		"NotRoot": {reason: "Without root nothing else is worth saying.",
@@ -69,9 +69,9 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLook checks the facts of this machine, on which the other tests of this module run.
+// TestLook checks the facts about this machine, on which the other tests of this module run.
 func TestLook(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed immediately.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// TestRemoveCgroups removes real cgroups, and checks that a cgroup of another name is kept.
+// TestRemoveCgroups checks with real cgroups that all cgroups of the given name are removed, and no others.
 func TestRemoveCgroups(t *testing.T) {
 	root := CgroupRoot
 	if _, err := os.Stat(filepath.Join(root, "pids")); err == nil {
@@ -148,7 +148,7 @@ func TestRemoveCgroups(t *testing.T) {
 func TestInstallSaysWhatAptSays(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "apt-get"), "#!/bin/sh\necho E: Unable to locate package >&2\nexit 100\n")
-	if err := os.Chmod(filepath.Join(dir, "apt-get"), 0o700); err != nil { //nolint:gosec // It is run.
+	if err := os.Chmod(filepath.Join(dir, "apt-get"), 0o700); err != nil { //nolint:gosec // The test runs it.
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":/bin")

@@ -25,15 +25,15 @@ import (
 // refName is the annotation of an OCI layout that names an image.
 const refName = "org.opencontainers.image.ref.name"
 
-// Handler serves the registry. It reads the blobs of the layout, and stores pushed blobs in dir.
+// Handler serves the registry. It reads the blobs of the layout, and stores pushed blobs in the directory dir.
 func Handler(images, dir string) http.Handler {
 	return registry.New(
 		registry.WithBlobHandler(&blobs{base: filepath.Join(images, "blobs"), own: dir}),
 		registry.Logger(log.New(io.Discard, "", 0)))
 }
 
-// Load registers images of the layout in a registry: the named ones, or all. Each image keeps its path and its tag.
-// The host in its name is removed, because this registry stands for all hosts.
+// Load adds images of the layout to a registry: either the named ones or all. Each image keeps its path and its tag.
+// The host is removed from its name, because this registry serves the images of all hosts.
 func Load(ctx context.Context, images, address string, names ...string) error {
 	index, err := layout.ImageIndexFromPath(images)
 	if err != nil {
@@ -78,11 +78,11 @@ func load(ctx context.Context, index v1.ImageIndex, d v1.Descriptor, address str
 	return remote.Write(ref, i, remote.WithContext(ctx))
 }
 
-// blobs are files that are named by their hash, in a directory to read from and another one to write to.
+// blobs stores files that are named by their hash. It reads them from both directories, and writes them only to own.
 type blobs struct{ base, own string }
 
-// Stat does not read the blob. containerd verifies every hash itself, and the library's own handler would spend
-// seconds on it.
+// Stat returns the size of a blob without reading it. containerd verifies every hash itself, and the library's own
+// handler would spend seconds on it.
 func (b *blobs) Stat(_ context.Context, _ string, h v1.Hash) (int64, error) {
 	_, info, err := b.find(h)
 	if err != nil {
@@ -109,10 +109,10 @@ func (b *blobs) Put(_ context.Context, _ string, h v1.Hash, rc io.ReadCloser) er
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // It was renamed, or is useless.
+	defer os.Remove(f.Name()) //nolint:errcheck // The file was renamed, or is incomplete.
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(f, sum), rc); err != nil {
-		_ = f.Close() // It is useless.
+		_ = f.Close() // The file is incomplete.
 		return err
 	}
 	if err := f.Close(); err != nil {

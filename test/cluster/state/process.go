@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is the first process of a cluster. Its start time distinguishes it from a later process with the same ID.
+// A Process is the first process of a cluster. Its start time distinguishes it from a later process with the same
+// process ID.
 type Process struct {
 	PID      int    `json:"pid"`
 	Started  string `json:"started"` // In clock ticks since the boot of the machine.
@@ -25,7 +26,7 @@ type Process struct {
 
 const processFile = "process.json"
 
-// Save stores the process that was started.
+// Save stores the cluster's first process in a file.
 func (c Cluster) Save(p Process) error {
 	stat, err := readStat(p.PID)
 	if err != nil {
@@ -39,7 +40,7 @@ func (c Cluster) Save(p Process) error {
 	return WriteFile(c.File(processFile), b)
 }
 
-// Running returns the cluster's first process if it is alive.
+// Running returns the cluster's first process, and reports whether it is still running.
 func (c Cluster) Running() (Process, bool) {
 	b, err := os.ReadFile(c.File(processFile))
 	if err != nil {
@@ -79,7 +80,8 @@ func (c Cluster) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Lock prevents two commands from using one cluster at the same time. The kernel releases it with the process.
+// Lock prevents two commands from using the same cluster concurrently. The kernel releases the lock when the process
+// exits.
 func (c Cluster) Lock() (unlock func(), err error) {
 	l, err := os.OpenFile(c.File("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -104,8 +106,8 @@ func WriteFile(name string, b []byte) error {
 
 type procStat struct{ state, threads, started string }
 
-// ended reports whether no thread of the process runs any more. If its first thread is a zombie, other threads may
-// still be exiting. Until the last one has ended, the files and listening ports of the process stay open.
+// ended reports whether all threads of the process have exited. If its first thread is a zombie, other threads may
+// still be running. Until the last one has exited, the files and listening ports of the process stay open.
 func (s procStat) ended() bool { return s.state == "Z" && s.threads == "1" }
 
 // readStat reads fields 3, 20 and 22 of proc_pid_stat(5). The name in field 2 can contain spaces and parentheses.

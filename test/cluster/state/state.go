@@ -1,5 +1,5 @@
-// Package state determines where a cluster keeps its files: in one directory. All names are derived from the
-// cluster's name.
+// Package state determines where a cluster keeps its files, which are all in one directory. All names are derived
+// from the cluster's name.
 package state
 
 import (
@@ -11,24 +11,24 @@ import (
 	"regexp"
 )
 
-// Directories below the root of the repository. `make clean` removes them.
+// Directories below the root directory of the repository. `make clean` removes them.
 const (
 	cacheDir  = ".cache"
 	stateDir  = "cluster"
 	imagesDir = "images"
 )
 
-// nameRule limits names to what fits into the names of a bridge, a cgroup and a host.
+// nameRule restricts names to those that are valid in the names of a bridge, a cgroup and a host.
 var nameRule = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// A Cluster identifies the files of a cluster, which may be running or not.
+// A Cluster identifies the files of a cluster, whether it is running or not.
 type Cluster struct {
 	Name string
-	// Root is the root of the repository.
+	// Root is the root directory of the repository.
 	Root string
 }
 
-// New checks the name and creates the cluster's directory.
+// New validates the name and creates the cluster's directory.
 func New(root, name string) (Cluster, error) {
 	if !nameRule.MatchString(name) {
 		return Cluster{}, fmt.Errorf("cannot name a cluster %q: use up to 20 lower-case letters, digits and dashes, "+
@@ -41,29 +41,29 @@ func New(root, name string) (Cluster, error) {
 	return c, nil
 }
 
-// Dir returns the directory of all files of the cluster. Only root can read it, because it contains the cluster's
-// keys.
+// Dir returns the directory that contains all files of the cluster. Only root can read it, because it contains the
+// cluster's keys.
 func (c Cluster) Dir() string { return filepath.Join(c.Root, cacheDir, stateDir, c.Name) }
 
-// Images returns the OCI layout from which all clusters start.
+// Images returns the OCI layout with the images of all clusters.
 func (c Cluster) Images() string { return filepath.Join(c.Root, cacheDir, imagesDir) }
 
 // File returns the path of a file in the cluster's directory.
 func (c Cluster) File(name string) string { return filepath.Join(c.Dir(), name) }
 
-// Kubeconfig returns a kubeconfig that works outside of the cluster's namespaces.
+// Kubeconfig returns the path of a kubeconfig that works outside of the cluster's namespaces.
 func (c Cluster) Kubeconfig() string { return c.File("kubeconfig") }
 
-// Cgroup returns the name of the cgroup, in each hierarchy, that contains all pods of the cluster.
+// Cgroup returns the name of the cgroup that contains all pods of the cluster. It is the same in each hierarchy.
 func (c Cluster) Cgroup() string { return fmt.Sprintf("test-cluster-%s-%08x", c.Name, c.hash()) }
 
-// firstPort is above the registered ports in common use and below the kernel's ephemeral ports.
+// firstPort is above the registered ports that are in common use, and below the kernel's ephemeral ports.
 const (
 	firstPort = 20000
 	portPairs = 5000
 )
 
-// Ports returns the default ports on the loopback address: the API server's, and the next one for the registry.
+// Ports returns the default ports on the loopback address. The registry's port follows the API server's port.
 func (c Cluster) Ports() (api, registry int) {
 	api = firstPort + 2*int(c.hash()%portPairs)
 	return api, api + 1
@@ -76,7 +76,7 @@ func (c Cluster) hash() uint32 {
 	return h.Sum32()
 }
 
-// FindRoot looks for the repository in a directory and its parents.
+// FindRoot searches for the repository in a directory and its parents.
 func FindRoot(from string) (string, error) {
 	start, err := filepath.Abs(from)
 	if err != nil {

@@ -71,10 +71,11 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// thread makes this program a process whose first thread has ended while another thread keeps its files open.
+// thread is the environment variable with which this program becomes a process whose first thread has exited, while
+// another thread keeps its files open.
 const thread = "STATE_TEST_THREAD"
 
-func init() { //nolint:gochecknoinits // Only an init function is certain to run in the first thread.
+func init() { //nolint:gochecknoinits // Only an init function is guaranteed to run in the first thread.
 	if os.Getenv(thread) == "" {
 		return
 	}
@@ -88,13 +89,13 @@ func init() { //nolint:gochecknoinits // Only an init function is certain to run
 	}
 }
 
-// TestFirstThreadEnded checks that a process counts as running until its last thread has ended.
+// TestFirstThreadEnded checks that a process is considered running until its last thread has exited.
 func TestFirstThreadEnded(t *testing.T) {
 	c, err := New(t.TempDir(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // This program itself; it is killed below.
+	cmd := exec.Command(os.Args[0]) //nolint:noctx // This is the test program itself, and it is killed below.
 	cmd.Env = append(os.Environ(), thread+"=1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -129,8 +130,8 @@ func TestFirstThreadEnded(t *testing.T) {
 	}
 }
 
-// TestOtherProcess checks that a process with only the ID of the cluster's first process does not count as the
-// cluster.
+// TestOtherProcess checks that a process with the process ID of the cluster's first process is not considered the
+// cluster if its start time differs.
 func TestOtherProcess(t *testing.T) {
 	c, err := New(t.TempDir(), "test")
 	if err != nil {

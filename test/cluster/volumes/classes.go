@@ -10,17 +10,17 @@ import (
 const (
 	// ClassLocal is the default class.
 	ClassLocal = "local"
-	// ClassRetain keeps the volume when its PVC is deleted.
+	// ClassRetain retains the volume when its PVC is deleted.
 	ClassRetain = "local-retain"
 	// ClassFixed does not allow volume expansion.
 	ClassFixed = "local-fixed"
-	// ClassImmediate binds a PVC before a pod uses it.
+	// ClassImmediate binds a PVC immediately, before a pod uses it.
 	ClassImmediate = "local-immediate"
 )
 
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// StorageClasses returns the classes of the provisioner with this name.
+// StorageClasses returns the StorageClasses of the provisioner with this name.
 func StorageClasses(name string) []*storagev1.StorageClass {
 	local := class(ClassLocal, name)
 	local.Annotations = map[string]string{annotationDefaultClass: "true"}

@@ -14,32 +14,33 @@ import (
 const (
 	// annotationSelectedNode is set by the scheduler if the PVC waits for its first consumer.
 	annotationSelectedNode = "volume.kubernetes.io/selected-node"
-	// annotationProvisioner is set by kube-controller-manager when the named provisioner must act.
+	// annotationProvisioner is set by kube-controller-manager when the provisioner that it names must act.
 	annotationProvisioner = "volume.kubernetes.io/storage-provisioner"
 )
 
-// Minimum and maximum size of a volume. Images are sparse, so that the machine's disk limits only what is written. A
-// larger request is probably a mistake in the unit. In a smaller volume, XFS has no room for its log.
+// Minimum and maximum size of a volume. Image files are sparse, so the space on the machine's disk limits only the
+// data that is written. A larger request is probably a mistake in the unit. A smaller volume has no room for the log
+// of XFS.
 const (
 	mebibyte = int64(1) << 20
 	smallest = 64 * mebibyte
 	largest  = int64(1) << 40
 )
 
-// A verdict is what this node does about a PVC.
+// A verdict is what this node must do about a PVC.
 type verdict string
 
 const (
-	// leave means that the PVC is not for this node, or not yet.
+	// leave means that this node must do nothing, at least for now.
 	leave verdict = "leave"
-	// take means that no scheduler chooses a node for the PVC. This node writes its own name as the scheduler would.
-	// The API server permits only one node to do that.
+	// take means that no scheduler chooses a node for the PVC. This node therefore writes its own name into the PVC, as
+	// the scheduler would. The API server accepts this from only one node.
 	take verdict = "take"
 	// provision means that this node provisions a volume for the PVC.
 	provision verdict = "provision"
 )
 
-// A request is what the decision about a PVC depends on.
+// A request contains the objects on which the decision about a PVC depends.
 type request struct {
 	claim *corev1.PersistentVolumeClaim
 	// class is nil if the class does not exist.
@@ -60,15 +61,15 @@ func (r request) decide(name, node string) verdict {
 	if mode := r.class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		return leave
 	}
-	// Before that, a change of the PVC would cause a conflict in kube-controller-manager, which it would report as
-	// ProvisioningFailed.
+	// Before kube-controller-manager has set this annotation, a change of the PVC would cause a conflict there, which it
+	// would report as ProvisioningFailed.
 	if r.claim.Annotations[annotationProvisioner] == name && firstReady(r.nodes) == node {
 		return take
 	}
 	return leave
 }
 
-// firstReady returns the ready node with the lowest name, so that all nodes agree, or an empty string.
+// firstReady returns the first ready node in alphabetical order, so that all nodes agree on it, or "".
 func firstReady(nodes []*corev1.Node) string {
 	var names []string
 	for _, n := range nodes {
@@ -88,7 +89,8 @@ func ready(n *corev1.Node) bool {
 	})
 }
 
-// refusal returns an error if a PVC requests what no volume has. The library itself refuses block volumes.
+// refusal returns an error if the provisioner does not support the PVC's request. The library itself refuses block
+// volumes.
 func refusal(claim *corev1.PersistentVolumeClaim) error {
 	if size := requested(claim); size > largest {
 		return fmt.Errorf("a volume of %s is larger than %s, the largest there is", quantity(size), quantity(largest))
@@ -107,7 +109,7 @@ func refusal(claim *corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// requested returns the size in bytes of a volume for the PVC, in whole mebibytes.
+// requested returns the size in bytes of the volume for a PVC, rounded up to whole mebibytes.
 func requested(claim *corev1.PersistentVolumeClaim) int64 {
 	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	size := q.Value()

@@ -15,19 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfinished is the suffix of an image that is being formatted. After a crash, such an image does not count as a
+// unfinished is the suffix of an image file that is being formatted. After a crash, such a file is not treated as a
 // volume.
 const unfinished = ".new"
 
-// A disk stores the volumes of one node. Each is a file with a file system, or a directory, and is mounted below dir.
+// A disk stores the volumes of one node. Each volume is a file with a file system, or a directory, and is mounted
+// below dir.
 type disk struct {
 	images, dir string
 	log         *slog.Logger
 
-	// kind is the file system of new volumes, and reason is why it is a plain directory.
+	// kind is the file system of new volumes. If new volumes are plain directories, reason says why.
 	kind, reason string
 
-	// mu prevents concurrent growing and deleting. Both are fast.
+	// mu prevents volumes from being grown and deleted concurrently. Both operations are fast.
 	mu sync.Mutex
 }
 
@@ -37,7 +38,7 @@ func newDisk(images, dir string, log *slog.Logger) (*disk, error) {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return nil, fmt.Errorf("cannot make the folder of volumes: %w", err)
 		}
-		resolved, err := realPath(path) // The kernel's list of mounts contains such paths.
+		resolved, err := realPath(path) // The kernel's list of mounts contains paths without symbolic links.
 		if err != nil {
 			return nil, fmt.Errorf("cannot find the folder of volumes: %w", err)
 		}
@@ -58,7 +59,7 @@ func (d *disk) target(name string) string { return filepath.Join(d.dir, name) }
 
 func (d *disk) image(name, kind string) string { return filepath.Join(d.images, name+"."+kind) }
 
-// find returns the kind of a volume that exists.
+// find returns the kind of an existing volume.
 func (d *disk) find(name string) (kind string, ok bool) {
 	for _, kind := range []string{ext4, xfs, plain} {
 		if _, err := os.Lstat(d.image(name, kind)); err == nil {
@@ -115,7 +116,7 @@ func format(ctx context.Context, f filesystem, image string, size int64) error {
 	return command(ctx, f.format(image, size))
 }
 
-// truncate enlarges or creates a sparse file.
+// truncate creates a sparse file, or enlarges an existing one.
 func truncate(file string, size int64) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -124,8 +125,8 @@ func truncate(file string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// lostAndFound creates the directory lost+found, as in a new ext4. A program that cannot handle it then fails with
-// every file system.
+// lostAndFound creates the directory lost+found, as in a new ext4. A program that cannot handle this directory then
+// fails with every file system.
 func (d *disk) lostAndFound(name, kind string) error {
 	if kind == ext4 {
 		return nil
@@ -137,7 +138,7 @@ func (d *disk) lostAndFound(name, kind string) error {
 	return err
 }
 
-// mount mounts a volume if it is not mounted.
+// mount mounts a volume if it is not mounted yet.
 func (d *disk) mount(name, kind string) error {
 	ms, err := readMounts()
 	if err != nil {
@@ -188,11 +189,11 @@ func (d *disk) grow(ctx context.Context, name string, size int64) error {
 	if err := d.lengthen(name, kind, size); err != nil {
 		return err
 	}
-	// A started growth is completed, even if the node is shut down.
+	// The growth is completed even if the node is being shut down.
 	return command(context.WithoutCancel(ctx), f.grow(d.device(name), d.target(name)))
 }
 
-// lengthen enlarges an image. It never shrinks it, because an earlier call may have enlarged it further.
+// lengthen enlarges an image file. It never shrinks the file, because an earlier call may have enlarged it further.
 func (d *disk) lengthen(name, kind string, size int64) error {
 	image := d.image(name, kind)
 	info, err := os.Stat(image)

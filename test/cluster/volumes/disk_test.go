@@ -14,10 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideEnv contains the directory of the test, in the mount namespace in which the test runs itself again.
+// insideEnv is the environment variable with the directory of the test. It is set when the test runs itself again in
+// its own mount namespace.
 const insideEnv = "VOLUMES_TEST_INSIDE"
 
-// TestDisk uses real disks. The loop devices of mounts that its namespace leaves behind must vanish with it.
+// TestDisk uses real disks. The mounts that its namespace does not unmount must release their loop devices when the
+// namespace is removed.
 func TestDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts")
@@ -26,7 +28,7 @@ func TestDisk(t *testing.T) {
 	for _, test := range []string{"TestInside", "TestNextInside"} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
 		cmd.Env = append(os.Environ(), insideEnv+"="+dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // It also makes mounts private.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // This also makes mounts private.
 		out, err := cmd.CombinedOutput()
 		t.Logf("in its own mount namespace:\n%s", out)
 		if err != nil {
@@ -40,7 +42,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// TestInside is run by TestDisk.
+// TestInside runs only when TestDisk calls it.
 func TestInside(t *testing.T) {
 	dir := os.Getenv(insideEnv)
 	if dir == "" {
@@ -72,7 +74,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestNextInside is run by TestDisk after TestInside, like a node that was killed and restarted.
+// TestNextInside runs only when TestDisk calls it after TestInside, as on a node that was killed and restarted.
 func TestNextInside(t *testing.T) {
 	dir := os.Getenv(insideEnv)
 	if dir == "" {
@@ -90,7 +92,7 @@ func TestNextInside(t *testing.T) {
 	}
 }
 
-// testTwice mounts an image that is still mounted elsewhere, as by a namespace that has not ended yet.
+// testTwice mounts an image file that is still mounted elsewhere, as in a namespace that still exists.
 func testTwice(t *testing.T, d *disk, dir string) {
 	t.Helper()
 	first, err := d.provision(t.Context(), "pvc-twice", smallest)
@@ -177,7 +179,7 @@ func testGrowth(t *testing.T, d *disk, path string) {
 	}
 }
 
-// testInUse mounts a part of the volume as the kubelet mounts a subPath.
+// testInUse mounts a part of the volume, as the kubelet does for a subPath.
 func testInUse(t *testing.T, d *disk, path string) {
 	t.Helper()
 	pod, sub := t.TempDir(), filepath.Join(path, "part")
@@ -231,7 +233,7 @@ func testRestart(t *testing.T, d *disk) {
 	}
 }
 
-// testMany needs more loop devices than a new machine has device files for.
+// testMany uses more loop devices than a new machine has device files for.
 func testMany(t *testing.T, d *disk, dir string) {
 	t.Helper()
 	if d.kind == plain {

@@ -29,14 +29,14 @@ type store interface {
 	has(name string) bool
 }
 
-// made is the result of a provisioning.
+// made is a provisioned volume.
 type made struct {
 	path string
 	// plain is the reason why the volume is a plain directory, or "" for a disk.
 	plain string
 }
 
-// A driver implements the library's interface for the volumes of this node, as a CSI driver does for
+// A driver implements the library's interface for the volumes of this node, like a CSI driver with the
 // external-provisioner.
 type driver struct {
 	client     kubernetes.Interface
@@ -61,13 +61,13 @@ func newDriver(p *Provisioner, s store, f informers.SharedInformerFactory) *driv
 	}
 }
 
-// ShouldProvision reports whether the PVC is for this node.
+// ShouldProvision reports whether this node must provision a volume for the PVC.
 func (d *driver) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	switch d.decide(claim) {
 	case provision:
 		return true
 	case take:
-		// The change of the PVC triggers another call. After a conflict, another node has taken the PVC.
+		// The change of the PVC triggers another call. A conflict means that another node has taken the PVC.
 		if err := d.take(ctx, claim); err != nil {
 			d.log.Info("Cannot take a claim", "claim", claim.Namespace+"/"+claim.Name, "error", err)
 		}
@@ -76,7 +76,7 @@ func (d *driver) ShouldProvision(ctx context.Context, claim *corev1.PersistentVo
 	return false
 }
 
-// Provision creates the volume of a PVC. The library repeats it after a crash or a failure.
+// Provision creates the volume of a PVC. The library calls it again after a crash or a failure.
 func (d *driver) Provision(ctx context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume,
 	controller.ProvisioningState, error) {
 	if err := refusal(o.PVC); err != nil {
@@ -95,7 +95,7 @@ func (d *driver) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bo
 	return onNode(pv, d.node)
 }
 
-// Delete deletes the data of the volume. The library decides when, and deletes the object.
+// Delete deletes the data of the volume. The library decides when to call it, and deletes the object.
 func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
 	if err := d.store.remove(pv.Name); err != nil {
 		return fmt.Errorf("cannot delete the volume on node %s: %w", d.node, err)
@@ -105,7 +105,7 @@ func (d *driver) Delete(_ context.Context, pv *corev1.PersistentVolume) error {
 
 func (d *driver) decide(claim *corev1.PersistentVolumeClaim) verdict {
 	r := request{claim: claim}
-	// The only error of a lister is that the object does not exist.
+	// A lister returns an error only if the object does not exist.
 	r.class, _ = d.classes.Get(util.GetPersistentVolumeClaimClass(claim))
 	r.nodes, _ = d.nodes.List(labels.Everything())
 	return r.decide(d.name, d.node)
@@ -127,7 +127,8 @@ func (d *driver) watchVolumes(f informers.SharedInformerFactory) error {
 	return err
 }
 
-// added logs an error if the data of a volume is missing. A new disk in its place would look like an empty database.
+// added logs an error if the data of a volume is missing. It does not create a new disk, which would look like an
+// empty database.
 func (d *driver) added(o any) {
 	pv, ok := o.(*corev1.PersistentVolume)
 	if ok && ours(pv, d.name, d.node) && pv.DeletionTimestamp == nil && !d.store.has(pv.Name) {

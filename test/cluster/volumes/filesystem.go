@@ -9,7 +9,7 @@ import (
 
 // A filesystem is a kind of file system for volumes.
 type filesystem struct {
-	// name is the name that the kernel uses. It is also the suffix of an image.
+	// name is the kernel's name of the file system. It is also the suffix of an image file.
 	name string
 	// format returns the command that formats a file of this size in bytes.
 	format func(image string, size int64) []string
@@ -17,7 +17,7 @@ type filesystem struct {
 	grow func(device, target string) []string
 }
 
-// Names of file systems. A plain one is a directory.
+// Names of file systems. A plain volume is a directory.
 const (
 	ext4  = "ext4"
 	xfs   = "xfs"
@@ -27,8 +27,8 @@ const (
 // xfsSupported is the size below which mkfs.xfs requires the flag --unsupported.
 const xfsSupported = 300 * mebibyte
 
-// filesystems are in the order of preference. CSI drivers of clouds use ext4 by default, but growing a mounted ext4
-// requires CAP_SYS_RESOURCE. For XFS, CAP_SYS_ADMIN is sufficient. The options of mkfs are those of
+// filesystems lists the file systems in order of preference. Cloud CSI drivers use ext4 by default, but growing a
+// mounted ext4 requires CAP_SYS_RESOURCE. For XFS, CAP_SYS_ADMIN is sufficient. The mkfs options are those of
 // k8s.io/mount-utils.
 var filesystems = []filesystem{
 	{

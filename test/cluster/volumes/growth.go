@@ -17,24 +17,23 @@ func growth(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) in
 	if current.IsZero() || want.Cmp(current) <= 0 {
 		return 0
 	}
-	// After a failure, a PVC can request less again, but never less than its capacity.
+	// After a failed expansion, a user can reduce the request again, but never below the capacity.
 	capacity := pv.Spec.Capacity[corev1.ResourceStorage]
 	return max(requested(claim), capacity.Value())
 }
 
-// sizes returns everything of a PVC on which growth depends.
+// sizes returns the state of a PVC on which growth depends, as text.
 func sizes(c *corev1.PersistentVolumeClaim) string {
 	return fmt.Sprint(c.Status.Phase, c.Spec.Resources.Requests.Storage(), c.Status.Capacity.Storage())
 }
 
-// bound reports whether the PVC is bound to the volume. It distinguishes the PVC from an earlier one of the same
-// name.
+// bound reports whether the PVC is bound to the volume. An earlier PVC of the same name is not.
 func bound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name &&
 		pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID
 }
 
-// tooLarge returns an error that no retry can fix.
+// tooLarge returns an error if the size can never be provisioned, so that a retry is useless.
 func tooLarge(size int64) error {
 	if size > largest {
 		return fmt.Errorf("%s is more than %s, the largest there is", quantity(size), quantity(largest))
@@ -42,7 +41,7 @@ func tooLarge(size int64) error {
 	return nil
 }
 
-// growing sets the status of a PVC whose volume is about to grow.
+// growing updates the status of a PVC whose volume is about to be expanded.
 func growing(s *corev1.PersistentVolumeClaimStatus, size int64, now metav1.Time) {
 	s.AllocatedResources = with(s.AllocatedResources, size)
 	allocation(s, corev1.PersistentVolumeClaimControllerResizeInProgress)
@@ -51,7 +50,8 @@ func growing(s *corev1.PersistentVolumeClaimStatus, size int64, now metav1.Time)
 	})
 }
 
-// grown sets the status of a PVC whose volume and file system have grown, so that the kubelet has nothing left to do.
+// grown updates the status of a PVC whose volume and file system were expanded, so that the kubelet has nothing left
+// to do.
 func grown(s *corev1.PersistentVolumeClaimStatus, size int64) {
 	s.Capacity = with(s.Capacity, size)
 	s.AllocatedResources = with(s.AllocatedResources, size)
@@ -60,7 +60,7 @@ func grown(s *corev1.PersistentVolumeClaimStatus, size int64) {
 		corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError)
 }
 
-// stuck sets the status of a PVC whose volume could not grow.
+// stuck updates the status of a PVC whose volume could not be expanded.
 func stuck(s *corev1.PersistentVolumeClaimStatus, size int64, cause error, now metav1.Time) {
 	if tooLarge(size) != nil {
 		allocation(s, corev1.PersistentVolumeClaimControllerResizeInfeasible)
@@ -87,7 +87,7 @@ func allocation(s *corev1.PersistentVolumeClaimStatus, a corev1.ClaimResourceSta
 	s.AllocatedResourceStatuses[corev1.ResourceStorage] = a
 }
 
-// condition sets a condition. It keeps the transition time if the status is unchanged.
+// condition sets a condition. It keeps the transition time if the condition's status is unchanged.
 func condition(s *corev1.PersistentVolumeClaimStatus, c corev1.PersistentVolumeClaimCondition) {
 	i := slices.IndexFunc(s.Conditions, func(o corev1.PersistentVolumeClaimCondition) bool { return o.Type == c.Type })
 	if i < 0 {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A container's /dev often contains only the first loop devices. More are created on demand.
+// A container's /dev often contains only the first loop devices. Further ones are created when they are needed.
 const (
 	loopControl = "/dev/loop-control"
 	loopMajor   = 7
@@ -24,16 +24,16 @@ func open(path string) (*os.File, error) {
 
 func fd(f *os.File) int { return int(f.Fd()) }
 
-// attach returns a loop device for the image. The kernel detaches it when it is no longer open or mounted, even if a
-// whole mount namespace ends.
+// attach returns a loop device for the image file. The kernel detaches the device when it is no longer open or
+// mounted, for example because its mount namespace was removed.
 func attach(image string) (*os.File, error) {
 	f, err := open(image)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // The device keeps the file open.
-	// A namespace that has just ended may still be writing. Two devices would be two file systems on one image, but
-	// all mounts of one device share one file system.
+	// A namespace that was just removed may still be writing to the image. Two devices would mean two file systems on
+	// one image, but all mounts of one device share a single file system.
 	if dev, ok := attached(f); ok {
 		return dev, nil
 	}
@@ -69,7 +69,7 @@ func attached(image *os.File) (dev *os.File, ok bool) {
 	for _, u := range used {
 		dev, err := open(filepath.Join("/dev", filepath.Base(filepath.Dir(u))))
 		if err != nil {
-			continue // There is no device file for it here, or it was removed.
+			continue // This machine has no device file for it, or the device was removed.
 		}
 		info, err := unix.IoctlLoopGetStatus64(fd(dev))
 		if err == nil && info.Device == s.Dev && info.Inode == s.Ino {

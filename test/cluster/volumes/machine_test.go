@@ -15,7 +15,7 @@ func fill(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // The write was to fail anyway.
+	defer f.Close() //nolint:errcheck // The write was expected to fail.
 	for b := make([]byte, mebibyte); err == nil; {
 		_, err = f.Write(b)
 	}
@@ -31,7 +31,7 @@ func capacity(t *testing.T, path string) int64 {
 	return int64(s.Blocks) * s.Bsize
 }
 
-// loops returns the loop devices of images below a directory.
+// loops returns the loop devices that are attached to image files below a directory.
 func loops(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -40,7 +40,7 @@ func loops(t *testing.T, dir string) []string {
 	}
 	var found []string
 	for _, f := range files {
-		// A device that is removed meanwhile does not count.
+		// A device that was removed in the meantime is ignored.
 		if b, err := os.ReadFile(f); err == nil && strings.HasPrefix(string(b), dir) {
 			found = append(found, f)
 		}

@@ -52,7 +52,7 @@ func at(ms []mount, target string) (mount, bool) {
 	return mount{}, false
 }
 
-// below returns the mount points in a directory, the last one first, which is the order for unmounting them.
+// below returns the mount points in a directory in the order in which they must be unmounted, the last one first.
 func below(ms []mount, dir string) []string {
 	var targets []string
 	for _, m := range slices.Backward(ms) {
@@ -63,7 +63,7 @@ func below(ms []mount, dir string) []string {
 	return targets
 }
 
-// others returns other mount points of the same file system or of a directory in it. They belong to pods.
+// others returns the other mount points of the same file system, or of a directory in it. They belong to pods.
 func others(ms []mount, own mount) []string {
 	var targets []string
 	for _, m := range ms {

@@ -1,5 +1,5 @@
-// Package volumes gives a test cluster disks: a dynamic provisioner whose volumes are file systems of a limited size.
-// They fill up, grow and are deleted like the volumes of a CSI driver.
+// Package volumes provides the disks of a test cluster. It is a dynamic provisioner whose volumes are file systems
+// with a limited size. They fill up, grow and are deleted like the volumes of a CSI driver.
 //
 // A volume is an image file on the machine's disk, mounted through a loop device. The provisioner uses the same
 // library as CSI's external-provisioner, so that events, finalizers and the order of a deletion are identical.
@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// Intervals of resyncs and retries. The external-provisioner also starts at a second but goes up to five minutes,
+// Intervals of resyncs and retries. The external-provisioner also starts with a second, but waits up to five minutes,
 // which is too long for a test.
 const (
 	resyncPeriod = 30 * time.Second
@@ -30,7 +30,7 @@ const (
 
 // A Provisioner creates, grows and deletes the volumes of one node.
 type Provisioner struct {
-	// Client needs all permissions for nodes, StorageClasses, volumes, PVCs and events.
+	// Client needs all permissions on nodes, StorageClasses, volumes, PVCs and events.
 	Client kubernetes.Interface
 	// Node is the name of the node, which is also its label kubernetes.io/hostname.
 	Node string
@@ -45,8 +45,8 @@ type Provisioner struct {
 	Log *slog.Logger
 }
 
-// Mount mounts the volumes of an earlier run, even in another mount namespace. It must be called before the kubelet
-// starts, which would otherwise use the empty mount point as the volume. Run calls it, too.
+// Mount mounts the volumes of an earlier run, which may have used a different mount namespace. It must be called
+// before the kubelet starts, because the kubelet would use the empty mount point as the volume. Run calls it, too.
 func (p *Provisioner) Mount() error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -55,8 +55,8 @@ func (p *Provisioner) Mount() error {
 	return d.mountAll()
 }
 
-// Unmount is for an orderly shutdown after Run. The data stays. A volume that pods use stays mounted for them until
-// the mount namespace ends.
+// Unmount unmounts the volumes for an orderly shutdown after Run. The data is kept. A volume that pods use stays
+// mounted in their mount namespaces until these are removed.
 func (p *Provisioner) Unmount() error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Provisioner) Unmount() error {
 	return d.unmountAll()
 }
 
-// Run provisions volumes until ctx ends, and completes what it has started. Volumes stay mounted.
+// Run provisions volumes until ctx is cancelled, and then completes what it has started. Volumes stay mounted.
 func (p *Provisioner) Run(ctx context.Context) error {
 	d, err := newDisk(p.Images, p.Dir, p.log())
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 		return err
 	}
 	if err := d.mountAll(); err != nil {
-		// One broken volume must not block all others.
+		// One damaged volume must not prevent the use of all others.
 		p.log().Error("Cannot mount all volumes", "error", err)
 	}
 	return p.run(ctx, d)
@@ -104,8 +104,8 @@ func (p *Provisioner) run(ctx context.Context, s store) error {
 	return nil
 }
 
-// controller returns a controller with the settings of the external-provisioner, but without leader election, because
-// each node has its own.
+// controller returns a controller with the settings of the external-provisioner. It has no leader election, because
+// each node has its own controller.
 func (p *Provisioner) controller(ctx context.Context, d *driver,
 	f informers.SharedInformerFactory) *controller.ProvisionController {
 	return controller.NewProvisionController(ctx, p.Client, p.Name, d,

@@ -28,8 +28,8 @@ const (
 	reasonFailed   = "VolumeResizeFailed"
 )
 
-// A resizer grows the volumes of this node, like the external-resizer with a CSI driver that grows file systems
-// itself. The external-resizer is not available as a library.
+// A resizer expands the volumes of this node, like the external-resizer with a CSI driver that also expands file
+// systems. The external-resizer itself is not available as a library.
 type resizer struct {
 	client     kubernetes.Interface
 	name, node string
@@ -68,8 +68,8 @@ func (r *resizer) enqueue(o any) {
 	}
 }
 
-// changed ignores changes that the resizer itself makes in the status. Otherwise every failure would be retried at
-// once.
+// changed ignores the status changes that the resizer itself makes. Otherwise each failure would cause an immediate
+// retry.
 func (r *resizer) changed(before, after any) {
 	b, wasClaim := before.(*corev1.PersistentVolumeClaim)
 	a, isClaim := after.(*corev1.PersistentVolumeClaim)
@@ -105,7 +105,7 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 	if claim == nil || !ours(pv, r.name, r.node) || growth(claim, pv) == 0 {
 		return nil
 	}
-	// The cache may be older than the last growth.
+	// The cached object may not contain the last expansion yet.
 	claim, err := r.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("cannot look at the claim: %w", err)
@@ -119,7 +119,7 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 		r.events.Eventf(claim, corev1.EventTypeWarning, reasonFailed, "resize volume %q by resizer %q failed: %v", pv.Name,
 			r.name, err)
 		now := metav1.Now()
-		// The retry reports it again.
+		// If this fails, the next retry reports the error.
 		_ = r.status(ctx, claim, func(s *corev1.PersistentVolumeClaimStatus) { stuck(s, size, err, now) })
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *resizer) resize(ctx context.Context, key string) error {
 	return nil
 }
 
-// find returns nil for a PVC that does not exist or has no volume. The only error of a lister is that the object does
+// find returns nil for a PVC that does not exist or has no volume. A lister returns an error only if the object does
 // not exist.
 func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
@@ -145,8 +145,8 @@ func (r *resizer) find(key string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 	return claim, pv
 }
 
-// grow enlarges the disk, then updates the volume, then the PVC. Each step states only what is already true, and can
-// be repeated.
+// grow enlarges the disk, and then updates the volume and the PVC. Each step only records what has already happened,
+// and can be repeated.
 func (r *resizer) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 	size int64) error {
 	if err := tooLarge(size); err != nil {

@@ -49,7 +49,7 @@ func (s *fakeStore) remove(name string) error { return s.note("remove " + name) 
 
 func (s *fakeStore) has(string) bool { return true }
 
-// start runs the provisioner of testNode against an in-memory cluster, in which the test plays all other controllers.
+// start runs the provisioner of testNode with an in-memory cluster. The test itself acts as all other controllers.
 func start(t *testing.T, s store, objects ...runtime.Object) *fake.Clientset {
 	t.Helper()
 	for _, c := range StorageClasses(testName) {
@@ -60,7 +60,7 @@ func start(t *testing.T, s store, objects ...runtime.Object) *fake.Clientset {
 	p := &Provisioner{Client: client, Node: testNode, Name: testName}
 	ended := make(chan error)
 	go func() { ended <- p.run(t.Context(), s) }()
-	t.Cleanup(func() { // The context has ended.
+	t.Cleanup(func() { // The context is already cancelled.
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
@@ -155,7 +155,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestOtherNode also has a PVC of this node, so that the test has something to wait for.
+// TestOtherNode checks that a PVC of another node is ignored. A PVC of this node is added, so that the test can wait
+// until it is provisioned.
 func TestOtherNode(t *testing.T) {
 	s := &fakeStore{}
 	mine := testClaim(known, selected(testNode), func(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "mine", "u2" })
@@ -190,7 +191,7 @@ func TestDelete(t *testing.T) {
 			pv.Finalizers = []string{"external-provisioner.volume.kubernetes.io/finalizer"}
 			pv.Status.Phase = corev1.VolumeReleased
 			tc.change(pv)
-			// The PVC of this node is last, so that the test has something to wait for.
+			// The PVC of this node comes last, so that the test can wait until it is provisioned.
 			c := start(t, s, pv, testClaim(known, selected(testNode),
 				func(c *corev1.PersistentVolumeClaim) { c.Name, c.UID = "mine", "u2" }))
 			want := append([]string{"provision pvc-u2 1Gi"}, tc.did...)
@@ -206,7 +207,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteLater changes the reclaim policy of a retained volume.
+// TestDeleteLater checks a volume whose reclaim policy is changed from Retain after its PVC was deleted.
 func TestDeleteLater(t *testing.T) {
 	s, pv := &fakeStore{}, testVolume()
 	pv.Status.Phase = corev1.VolumeReleased
@@ -246,7 +247,7 @@ func TestGrow(t *testing.T) {
 			if diff := cmp.Diff(tc.did, tc.store.all()); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
-			// The condition of the PVC is written after the event.
+			// The PVC's condition is written after the event.
 			failed := slices.Contains(tc.events, reasonFailed)
 			until(t, "the claim's conditions are not right", func() bool {
 				return len(claim(t, c).Status.Conditions) > 0 == failed

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// probe is the name of a volume that is created to test this machine.
+// probe is the name of a volume that is created in order to test this machine.
 const probe = "probe"
 
-// choose selects the first file system that can be created, mounted and grown on this machine. Otherwise it selects
-// one that cannot grow, and otherwise plain directories.
+// choose selects the first file system that can be created, mounted and grown on this machine. If there is none, it
+// selects a file system that cannot grow, or else plain directories.
 func (d *disk) choose(ctx context.Context) error {
 	var whys []error
 	var mounts string
@@ -45,10 +45,10 @@ func (d *disk) choose(ctx context.Context) error {
 	return nil
 }
 
-// try reports whether a volume of this kind can be mounted. The error is what fails.
+// try reports whether a volume of this kind can be mounted. The error describes the step that failed.
 func (d *disk) try(ctx context.Context, kind string) (mounted bool, err error) {
 	t := &disk{images: d.images, dir: d.dir, log: d.log, kind: kind}
-	if err := t.remove(probe); err != nil { // It may be left by an earlier run.
+	if err := t.remove(probe); err != nil { // An earlier run may have left it.
 		return false, err
 	}
 	defer func() { err = errors.Join(err, t.remove(probe)) }()
@@ -58,8 +58,8 @@ func (d *disk) try(ctx context.Context, kind string) (mounted bool, err error) {
 	return true, t.grow(ctx, probe, 2*smallest)
 }
 
-// mountAll mounts all existing volumes, even if the API server does not know them, as disks stay attached to a
-// machine.
+// mountAll mounts all existing volumes, even if the API server does not know them. Likewise, a machine's disks stay
+// attached.
 func (d *disk) mountAll() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +84,7 @@ func (d *disk) mountAll() error {
 	return errors.Join(append(errs, d.sweep())...)
 }
 
-// sweep removes mount points without a volume. The kubelet would use them as empty volumes.
+// sweep removes mount points that have no volume, because the kubelet would use them as empty volumes.
 func (d *disk) sweep() error {
 	ms, err := readMounts()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 // annotationProvisionedBy is set by the library.
 const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// plainAnnotation returns the key of the annotation with the reason why a volume is a plain directory without a size
-// limit.
+// plainAnnotation returns the key of an annotation that says why a volume is a plain directory without a size limit.
 func plainAnnotation(provisioner string) string { return provisioner + "/plain-folder" }
 
 // A blueprint contains the data of a PersistentVolume to create.
@@ -24,8 +23,8 @@ type blueprint struct {
 	plain string
 }
 
-// volume returns the PersistentVolume. The library sets the reference to the PVC, the class, provisioned-by and the
-// finalizer.
+// volume returns the PersistentVolume without the fields that the library sets: the reference to the PVC, the
+// StorageClass, the annotation provisioned-by and the finalizer.
 func (b blueprint) volume() *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: b.name},
@@ -75,7 +74,7 @@ func onNode(pv *corev1.PersistentVolume, node string) bool {
 	return false
 }
 
-// ours reports whether this node's provisioner has created the volume.
+// ours reports whether this node's provisioner created the volume.
 func ours(pv *corev1.PersistentVolume, name, node string) bool {
 	return pv.Annotations[annotationProvisionedBy] == name && onNode(pv, node)
 }

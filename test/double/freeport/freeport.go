@@ -1,4 +1,4 @@
-// Package freeport finds ports for servers that tests start and that bind their ports themselves.
+// Package freeport finds free ports for servers that tests start. These servers open the ports themselves.
 package freeport
 
 import (
@@ -8,22 +8,22 @@ import (
 	"testing"
 )
 
-// lowest and end limit the ports. Linux assigns ports from 32768 on to outgoing connections and to listeners without a
-// port (net.ipv4.ip_local_port_range). Such a port can be taken while a server is still starting.
+// lowest and end limit the ports. Linux assigns ports from 32768 on to outgoing connections, and to listeners that do
+// not specify a port (net.ipv4.ip_local_port_range). Such a port could be taken while a server is still starting.
 const (
 	lowest = 20000
 	end    = 32768
 )
 
-// Find returns a free port of 127.0.0.1 that Linux does not assign to any other program. Another test can get the same
-// port only if it chooses the same random number at the same time.
+// Find returns a free port of 127.0.0.1 that Linux does not assign to any other program. Another test can get the
+// same port only if it happens to choose the same random number at the same time.
 func Find(t testing.TB) int {
 	t.Helper()
 	var err error
 	for range 100 {
 		port := lowest + rand.IntN(end-lowest) //nolint:gosec // The port is no secret.
 		var l net.Listener
-		if l, err = net.Listen("tcp", Address(port)); err == nil { //nolint:noctx // It is closed at once.
+		if l, err = net.Listen("tcp", Address(port)); err == nil { //nolint:noctx // It is closed immediately.
 			if err = l.Close(); err == nil {
 				return port
 			}
@@ -33,5 +33,5 @@ func Find(t testing.TB) int {
 	return 0
 }
 
-// Address returns the address of a port of 127.0.0.1.
+// Address returns the address of a port on 127.0.0.1.
 func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -22,7 +22,7 @@ func Text(t *testing.T, file, got string) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // The test says which.
+	want, err := os.ReadFile(path) //nolint:gosec // The test specifies the file.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func Text(t *testing.T, file, got string) {
 	}
 }
 
-// Manifest compares an object as YAML in the same way, and returns the YAML.
+// Manifest compares an object, as YAML, with a file in the same way. It returns the YAML.
 func Manifest(t *testing.T, name string, object any) []byte {
 	t.Helper()
 	raw, err := yaml.Marshal(object)

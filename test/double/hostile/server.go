@@ -1,4 +1,4 @@
-// Package hostile provides hostile MySQL servers for tests of clients.
+// Package hostile provides hostile MySQL servers, with which clients are tested.
 package hostile
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limits on the duration and the traffic of a trick, to protect the machine of the test.
+// Limits for the duration and the traffic of a trick, which protect the machine that runs the test.
 const (
 	longest = time.Minute
 	most    = 256 << 20
@@ -36,7 +36,7 @@ const (
 // A Server plays one trick on each client.
 type Server struct {
 	Trick Trick
-	// Learned is called with each password that a client has sent. It may be nil.
+	// Learned is called with each password that a client sends. It may be nil.
 	Learned func(password string)
 }
 
@@ -54,12 +54,12 @@ func (s Server) Serve(l net.Listener) {
 // Play plays the trick on one client and closes the connection.
 func (s Server) Play(c net.Conn) {
 	defer c.Close()                                                 //nolint:errcheck // The result does not matter.
-	_ = c.SetDeadline(time.Now().Add(longest))                      // This limits the time of a client.
+	_ = c.SetDeadline(time.Now().Add(longest))                      // This limits how long a client is served.
 	_ = s.Trick.play(&client{Conn: c, learned: s.Learned})          // The client has disconnected, or the trick is over.
-	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // Let the client receive everything.
+	_, _ = io.Copy(io.Discard, &io.LimitedReader{R: c, N: 1 << 20}) // Wait until the client has received everything.
 }
 
-// A client is the victim of a trick.
+// A client is a connection to the client on which a trick is played.
 type client struct {
 	net.Conn
 
@@ -71,7 +71,7 @@ type client struct {
 
 var errEnough = errors.New("enough was sent")
 
-// Write writes bytes up to a limit.
+// Write writes bytes to the client, up to a limit.
 func (c *client) Write(p []byte) (int, error) {
 	if c.sent += len(p); c.sent > most {
 		return 0, errEnough
@@ -101,7 +101,7 @@ func (c *client) packet(payload []byte) []byte {
 	return append(out, payload...)
 }
 
-// receivePacket receives a packet of the client and sets the number of the next one.
+// receivePacket receives a packet from the client, and sets the number of the next packet.
 func (c *client) receivePacket() ([]byte, error) {
 	header := make([]byte, 4)
 	if _, err := io.ReadFull(c.Conn, header); err != nil {
@@ -147,7 +147,7 @@ func (c *client) admit() error {
 	return c.sendPacket(okPacket(0)...)
 }
 
-// answerStatements answers all statements in the same way, after it has let the first ones pass.
+// answerStatements accepts the first statements, and then answers all others in the same way.
 func (c *client) answerStatements(pass int, answer func() error) error {
 	if err := c.admit(); err != nil {
 		return err

@@ -23,10 +23,10 @@ type Trick struct {
 	play func(c *client) error
 }
 
-// preparations is the number of statements in a session before the first statement that returns rows.
+// preparations is the number of statements that a session sends before the first statement that returns rows.
 const preparations = 2
 
-// unprintableText contains control sequences for a terminal.
+// unprintableText contains terminal control sequences.
 const unprintableText = "\x1b[2J\x1b]0;owned\x07\x00\xff\xfe\u202etxt.\r\nlevel=error msg=forged"
 
 // Tricks returns all tricks.
@@ -79,7 +79,7 @@ func (c *client) drip(all []byte) error {
 	return c.wait()
 }
 
-// flood sends packets of the largest size. The first one never ends.
+// flood sends packets of the maximum size without end. They all belong to one message, which is never complete.
 func (c *client) flood() error {
 	piece := bytes.Repeat([]byte{0xff, 0xff, 0xff, 0}, 16<<10)
 	for {
@@ -89,7 +89,7 @@ func (c *client) flood() error {
 	}
 }
 
-// redirect requests another authentication plugin, and repeats the answer of the client in an error.
+// redirect requests a different authentication plugin, and repeats the client's response in an error message.
 func (c *client) redirect(plugin string) error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *client) redirect(plugin string) error {
 	return c.sendPacket(refusal(1105, "it said "+c.learn(packet))...)
 }
 
-// switches requests one plugin after the other without end.
+// switches repeatedly requests a switch to another authentication plugin.
 func (c *client) switches() error {
 	if err := c.sendPacket(greeting(cachingSHA2, 0)...); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (c *client) switches() error {
 	}
 }
 
-// Echo returns a trick that repeats the password. A client sends its password over TLS to any server with a trusted
-// certificate, because the server may request it.
+// Echo returns a trick that repeats the password. Over TLS, a client sends its password to any server with a trusted
+// certificate, because such a server may request it.
 func Echo(certificate tls.Certificate) Trick {
 	return Trick{"echo", func(c *client) error { return c.echo(certificate) }}
 }
@@ -151,8 +151,8 @@ func (c *client) echo(certificate tls.Certificate) error {
 	return c.sendPacket(refusal(1105, "the password is "+c.learn(password))...)
 }
 
-// Key returns a trick without TLS that offers its own public key for the encryption of the password
-// (https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html).
+// Key returns a trick without TLS. The server offers its own public key, with which the client is to encrypt the
+// password (https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html).
 func Key() Trick { return Trick{"key", func(c *client) error { return c.offerKey() }} }
 
 func (c *client) offerKey() error {
@@ -210,12 +210,12 @@ func ownCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// many returns a number of columns in eight bytes.
+// many returns a column count in eight bytes.
 func many(n uint64) []byte { return binary.LittleEndian.AppendUint64([]byte{headerEOF}, n) }
 
-// rows sends rows without end.
+// rows sends rows endlessly.
 func (c *client) rows() error {
-	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) } //nolint:gosec // They are short.
+	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) } //nolint:gosec // The texts are short.
 	column := slices.Concat(text("def"), text(""), text(""), text(""), text("a"), text(""),
 		[]byte{12, 255, 0, 0, 1, 0, 0, 253, 0, 0, 0, 0, 0})
 	if err := c.sendPacket(1); err != nil {
@@ -231,7 +231,7 @@ func (c *client) rows() error {
 	}
 }
 
-// results sends results without end, for a statement without results.
+// results endlessly sends results for a statement that has no results.
 func (c *client) results() error {
 	for {
 		if err := c.sendPacket(okPacket(statusMore)...); err != nil {

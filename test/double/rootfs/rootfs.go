@@ -1,8 +1,8 @@
 //go:build mysqld
 
-// Package rootfs runs a real server in tests. Its root file system is created by mmdebstrap from the packages
-// base-files, mysql-server-core and mysql-client-core, or those of MariaDB. Nothing is installed or mounted,
-// because its own loader runs the programs.
+// Package rootfs runs a real server in tests. The program mmdebstrap creates its root file system from the packages
+// base-files, mysql-server-core and mysql-client-core, or from the corresponding MariaDB packages. Nothing is
+// installed or mounted on the machine, because the programs are run by their own loader.
 package rootfs
 
 import (
@@ -17,13 +17,13 @@ import (
 // Variable is the environment variable with the path of the root file system.
 const Variable = "MYSQLD_ROOTFS"
 
-// SmallServer returns options with which a server writes 300 MiB less at its start, because tests start many
-// servers. A smaller buffer pool would be too small for pages of 64 KiB.
+// SmallServer returns options with which a server writes 300 MiB less when it starts, because tests start many
+// servers. A smaller buffer pool would not have room for pages of 64 KiB.
 func SmallServer() []string {
 	return []string{"--performance-schema=OFF", "--innodb-log-buffer-size=1M", "--innodb-buffer-pool-size=32M"}
 }
 
-// User is the user and group of a server if the test runs as root.
+// User is the user and group ID of a server if the test runs as root.
 const User = 999
 
 // A Root is the root file system of a server.
@@ -43,13 +43,13 @@ func Find(t *testing.T) Root {
 	return Root{
 		Path:   path,
 		loader: within(t, path, one(t, filepath.Join(path, "lib*", "ld-linux-*.so.*"))),
-		// Debian 12 and earlier have two directories.
+		// Debian 12 and earlier releases have two library directories.
 		libraries: one(t, filepath.Join(path, "usr", "lib", "*-linux-gnu")) + ":" +
 			one(t, filepath.Join(path, "lib", "*-linux-gnu")),
 	}
 }
 
-// within returns the target of a link inside of the root file system.
+// within returns the target of a link inside the root file system.
 func within(t *testing.T, path, name string) string {
 	t.Helper()
 	target, err := os.Readlink(name)
@@ -59,8 +59,8 @@ func within(t *testing.T, path, name string) string {
 	return filepath.Join(path, target)
 }
 
-// Share returns the directory of the server's messages, character sets and scripts. MariaDB 11 has another name for
-// it.
+// Share returns the directory with the server's messages, character sets and scripts. It has a different name in
+// MariaDB 11.
 func (r Root) Share() string {
 	own := filepath.Join(r.Path, "usr", "share", "mariadb")
 	if _, err := os.Stat(filepath.Join(own, "charsets")); err == nil {
@@ -75,7 +75,7 @@ func (r Root) IsMariaDB() bool {
 	return err == nil
 }
 
-// SystemTables returns the statements that create the schema mysql for MariaDB with --bootstrap. The directory of
+// SystemTables returns the statements with which MariaDB creates the schema mysql (--bootstrap). The directory of
 // that schema must exist.
 func (r Root) SystemTables(t *testing.T) string {
 	t.Helper()
@@ -95,14 +95,14 @@ func (r Root) SystemTables(t *testing.T) string {
 	return out + "flush privileges;\n"
 }
 
-// Client returns the command of a program. If the test is killed, the kernel kills the program.
+// Client returns a command that runs a program. The kernel kills the program if the test is killed.
 func (r Root) Client(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(r.loader, append([]string{"--library-path", r.libraries, filepath.Join(r.Path, program)}, args...)...) //nolint:gosec,noctx // Test data, and the caller ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// Command returns the same command, run as User, because a server does not run as root.
+// Command is like Client, but runs the program as User, because a server does not run as root.
 func (r Root) Command(program string, args ...string) *exec.Cmd {
 	cmd := r.Client(program, args...)
 	if os.Geteuid() == 0 {

@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Backups gives a test access to the backups of a claim: their BackupRecords and their archives on the backup volume.
+// Backups gives a test access to a claim's backups: to their BackupRecords, and to their archives on the backup
+// volume.
 type Backups struct{ server *Server }
 
-// MustList returns the BackupRecords of the claim, and ends the test if it cannot list them.
+// MustList returns the BackupRecords of the claim. It ends the test if it cannot list them.
 func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
 	t.Helper()
 	records, err := b.List(t.Context())
@@ -24,7 +25,7 @@ func (b Backups) MustList(t *testing.T) []unstructured.Unstructured {
 	return records
 }
 
-// Only returns the only BackupRecord of the claim. It ends the test unless there is exactly one.
+// Only returns the claim's only BackupRecord. It ends the test unless there is exactly one.
 func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	records, err := b.List(t.Context())
@@ -34,7 +35,7 @@ func (b Backups) Only(t *testing.T) *unstructured.Unstructured {
 	return &records[0]
 }
 
-// Newest returns the BackupRecord with the latest creation timestamp.
+// Newest returns the BackupRecord that was created last.
 func (b Backups) Newest(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	records := b.MustList(t)
@@ -83,7 +84,7 @@ func (b Backups) Has(record *unstructured.Unstructured) bool {
 	return origin["namespace"] == b.server.Namespace && origin["name"] == b.server.Name
 }
 
-// IsProven returns an error unless the backup is verified.
+// IsProven returns an error if the backup is not verified.
 func IsProven(r *unstructured.Unstructured) error {
 	phase, _, _ := unstructured.NestedString(r.Object, "status", "phase")
 	if phase == PhaseProven {

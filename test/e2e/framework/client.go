@@ -17,19 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Client is a client of a server. It has only the Service, an account and a pod.
+// A Client is a client of a server. It uses only the Service, an account and its own pod.
 type Client struct{ server *Server }
 
-// Query runs a statement through the Service of the server. The password is passed on standard input, so that it does
-// not appear on a command line.
+// Query runs a statement through the server's Service. It passes the password through standard input, so that the
+// password does not appear on a command line.
 func (c Client) Query(ctx context.Context, password, statement string) (string, error) {
 	return Exec(ctx, c.server.Namespace, "client", c.options(password), "mysql", "--defaults-file=/dev/stdin",
 		"--connect-timeout=2",
 		"--batch", "--skip-column-names", "--execute="+statement, c.server.Database)
 }
 
-// MustQuery runs a statement and ends the test if it fails. It retries the connection, which may fail on a busy
-// machine, but it sends the statement only once.
+// MustQuery runs a statement, and ends the test if the statement fails. It retries the connection, which may fail on
+// a busy machine, but sends the statement only once.
 func (c Client) MustQuery(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
@@ -43,7 +43,7 @@ func (c Client) MustQuery(t *testing.T, statement string) string {
 	return out
 }
 
-// OnceConnected repeats ask until the client reaches the server, and returns the result of that call.
+// OnceConnected calls ask until the client can connect to the server, and returns the result of the last call.
 func OnceConnected(t *testing.T, ask func(context.Context) error) error {
 	t.Helper()
 	var refused error
@@ -58,8 +58,8 @@ func OnceConnected(t *testing.T, ask func(context.Context) error) error {
 	return refused
 }
 
-// notConnected reports whether the client failed before the server could process a statement. This includes a Service
-// without a pod, and a kubelet that has just started and does not list the pod yet.
+// notConnected reports whether the client failed before the server could process a statement. For example, the
+// Service may have no pod, or a kubelet that has just started may not list the pod yet.
 func notConnected(err error) bool {
 	for _, sign := range []string{"ERROR 2002", "ERROR 2003", "ERROR 2005", "ERROR 2026", "initial communication packet",
 		"sending authentication information", "pod does not exist"} {
@@ -70,8 +70,8 @@ func notConnected(err error) bool {
 	return strings.Contains(err.Error(), "ERROR 2013") && strings.Contains(err.Error(), "reading ")
 }
 
-// FirstAnswer waits for the first response of the server, and ends the test if that response is an error. A client
-// must never see a server that is not restored yet.
+// FirstAnswer waits for the server's first response, and ends the test if it is an error. A client must never see a
+// server that is not completely restored.
 func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	t.Helper()
 	var out string
@@ -94,7 +94,7 @@ func (c Client) FirstAnswer(t *testing.T, statement string) string {
 	return out
 }
 
-// SeesRows checks that the first response of the server contains exactly these rows of the test's table.
+// SeesRows checks that the server's first response contains exactly these rows of the test's table.
 func (c Client) SeesRows(t *testing.T, want string) {
 	t.Helper()
 	if got := c.FirstAnswer(t, Rows); got != want {
@@ -102,7 +102,7 @@ func (c Client) SeesRows(t *testing.T, want string) {
 	}
 }
 
-// SeesVersion checks the MySQL version in the first response of the server, and waits until the claim is Ready.
+// SeesVersion checks the MySQL version in the server's first response, and waits until the claim is Ready.
 func (c Client) SeesVersion(t *testing.T) {
 	t.Helper()
 	if got := c.FirstAnswer(t, "SELECT VERSION()"); !strings.HasPrefix(got, "9.7.") && Suite.Own != nil {
@@ -152,7 +152,7 @@ func (c Client) Refused(t *testing.T, password string) {
 }
 
 // LogIn writes the password to a file in the client's pod, and returns a mysql command that uses this file. The
-// command reads statements from standard input.
+// command reads statements from its standard input.
 func (c Client) LogIn(ctx context.Context, options ...string) ([]string, error) {
 	file := "/tmp/" + c.server.Name + "-" + c.server.User + ".cnf"
 	if _, err := Exec(ctx, c.server.Namespace, "client", c.options(c.server.Password), "sh", "-c", `umask 77; cat >"$0"`,
@@ -249,8 +249,8 @@ func (c Client) options(password string) string {
 	return fmt.Sprintf("[client]\nhost=%s\nuser=%s\npassword=\"%s\"\n", c.server.Name, c.server.User, quoted)
 }
 
-// hasEndpoint returns an error as long as the Service has no serving endpoint. Checking this first avoids an exec
-// into the client's pod for each try.
+// hasEndpoint returns an error if the Service has no serving endpoint. With this check, not every try needs an exec
+// into the client's pod.
 func (c Client) hasEndpoint(ctx context.Context) error {
 	l := &discoveryv1.EndpointSliceList{}
 	if err := Suite.Kube.List(ctx, l, client.InNamespace(c.server.Namespace),

@@ -13,8 +13,8 @@ import (
 // ClassComposition is the name of the Composition that stores data in volumes of a StorageClass.
 const ClassComposition = "mysql"
 
-// HostPathComposition creates a copy of the packaged hostPath Composition that names a node, as a platform team with
-// several nodes would do. The given input is added to its input.
+// HostPathComposition creates a copy of the packaged hostPath Composition that specifies a node, as a platform team
+// with several nodes would do. The given input is added to its own input.
 func HostPathComposition(t *testing.T, input map[string]any) string {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -26,7 +26,7 @@ func HostPathComposition(t *testing.T, input map[string]any) string {
 	return CopyOfComposition(t, "mysql-hostpath", all)
 }
 
-// CopyOfComposition creates a copy of a packaged Composition with changed input, and deletes it after the test.
+// CopyOfComposition creates a copy of a packaged Composition with changed input. It deletes the copy after the test.
 func CopyOfComposition(t *testing.T, name string, input map[string]any) string {
 	t.Helper()
 	packaged, steps, given := readComposition(t, name)
@@ -67,7 +67,7 @@ func readComposition(t *testing.T, name string) (c *unstructured.Unstructured, s
 	return c, steps, input
 }
 
-// OnBoth runs a test with each of the two Compositions in parallel.
+// OnBoth runs a test with each of the two Compositions, in parallel.
 func OnBoth(t *testing.T, run func(t *testing.T, composition string)) {
 	t.Helper()
 	OnEach(t, nil, run)
@@ -79,7 +79,7 @@ const (
 	OnHostPath = "HostPath"
 )
 
-// OnEach runs a test with each Composition. A Composition listed in exceptions runs only if ALL is set: see Repeats.
+// OnEach runs a test with each Composition. A Composition in exceptions is skipped unless ALL is set (see Repeats).
 // The value in exceptions is the reason.
 func OnEach(t *testing.T, exceptions map[string]string, run func(t *testing.T, composition string)) {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 )
 
 // Dump collects the objects and logs that an engineer would inspect first after a failed test. They are printed after
-// all tests, so that they do not separate a failure from its message.
+// all tests, so that each failure stays next to its message.
 func (s *Server) Dump(ctx context.Context, t *testing.T) {
 	t.Helper()
 	report := fmt.Sprintf("what there was when %s failed (%s/%s):\n%s", t.Name(), s.Namespace, s.Name, s.Look(ctx))
@@ -25,7 +25,7 @@ var looks struct {
 	all []string
 }
 
-// printLooks prints the reports when the tests have ended or were interrupted.
+// printLooks prints the reports after the tests have finished or were interrupted.
 func printLooks() {
 	looks.Lock()
 	defer looks.Unlock()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// eventSender is the reporting controller in the events of our controller.
+// eventSender is the reporting controller in the events that the controller sends.
 const eventSender = "crossplane-mysql"
 
 // HasEvent waits for an event of the claim whose message contains the text.
@@ -22,7 +22,7 @@ func (s *Server) HasEvent(t *testing.T, text string) {
 	s.findEvent(t, text, func(e *corev1.Event) bool { return strings.Contains(e.Message, text) })
 }
 
-// ControllerSays waits for an event of our controller whose message contains the text.
+// ControllerSays waits for an event of the product's controller whose message contains the text.
 func (s *Server) ControllerSays(t *testing.T, text string) {
 	t.Helper()
 	s.findEvent(t, text, func(e *corev1.Event) bool {
@@ -50,7 +50,7 @@ func (s *Server) findEvent(t *testing.T, subject string, like func(*corev1.Event
 // eventReasons matches the event reasons that the API package declares.
 var eventReasons = regexp.MustCompile(`EventReason = "(\w+)"`)
 
-// documentedEventsOnly checks that the controller has emitted only events whose reason the API package declares.
+// documentedEventsOnly checks that the API package declares the reason of every event that the controller has sent.
 func documentedEventsOnly(t *testing.T, namespace string) {
 	t.Helper()
 	api, err := os.ReadFile(filepath.Join(Repository(), "apis", "v1", "events.go"))
@@ -74,7 +74,7 @@ func documentedEventsOnly(t *testing.T, namespace string) {
 	}
 }
 
-// HasEvents waits for an event about the claim with each of these reasons.
+// HasEvents waits until there is an event about the claim for each of these reasons.
 func (s *Server) HasEvents(t *testing.T, reasons ...string) {
 	t.Helper()
 	for _, reason := range reasons {

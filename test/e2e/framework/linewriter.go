@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// A LineWriter splits what is written to it into lines.
+// A LineWriter splits its input into lines.
 type LineWriter struct {
 	// Line is called with each complete line, without its newline.
 	Line func(string)

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// MetricsRole is the ClusterRole that permits reading the controller's metrics.
+// MetricsRole is the ClusterRole that allows reading the controller's metrics.
 const MetricsRole = "crossplane-mysql-metrics"
 
-// TokenWith creates a ServiceAccount, binds it to a ClusterRole unless role is empty, and returns a token of it. The
-// binding is deleted after the test, the ServiceAccount with its namespace.
+// TokenWith creates a ServiceAccount and returns a token for it. Unless role is empty, it binds the ServiceAccount to
+// a ClusterRole. The binding is deleted after the test. The ServiceAccount is deleted with its namespace.
 func TokenWith(t *testing.T, namespace, role string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "reader-"}}
@@ -46,7 +46,7 @@ func TokenWith(t *testing.T, namespace, role string) string {
 	return TokenOf(t, namespace, account.Name)
 }
 
-// TokenOf returns a token of a ServiceAccount that is valid for 20 minutes.
+// TokenOf returns a token for a ServiceAccount, which is valid for 20 minutes.
 func TokenOf(t *testing.T, namespace, account string) string {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(1200))}}
@@ -72,7 +72,7 @@ func MetricsOf(t *testing.T) Metrics {
 	return Metrics{forward(t, &pods.Items[0], 8443)}
 }
 
-// Ask requests the metrics with the token, or without one if it is empty.
+// Ask requests the metrics with the token. If the token is empty, it sends none.
 func (m Metrics) Ask(ctx context.Context, token string) (status int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.address+"/metrics", nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func (m Metrics) Ask(ctx context.Context, token string) (status int, body string
 	return response.StatusCode, string(raw), err
 }
 
-// Sum returns the sum of those series of a metric whose labels contain the text label.
+// Sum returns the sum of a metric's series whose labels contain the text label.
 func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, error) {
 	_, body, err := m.Ask(ctx, token)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m Metrics) Sum(ctx context.Context, token, name, label string) (float64, e
 	return sum, nil
 }
 
-// SumSeries returns the sum of the series of a metric for which counts returns true.
+// SumSeries returns the sum of a metric's series for which counts returns true.
 func SumSeries(body, name string, counts func(labels string) bool) (float64, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {

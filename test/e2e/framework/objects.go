@@ -48,7 +48,7 @@ func Make(t *testing.T, o client.Object) {
 	})
 }
 
-// ReadObjects returns the objects of a YAML file, with their namespace set.
+// ReadObjects returns the objects in a YAML file, in the given namespace.
 func ReadObjects(t *testing.T, file, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Repository(), filepath.FromSlash(file)))
@@ -81,7 +81,7 @@ func NewObject(apiVersion, kind, namespace, name string) *unstructured.Unstructu
 	return u
 }
 
-// HasCondition returns an error unless the condition of the object is True.
+// HasCondition returns an error if the condition of the object is not True.
 func HasCondition(ctx context.Context, u *unstructured.Unstructured, kind string) error {
 	c, err := FindCondition(ctx, u, kind)
 	if err != nil {
@@ -93,7 +93,7 @@ func HasCondition(ctx context.Context, u *unstructured.Unstructured, kind string
 	return fmt.Errorf("%s %s: %s is %v: %v %v", u.GetKind(), u.GetName(), kind, c["status"], c["reason"], c["message"])
 }
 
-// FindCondition reads the object again and returns its condition of this type.
+// FindCondition reads the object again, and returns its condition of this type.
 func FindCondition(ctx context.Context, u *unstructured.Unstructured, kind string) (map[string]any, error) {
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func FindCondition(ctx context.Context, u *unstructured.Unstructured, kind strin
 	return nil, fmt.Errorf("%s %s has no condition %s", u.GetKind(), u.GetName(), kind)
 }
 
-// IsGone returns an error as long as the object exists.
+// IsGone returns an error if the object still exists.
 func IsGone(ctx context.Context, o client.Object) error {
 	err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if IsUnknown(err) {
@@ -125,10 +125,10 @@ func IsGone(ctx context.Context, o client.Object) error {
 // SystemNamespace is the controller's namespace.
 const SystemNamespace = "crossplane-mysql-system"
 
-// IsUnknown reports whether the object does not exist, or the API server does not serve its kind.
+// IsUnknown reports whether the object does not exist or the API server does not serve its kind.
 func IsUnknown(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// NewList returns an empty list of a kind that is written as apiVersion/Kind.
+// NewList returns an empty list of a kind, which is specified as apiVersion/Kind.
 func NewList(kind string) *unstructured.UnstructuredList {
 	slash := strings.LastIndex(kind, "/")
 	list := &unstructured.UnstructuredList{}

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An ownCluster is a cluster that the tests booted, and the state of the machine before that.
+// An ownCluster is a cluster that the tests have booted. It also contains the state of the machine before the boot.
 type ownCluster struct {
 	Kubeconfig string
 	namespaces []string
@@ -40,8 +40,8 @@ func boot(ctx context.Context) (*ownCluster, error) {
 	return own, err
 }
 
-// ReplaceCluster deletes the cluster that the tests booted and boots another one. No other test may use the cluster
-// meanwhile.
+// ReplaceCluster deletes the cluster that the tests have booted, and boots another one. Meanwhile, no other test may
+// use the cluster.
 func ReplaceCluster(t *testing.T) {
 	t.Helper()
 	if Suite.Own == nil {
@@ -50,7 +50,7 @@ func ReplaceCluster(t *testing.T) {
 	if err := Suite.Own.down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, ns := range Suite.Own.namespaces { // The check runs before other namespaces can get the same inode numbers.
+	for _, ns := range Suite.Own.namespaces { // This check runs before new namespaces can get the same inode numbers.
 		if err := deserted(t.Context(), ns); err != nil {
 			t.Fatal(err)
 		}
@@ -65,16 +65,17 @@ func ReplaceCluster(t *testing.T) {
 	}
 }
 
-// down ignores the cancellation of ctx, because an interrupted run also has to delete its cluster.
+// down deletes the cluster. It ignores the cancellation of ctx, because the cluster must also be deleted after an
+// interrupt.
 func (o *ownCluster) down(ctx context.Context) error {
 	return typeMake(context.WithoutCancel(ctx), "cluster-down")
 }
 
-// windUp is how long the kernel may take to release unused resources. A leaked resource is still there afterwards.
+// windUp is how long the kernel may take to release unused resources. A leaked resource still exists after this time.
 const windUp = 2 * time.Minute
 
-// end deletes the cluster. After a successful run it checks that the cluster has left nothing on the machine. This
-// means processes in its namespaces, and new mounts, network links, cgroups or loop devices.
+// end deletes the cluster. After a successful run, it checks that nothing is left on the machine. There must be no
+// processes in the cluster's namespaces, and no new mounts, network links, cgroups or loop devices.
 func (o *ownCluster) end(ctx context.Context, good bool) error {
 	if err := o.down(ctx); err != nil || !good {
 		return err
@@ -93,7 +94,7 @@ func (o *ownCluster) end(ctx context.Context, good bool) error {
 	}))...)
 }
 
-// namespaces returns the pid, net and mnt namespaces of the cluster's first process, which all its processes share.
+// namespaces returns the pid, net and mnt namespaces of the cluster's first process.
 func namespaces(processFile string) ([]string, error) {
 	b, err := os.ReadFile(processFile)
 	if err != nil {
@@ -123,8 +124,8 @@ func namespaces(processFile string) ([]string, error) {
 	return found, nil
 }
 
-// deserted waits until no process is left in a namespace. A killed process exists until the init process of the
-// machine has reaped it.
+// deserted waits until a namespace has no processes. A killed process still exists until the machine's init process
+// has reaped it.
 func deserted(ctx context.Context, ns string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), windUp)
 	defer cancel()
@@ -171,8 +172,8 @@ func SignalComponent(t *testing.T, name string, signal syscall.Signal) {
 	t.Fatalf("the cluster has no %s", name)
 }
 
-// look returns everything that a cluster could leave on the machine. Other programs may create mounts, cgroups and
-// loop devices meanwhile, so only those with the cluster's name are returned.
+// look returns everything that a cluster could leave on the machine. Of the mounts, cgroups and loop devices, it
+// returns only those with the cluster's name, because other programs may create some at the same time.
 func look() map[string]string {
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/test-cluster-" + ClusterName + "-*") // The pattern is well-formed.
 	v2, _ := filepath.Glob("/sys/fs/cgroup/test-cluster-" + ClusterName + "-*")
@@ -186,7 +187,7 @@ func look() map[string]string {
 }
 
 func said(name string, args ...string) string {
-	out, err := exec.Command(name, args...).CombinedOutput() //nolint:noctx // It takes milliseconds.
+	out, err := exec.Command(name, args...).CombinedOutput() //nolint:noctx // It takes only milliseconds.
 	if err != nil {
 		return err.Error()
 	}

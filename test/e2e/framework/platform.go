@@ -17,8 +17,7 @@ func AllowReuse(t *testing.T, namespace string) {
 	Allow(t, "reusableNamespaces", namespace)
 }
 
-// AllowServiceAnnotation allows claims to set this annotation on their Service. It is forbidden again when the test
-// ends or calls forbid.
+// AllowServiceAnnotation allows claims to set this annotation on their Service, until the test ends or calls forbid.
 func AllowServiceAnnotation(t *testing.T, key string) (forbid func()) {
 	t.Helper()
 	return Allow(t, "allowedServiceAnnotations", key)

@@ -25,8 +25,8 @@ func StartToolbox(t *testing.T, namespace, name, pvc string) {
 	StartPod(t, ToolboxPod(namespace, name, pvc))
 }
 
-// ToolboxPod returns a toolbox pod that is not created yet. With a volume it runs as root, so that it can read and
-// write every file. Without a volume it has no more privileges than the product's own pods.
+// ToolboxPod returns a toolbox pod, but does not create it. With a volume, the pod runs as root, so that it can read
+// and write every file. Without a volume, it has no more privileges than the product's own pods.
 func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -52,8 +52,8 @@ func ToolboxPod(namespace, name, pvc string) *corev1.Pod {
 	return p
 }
 
-// CreatePod creates a pod. It retries while the API server refuses the pod because a new namespace has no
-// ServiceAccount yet, the only reason for a refusal here.
+// CreatePod creates a pod. It retries while the API server refuses the pod, because a new namespace has no
+// ServiceAccount for a moment. There is no other reason for a refusal here.
 func CreatePod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	letIn(t, p)
@@ -81,7 +81,7 @@ func StartPod(t *testing.T, p *corev1.Pod) {
 	})
 }
 
-// Exec runs a command in a pod (pod is POD or POD/CONTAINER) and returns its output.
+// Exec runs a command in a pod and returns its output. The pod is specified as POD or POD/CONTAINER.
 func Exec(ctx context.Context, namespace, pod, stdin string, command ...string) (string, error) {
 	var out bytes.Buffer
 	var input io.Reader

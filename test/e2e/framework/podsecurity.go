@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pod Security levels. The API server enforces the level in the label of a namespace.
+// Pod Security levels. The API server enforces the level that is set in a namespace's label.
 const (
 	securityLabel = "pod-security.kubernetes.io/enforce"
 	privileged    = "privileged"
@@ -20,8 +20,8 @@ const (
 	restricted    = "restricted"
 )
 
-// securityOf returns the level that the product's pods need with a Composition. With hostPath volumes, a container of
-// theirs runs as root to change the owner of the directories.
+// securityOf returns the level that the product's pods need with a Composition. With hostPath volumes, one of their
+// containers runs as root in order to change the owner of the directories.
 func securityOf(t *testing.T, composition string) string {
 	t.Helper()
 	if _, _, input := readComposition(t, composition); input["volumes"] == "HostPath" {
@@ -40,13 +40,13 @@ func enforceSecurity(t *testing.T, namespace, level string) {
 	}
 }
 
-// Relax sets a namespace to baseline, for pods that are not part of the product.
+// Relax sets the level of a namespace to baseline, for pods that do not belong to the product.
 func Relax(t *testing.T, namespace string) {
 	t.Helper()
 	enforceSecurity(t, namespace, baseline)
 }
 
-// SecurityIs returns an error unless the namespace enforces this level.
+// SecurityIs returns an error if the namespace does not enforce this level.
 func SecurityIs(ctx context.Context, namespace, level string) error {
 	ns := &corev1.Namespace{}
 	if err := Suite.Kube.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
@@ -58,7 +58,7 @@ func SecurityIs(ctx context.Context, namespace, level string) error {
 	return nil
 }
 
-// letIn lowers the level of the namespace if the test's own pod needs a lower one than the server.
+// letIn lowers the level of the namespace if the test's own pod does not satisfy the level for the server.
 func letIn(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	ns := &corev1.Namespace{}

@@ -15,24 +15,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Server is a claim, and a client pod in its namespace.
+// A Server is a claim with its server, and a client pod in the same namespace.
 type Server struct {
-	// Namespace and Name are the claim's. Database is the name of its database.
+	// Namespace and Name are the namespace and the name of the claim. Database is the name of its database.
 	Namespace, Name, Database string
-	// User and Password are the credentials of the queries.
+	// User and Password are the credentials for queries.
 	User, Password string
 
 	// Spec is the spec with which Create creates the claim.
 	Spec map[string]any
-	// Claim is the claim as it was last created or changed.
+	// Claim is the claim as the test last created or changed it.
 	Claim *unstructured.Unstructured
 
 	// BackupPVCDeleted reports whether the test has deleted the backup PVC.
 	BackupPVCDeleted bool
 }
 
-// NewServer returns a server in a new namespace. Its claim is the original operator's example, apart from the
-// Composition.
+// NewServer returns a server in a new namespace. Apart from the Composition, its claim is the original operator's
+// example.
 func NewServer(t *testing.T, composition string) *Server {
 	t.Helper()
 	return NewServerIn(t, NewNamespace(t), composition)
@@ -54,8 +54,8 @@ func NewServerIn(t *testing.T, ns, composition string) *Server {
 	return s
 }
 
-// NewNamespacedServer returns a server of the namespaced API in a new namespace. Its Claim is the composite resource
-// itself, and its password is generated.
+// NewNamespacedServer returns a server of the namespaced API in a new namespace. Its Claim is the composite resource,
+// and its password is generated.
 func NewNamespacedServer(t *testing.T) *Server {
 	t.Helper()
 	ns := NewNamespace(t)
@@ -69,7 +69,7 @@ func NewNamespacedServer(t *testing.T) *Server {
 	return s
 }
 
-// Neighbour returns another server in the same namespace, with the same spec.
+// Neighbour returns another server with the same spec in the same namespace.
 func (s *Server) Neighbour(t *testing.T, name string) *Server {
 	t.Helper()
 	n := *s
@@ -85,7 +85,7 @@ func (s *Server) Client() Client { return Client{s} }
 // Backups returns the backups of the claim, including those of previous instances.
 func (s *Server) Backups() Backups { return Backups{s} }
 
-// Pods returns the pods of the claim.
+// Pods returns the pods of the claim's server and Jobs.
 func (s *Server) Pods() Pods { return Pods{s} }
 
 // Create creates the claim.
@@ -99,7 +99,7 @@ func (s *Server) Create(t *testing.T) {
 	}
 }
 
-// Set sets fields of the claim's spec, and ends the test if that fails.
+// Set sets fields in the claim's spec, and ends the test if that fails.
 func (s *Server) Set(t *testing.T, fields map[string]any) {
 	t.Helper()
 	if err := s.TrySet(t.Context(), fields); err != nil {
@@ -107,7 +107,7 @@ func (s *Server) Set(t *testing.T, fields map[string]any) {
 	}
 }
 
-// TrySet sets fields of the claim's spec, and returns the API server's error.
+// TrySet sets fields in the claim's spec, and returns the API server's error.
 func (s *Server) TrySet(ctx context.Context, fields map[string]any) error {
 	eventual := s.Claim.DeepCopy()
 	patch := client.MergeFrom(s.Claim.DeepCopy())
@@ -123,7 +123,7 @@ func (s *Server) TrySet(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// Annotate sets an annotation of the claim.
+// Annotate sets an annotation on the claim.
 func (s *Server) Annotate(t *testing.T, key, value string) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json",
@@ -133,7 +133,7 @@ func (s *Server) Annotate(t *testing.T, key, value string) {
 	}
 }
 
-// Message returns the message of the claim's status, or the error of reading the claim.
+// Message returns the message in the claim's status. If the claim cannot be read, it returns the error.
 func (s *Server) Message(ctx context.Context) string {
 	claim := s.Claim.DeepCopy()
 	if err := Suite.Kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -143,8 +143,8 @@ func (s *Server) Message(ctx context.Context) string {
 	return message
 }
 
-// Eventually waits until the check succeeds. If it never does, the failure includes the message of the claim's
-// status.
+// Eventually waits until the check succeeds. If it never succeeds, the test's failure includes the message in the
+// claim's status.
 func (s *Server) Eventually(t *testing.T, subject string, check func(context.Context) error) {
 	t.Helper()
 	if err := within(t.Context(), pause, check); err != nil {
@@ -152,13 +152,13 @@ func (s *Server) Eventually(t *testing.T, subject string, check func(context.Con
 	}
 }
 
-// BecomesReady waits until the claim is Ready, and stores that version of it in Claim.
+// BecomesReady waits until the claim is Ready, and stores the claim in Claim.
 func (s *Server) BecomesReady(t *testing.T) {
 	t.Helper()
 	s.Eventually(t, "the claim", func(ctx context.Context) error { return HasCondition(ctx, s.Claim, "Ready") })
 }
 
-// Says waits until the message of the claim's status contains the text.
+// Says waits until the message in the claim's status contains the text.
 func (s *Server) Says(t *testing.T, text string) {
 	t.Helper()
 	Eventually(t, "the message", func(ctx context.Context) error {
@@ -169,7 +169,7 @@ func (s *Server) Says(t *testing.T, text string) {
 	})
 }
 
-// Refuses waits until the Accepted condition of the claim is not True and contains the text.
+// Refuses waits until the claim's condition Accepted is not True and its message contains the text.
 func (s *Server) Refuses(t *testing.T, text string) {
 	t.Helper()
 	Eventually(t, "the refusal", func(ctx context.Context) error {
@@ -185,7 +185,7 @@ func (s *Server) Refuses(t *testing.T, text string) {
 	})
 }
 
-// IsHeld checks that the claim has no server and has never had one.
+// IsHeld checks that the claim has no server, and has never had one.
 func (s *Server) IsHeld(t *testing.T) {
 	t.Helper()
 	d := &appsv1.Deployment{}
@@ -224,8 +224,8 @@ func (s *Server) DataPVC() string { return s.volumesName() + "-pvc" }
 // BackupPVC returns the name of the PVC of the backups.
 func (s *Server) BackupPVC() string { return "backup-" + s.volumesName() + "-pvc" }
 
-// volumesName returns the name of the instance in the names of its PVCs. A MySQL without a claim has another one, so
-// that a claim of the same name can exist.
+// volumesName returns the part of the PVC names that identifies the instance. It is different for a MySQL without a
+// claim, so that a claim with the same name can exist.
 func (s *Server) volumesName() string {
 	if s.Claim.GetAPIVersion() == "crossplane-mysql.io/v1alpha1" {
 		return s.Name + ".mysql"
@@ -233,8 +233,8 @@ func (s *Server) volumesName() string {
 	return s.Name
 }
 
-// VolumeOf returns the volume that is bound to a PVC, or nil. It searches the volumes, because the PVC may be deleted
-// already.
+// VolumeOf returns the volume that is bound to a PVC, or nil. It searches all volumes, because the PVC may already be
+// deleted.
 func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVolume, error) {
 	var all corev1.PersistentVolumeList
 	if err := Suite.Kube.List(ctx, &all); err != nil {
@@ -245,7 +245,7 @@ func (s *Server) VolumeOf(ctx context.Context, pvc string) (*corev1.PersistentVo
 			return &all.Items[i], nil
 		}
 	}
-	return nil, nil //nolint:nilnil // There is no volume, and no error.
+	return nil, nil //nolint:nilnil // There is no such volume, which is no error.
 }
 
 // MustFindDataVolume returns the data volume, and ends the test if there is none.
@@ -261,7 +261,7 @@ func (s *Server) MustFindDataVolume(t *testing.T) *corev1.PersistentVolume {
 // Rows selects the rows of the table that the example session creates.
 const Rows = "SELECT id, name FROM test ORDER BY id"
 
-// Begin creates the claim, runs the example session, and returns the rows of its table.
+// Begin creates the claim, runs the example session, and returns the rows in its table.
 func (s *Server) Begin(t *testing.T) string {
 	t.Helper()
 	s.Create(t)
@@ -270,7 +270,7 @@ func (s *Server) Begin(t *testing.T) string {
 	return s.Client().MustQuery(t, Rows)
 }
 
-// StartDelete deletes the claim and does not wait.
+// StartDelete deletes the claim, but does not wait for the deletion.
 func (s *Server) StartDelete(t *testing.T) {
 	t.Helper()
 	if err := Suite.Kube.Delete(t.Context(), s.Claim); err != nil {
@@ -278,20 +278,20 @@ func (s *Server) StartDelete(t *testing.T) {
 	}
 }
 
-// Delete deletes the claim, and waits until the claim and its objects do not exist any more.
+// Delete deletes the claim, and waits until the claim and its objects no longer exist.
 func (s *Server) Delete(t *testing.T) {
 	t.Helper()
 	s.StartDelete(t)
 	s.Gone(t)
 }
 
-// ClaimGone waits until the claim does not exist any more. Its objects may still exist.
+// ClaimGone waits until the claim no longer exists. Its objects may still exist.
 func (s *Server) ClaimGone(t *testing.T) {
 	t.Helper()
 	s.Eventually(t, "the claim's end", func(ctx context.Context) error { return IsGone(ctx, s.Claim) })
 }
 
-// Gone waits until the claim, its Deployment, its data PVC and its Service do not exist any more.
+// Gone waits until the claim, its Deployment, its data PVC and its Service no longer exist.
 func (s *Server) Gone(t *testing.T) {
 	t.Helper()
 	s.ClaimGone(t)
@@ -304,7 +304,7 @@ func (s *Server) Gone(t *testing.T) {
 	}
 }
 
-// Discard deletes a claim and its data without a backup. It is the cleanup of every test.
+// Discard deletes a claim and its data without a backup. Every test uses it to clean up.
 func (s *Server) Discard(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience)

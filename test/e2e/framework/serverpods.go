@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pods gives access to the pods of a claim: its server and its Jobs.
+// Pods gives a test access to the pods of a claim: the pods of its server and of its Jobs.
 type Pods struct{ server *Server }
 
 // Of returns the pods of a component, such as server, restore or backup.
@@ -22,7 +22,7 @@ func (p Pods) Of(ctx context.Context, component string) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// WaitFor waits for a pod of the component that matches, and returns it.
+// WaitFor waits for a pod of the component for which matches returns true, and returns it.
 func (p Pods) WaitFor(t *testing.T, component string, matches func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var found *corev1.Pod

@@ -11,7 +11,7 @@ import (
 // AccessDenied is MySQL's error number for a wrong password (ER_ACCESS_DENIED_ERROR).
 const AccessDenied = 1045
 
-// Dial connects to a server as root, with a Go driver that passes the password unchanged.
+// Dial connects to a server as root. It uses a Go driver, which passes the password unchanged.
 func Dial(ctx context.Context, address, password string) (driver.Conn, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.TLSConfig = "root", password, "tcp", address, "preferred"

@@ -1,5 +1,5 @@
-// Package framework contains what the tests on a cluster share: the cluster, the [Server] (a claim and its objects),
-// and functions that wait. It does not depend on any test.
+// Package framework contains code that the tests on a cluster share. It provides the cluster, the [Server] (a claim
+// with its objects), and functions that wait for a state. It does not depend on any test.
 package framework
 
 import (
@@ -21,25 +21,25 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// ClusterName differs from the name of a developer's cluster, so that both can run on one machine.
+// ClusterName is different from the name of a developer's cluster, so that both clusters can run on the same machine.
 const ClusterName = "e2e"
 
 // Suite is the state that all tests share.
 var Suite struct {
-	// Config is the connection to the cluster. Kube and Typed are clients that use it: Kube for objects of any kind,
-	// Typed for subresources of pods.
+	// Config is the connection to the cluster. Kube is a client for objects of any kind. Typed is a client for
+	// subresources of pods.
 	Config *rest.Config
 	Kube   client.Client
 	Typed  kubernetes.Interface
 
 	// Kubeconfig is the path of the kubeconfig file.
 	Kubeconfig string
-	// Own is the cluster that the tests booted, or nil if KUBECONFIG named an existing one.
+	// Own is the cluster that the tests have booted, or nil if KUBECONFIG specifies an existing cluster.
 	Own *ownCluster
 }
 
-// Run runs the tests. It boots a cluster unless KUBECONFIG names one, and deletes that cluster afterwards even if
-// tests fail.
+// Run runs the tests. Unless KUBECONFIG specifies a cluster, it boots one, and deletes it afterwards even if tests
+// fail.
 func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	Suite.Kubeconfig = os.Getenv("KUBECONFIG")
 	if Suite.Kubeconfig == "" {
@@ -66,8 +66,8 @@ func Run(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 }
 
-// Repeats skips a test unless ALL is set, as in make test-all. It is for a slow test whose promise is also covered by
-// another test: on a cluster, in a package or in the model. place names the test that covers it.
+// Repeats skips a slow test unless ALL is set, as in make test-all. The behavior must also be covered by another
+// test: on a cluster, in a package, or in the model. place names that test.
 func Repeats(t *testing.T, place string) {
 	t.Helper()
 	if os.Getenv("ALL") == "" {
@@ -77,7 +77,7 @@ func Repeats(t *testing.T, place string) {
 
 func connect() error {
 	ctrllog.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard()) // Without this, klog reports each connection to a server that is killed.
+	klog.SetLogger(logr.Discard()) // Otherwise klog reports each connection to a server that is killed.
 	config, err := clientcmd.BuildConfigFromFlags("", Suite.Kubeconfig)
 	if err != nil {
 		return fmt.Errorf("cannot use the kubeconfig: %w", err)
@@ -91,7 +91,7 @@ func connect() error {
 	return err
 }
 
-// Repository returns the root of the working tree.
+// Repository returns the root directory of the working tree.
 func Repository() string {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -100,8 +100,8 @@ func Repository() string {
 	return root
 }
 
-// typeMake runs the make targets that README.md describes, for the cluster of the tests. On cancellation it sends
-// SIGINT to the process group, because make does not forward an interrupt to its commands.
+// typeMake runs the make targets that README.md describes, for the tests' own cluster. When it is cancelled, it sends
+// SIGINT to the whole process group, because make does not forward an interrupt to its commands.
 func typeMake(ctx context.Context, targets ...string) error {
 	cmd := exec.CommandContext(ctx, "make", targets...)
 	cmd.Dir = Repository()

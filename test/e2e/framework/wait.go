@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Patience is the time after which an awaited change counts as failed. It is not a measure of speed: see make bench.
+// Patience is how long a test waits for a change before it fails. It is not a measure of speed, which make bench
+// measures.
 const Patience = 15 * time.Minute
 
-// Pauses between two tries of a check. A check that executes a program in a pod is more expensive than all others and
-// is repeated less often.
+// Pauses between two tries of a check. A check that executes a program in a pod is expensive, and therefore repeated
+// less often.
 const (
 	pause       = 200 * time.Millisecond
 	pauseInAPod = time.Second
@@ -29,7 +30,7 @@ func eventuallyWith(t *testing.T, pause time.Duration, subject string, check fun
 	}
 }
 
-// within repeats the check until it succeeds or Patience has elapsed. It ignores a cancelled context, because
+// within repeats the check until it succeeds, or until Patience has elapsed. It ignores a cancelled context, because
 // cleanups use it, too.
 func within(ctx context.Context, pause time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
@@ -37,7 +38,7 @@ func within(ctx context.Context, pause time.Duration, check func(context.Context
 	return pollWith(ctx, pause, func() error { return check(ctx) })
 }
 
-// Poll repeats the check until it succeeds. When ctx ends, it returns the last error.
+// Poll repeats the check until it succeeds. If ctx is cancelled, it returns the check's last error.
 func Poll(ctx context.Context, check func() error) error { return pollWith(ctx, pause, check) }
 
 func pollWith(ctx context.Context, pause time.Duration, check func() error) error {

@@ -34,7 +34,7 @@ func initialize(ctx context.Context, s server) error {
 		return err
 	}
 	logf("Note", "Temporary server started.")
-	// If it fails, the container ends with the server, as in the official images.
+	// If this fails, the container exits together with the server, as in the official images.
 	if err := r.setUp(ctx); err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (r *running) sql(ctx context.Context, login bool, in io.Reader, database ..
 	return r.runClient(ctx, r.client, login, in, append([]string{"--comments"}, database...)...)
 }
 
-// runClient runs a client program as root. MySQL's official image passes the password to it in an option file,
-// between double quotes, in which a backslash is an escape character. MariaDB's image passes it in the environment.
+// runClient runs a client program as root. MySQL's official image passes the password in an option file, between
+// double quotes, within which a backslash is an escape character. MariaDB's image passes it in the environment.
 func (r *running) runClient(ctx context.Context, program string, login bool, in io.Reader, args ...string) error {
 	options := ""
 	if login && r.passFile != nil && r.opts.rootPassword != "" {
@@ -119,14 +119,14 @@ func pipe(text string) (*os.File, error) {
 	return r, nil
 }
 
-// loadTimeZones fills the tables that CONVERT_TZ uses, if the image contains the program for that.
+// loadTimeZones fills the tables that CONVERT_TZ reads, if the image contains the program for that.
 func (r *running) loadTimeZones(ctx context.Context) error {
 	if r.opts.skipTimeZones {
 		return nil
 	}
 	program, err := exec.LookPath(r.timeZones)
 	if err != nil {
-		return nil //nolint:nilerr // Without the program there are no time zones.
+		return nil //nolint:nilerr // If the program is missing, no time zones are loaded.
 	}
 	cmd := exec.CommandContext(ctx, program, "/usr/share/zoneinfo")
 	out, err := cmd.Output()
@@ -178,7 +178,7 @@ func (r *running) runFile(ctx context.Context, file string) error {
 	return r.sql(ctx, true, sql, r.opts.database)
 }
 
-// runScript runs an executable, or any other file as a shell script.
+// runScript executes a file if it is executable. Otherwise it runs the file as a shell script.
 func (r *running) runScript(ctx context.Context, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {

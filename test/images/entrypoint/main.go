@@ -1,6 +1,7 @@
-// Package main is the entrypoint of our MySQL and MariaDB images. It has the same contract as the official images, so
-// that whatever runs with our images also runs with those. It initializes an empty data directory as the environment
-// specifies, without an open TCP port meanwhile. Then this process becomes the server.
+// Package main is the entrypoint of the tests' MySQL and MariaDB images. It behaves like the entrypoints of the
+// official images, so that everything that works with the tests' images also works with those. It initializes an
+// empty data directory according to the environment, without opening a TCP port. Then the process is replaced by the
+// server.
 package main
 
 import (
@@ -50,7 +51,7 @@ func run(args []string) error {
 		}
 		logf("Note", "%s init process done. Ready for start up.", f.title)
 	}
-	// Until now this process had to handle signals. From here on they are for the server, and no signal is lost in
+	// Until now, this process had to handle signals. From now on, the server handles them, and no signal is lost in
 	// between.
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	if ctx.Err() != nil {
@@ -59,7 +60,7 @@ func run(args []string) error {
 	return become(args)
 }
 
-// command prepends the server's program if only options are given, as in `docker run IMAGE --option`.
+// command adds the server's program if only options are given, as in `docker run IMAGE --option`.
 func command(f flavor, args []string) []string {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return append([]string{f.server}, args...)
@@ -67,7 +68,7 @@ func command(f flavor, args []string) []string {
 	return args
 }
 
-// wantsHelp reports whether the program only prints something, for which it needs no database.
+// wantsHelp reports whether the program only prints information, for which it needs no database.
 func wantsHelp(args []string) bool {
 	for _, a := range args {
 		switch a {
@@ -78,7 +79,7 @@ func wantsHelp(args []string) bool {
 	return false
 }
 
-// initialized reports whether the system tables exist. The server itself checks everything else in the directory.
+// initialized reports whether the system tables exist. The server itself checks the rest of the directory.
 func initialized(dataDir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dataDir, "mysql"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +91,7 @@ func initialized(dataDir string) (bool, error) {
 	return true, nil
 }
 
-// become replaces this process by the server, which becomes the container's first process and receives its signals.
+// become replaces this process with the server, which becomes the container's first process and receives its signals.
 func become(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {

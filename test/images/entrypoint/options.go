@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// options are the settings of a new database in the environment.
+// options are the settings for a new database. The environment contains them.
 type options struct {
 	rootPassword   string
 	randomPassword bool
@@ -19,14 +19,14 @@ type options struct {
 	skipTimeZones            bool
 }
 
-// env reads settings with one of several prefixes. The first prefix wins.
+// env reads settings with one of several prefixes. The first prefix takes precedence.
 type env struct {
 	prefixes []string
 	lookup   func(string) string
 	readFile func(string) ([]byte, error)
 }
 
-// value returns a setting, which can also be given as a file.
+// value returns a setting. The value can also be in a file that a variable names.
 func (e env) value(name string) (string, error) {
 	for _, p := range e.prefixes {
 		plain, file := p+"_"+name, p+"_"+name+"_FILE"
@@ -100,7 +100,7 @@ func (o *options) check(prefix string) error {
 	return nil
 }
 
-// choosePassword generates a random password and logs it, which is the only way to learn it.
+// choosePassword generates a random password and logs it, because there is no other way to learn the password.
 func (o *options) choosePassword() {
 	if !o.randomPassword {
 		return
@@ -109,8 +109,8 @@ func (o *options) choosePassword() {
 	logf("Note", "GENERATED ROOT PASSWORD: %s", o.rootPassword)
 }
 
-// environ returns the environment for the user's scripts. It contains values that were given as files, and the socket
-// for the client.
+// environ returns the environment for the user's scripts. It includes values that were read from files, and the
+// socket for the client.
 func (o *options) environ(prefix, socket string) []string {
 	return append(os.Environ(),
 		prefix+"_ROOT_PASSWORD="+o.rootPassword,

@@ -19,23 +19,23 @@ const (
 	stopAfter = 10 * time.Minute
 )
 
-// A flavor contains the differences between the two servers.
+// A flavor contains the differences between MySQL and MariaDB.
 type flavor struct {
 	title    string
 	server   string
 	client   string
 	prefixes []string // Prefixes of environment variables.
-	// install returns the command that creates the system tables. offline are the options of a server that accepts no
-	// remote connections.
+	// install returns the command that creates the system tables. offline contains the options with which a server
+	// accepts no remote connections.
 	install func(s server) []string
 	offline []string
 	// timeZones is the program that converts the system's time zones into SQL.
 	timeZones string
 	cleanUp   string
-	// literal and name quote strings and identifiers of SQL. passFile returns an option file with a password.
+	// literal and name quote SQL strings and identifiers. passFile returns an option file with a password.
 	literal, name func(string) string
 	passFile      func(password string) string
-	// shutDown is the program that stops the server. If empty, a signal stops it.
+	// shutDown is the program that stops the server, or "" if a signal stops it.
 	shutDown string
 }
 
@@ -73,7 +73,7 @@ func detect() flavor {
 	return mysql
 }
 
-// A server is a flavor with its command line and the values that follow from the configuration.
+// A server is a flavor with its command line, and with values from the server's configuration.
 type server struct {
 	flavor
 
@@ -81,8 +81,7 @@ type server struct {
 	dataDir, socket string
 }
 
-// inspect asks the server for its effective configuration. A mistake in the configuration is reported here, before
-// anything is written.
+// inspect reads the effective configuration from the server. It reports invalid settings before anything is written.
 func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	check := append(append([]string{}, args[1:]...), "--verbose", "--help",
 		"--log-bin-index="+filepath.Join(os.TempDir(), "check.index"))
@@ -101,10 +100,10 @@ func inspect(ctx context.Context, f flavor, args []string) (server, error) {
 	return s, nil
 }
 
-// variable returns a value of the table at the end of --verbose --help.
+// variable returns a value from the table at the end of the output of --verbose --help.
 func variable(help, name string) string {
 	for line := range strings.Lines(help) {
-		// Indented lines explain an option.
+		// Indented lines belong to the description of an option.
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strings.TrimSpace(value)
 		}
@@ -112,7 +111,7 @@ func variable(help, name string) string {
 	return ""
 }
 
-// A running server is the temporary server. It listens on its final socket.
+// A running server is the temporary server, which uses its final socket.
 type running struct {
 	server
 
@@ -122,12 +121,12 @@ type running struct {
 	err   error
 }
 
-// startOffline starts the temporary server and waits until it responds, or until it exits. There is no timeout,
-// because the time depends on the disk.
+// startOffline starts the temporary server and waits until it responds or exits. There is no timeout, because the
+// time depends on the disk.
 func startOffline(ctx context.Context, s server, o options) (*running, error) {
 	r := &running{server: s, opts: o, ended: make(chan struct{})}
 	args := append(append(append([]string{}, s.args[1:]...), s.offline...), "--socket="+r.socket)
-	r.cmd = exec.Command(s.args[0], args...) //nolint:noctx // The container's own command; stop shuts it down.
+	r.cmd = exec.Command(s.args[0], args...) //nolint:noctx // It runs as long as the container, unless stop shuts it down.
 	r.cmd.Stdout, r.cmd.Stderr = os.Stdout, os.Stderr
 	if err := r.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start the server: %w", err)
@@ -147,10 +146,10 @@ func startOffline(ctx context.Context, s server, o options) (*running, error) {
 	}
 }
 
-// stop shuts the server down cleanly. With MySQL's image, it logs in with the new password for that.
+// stop shuts the server down cleanly. For MySQL, it logs in with the new password to do so, like the official image.
 func (r *running) stop(ctx context.Context) error {
 	if r.shutDown == "" {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // The server may have exited already.
 	} else if err := r.runClient(ctx, r.shutDown, true, nil, "shutdown"); err != nil {
 		return fmt.Errorf("unable to shut down server: %w", err)
 	}

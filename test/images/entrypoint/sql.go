@@ -4,9 +4,10 @@ import "strings"
 
 // firstSQL returns the statements that create root's accounts, the database and its user.
 //
-// MySQL's official image inserts every value unescaped (docker_setup_db in docker-library/mysql). A quote in a
-// password is therefore a syntax error. After that, the directory of the system tables exists but the accounts do
-// not. MariaDB's image escapes values. Code that relies on escaping must fail here, too.
+// MySQL's official image inserts every value without escaping it (docker_setup_db in docker-library/mysql). A quote
+// in a password therefore causes a syntax error. After that, the directory of the system tables exists, but the
+// accounts do not. MariaDB's image escapes values. Code that depends on escaping must fail with the tests' image,
+// too.
 func firstSQL(f flavor, o options) []string {
 	literal, name := f.literal, f.name
 	accounts := []string{"SET autocommit = 1", "SET SESSION sql_log_bin = 0"}
@@ -45,12 +46,12 @@ func rootHosts(o options) []string {
 	return []string{localhost, o.rootHost}
 }
 
-// plain puts a value between quotes without escaping it.
+// plain returns a function that puts a value between quotes without escaping it.
 func plain(quote string) func(string) string {
 	return func(s string) string { return quote + s + quote }
 }
 
-// literal returns an SQL string. It escapes newlines, because the client reads line by line.
+// literal returns a value as an SQL string. It escapes newlines, because the client reads one line at a time.
 func literal(s string) string {
 	return "'" + strings.NewReplacer(
 		`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\x1a", `\Z`,

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// The account of the servers, the same in every official image.
+// The account of the servers, which is the same in all official images.
 const (
 	serverID   = 999
 	serverHome = "/var/lib/mysql"
 )
 
 // stepDown changes the owner of the server's directories and switches to the server's account. If the container was
-// not started as root, the directories must be writable already.
+// not started as root, the directories must already be writable.
 func stepDown(s server) error {
 	dirs := []string{s.dataDir, filepath.Dir(s.socket)}
 	for _, d := range dirs {
@@ -44,8 +44,8 @@ func stepDown(s server) error {
 	return os.Setenv("HOME", serverHome)
 }
 
-// handOver changes the owner of files that the account does not own yet. Changing all files of a large database takes
-// long, and some file systems refuse even that.
+// handOver changes the owner of the files that do not belong to the account yet. For a large database, changing the
+// owner of all files takes long, and some file systems refuse a change even if it has no effect.
 func handOver(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -58,6 +58,6 @@ func handOver(dir string) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid == serverID {
 			return nil
 		}
-		return os.Lchown(path, serverID, serverID) //nolint:gosec // No other process runs in the container yet.
+		return os.Lchown(path, serverID, serverID) //nolint:gosec // No other process is running in the container yet.
 	})
 }

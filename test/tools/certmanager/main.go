@@ -1,5 +1,5 @@
-// Command certmanager runs the part of cert-manager that signs: its controllers for issuers, for the approval of
-// requests, and for the CA issuer. Its module has no main package.
+// Command certmanager runs the part of cert-manager that signs certificates: its controllers for issuers, for the
+// approval of requests, and for the CA issuer. Its module has no main package.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run runs the controllers until the context ends.
+// run runs the controllers until the context is cancelled.
 func run(ctx context.Context, kubeconfig string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{

@@ -16,15 +16,15 @@ import (
 	"unicode"
 )
 
-// A limit is the maximum of a figure. A ratchet is a limit at today's figure: it may only decrease, and the goal is
-// in its sentence.
+// A limit is the maximum of a figure. Some limits are ratchets: they are set to the current figure and may only be
+// lowered. The goal is then in the sentence.
 type limit struct {
 	most     float64
 	sentence string
 	measure  func(*sources) (value float64, places []string)
 }
 
-// limits are in the order in which they are printed.
+// limits lists the limits in the order in which they are printed.
 var limits = []limit{
 	{0, "variables, parameters, constants and fields are named by a word that names no thing (of, is, at, to, said …): " +
 		"name the value",
@@ -49,12 +49,12 @@ var limits = []limit{
 		(*sources).importsUp},
 }
 
-// vagueWords are the names that the style of this repository forbids.
+// vagueWords lists the names that the style of this repository forbids.
 var vagueWords = strings.Fields(
 	"of is was by at to said has wants soon look again away tardy stuck patience share slow")
 
-// functionWords are other words that name no thing. Conventions of Go and Kubernetes are excluded: in and out of a
-// conversion, all, other, from, before and after, done, and counts such as most.
+// functionWords lists further words that do not name a thing. It excludes conventional words of Go and Kubernetes: in
+// and out for a conversion, all, other, from, before, after, done, and counts such as most.
 var functionWords = strings.Fields(
 	"about am an and are as be been but can could did do does each for had have he her here him his " +
 		"how if into it its may me might must my nor not off on or over she should so some such than that the their them " +
@@ -63,7 +63,7 @@ var functionWords = strings.Fields(
 		"with within " +
 		"without would yes yet you your")
 
-// packageOrder is the order of the packages. Each package imports only earlier ones.
+// packageOrder lists the packages in order. Each package may only import earlier packages.
 var packageOrder = strings.Fields(
 	`apis/redact apis/v1 apis/agent fn/bufferpool fn/ciphers fn/mycnf fn/compose fn controller/internal/admission controller/internal/clock
 	controller/internal/nsrules controller/internal/certificate controller/internal/mysqld/version controller/internal/mysqld/datadir
@@ -75,7 +75,7 @@ var packageOrder = strings.Fields(
 	controller/internal/mysqld/bootcheck controller/internal/mysqld/clone controller/internal/mysqld/initialize
 	controller/internal/doctor controller/internal/adopt controller/internal/reconciler controller controller/kubectl-mysql`)
 
-// checkLimits prints each figure with its limit. Its error contains a sentence for each exceeded limit.
+// checkLimits prints each figure with its limit. Its error contains a sentence for each limit that is exceeded.
 func checkLimits(out io.Writer, root string) error {
 	s, err := parse(root)
 	if err != nil {
@@ -96,7 +96,7 @@ func checkLimits(out io.Writer, root string) error {
 	return errors.Join(append(errs, w.Flush())...)
 }
 
-// list returns the first places, each on a line of its own.
+// list returns the first places, with one place per line.
 func list(places []string) string {
 	const shown = 20
 	out := append([]string{""}, places[:min(shown, len(places))]...)
@@ -106,7 +106,7 @@ func list(places []string) string {
 	return strings.Join(out, "\n\t")
 }
 
-// sources are all Go files of a repository that are not generated, of all modules and with all build tags.
+// sources contains all Go files of a repository that are not generated, from all modules and with all build tags.
 type sources struct {
 	fset  *token.FileSet
 	files []sourceFile
@@ -115,7 +115,7 @@ type sources struct {
 type sourceFile struct {
 	*ast.File
 
-	path string // Below the root, with slashes.
+	path string // The path below the root directory, with slashes.
 	text string
 }
 
@@ -123,7 +123,7 @@ func (f *sourceFile) dir() string {
 	return strings.TrimSuffix(f.path[:strings.LastIndex("/"+f.path, "/")], "/")
 }
 
-// isProduct reports whether a file is neither a test nor a helper of tests.
+// isProduct reports whether a file is part of the product, and not a test or a test helper.
 func (f *sourceFile) isProduct() bool {
 	first, _, _ := strings.Cut(f.path, "/")
 	return !strings.HasSuffix(f.path, "_test.go") && !strings.Contains("/"+f.path, "/test/") && first != "hack"
@@ -173,8 +173,8 @@ func (s *sources) add(root, path string) error {
 	return nil
 }
 
-// namedBy counts the variables, parameters, constants and fields with one of these names, as a percentage or as a
-// number.
+// namedBy counts the variables, parameters, constants and fields that have one of these names. It returns the
+// percentage or the number.
 func (s *sources) namedBy(words []string, inPercent bool) (float64, []string) {
 	var places []string
 	all := 0
@@ -233,8 +233,8 @@ func declared(f *ast.File) []*ast.Ident {
 	return slices.DeleteFunc(out, func(id *ast.Ident) bool { return id.Name == "_" })
 }
 
-// longLines counts the lines with more than this number of characters: the percentage of all, or the number of those
-// that can be wrapped.
+// longLines counts the lines with more than this number of characters. It returns the percentage of all lines, or the
+// number of those lines that can be wrapped.
 func (s *sources) longLines(most int, inPercent bool) (float64, []string) {
 	var places []string
 	all := 0
@@ -261,8 +261,8 @@ func (s *sources) longLines(most int, inPercent bool) (float64, []string) {
 	return float64(len(places)), places
 }
 
-// unbreakable returns the lines with a raw string, a marker of a generator or a nolint directive, which cannot be
-// wrapped.
+// unbreakable returns the lines that cannot be wrapped, because they contain a raw string, a generator's marker or a
+// nolint directive.
 func (s *sources) unbreakable(f *sourceFile, lines []string) map[int]bool {
 	out := map[int]bool{}
 	ast.Inspect(f.File, func(n ast.Node) bool {
@@ -375,12 +375,12 @@ func (s *sources) oneWordFunctions() (float64, []string) {
 	return share(len(places), all), places
 }
 
-// isNamedByUs reports whether an unexported function has a name that its author has chosen.
+// isNamedByUs reports whether the author of an unexported function could choose its name freely.
 func isNamedByUs(fn *ast.FuncDecl) bool {
 	return !fn.Name.IsExported() && !slices.Contains([]string{"main", "init", "_"}, fn.Name.Name)
 }
 
-// importsUp counts the imports of the product that do not import an earlier package of packageOrder.
+// importsUp counts the product's imports of packages that are not earlier in packageOrder.
 func (s *sources) importsUp() (float64, []string) {
 	found := map[string]bool{}
 	for i := range s.files {
@@ -411,7 +411,7 @@ func (s *sources) importsUp() (float64, []string) {
 	return float64(len(places)), places
 }
 
-// isOrdered reports whether a directory belongs to the programs that run in a cluster, not to tests or builds.
+// isOrdered reports whether a directory belongs to a program that runs in a cluster, and not to a test or a build.
 func isOrdered(dir string) bool {
 	first, _, _ := strings.Cut(dir, "/")
 	return slices.Contains([]string{"apis", "fn", "controller"}, first) && dir != "apis"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLimits exceeds each limit once, without exceeding another one.
+// TestLimits exceeds each limit separately, without exceeding any other limit.
 func TestLimits(t *testing.T) {
 	good := "package room\n\n// openDoor opens it.\nfunc openDoor() { closeDoor() }\n\nfunc closeDoor() {}\n"
 	manyNames := &strings.Builder{}

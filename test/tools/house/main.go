@@ -1,8 +1,9 @@
-// Command house measures the code of a Go module against limits, and fails if one is exceeded. It only parses the
-// code, so that it is fast enough for each lint. With -figures it prints more figures. They have no limit and need a
-// type check of all packages (about a minute of CPU time).
+// Command house measures the code of a Go module and fails if a limit is exceeded. It only parses the code, so that
+// it is fast enough to run with each lint. With -figures, it prints additional figures, which have no limits. They
+// require a type check of all packages, which takes about a minute of CPU time.
 //
-// The argument is the root of the repository. Several root directories of modules can be given to compare them.
+// The argument is the root directory of the repository. If the root directories of several modules are given, their
+// figures are compared.
 package main
 
 import (

@@ -15,24 +15,24 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// A figure is a measured number with its text.
+// A figure is a measured number with a description.
 type figure struct {
 	value, text string
-	// examples are the largest contributions, if there are few.
+	// examples are the largest contributions to the figure, if there are few of them.
 	examples []string
 }
 
-// A module is a measured module.
+// A module is a module that is measured.
 type module struct {
 	root string
-	// packages are the measured packages. users are all packages of the module with their tests.
+	// packages contains the measured packages. users contains all packages of the module with their tests.
 	packages, users []*packages.Package
 }
 
 const loaded = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes |
 	packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule
 
-// load loads the module in a directory, without the packages that serve tests.
+// load loads the module in a directory, without the packages that are only used by tests.
 func load(root string) (*module, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -131,7 +131,7 @@ func functions(p *packages.Package) []*ast.FuncDecl {
 	return out
 }
 
-// oneWord returns the percentage of unexported functions and methods that are named by one word.
+// oneWord returns the percentage of unexported functions and methods whose name is a single word.
 func (m *module) oneWord() figure {
 	all, bare := 0, 0
 	rooms := map[string]int{}
@@ -152,7 +152,7 @@ func (m *module) oneWord() figure {
 
 func percent(n, total int) string { return fmt.Sprintf("%d%%", 100*n/max(total, 1)) }
 
-// top returns the largest entries, the largest first.
+// top returns the entries with the highest counts, the highest count first.
 func top(counts map[string]int, n int) []string {
 	names := make([]string, 0, len(counts))
 	for name := range counts {
@@ -171,7 +171,7 @@ func top(counts map[string]int, n int) []string {
 	return out
 }
 
-// methods returns the number of methods of the type with the most.
+// methods returns the number of methods of the type with the most methods.
 func (m *module) methods() figure {
 	counts, most := map[string]int{}, 0
 	for _, p := range m.packages {
@@ -199,7 +199,8 @@ func receiver(e ast.Expr) string {
 	return "?"
 }
 
-// ties returns the number of pairs of files in a package in which one file uses a top-level declaration of the other.
+// ties returns how many pairs of files in a package are tied, which means that one file uses a top-level declaration
+// in the other. It returns the number for the package with the most pairs.
 func (m *module) ties() figure {
 	rooms := map[string]int{}
 	most := 0
@@ -275,16 +276,16 @@ func (m *module) longest() figure {
 		for _, fn := range functions(p) {
 			n := linesBetween(p.Fset, fn.Pos(), fn.End())
 			name := m.short(p) + "." + fn.Name.Name
-			lengths[name] = max(lengths[name], n) // Methods of two types may have this name.
+			lengths[name] = max(lengths[name], n) // Methods of several types may have the same name.
 			most = max(most, n)
 		}
 	}
 	return figure{value: strconv.Itoa(most), text: "lines in the longest function", examples: top(lengths, 3)}
 }
 
-// exported returns the number of exported top-level names that no other package uses, including tests. Names of an
-// API are not counted. A type counts as used if the declaration of a used name contains it. A constant counts as used
-// with its type.
+// exported returns the number of exported top-level names that no other package uses, including tests. It does not
+// count the names of an API. A type is considered used if it is part of the declaration of a name that is used. A
+// constant is considered used if its type is used.
 func (m *module) exported() figure {
 	used := map[string]bool{}
 	for _, p := range m.users {
@@ -320,7 +321,7 @@ func isNamed(t types.Type, among map[types.Object]bool) bool {
 	return ok && among[n.Obj()]
 }
 
-// shownTypes returns the types in the signatures of exported functions and in exported fields.
+// shownTypes returns the types that occur in the signatures of exported functions and in exported fields.
 func shownTypes(p *packages.Package) map[types.Object]bool {
 	shown := map[types.Object]bool{}
 	show := func(n ast.Node) {

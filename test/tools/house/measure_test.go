@@ -27,7 +27,7 @@ func (d Door) turn() {}
 const Unused = 1
 `
 
-// TestFigures measures a module whose figures can be counted by hand.
+// TestFigures measures a module that is small enough to count its figures by hand.
 func TestFigures(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

@@ -1,5 +1,5 @@
-// Command kube contains all programs of Kubernetes. Its first argument is the name of the program. This requires one
-// link step and one copy of the shared code instead of seven.
+// Command kube contains all Kubernetes programs. Its first argument is the name of the program to run. This requires
+// only one link step and one copy of the shared code instead of seven.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command mongod replaces MongoDB's mongod, for which there is no Debian package. It is FerretDB, which implements
-// MongoDB's protocol and stores its data in SQLite. It has the contract of the official image: the program name, port
-// and data directory, the output of --version, and a clean shutdown on a signal.
+// Command mongod replaces MongoDB's mongod, because there is no Debian package of it. It is FerretDB, which
+// implements MongoDB's protocol and stores its data in SQLite. Like the official image, it has this program name,
+// port, data directory and --version output, and shuts down cleanly on a signal.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(args []string) error {
 	return db.Run(ctx)
 }
 
-// version prints FerretDB's version in the format of mongod.
+// version prints FerretDB's version in the same format as mongod.
 func version() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,4 +1,5 @@
-// Package main is the process that holds a pod's namespaces. It reaps orphans until it is told to end.
+// Package main is the process that keeps a pod's namespaces. It reaps orphaned processes until it is stopped by a
+// signal.
 package main
 
 import (
@@ -22,7 +23,7 @@ func main() {
 	}
 }
 
-// reap reaps all children that have ended. One signal can stand for several of them.
+// reap reaps all children that have exited. A single signal may be for several of them.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

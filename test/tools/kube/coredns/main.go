@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with only those plugins that the test cluster's Corefile uses. Most of CoreDNS'
-// dependencies are for clouds.
+// Command coredns is CoreDNS with only the plugins that the test cluster's Corefile uses. Most of CoreDNS'
+// dependencies are needed only for cloud providers.
 package main
 
 import (
