@@ -18,13 +18,13 @@ func TestCloneDonor(t *testing.T) {
 		want   string
 	}{
 		"All":      {nil, ""},
-		"NoHost":   {map[string]string{"host": ""}, "host has 0 bytes"},
+		"NoHost":   {map[string]string{"host": ""}, "host is 0 bytes"},
 		"NoSecret": {map[string]string{"password": "-"}, "no such file"},
 		"Port":     {map[string]string{"port": "70000"}, "value out of range"},
 		"PortText": {map[string]string{"port": "mysql"}, "invalid syntax"},
 		"PageSize": {map[string]string{"page-size": "16k"}, "invalid syntax"},
 		"NoNames":  {map[string]string{"lower-case-table-names": "-"}, "no such file"},
-		"Long":     {map[string]string{"username": strings.Repeat("x", maxDonorFile+1)}, "username has 4097 bytes"},
+		"Long":     {map[string]string{"username": strings.Repeat("x", maxDonorFile+1)}, "username is 4097 bytes"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

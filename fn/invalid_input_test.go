@@ -341,7 +341,7 @@ func TestBadInput(t *testing.T) {
 		}, want: []string{"archive.pvcName"}},
 		"BackupWithoutArchive": {example: "restore-before", change: func(c *caller) {
 			c.cluster = edit(c.cluster, "BackupRecord", nil, "spec", "archive")
-		}, want: []string{"no archive"}},
+		}, want: []string{"where its archive is"}},
 		"BackupLarger": {example: "restore-before", change: func(c *caller) {
 			c.cluster = edit(c.cluster, "BackupRecord", "5Gi", "spec", "storageSize")
 		}, want: []string{"spec.storage_size", "5Gi", "or more"}},

@@ -737,8 +737,8 @@ func TestManifests(t *testing.T) {
 		secret + claim("orders") + claim("shop"):   "shop",
 		claim("orders") + claim("crm"):             "!more than one MySQL",
 		claim("shop") + claim("shop"):              "!2 of them have the name shop",
-		secret:                                     "!has no otus.homework/v1, Kind=MySQL, but a /v1, Kind=Secret",
-		"":                                         "!has no otus.homework/v1",
+		secret:                                     "!contains no otus.homework/v1, Kind=MySQL, but a /v1, Kind=Secret",
+		"":                                         "!contains no otus.homework/v1",
 		"kind: {":                                  "!is not the manifest of a claim",
 	} {
 		file := filepath.Join(t.TempDir(), "claims.yaml")

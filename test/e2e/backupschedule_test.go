@@ -18,6 +18,7 @@ import (
 // The claim must report the time of the next backup.
 func TestScheduledBackups(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestScheduled has each step, the model begins what is due, and TestBackupObjects takes backups")
 	s := framework.NewServer(t, framework.ClassComposition)
 	framework.SetPlatform(t, "minBackupInterval", int64(1))
 	s.Spec["backup"] = map[string]any{"retention": map[string]any{"count": int64(1)},

@@ -40,7 +40,7 @@ func TestQuickstart(t *testing.T) {
 func TestFirstHour(t *testing.T) {
 	t.Parallel()
 	framework.Repeats(t, "TestWithoutClaim and TestReadmeLive create, delete and restore an instance of each API, and "+
-		"TestRequestedBackup backs one up")
+		"TestBackupObjects backs one up")
 	for page, tc := range map[string]struct {
 		apiVersion string
 		instances  []string

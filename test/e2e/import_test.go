@@ -136,7 +136,10 @@ func TestImport(t *testing.T) { //nolint:tparallel // The subtests use one serve
 	want := f.mustAsk(t, rowsOf)
 
 	t.Run("Server", func(t *testing.T) { f.isCloned(t, s.Neighbour(t, "cloned"), want) })
-	t.Run("Dump", func(t *testing.T) { f.isLoaded(t, s.Neighbour(t, "loaded"), want) })
+	t.Run("Dump", func(t *testing.T) {
+		framework.Repeats(t, "TestRealDump and TestRealDumpFails load dumps into a real server, and TestStore reads from a store")
+		f.isLoaded(t, s.Neighbour(t, "loaded"), want)
+	})
 	t.Run("Volume", func(t *testing.T) { f.isCopied(t, s) })
 }
 

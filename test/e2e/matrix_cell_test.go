@@ -161,7 +161,7 @@ var onlyInWhole = map[any]string{
 	faultFunction:   "where it is uninstalled, nobody answers",
 	faultJob:        "the model fails a backup at each moment",
 	faultCrashLoop:  "a server that hangs has to be killed, too",
-	faultSettings:   "TestSettingsTakeNoServerDown has settings that are refused",
+	faultSettings:   "TestRefusedSettingsStopNoServer has settings that are refused",
 	faultBackupPVCs: "it is deleted once, and in the model at each step",
 	faultPassword:   "TestRealRestored lets root in whatever it had",
 	faultFull:       "TestBackupFull has what the agent says, and TestNext what becomes of it",

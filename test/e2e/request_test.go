@@ -18,6 +18,7 @@ import (
 // later instance must be able to restore the backup by name.
 func TestRequestedBackup(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestBackupObjects takes one, and TestOnlineBackup restores one by its name")
 	s := framework.NewServer(t, framework.ClassComposition)
 	begun := s.Begin(t)
 	request(t, s, "one", "Cold", "Proven")
@@ -52,7 +53,7 @@ func TestRequestedBackup(t *testing.T) {
 // next instance must be able to take its own on-demand backups.
 func TestRequestedBackups(t *testing.T) {
 	t.Parallel()
-	framework.Repeats(t, "TestRequestedBackup takes one, and TestRequestedExpire has which of them go")
+	framework.Repeats(t, "TestBackupObjects takes one, and TestRequestedExpire has which of them go")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["backup"] = map[string]any{"retention": map[string]any{"count": int64(1)}}
 	before := s.Begin(t)

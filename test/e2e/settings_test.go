@@ -41,6 +41,8 @@ func crashLoopsWith(t *testing.T, s *framework.Server, config map[string]any) {
 // server does not start must be reverted automatically. A read-only server must be restored.
 func TestSettingsTakeNoServerDown(t *testing.T) {
 	t.Parallel()
+	framework.Repeats(t, "TestRefusedSettingsStopNoServer and TestSettingsAreTakenBack have each decision, and "+
+		"TestRealValidateSettings a server that refuses them")
 	s := framework.NewServer(t, framework.ClassComposition)
 	s.Spec["config"] = map[string]any{"sql_mode": "", "log_bin": false}
 	rows := s.Begin(t)

@@ -408,7 +408,7 @@ func TestNext(t *testing.T) {
 		"StoreForgot": {reason: "The Job believes the note's manifest.", state: proven(inStore, noNote), want: Conclude,
 			status: metav1.ConditionUnknown, says: "no catalog entry"},
 		"StoreOther": {reason: "Another archive is another backup.", state: proven(inStore, noteOfAnother),
-			want: Conclude, status: metav1.ConditionUnknown, says: "another archive"},
+			want: Conclude, status: metav1.ConditionUnknown, says: "a different archive"},
 		"InLife": {reason: "A copy of what is in a store is in nobody's way.", state: proven(inLife), want: Start},
 		"InLifeWhole": {reason: "It is known as any other is.",
 			state: proven(inLife, report(containerBootCheck, agent.Report{OK: true, Tables: 7, Version: "8.4.6"}),

@@ -87,7 +87,7 @@ func TestOpen(t *testing.T) {
 		"Password": {func(s *Settings) { s.Endpoint = "https://a:b@s3.test" }, "their own fields"},
 		"NoHost":   {func(s *Settings) { s.Endpoint = "https://" }, "their own fields"},
 		"NoURL":    {func(s *Settings) { s.Endpoint = "https://[" }, "is not a URL"},
-		"CA":       {func(s *Settings) { s.CA = "no PEM" }, "no certificate"},
+		"CA":       {func(s *Settings) { s.CA = "no PEM" }, "no PEM certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Settings{Endpoint: "https://s3.test", Bucket: "backups"}

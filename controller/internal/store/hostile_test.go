@@ -48,7 +48,7 @@ func TestHostileStores(t *testing.T) {
 		"EndlessList":  {endless(list, one("p/f/a"), ""), lists, ""},
 		"EndlessPages": {endless(list, "", one("p/f/a")+"</ListBucketResult>"), lists, "more than 100"},
 		"EndlessName":  {endless(list+"<Contents><Key>", "a", ""), lists, ""},
-		"Others":       {endless(list, "", one("p2/f/a")+"</ListBucketResult>"), lists, "lists"},
+		"Others":       {endless(list, "", one("p2/f/a")+"</ListBucketResult>"), lists, "listed"},
 		"EndlessError": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			endless("<Error><Code>", "a", "")(w, r)
