@@ -281,8 +281,8 @@ func waitsFor(made *instance.Composite) string {
 	return withReasons("Waiting for Crossplane", reasons(made.Conditions))
 }
 
-// asks reports whether the claim restores the requested backup. If no backup is requested, it must not be one of the
-// claim's own backups. A user without access to BackupRecords cannot see to which instance a backup belongs.
+// asks reports whether the claim restores the requested backup. If no backup is requested, it must not be a backup of
+// the claim itself. A user without access to BackupRecords cannot see to which instance a backup belongs.
 func (c *restoreCommand) asks(made *instance.Composite, backup string) bool {
 	if c.Backup != "" {
 		return backup == cmp.Or(c.record, c.Backup)

@@ -16,7 +16,7 @@ import (
 	"github.com/crossplane-mysql/crossplane-mysql/fn/mycnf"
 )
 
-// configHeader is the beginning of every my.cnf. With skip_name_resolve, the server does not block the address of TCP
+// configHeader is the beginning of each option file. With skip_name_resolve, the server does not block the address of TCP
 // probes, which do not log in, after 100 of them (ERROR 1129). With symbolic_links off, MariaDB ignores DATA
 // DIRECTORY and INDEX DIRECTORY with a warning. Older MySQL servers do so for MyISAM. For InnoDB, MySQL refuses DATA
 // DIRECTORY since 8.0.21. In earlier releases, a table that is stored elsewhere is detected and reported.

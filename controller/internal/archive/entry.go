@@ -167,7 +167,7 @@ func checkName(name, written string) error {
 	return nil
 }
 
-// staysInside reports whether a relative link stays within the tree, whatever other links are on its path. It may
+// staysInside reports whether a relative link stays within the tree, even if its path contains other links. It may
 // contain ".." only at its beginning, because after a link to ".", each further ".." would point outside.
 func staysInside(name, link string) bool {
 	if link == "" || len(link) > maxLinkBytes || path.IsAbs(link) || strings.ContainsRune(link, 0) {

@@ -83,7 +83,7 @@ func isUploadID(id string) bool { return id != "." && len(id) <= maxUploadID && 
 // maxUploadID is the maximum length of an upload ID in bytes. IDs of Amazon S3 are shorter than 200 bytes.
 const maxUploadID = 1024
 
-// readGrant verifies and decodes a token. The token must be signed with one of the keys, and must not have expired.
+// readGrant verifies and decodes a token. A key in keys must have signed the token, and the token must not have expired.
 func readGrant(token string, keys []ed25519.PublicKey, now func() time.Time) (Grant, error) {
 	var c claims
 	set := jwt.VerificationKeySet{}

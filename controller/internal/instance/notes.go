@@ -233,7 +233,7 @@ func IsEarlier(b *Basis, n *Note) bool {
 
 // isOwnNote reports whether this cluster wrote the catalog entry of this backup. Names and times do not show this. A
 // cluster that was copied together with its etcd has the same names and UIDs, and may delete its instances at the
-// same time. The controller therefore checks one of the following:
+// same time. The controller therefore accepts either proof:
 //
 // - The annotation AnnotationPublished names the archive. The controller writes it to the XR, the data volume and its
 // PVC before it publishes the entry.

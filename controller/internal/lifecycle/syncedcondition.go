@@ -123,7 +123,7 @@ func mayLast(s *instance.State, composite *instance.Composite) bool {
 }
 
 // afterSync is the beginning of errors that Crossplane reports after it has copied the status of the composite
-// resource to the claim (internal/controller/apiextensions/claim/reconciler.go in v2.4.0).
+// resource to the claim. Source: internal/controller/apiextensions/claim/reconciler.go of Crossplane v2.4.0.
 const afterSync = "cannot propagate connection details"
 
 // seesClaim reports in the claim's status why Crossplane cannot find or create the composite resource. Crossplane

@@ -202,7 +202,7 @@ func (s *State) current() shown {
 	return out
 }
 
-// isSignedBy reports whether one of the given certificate authorities has signed a chain. Expired certificates also
+// isSignedBy reports whether any given certificate authority has signed a chain. Expired certificates also
 // count.
 func isSignedBy(chain, authorities []*x509.Certificate) bool {
 	for _, a := range authorities {
