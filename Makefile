@@ -32,7 +32,7 @@ servers:
 	go run -C test/images . make mysql mariadb
 
 checks: # Two concurrently: one that computes, and one that waits for servers and disks.
-	$(MAKE) --jobs=2 --output-sync=target --keep-going lint mysqld-test store-test unit cluster-test render xpkg-test
+	$(MAKE) --jobs=2 --output-sync=target --keep-going lint mysqld-test store-test unit cluster-test render xpkg-test site
 
 test-all: export ALL = 1
 test-all: export WALKS = 1000
