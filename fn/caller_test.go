@@ -172,6 +172,9 @@ func documentedEventsOnly(tb testing.TB, rsp *fnv1.RunFunctionResponse) {
 		if r.GetSeverity() == fnv1.Severity_SEVERITY_WARNING && !slices.Contains(v1.FunctionEvents(), r.GetReason()) {
 			tb.Errorf("%q is no event of the API: %s", r.GetReason(), r.GetMessage())
 		}
+		if n := slices.IndexFunc(rsp.GetResults(), func(other *fnv1.Result) bool { return proto.Equal(r, other) }); rsp.GetResults()[n] != r {
+			tb.Errorf("the event is sent twice: %s", r.GetMessage())
+		}
 	}
 }
 

@@ -44,14 +44,26 @@ func writeOutput(rsp *fnv1.RunFunctionResponse, req *fnv1.RunFunctionRequest, ou
 			state = fnv1.Status_STATUS_CONDITION_UNKNOWN
 		}
 		rsp.Conditions = append(rsp.Conditions, condition(c.Type, state, c.Reason, c.Message))
-		if c.Type == v1.ConditionAccepted && !c.True ||
-			slices.Contains([]string{v1.ReasonRestoreFailed, v1.ReasonSettingsRefused, v1.ReasonSettingsTakenBack}, c.Reason) {
+		if isWarning(&c) {
 			rsp.Results = append(rsp.Results, warningResult(c.Reason, c.Message))
 		}
 	}
 	rsp.Requirements = requirements(req, out.Requirements)
 	rsp.Context = noteFetched(req, out.Requirements)
 	return writeXR(rsp, req, out)
+}
+
+// isWarning reports whether users get an event for a condition. Stalled only repeats another condition.
+func isWarning(c *compose.Condition) bool {
+	switch c.Type {
+	case v1.ConditionAccepted:
+		return !c.True
+	case v1.ConditionRestored:
+		return c.Reason == v1.ReasonRestoreFailed
+	case v1.ConditionPendingRestart:
+		return c.Reason == v1.ReasonSettingsRefused || c.Reason == v1.ReasonSettingsTakenBack
+	}
+	return false
 }
 
 // copyField copies the field at a path from one object to another. The parents of the field must exist in both.

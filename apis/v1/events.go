@@ -135,8 +135,9 @@ const (
 )
 
 // FunctionEvents returns the reasons of the warnings that Crossplane sends for the function. They describe a state
-// instead of an occurrence. Each is the reason of the condition Accepted or Restored while that condition is false.
+// instead of an occurrence. Each is the reason of a condition: Accepted or Restored while it is false, or PendingRestart
+// while it is true.
 func FunctionEvents() []string {
 	return []string{ReasonInvalid, ReasonNameTaken, ReasonVolumeLost, ReasonStaleStatus, ReasonNotSupported,
-		ReasonNoPlatform, ReasonNotAllowed, ReasonRestoreFailed}
+		ReasonNoPlatform, ReasonNotAllowed, ReasonRestoreFailed, ReasonSettingsRefused, ReasonSettingsTakenBack}
 }
