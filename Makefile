@@ -248,7 +248,7 @@ house: ## Measure the code against its limits: names, lines, functions, packages
 generate: ## Generate the XRDs, the Compositions, the CRDs, the deep copies and the golden files.
 	go test ./apis -update
 	go test -C package/build -run TestGenerated . -update
-	go test ./controller/kubectl-mysql -run TestPage -update
+	go test ./controller/kubectl-mysql -run 'TestPage|TestPicture' -update
 	$(MAKE) render-update
 
 clean: ## Delete all clusters, and remove built tools, images and packages.

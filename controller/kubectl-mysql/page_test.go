@@ -1,20 +1,26 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"html"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/crossplane-mysql/crossplane-mysql/test/double/golden"
 )
 
-const page = "../../docs/reference/kubectl-mysql.md"
+const (
+	page    = "../../docs/reference/kubectl-mysql.md"
+	picture = "../../docs/site/static/kubectl-mysql-status.svg"
+)
 
 // generated matches a generated part of the page. The marker contains the name of a command, or "kubectl mysql".
 var generated = regexp.MustCompile(`(?s)<!-- generated: ([a-z -]+) -->\n.*?<!-- end -->`)
@@ -96,4 +102,36 @@ func cell(help string) string {
 		text = strings.TrimSuffix(text, ".")
 	}
 	return text
+}
+
+// TestPicture checks that the picture in docs shows the output of kubectl mysql status. With -update, it writes it.
+func TestPicture(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeScreen(&out, summarize(parse(t, whole)), now); err != nil {
+		t.Fatal(err)
+	}
+	golden.Text(t, "../"+picture, terminal("kubectl mysql status shop", out.String()))
+}
+
+// terminal returns a picture of a terminal in which a command was run, as SVG.
+func terminal(command, output string) string {
+	const margin, height, width = 16, 22, 8.5
+	lines, columns := append([]string{"$ " + command}, strings.Split(strings.TrimSpace(output), "\n")...), 0
+	for _, l := range lines {
+		columns = max(columns, utf8.RuneCountInString(l))
+	}
+	var svg strings.Builder
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="monospace" font-size="14">`+
+		"\n"+`<rect width="100%%" height="100%%" rx="8" fill="#1e1e2e"/>`+"\n", int(2*margin+width*float64(columns)),
+		2*margin+height*len(lines))
+	for i, l := range lines {
+		color := "#cdd6f4"
+		if i == 0 {
+			color = "#a6e3a1"
+		}
+		fmt.Fprintf(&svg, `<text x="%d" y="%d" fill="%s" xml:space="preserve">%s</text>`+"\n", margin, margin+height*i+15, color,
+			html.EscapeString(l))
+	}
+	svg.WriteString("</svg>\n")
+	return svg.String()
 }
